@@ -1,7 +1,7 @@
 """
 ### Give the offsets topic more partitions
 
-`plan → drain → snapshot → approval → go → delete → create → restart → place → restore → prove → verdict`
+`plan → drain → snapshot → approval → delete → create → restart → place → restore → prove → verdict`
 
 | you see | it means | what you can do |
 |---|---|---|
@@ -9,10 +9,10 @@
 | `drain` waiting | somebody still consumes | its log names the groups: stop them, Connect and Streams too |
 | `drain` red | somebody did not stop in time; nothing was changed | start the others again, try later |
 | `approve_plan` *Awaiting Input* | all groups are empty, offsets are kept | answer: *Required Actions* |
-| `go` red | somebody committed since the snapshot; nothing was deleted | the DAG `roll_back` |
+| `delete` red | somebody committed since the snapshot; nothing was deleted | the DAG `roll_back` |
 | `restart` *Awaiting Input* | a person restarts this broker | do what it says, then *Done* |
 | `restart` red | a broker did not come up | bring it up, clear the task: there is no way back from here |
-| `restore` *Awaiting Input* | a client came too early and committed | stop it, set the offset, clear the task |
+| `restore` *Awaiting Input* | a client committed too early | stop it, set the offset, *Look again* |
 | `verdict` green | every offset is as before, every broker uses the same count | start the clients |
 
 Without **Execute** the run ends after the plan and nothing is changed. Nobody may consume from `drain` to
@@ -44,8 +44,7 @@ with DAG(
         runbook.phase("drain", "wait", entered=NEXT),
         runbook.phase("snapshot", "act", entered=NEXT),
         runbook.approval("approve_plan", phase="approve", entered=NEXT),
-        runbook.nodes("go", entered=NEXT),
-        runbook.phase("delete", "act", "wait", entered=NEXT),
+        runbook.nodes("delete", entered=NEXT),  # one claim does all that is asked right before, and deletes
         runbook.phase("create", "act", "wait", entered=NEXT),
         runbook.nodes("restart", entered=NEXT),
         runbook.phase("place", "act", "wait", entered=NEXT),
