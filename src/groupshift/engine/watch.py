@@ -45,14 +45,14 @@ def watch(move: Move[P], tools: Tools, ports: P, name: str = "", *, looks: Looks
     met = move.target(ports, run.request)
     if met != record.target:
         raise Rejected(f"run {found} is of {record.target}, and what answers is {met}; name its servers")
-    checked = _looked(move.watcher(run), tools.clock, looks)
+    checked = looked(move.watcher(run), tools.clock, looks)
     judged = NewEvent(kind=EventKind.JUDGED, body=checked_data(checked))
     tools.runs.append(Entry(run=found, at_ms=run.now(), token=None, events=(judged,)))
     return checked
 
 
-def _looked(look: Callable[[], Checked], clock: Clock, looks: Looks) -> Checked:
-    """What the last look came to. A look that nobody answers is not as it should be."""
+def looked(look: Callable[[], Checked], clock: Clock, looks: Looks) -> Checked:
+    """Return what the last look came to. A look that nobody answers is no look that holds."""
     since, held_since = clock.now_ms(), 0
     while True:
         try:
