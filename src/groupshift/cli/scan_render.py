@@ -203,7 +203,7 @@ def _next(
     for state in states:
         following = state.next
         if following and following.state is Readiness.READY and following.stage is StageName.CANARY:
-            return command("groupshift", "run", "--group", state.group)
+            return command("groupshift", "coordination", "run", "--group", state.group)
         if following and following.state is not Readiness.READY:
             return command("groupshift", "scan", "--last", "--group", state.group)
     return "groupshift scan"
