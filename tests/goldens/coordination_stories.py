@@ -231,7 +231,7 @@ def killed(*, back: bool) -> dict[str, list[str]]:
             walk(name)
         except Killed:
             at = told.recorder.last_crash
-            walk(name)
+            walk(name, holder="another process", take_over=True)
             found[another(at, found)] = [line["do"] for line in told.recorder.lines]
         else:
             break

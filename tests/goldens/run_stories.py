@@ -236,18 +236,18 @@ def killed(*, offline: bool, back: bool) -> dict[str, list[str]]:
             _walk(told, name, back=back)
         except Killed:
             at = told.recorder.last_crash
-            _walk(told, name, back=back)
+            _walk(told, name, back=back, holder="another process", take_over=True)
             found[another(at, found)] = [line["do"] for line in told.recorder.lines]
         else:
             break
     return found
 
 
-def _walk(told: Recording, name: str, *, back: bool) -> None:
+def _walk(told: Recording, name: str, *, back: bool, **process: Any) -> None:
     if back:
-        told.roll_back(name)
+        told.roll_back(name, **process)
     else:
-        told.drive(name)
+        told.drive(name, **process)
 
 
 KILLED: Mapping[str, Callable[[], dict[str, list[str]]]] = {

@@ -71,16 +71,17 @@ class KillAt:
 
 
 class KillAtStep:
-    """`groupshift.ports.clock.StepCrashPoints` that sends SIGKILL at one point of the first step whose key
-    holds a text."""
+    """`groupshift.ports.clock.StepCrashPoints` that sends SIGKILL to this process, or to its parent and
+    itself, at one point of each step whose key holds a text."""
 
     def __init__(self, text: str, point: CrashPoint, whom: Whom = Whom.SELF) -> None:
         self._text, self._point, self._whom = text, point, whom
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> KillAtStep | None:
-        """From ``GROUPSHIFT_CRASH_AT_STEP=<text>.<point>`` and ``GROUPSHIFT_CRASH_WHOM=self|parent``; None
-        when no point is asked for.
+        """From ``GROUPSHIFT_CRASH_AT_STEP=<text>.<point>`` and ``GROUPSHIFT_CRASH_WHOM=self|parent``.
+
+        None when no point is asked for.
 
         Raises `Rejected` for a point that does not exist."""
         asked = environ.get("GROUPSHIFT_CRASH_AT_STEP", "")

@@ -16,7 +16,7 @@ from importlib.metadata import entry_points
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_type_hints
 
 from groupshift.adapters.system import SystemClock
 from groupshift.bootstrap.clusters import (
@@ -37,6 +37,7 @@ from groupshift.bootstrap.connect import (
     zookeeper_side,
 )
 from groupshift.bootstrap.drivers import driver_of
+from groupshift.bootstrap.reports import evidence_of, pages_of
 from groupshift.domain.evidence import PlanOf, refuse_older
 from groupshift.domain.modes import Isolation
 from groupshift.domain.requests import options_of
@@ -44,7 +45,7 @@ from groupshift.domain.rules_canary import CanaryLimits
 from groupshift.domain.run import Json, SparkJob
 from groupshift.domain.seal import Verification
 from groupshift.engine.approvers import Approvers
-from groupshift.engine.evidence import Pages, Progress, Sealer, no_pages, tell_nobody
+from groupshift.engine.evidence import Pages, Progress, Sealer, tell_nobody
 from groupshift.engine.move import Move, Sealing, Tools
 from groupshift.engine.verification import verify
 from groupshift.errors import Rejected
@@ -54,10 +55,13 @@ from groupshift.ports.cluster import ClusterGroups, ClusterSnapshotStore, Downgr
 from groupshift.ports.driver import BrokerReplacement
 from groupshift.ports.evidence import EvidenceFolder, EvidenceStore, Ledger
 from groupshift.ports.group import BrokerSide, CanaryTerms, GroupSide, GroupTerms, ZookeeperSide
-from groupshift.ports.log import CommitHashes, OffsetsLog, RecordLog
+from groupshift.ports.log import CommitHashes, CopiedLogs, LogVerification, OffsetsLog, RecordLog
 from groupshift.ports.runs import Runs
 from groupshift.ports.spark_jobs import ComparisonOutcomes, ProofRequest
 from groupshift.settings import Settings
+
+if TYPE_CHECKING:
+    from groupshift.spark.broker_source import Brokers
 
 P = TypeVar("P")
 _RUN = re.compile(r".+-[0-9]{13,}")
@@ -95,18 +99,36 @@ def _closed(make: Callable[..., C]) -> Opener:
     return opened
 
 
-def _offsets_log(place: Place, _stack: ExitStack) -> OffsetsLog:
+def _brokers(place: Place) -> Brokers:
+    """How the log of the offsets topic is read there."""
     from groupshift.spark.broker_source import Brokers
-    from groupshift.spark.copied_log import DirectLog
 
     kafka = place.settings.kafka
-    return DirectLog(
-        Brokers(
-            bootstrap_servers=kafka.bootstrap_servers,
-            properties=kafka.properties,
-            timeout_s=place.timeout_s,
-        )
+    return Brokers(
+        bootstrap_servers=kafka.bootstrap_servers, properties=kafka.properties, timeout_s=place.timeout_s
     )
+
+
+def _copied_logs(folder: str) -> OffsetsLog:
+    from groupshift.spark.copied_log import CopiedLog
+
+    if "://" not in folder and not Path(folder).is_dir():
+        raise Rejected(f"{folder} is no folder; give a copy of a broker's log folder")
+    return CopiedLog(folder)
+
+
+def _offsets_log(place: Place, _stack: ExitStack) -> OffsetsLog:
+    from groupshift.spark.copied_log import DirectLog
+
+    return DirectLog(_brokers(place))
+
+
+def _log_verification(place: Place, _stack: ExitStack) -> LogVerification:
+    from groupshift.adapters.spark_submit.java import java_home
+    from groupshift.spark.verify_log import SparkLogVerification
+
+    named = place.settings.spark.java_home
+    return SparkLogVerification(brokers=_brokers(place), java_home=named or str(java_home()))
 
 
 def _outcomes() -> ComparisonOutcomes:
@@ -190,12 +212,14 @@ OPENERS: Mapping[object, Opener] = {
     ClusterGroups: _closed(group_snapshots),
     ClusterSnapshotStore: lambda _place, _stack: cluster_snapshot_store(),
     CommitHashes: lambda _place, _stack: commit_hashes(),
+    CopiedLogs: lambda _place, _stack: _copied_logs,
     ComparisonOutcomes: lambda _place, _stack: _outcomes(),
     DowngradeViews: _closed(downgrade_views),
     EvidenceFolder: _evidence,
     EvidenceStore: _stored,
     GroupTerms: _group_terms,
     Ledger: _ledger,
+    LogVerification: _log_verification,
     OffsetRestoring: _closed(offset_restoring),
     OffsetsLog: _offsets_log,
     PlacementViews: _closed(placement_views),
@@ -288,8 +312,9 @@ def plan_of(settings: Settings, run: str, folder: Path | None = None) -> tuple[s
     return record.target.name if record.target.kind == "group" else "", plan
 
 
-def tools_of(runs: Runs, settings: Settings, pages: Pages = no_pages) -> Tools:
-    """Return what the engine itself needs; ``pages`` makes what is sealed with a run besides its files."""
+def tools_of(runs: Runs, settings: Settings, pages: Pages | None = None) -> Tools:
+    """Return what the engine itself needs; ``pages`` makes what is sealed with a run besides its files (None:
+    the page of the run)."""
     approval, signer = settings.approval, signer_of(settings.evidence.signing_key)
 
     def seal(run: str, closing: Json) -> Sealing:
@@ -310,7 +335,7 @@ def tools_of(runs: Runs, settings: Settings, pages: Pages = no_pages) -> Tools:
     )
 
 
-def sealer_of(runs: Runs, settings: Settings, pages: Pages = no_pages) -> Sealer:
+def sealer_of(runs: Runs, settings: Settings, pages: Pages | None = None) -> Sealer:
     """Return what seals the evidence of runs, also of those that are over. Raises `Rejected` for a root of
     evidence that cannot be opened."""
     return Sealer(
@@ -318,15 +343,8 @@ def sealer_of(runs: Runs, settings: Settings, pages: Pages = no_pages) -> Sealer
         runs=runs,
         clock=SystemClock(),
         signer=signer_of(settings.evidence.signing_key),
-        pages=pages,
+        pages=pages if pages is not None else pages_of(runs, settings),
     )
-
-
-def evidence_of(settings: Settings) -> EvidenceStore:
-    """Return the evidence of runs, each in a folder of its name. Arrow is loaded for it."""
-    from groupshift.adapters.parquet.evidence import ParquetEvidence
-
-    return ParquetEvidence(settings.evidence.root)
 
 
 def verified(
