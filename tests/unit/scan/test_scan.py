@@ -13,7 +13,7 @@ from groupshift.domain.group import GroupView
 from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.plan import WayBack
 from groupshift.domain.run import Outcome, RunState, SparkJob
-from groupshift.domain.verdict import Verdict
+from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.begin import claim
 from groupshift.engine.closing import closing_of
 from groupshift.engine.move import Run, RunOptions, Tools
@@ -22,6 +22,7 @@ from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.run import drive
 from groupshift.engine.watch import watch
 from groupshift.errors import Rejected, Transient
+from groupshift.moves.coordination.alone import ModeAlone
 from groupshift.moves.coordination.move import CoordinationMove
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind, RunRecord
@@ -219,16 +220,17 @@ def test_a_run_of_waves_that_is_repeated_has_no_new_budget_and_no_second_write(f
 
 
 class Deaf:
-    """A reader that shows members of some groups as if they did not act on the mode."""
+    """A reader that shows members of some groups as if they acted on another mode than the one that is
+    set."""
 
-    def __init__(self, fleet: Fleet, groups: set[str]) -> None:
-        self._fleet, self._groups = fleet, groups
+    def __init__(self, fleet: Fleet, groups: set[str], mode: Mode = Mode.ZOOKEEPER) -> None:
+        self._fleet, self._groups, self._mode = fleet, groups, mode
 
     def read(self, group: str) -> GroupView:
         view = self._fleet.ensemble.read_one(group)
         if group not in self._groups:
             return view
-        return replace(view, members=tuple(replace(m, mode=Mode.ZOOKEEPER) for m in view.members))
+        return replace(view, members=tuple(replace(m, mode=self._mode) for m in view.members))
 
 
 def test_groups_that_do_not_settle_go_back_and_use_up_the_budget(fleet: Fleet) -> None:
@@ -450,6 +452,97 @@ def test_u01_a_toggle_of_a_scan_that_a_person_took_over_is_his(fleet: Fleet) -> 
     )
     assert (left.state, "held by cli-back" in left.reason) == (ToggleState.SKIPPED, True)
     assert fleet.ensemble.worlds["a"].mode_writes == 1
+
+
+@pytest.mark.parametrize("by_hand", [False, True], ids=["of a scan", "by hand"])
+def test_a_group_that_does_not_settle_in_zookeeper_mode_stays_open_and_is_gone_on_with(
+    fleet: Fleet, *, by_hand: bool
+) -> None:
+    """Its mode is set back all the same; the next scan goes on with the same run and writes nothing."""
+    world = fleet.add("a")
+    if by_hand:
+        world.write_mode(b"kafka")
+    fleet.scan()
+    if not by_hand:
+        fleet.scans().toggle(fleet.scans().last(), RULES, execute=True)
+        fleet.scan()
+    deaf = fleet.scans(groups=Deaf(fleet, {"a"}, Mode.KAFKA))
+    (found,) = deaf.take_back(["a"], RULES, execute=True).toggles
+    assert (found.state, "did not settle in zookeeper mode: C17" in found.reason) == (
+        ToggleState.FAILED,
+        True,
+    )
+    assert fleet.run_of("a").state.is_open
+    assert world.mode.requested is Mode.ZOOKEEPER
+    again = fleet.scans()
+    waves = again._waves(again.last(), RULES, lambda _: None)
+    (then,) = waves.run(("a",), Mode.ZOOKEEPER, execute=True).toggles
+    assert (then.state, then.run) == (ToggleState.DONE, found.run)
+    assert (world.mode_writes, len(fleet.runs.recent(9))) == (2, 1)
+
+
+def test_a_toggle_that_was_never_begun_is_closed_before_its_group_is_taken_back(fleet: Fleet) -> None:
+    """A scan died before its first act, and somebody wrote kafka by hand: another run takes it back."""
+    world = fleet.add("a")
+    fleet.scan()
+    scans = fleet.scans(KillAt("toggle/set_mode", CrashPoint.BEFORE_JOURNAL))
+    with pytest.raises(Killed):
+        scans.toggle(scans.last(), RULES, execute=True)
+    world.write_mode(b"kafka")
+    fleet.scan()
+    (found,) = fleet.scans().take_back(["a"], RULES, execute=True).toggles
+    states = [each.state for each in fleet.runs.recent(9)]
+    assert (found.state, sorted(states)) == (ToggleState.DONE, [RunState.MOVED, RunState.REJECTED])
+
+
+def test_a_doubt_is_written_down_and_asks_nobody(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rule after the toggle that cannot decide lets it go on; the history has what it said."""
+    fleet.add("a")
+    fleet.scan()
+    doubt = Finding(rule="C14", verdict=Verdict.INCONCLUSIVE, reason="nobody knows")
+    monkeypatch.setattr(ModeAlone.handlers["judge"], "_rules", lambda _run, _step: (doubt,))
+    scans = fleet.scans()
+    (found,) = scans.toggle(scans.last(), RULES, execute=True).toggles
+    assert found.state is ToggleState.DONE
+    (judged,) = [e for e in fleet.runs.events(found.run) if e.kind is EventKind.JUDGED]
+    assert judged.body["findings"][0]["reason"] == "nobody knows"
+
+
+def test_a_journal_that_is_silent_for_a_while_fails_nobody(fleet: Fleet) -> None:
+    """The next look finds it again; one that stays silent ends the group's toggle."""
+    fleet.add("a")
+    fleet.scan()
+    steps, silent = fleet.runs.steps, [False, False, True, True]
+
+    def reading(run: str) -> Any:
+        if silent and silent.pop(0):
+            raise Transient("the journal does not answer")
+        return steps(run)
+
+    toggle = fleet.scans().toggles.start("a", Mode.KAFKA, "scan-1")
+    fleet.runs.steps = reading  # type: ignore[method-assign]
+    toggles = fleet.scans().toggles
+    for _ in range(6):
+        toggles.look(toggle)
+    assert toggle.state is ToggleState.DONE
+
+
+def test_an_interrupted_scan_leaves_its_runs_to_whoever_comes(fleet: Fleet) -> None:
+    """A person goes on without taking anything over."""
+    fleet.add("a")
+    fleet.scan()
+    scans = fleet.scans(groups=Deaf(fleet, {"a"}))
+
+    def interrupt(_seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    fleet.clock.on_sleep.append(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        scans.toggle(scans.last(), RULES, execute=True)
+    fleet.clock.on_sleep.clear()
+    held = fleet.runs.held(fleet.run_of("a").run)
+    assert held is not None
+    assert held.stopped
 
 
 def test_a_plain_consumer_forbids_the_way_back(fleet: Fleet) -> None:
