@@ -38,8 +38,8 @@ $(READY): requirements.lock build.lock pyproject.toml packaging/sandbox/pyprojec
 	@touch $@
 
 .PHONY: demo
-demo: $(READY)  ## bring everything up and move one real group there and back (DEMO_APPROVE=me: you answer)
-	@$(BIN)/groupshift demo
+demo: $(READY)  ## show a move on real servers (MOVE=coordination|protocol|downgrade|expansion; DEMO_APPROVE=me: you answer)
+	@$(BIN)/groupshift demo $(MOVE)
 
 .PHONY: test
 test: test-begin check test-fast test-spark test-live test-airflow test-browser  ## all checks and all tests

@@ -1,38 +1,35 @@
 """
-### Take a migration back, from any stage
+### Roll a run back, of any move, from any step before its point of no return
 
-`plan → [undo stage: snapshot → proof → judge → act → wait → snapshot → proof → judge]… → verdict`
+`plan → [undo phase: snapshot → compare → judge → act → wait → snapshot → compare → judge]… → undo → verdict`
 
-Of a move of the coordination the mode goes back to ZooKeeper first, then, if asked, the members back to old
-consumers; of a move of the protocol the members speak the former one again (no ZooKeeper is needed). Offsets
-of the progress made are kept, and each stage is proven. Taking over a migration fences the run that works on
-it. There is no gate: triggering with **Execute** is the decision. Without it nothing is changed, the run only
-says where the migration stands.
+The plan of a rollback is made when it begins, from the steps that were begun and from what is met. A group
+goes back phase by phase (`undo_…`): its members, its mode; each is proven, and the offsets of the progress
+made are kept. Whatever else a move has to undo is done in `undo`, whose tasks are entered again until no step
+is left. There is no gate: triggering with **Execute** is the decision. Without it the run only shows what
+would be undone. A run that somebody holds is not taken over without **Take over**.
 """
 
 from airflow.sdk import DAG, TriggerRule, chain
 
-from groupshift_airflow import form, operators
-from groupshift_airflow.retries import DEFAULT_ARGS
-from groupshift_airflow.stages import undo_stages
+from groupshift_airflow import runbook
+
+PHASES = ("undo_retire", "undo_toggle", "undo_fill", "undo_empty", "undo_members")
 
 with DAG(
     dag_id="roll_back",
-    dag_display_name="Roll back a migration",
-    description="Takes a migration back, as far as to the members that were there before, and proves it.",
+    dag_display_name="Roll back a run",
+    description="Undoes what a run of any move has begun, last step first, and proves it.",
     doc_md=__doc__,
-    params=form.roll_back(),
-    default_args=DEFAULT_ARGS,
+    params=runbook.roll_back_form(),
+    default_args=runbook.DEFAULT_ARGS,
     schedule=None,
     catchup=False,
     tags=["groupshift"],
 ):
-    plan = operators.BeginRollBack(
-        task_id="plan", migration="{{ params.migration }}", token="", to="{{ params.to }}"
-    )
     chain(
-        plan,
-        *undo_stages(),
-        operators.Close(task_id="verdict", trigger_rule=TriggerRule.ALL_DONE),
+        runbook.roll_back(),
+        *[runbook.phase(each, back=True) for each in PHASES],
+        runbook.undo(entered=TriggerRule.NONE_FAILED),
+        runbook.verdict(back=True),
     )
-    plan >> operators.planned()

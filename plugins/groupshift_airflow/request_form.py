@@ -20,7 +20,7 @@ def of_request(request: type, *, zookeeper: bool = False) -> dict[str, Param]:
     """Return the parameters of a move with this request. Their defaults change nothing.
 
     Raises `Rejected` for an option that has the name of one of the others."""
-    own = {each.name: param_of(each) for each in options_of(request)}
+    own = {_key(each): param_of(each) for each in options_of(request)}
     beside = {
         **(clusters() if zookeeper else kafka_cluster()),
         **for_every_run("**Off: plan only, nothing is changed.** On: act, after the approvals of the plan."),
@@ -65,9 +65,21 @@ def roll_back() -> dict[str, Param]:
     }
 
 
+def watching() -> dict[str, Param]:
+    """Return the parameters of a DAG that watches runs which are over. It changes nothing."""
+    text = "Id of a run that is over; **empty: the latest** of this target."
+    run = Param("", type=["string", "null"], title="Run", section=_WHAT, description_md=text)
+    return {"run": run, **kafka_cluster()}
+
+
 def values_of(request: type, params: Any) -> dict[str, Any]:
     """Return the values of a request's options in a filled form."""
-    return {each.name: params[each.name] for each in options_of(request)}
+    return {each.name: params[_key(each)] for each in options_of(request)}
+
+
+def _key(option: Option) -> str:
+    """The name in the form: a field of the request that Python would not let be named so ends with ``_``."""
+    return option.name.rstrip("_")
 
 
 def param_of(option: Option) -> Param:
@@ -86,6 +98,8 @@ def param_of(option: Option) -> Param:
         schema["enum"] = [*option.choices, None] if option.optional else list(option.choices)
     elif option.kind == "text" and option.required:
         schema["minLength"] = 1
+    if option.pattern:
+        schema["pattern"] = f"^({option.pattern})$"
     schema |= _limits(option)
     if option.required:
         return Param(**schema)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
     from groupshift.ports.runs import RunRecord, Runs
 
 VERDICT, PLANNED = "verdict", "planned"
-_TAKEN_BACK = frozenset({RunState.ROLLED_BACK, RunState.REJECTED, RunState.PREVIEW})
+_UNCHANGED = frozenset({RunState.REJECTED, RunState.PREVIEW})
+_OVER = frozenset({RunState.MOVED, RunState.FINALISED})
+_SHOWN = 50
+_RECENT = 1000
 
 
 class Begins(RunTask):
@@ -138,6 +142,53 @@ class BeginRollBack(Begins):
         return self.end(context, self.run)
 
 
+class Watch(RunTask):
+    """Judges again what a run of a move left that is over: red where that does not hold, skipped where no run
+    of this target is over. Without a run it is the latest one. It changes nothing."""
+
+    def __init__(self, *, move: str, **kwargs: Any) -> None:
+        super().__init__(**{"run": "{{ params.run or '' }}", **kwargs})
+        self.move = move
+
+    def execute(self, context: Context) -> None:
+        """Log every finding. Raises `Rejected` for a run that is not over, or of another move or target."""
+        from groupshift.bootstrap.moves import journal, opened, tools_of
+        from groupshift.engine.registry import move_named
+        from groupshift.engine.watch import watch
+        from groupshift_airflow.run_places import run_place
+
+        with telling(context):
+            move, settings = move_named(self.move), self.settings()
+            with journal(settings) as runs:
+                for record in self.candidates(runs):
+                    request = move.request_from(json.loads(record.request))
+                    with opened(move, run_place(settings), request) as ports:
+                        if self.run or move.target(ports, request) == record.target:
+                            self.show(record.run, watch(move, tools_of(runs, settings), ports, record.run))
+                            return
+        raise AirflowSkipException(f"no run of {self.move} is over here: there is nothing to watch")
+
+    def candidates(self, runs: Runs) -> list[RunRecord]:
+        """The named run, or the latest one of each target that is over, latest first."""
+        if self.run:
+            return [runs.find(self.run)]
+        found: dict[Target, RunRecord] = {}
+        for each in runs.recent(_RECENT, move=self.move):
+            if each.state in _OVER:
+                found.setdefault(each.target, each)
+        return list(found.values())
+
+    def show(self, run: str, checked: Checked) -> None:
+        """Log what was found. Raises `AirflowFailException` where it is not as it was left."""
+        bad = [each for each in checked.findings if each.verdict is not Judged.PASS]
+        for each in bad[:_SHOWN]:
+            self.log.warning("%-12s %s", each.verdict, each.with_remedy)
+        self.log.info("run %s: %s: %s", run, checked.outcome, checked.detail or "what it left is as it was")
+        if checked.outcome is not Outcome.PASS:
+            said = "; ".join(checked.sentences[:3]) or checked.outcome.value
+            raise AirflowFailException(f"run {run}: {said}; see: groupshift watch {run}")
+
+
 class GoingBack(RunTask):
     """The entrance of the rollback inside a run: skips unless a step or a person has begun it."""
 
@@ -159,7 +210,8 @@ class GoingBack(RunTask):
 
 class Verdict(RunTask):
     """The last task of every run: it raises on a bad verdict, for a run of Airflow is green when its leaves
-    are. ``back``: rolled back is what was asked for."""
+    are. ``back``: rolled back is what was asked for, and it is red, too, where something was only accepted or
+    the run went back by itself, as on the command line."""
 
     def __init__(self, *, back: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -182,9 +234,10 @@ class Verdict(RunTask):
         self.log.info("run %s is %s: %s", self.run, closing.state, closing.reason)
         if not ours:
             raise AirflowFailException(f"run {self.run} is {closing.state}, but not by this Airflow run")
-        if self.back and closing.state in _TAKEN_BACK:
+        if self.back and closing.state in _UNCHANGED:
             return
-        if self.back or closing.verdict is not Judged.PASS:
+        missed = self.back and closing.state is not RunState.ROLLED_BACK
+        if missed or closing.verdict is not Judged.PASS:
             raise AirflowFailException(f"{closing.state}: {closing.reason}; next: {closing.following}")
 
     def _closing(self, found: Any) -> Closing:

@@ -27,8 +27,12 @@ LABELS: Mapping[Choice, str] = {
     Choice.STOP: "Stop here",
 }
 """Each answer of the engine as Airflow's button shows it."""
-CHOICES: Mapping[str, Choice] = {label: choice for choice, label in LABELS.items()}
-ALL = (*LABELS.values(), DONE, LOOK_AGAIN, ACCEPT)
+OPTIONAL: Mapping[Choice, str] = {Choice.APPROVE: "Finalise", Choice.REJECT: "Keep"}
+"""The same at the gate of what is optional: a no leaves that out, and the rollback stays open."""
+CHOICES: Mapping[str, Choice] = {
+    label: choice for labels in (LABELS, OPTIONAL) for choice, label in labels.items()
+}
+ALL = (*CHOICES, DONE, LOOK_AGAIN, ACCEPT)
 _CHANGES_NOTHING = (Choice.REJECT, Choice.STOP)
 _SHOWN = 50
 
@@ -48,8 +52,9 @@ class Gate:
 
 def gate_of(question: Question, until_ms: int) -> Gate:
     """Return an approval or a review."""
-    options = tuple(LABELS[each] for each in question.answers)
-    quiet = next(LABELS[each] for each in _CHANGES_NOTHING if each in question.answers)
+    labels = {**LABELS, **OPTIONAL} if question.optional else LABELS
+    options = tuple(labels[each] for each in question.answers)
+    quiet = next(labels[each] for each in _CHANGES_NOTHING if each in question.answers)
     parts = [
         f"**Run** {code(question.run)} · **step** {code(question.gate)} · plan `{question.plan_hash[:12]}`",
         *(f"Asked again, because of this: {markdown(each)}" for each in question.changes),

@@ -17,7 +17,12 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import BaseSensorOperator
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowSkipException,
+    DownstreamTasksSkipped,
+)
 
 from groupshift.domain.reactions import Choice
 from groupshift.domain.run import APPROVE, JUDGE, Outcome, RunState, SparkJob, StepState, spark_job_from
@@ -25,7 +30,7 @@ from groupshift.errors import Fenced, Transient
 from groupshift_airflow import submitting
 from groupshift_airflow.gates import person
 from groupshift_airflow.hooks import require_spark, spark_settings
-from groupshift_airflow.operators import require_execute
+from groupshift_airflow.operators import UNKNOWN, require_execute
 from groupshift_airflow.run_gates import ACCEPT, ALL, CHOICES, DONE, LABELS, Gate, Work, gate_of, gate_of_work
 from groupshift_airflow.run_tasks import RunTask
 
@@ -68,6 +73,8 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
     template_fields: Sequence[str] = RunTask.template_fields
     submits = False
     """Whether it is the one that submits Spark jobs, of two that take turns."""
+    passes = False
+    """Whether it is green, and not skipped, where the plan does not have its phase."""
     answered = ""
     """Who answered; empty while nobody has."""
 
@@ -109,6 +116,8 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
     def poke(self, context: Context) -> bool:
         """Do what can be done now. Returns True when nothing is left for this task."""
         require_execute(context)
+        if self.back and self.run in {"", UNKNOWN}:
+            raise AirflowSkipException("no run was begun, so nothing is to be undone")
         first = context.get("task_reschedule_count", 0) == 0
         anew = first and (self.acting or context["ti"].try_number > 1)
         with self.entered(self.options_of(context), anew=anew) as (run, settings):
@@ -147,8 +156,9 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
                 over = self.react(context, run, advance(run), settings)
             if over is not None:
                 return over
-        if run.record.state is RunState.REJECTED:
+        if run.record.state is RunState.REJECTED or self.back is not run.record.state.goes_back:
             raise AirflowSkipException(f"run {run.name} is {run.record.state}: nothing more is done")
+        self.last_place(run)
         return True
 
     def react(self, context: Context, run: Run[Any], progress: Progress, settings: Settings) -> bool | None:
@@ -201,6 +211,8 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
         """Fail when the run was turned round: by what a step came to, by a person, or by another process."""
         if run.going_back is self.back:
             return
+        if self.back:
+            raise AirflowSkipException(f"run {run.name} is {run.record.state}: nothing is to be undone")
         if self.submits and self.beside:
             raise AirflowSkipException(f"run {run.name} goes the other way now")
         begun = run.rollbacks()
@@ -209,12 +221,16 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
 
     def last_place(self, run: Run[Any]) -> int | None:
         """Return the place in the plan of this task's last step; None where the plan has none. Skips the task
-        where the plan does not have its phase."""
+        where the plan does not have its phase, unless it is to pass then."""
         if not self.phase:
             return len(run.plan.steps) - 1
-        if all(each.phase != self.phase for each in run.plan.steps):
+        if self.lacks(run) and not self.passes:
             raise AirflowSkipException(f"phase {self.phase} is not part of the plan of {run.name}")
         return place_of(run.plan, self.phase, self.part, self.subject_of)
+
+    def lacks(self, run: Run[Any]) -> bool:
+        """Return True where the plan does not have this task's phase."""
+        return bool(self.phase) and all(each.phase != self.phase for each in run.plan.steps)
 
     def beside_is_over(self, context: Context) -> bool:
         """Return False to be entered again. Skips when the task beside this one ended without its step."""
@@ -297,7 +313,24 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
                 f"{who} stopped at step {step}; run {run.name} is open: clear this task, or roll it back"
             )
         elif choice is Choice.ROLL_BACK:
-            begin_roll_back(run, run.move.back_to[0], f"{who} chose to roll back at step {step}")
+            begin_roll_back(run, run.move.falls_back_to(run), f"{who} chose to roll back at step {step}")
+
+
+class LastGate(Steps):
+    """The gate of what is optional: skips the task of the answer that was not given."""
+
+    def __init__(self, *, finalise: str, keep: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.finalise, self.keep = finalise, keep
+
+    def walk(self, context: Context, run: Run[Any], settings: Settings) -> bool:
+        """As `Steps`; once the gate is answered, only one of both goes on."""
+        if not super().walk(context, run, settings):
+            return False
+        place = place_of(run.plan, self.phase, self.part, self.subject_of)
+        record = None if place is None else run.records.get(run.plan.steps[place].key)
+        other = self.finalise if record is None or record.left_out else self.keep
+        raise DownstreamTasksSkipped(tasks=[other])  # type: ignore[no-untyped-call]
 
 
 class Compare(Steps, SparkSubmitOperator):
@@ -331,21 +364,27 @@ class Compare(Steps, SparkSubmitOperator):
 def place_of(plan: Plan, phase: str, part: str, subject: str = "") -> int | None:
     """Return the place in the plan of the last step of a part of a phase; None where there is none.
 
-    Parts: ``approve``; ``act`` and ``wait`` (all that neither measures nor asks); ``snapshot``, ``compare``
-    and ``judge``, alone or with ``_before`` and ``_after`` the acts; empty for the whole phase. With a
-    ``subject`` only steps of this subject count."""
+    Parts: ``approve``; ``rehearse`` (what each claim asks anew before the first approval); ``act`` and
+    ``wait`` (all that neither measures nor asks); ``snapshot``, ``compare`` and ``judge``, alone or with
+    ``_before`` and ``_after`` the acts; empty for the whole phase. With a ``subject`` only steps of this
+    subject count."""
     steps = [
         (place, each.kind)
         for place, each in enumerate(plan.steps)
         if each.phase == phase and subject in {"", each.subject}
     ]
-    acts = [place for place, kind in steps if kind not in {*MEASURES, APPROVE}]
+    own = [place for place, kind in steps if kind not in {*MEASURES, APPROVE}]
+    repeated = [place for place in own if plan.steps[place].repeat]
+    acts = [place for place in own if place not in repeated] or own
     wanted, _, moment = part.partition("_")
     match wanted:
         case "":
             found = [place for place, _ in steps]
         case "act" | "wait":
             found = acts
+        case "rehearse":
+            gates = [place for place, kind in steps if kind == APPROVE]
+            found = [place for place in repeated if not gates or place < gates[0]]
         case _:
             found = [place for place, kind in steps if kind == wanted]
     if moment == "before":

@@ -12,11 +12,12 @@ A DAG is a chain of them::
     )
 
 The graph never depends on a journal or a plan: a task does the steps of its phase that the run's plan has,
-and is skipped where the plan does not have the phase.
+and is skipped where the plan does not have the phase (``passes``: it is green then).
 """
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.empty import EmptyOperator
@@ -24,14 +25,35 @@ from airflow.sdk import TaskGroup, TriggerRule, chain
 
 from groupshift_airflow import request_form
 from groupshift_airflow.retries import DEFAULT_ARGS
-from groupshift_airflow.run_ends import PLANNED, VERDICT, BeginRollBack, GoingBack, PlanRun, Verdict
-from groupshift_airflow.run_steps import Compare, Steps
+from groupshift_airflow.run_ends import PLANNED, VERDICT, BeginRollBack, GoingBack, PlanRun, Verdict, Watch
+from groupshift_airflow.run_steps import Compare, LastGate, Steps
 
 if TYPE_CHECKING:
     from airflow.sdk import Param
 
-__all__ = ["DEFAULT_ARGS", "approval", "form", "going_back", "nodes", "phase", "plan", "roll_back", "verdict"]
+__all__ = [
+    "DEFAULT_ARGS",
+    "WITHOUT_ACT",
+    "approval",
+    "form",
+    "going_back",
+    "keep",
+    "last_gate",
+    "nodes",
+    "phase",
+    "plan",
+    "rehearsal",
+    "roll_back",
+    "roll_back_form",
+    "undo",
+    "verdict",
+    "watch",
+    "watch_form",
+    "watch_schedule",
+]
 
+SCHEDULE_VARIABLE = "GROUPSHIFT_WATCH_SCHEDULE"
+"""Environment variable with the schedule of what watches (cron or preset); read when a DAG file is parsed."""
 ALL_PARTS = (
     "snapshot_before",
     "compare_before",
@@ -42,6 +64,8 @@ ALL_PARTS = (
     "compare_after",
     "judge_after",
 )
+WITHOUT_ACT = tuple(each for each in ALL_PARTS if each != "act")
+"""The parts of a phase that only waits."""
 _ACT, _JUDGE, _COMPARE = "act", "judge", "compare"
 
 
@@ -56,6 +80,22 @@ def form(move: str, *, zookeeper: bool = False) -> dict[str, Param]:
 def roll_back_form() -> dict[str, Param]:
     """Return the trigger form of the DAG that takes any run back."""
     return request_form.roll_back()
+
+
+def watch_form() -> dict[str, Param]:
+    """Return the trigger form of a DAG that watches runs which are over."""
+    return request_form.watching()
+
+
+def watch_schedule() -> str:
+    """Return when runs that are over are watched: daily, unless this deployment's environment says else."""
+    return os.environ.get(SCHEDULE_VARIABLE) or "@daily"
+
+
+def watch(move: str) -> Watch:
+    """Return the only task of a DAG that watches: it judges again what a run left that is over, and is red by
+    itself. It needs `watch_form`."""
+    return Watch(task_id="watch", move=move)
 
 
 def plan(move: str) -> PlanRun:
@@ -75,15 +115,43 @@ def roll_back() -> BeginRollBack:
 
 
 def approval(
-    name: str, *, phase: str, subject: str = "", entered: TriggerRule = TriggerRule.NONE_FAILED
+    name: str,
+    *,
+    phase: str,
+    subject: str = "",
+    entered: TriggerRule = TriggerRule.NONE_FAILED,
+    passes: bool = False,
 ) -> Steps:
     """Return the gate of an approve step: the one of this subject, or the last one of a phase. What comes
     before it is done first."""
-    return Steps(task_id=name, phase=phase, part="approve", subject_of=subject, trigger_rule=entered)
+    gate = Steps(task_id=name, phase=phase, part="approve", subject_of=subject, trigger_rule=entered)
+    gate.passes = passes
+    return gate
+
+
+def rehearsal(name: str, *, phase: str, entered: TriggerRule = TriggerRule.NONE_FAILED) -> Steps:
+    """Return the task that asks what each claim asks anew before the approval of a phase."""
+    return Steps(task_id=name, phase=phase, part="rehearse", trigger_rule=entered)
+
+
+def last_gate(name: str, *, phase: str, finalise: str, keep: str) -> LastGate:
+    """Return the gate of an optional phase: a yes goes on with task ``finalise``, anything else with task
+    ``keep``; the other one is skipped."""
+    about: dict[str, Any] = {"phase": phase, "part": "approve", "trigger_rule": TriggerRule.ALL_SUCCESS}
+    return LastGate(task_id=name, finalise=finalise, keep=keep, **about)
+
+
+def keep(name: str = "keep") -> Steps:
+    """Return the task that ends a run as far as asked: the rollback stays open."""
+    return Steps(task_id=name, trigger_rule=TriggerRule.ALL_SUCCESS)
 
 
 def phase(
-    name: str, *parts: str, entered: TriggerRule = TriggerRule.NONE_FAILED, back: bool = False
+    name: str,
+    *parts: str,
+    entered: TriggerRule = TriggerRule.NONE_FAILED,
+    back: bool = False,
+    passes: bool = False,
 ) -> TaskGroup:
     """Return a phase as a chain of tasks: snapshot, compare, judge, act, wait, snapshot, compare, judge, or
     those of them that are named. A phase without acts has ``snapshot``, ``compare``, ``judge``.
@@ -96,6 +164,7 @@ def phase(
         for part in wanted:
             rule = entered if not tasks else TriggerRule.ALL_SUCCESS
             tasks[part] = _task(name, part, rule, wanted=wanted, back=back)
+            tasks[part].passes = passes
         chain(*tasks.values())
         _let_judges_see(tasks)
     return group
@@ -127,35 +196,42 @@ def _let_judges_see(tasks: dict[str, Any]) -> None:
         tasks["judge_before"] >> tasks["judge_after"]
 
 
-def nodes(name: str, *, entered: TriggerRule = TriggerRule.NONE_FAILED) -> TaskGroup:
+def nodes(name: str, *, entered: TriggerRule = TriggerRule.NONE_FAILED, passes: bool = False) -> TaskGroup:
     """Return a phase that repeats, such as for each node. Its two tasks are entered again until no step of it
     is left: ``walk`` acts, waits and judges, ``compare`` submits the Spark jobs."""
-    return _turns(name, phase=name, entered=entered)
+    return _turns(name, phase=name, entered=entered, passes=passes)
 
 
-def going_back() -> TaskGroup:
+def going_back(*phases: str) -> TaskGroup:
     """Return the rollback inside a run: skipped unless a step or a person has begun it, whatever happened
-    before. Its tasks are entered again until no step is left."""
+    before. Named ``phases`` are a chain of tasks each, in this order; without one its tasks are entered again
+    until no step is left."""
     with TaskGroup(
         group_id="roll_back", tooltip="only after a rollback was begun", prefix_group_id=False
     ) as group:
         begun = GoingBack(task_id="going_back", trigger_rule=TriggerRule.ALL_DONE)
-        begun >> undo()
+        chain(begun, *([phase(each, back=True) for each in phases] or [undo()]))
     return group
 
 
-def undo() -> TaskGroup:
-    """Return all steps of a rollback: tasks that are entered again until no step is left."""
-    return _turns("undo", back=True)
+def undo(*, entered: TriggerRule = TriggerRule.ALL_SUCCESS) -> TaskGroup:
+    """Return all steps of a rollback that are left: tasks that are entered again until none is."""
+    return _turns("undo", back=True, entered=entered)
 
 
 def _turns(
-    name: str, *, phase: str = "", back: bool = False, entered: TriggerRule = TriggerRule.ALL_SUCCESS
+    name: str,
+    *,
+    phase: str = "",
+    back: bool = False,
+    entered: TriggerRule = TriggerRule.ALL_SUCCESS,
+    passes: bool = False,
 ) -> TaskGroup:
     about: dict[str, Any] = {"phase": phase, "back": back, "trigger_rule": entered}
     with TaskGroup(group_id=name) as group:
-        Steps(task_id="walk", beside=f"{name}.compare", **about)
-        Compare(task_id="compare", beside=f"{name}.walk", **about)
+        walk = Steps(task_id="walk", beside=f"{name}.compare", **about)
+        compare = Compare(task_id="compare", beside=f"{name}.walk", **about)
+        walk.passes = compare.passes = passes
     return group
 
 

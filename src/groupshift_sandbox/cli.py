@@ -9,7 +9,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
@@ -17,20 +18,20 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from groupshift.bootstrap import build
-from groupshift.cli.evidence import written
 from groupshift.cli.terminal import Console, Table, styled
 from groupshift.domain.foreign_text import command, shell
 from groupshift.domain.plan import Until
 from groupshift.domain.verdict import Verdict
-from groupshift.settings import load
+from groupshift.errors import Rejected
 from groupshift_sandbox.airflow import USERS
-from groupshift_sandbox.demo import Demo, DemoOptions, DemoResult
+from groupshift_sandbox.demo import MOVE, Demo, DemoOptions, DemoResult
+from groupshift_sandbox.demo_moves import DEMOS, MoveResult, demonstrate
+from groupshift_sandbox.demo_table import Row
 from groupshift_sandbox.down import down as end_sandbox
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.status import SandboxStatus
 from groupshift_sandbox.status import status as look
-from groupshift_sandbox.up import UpOptions
+from groupshift_sandbox.up import UpOptions, require_unused
 from groupshift_sandbox.up import up as bring_up
 
 app = typer.Typer(
@@ -104,7 +105,7 @@ def _show(found: SandboxStatus, *, as_json: bool) -> None:
         _console.print("Not everything runs. Next: groupshift sandbox down")
         return
     _console.print(f"Next: export GROUPSHIFT_SETTINGS={shell(str(found.settings))}")
-    _console.print(f"      {command('groupshift', 'assess', '--group', found.group or '')}")
+    _console.print(f"      {command('groupshift', 'coordination', 'assess', '--group', found.group or '')}")
     _console.print("      groupshift sandbox down")
 
 
@@ -145,18 +146,24 @@ _COLOURS = {
 
 
 def demo(
-    members: Annotated[int, typer.Option(help="Scala members in the group.")] = 3,
-    partitions: Annotated[int, typer.Option(help="Partitions of the topic.")] = 6,
-    soak: Annotated[int, typer.Option(help="Soak in seconds.")] = 20,
-    until: Annotated[Until, typer.Option(help="The last stage of the way there.")] = Until.TOGGLE,
+    move: Annotated[str, typer.Argument(metavar="MOVE", help=", ".join((MOVE, *DEMOS)))] = MOVE,
+    members: Annotated[int, typer.Option(help="Members in the group (coordination).")] = 3,
+    partitions: Annotated[int, typer.Option(help="Partitions of the topic (coordination).")] = 6,
+    soak: Annotated[int, typer.Option(help="Soak in seconds (coordination).")] = 20,
+    until: Annotated[Until, typer.Option(help="The last act there (coordination).")] = Until.TOGGLE,
 ) -> None:
-    """Bring everything up, move a group to Kafka coordination and back, and show the proof.
+    """Show a move on real servers of this machine, with a table of what happened at the end.
 
-    With DEMO_APPROVE=me the gates wait for you in Airflow's UI. In a terminal the UI stays up
-    until Ctrl-C. Exit code 0 only if every verdict is pass.
+    coordination: to Kafka and back, through Airflow; with DEMO_APPROVE=me the gates wait for you in its UI,
+    which stays up until Ctrl-C in a terminal. protocol, downgrade: there and back; expansion: there.
+    Exit code 0 only if every verdict is pass.
     """
     signal.signal(signal.SIGTERM, _interrupted)
+    if move not in {MOVE, *DEMOS}:
+        raise Rejected(f"there is no demo of {move!r}; choose one of {', '.join((MOVE, *DEMOS))}")
     home = Home.from_environment()
+    if move != MOVE:
+        raise typer.Exit(_of_move(move, home))
     options = DemoOptions(
         members=members,
         partitions=partitions,
@@ -166,20 +173,44 @@ def demo(
     )
     running = Demo(home, options, _teller())
     url = running.prepare()
-    try:
+    with _ended(home):
         logins = " or ".join(f"{user} / {user}" for user in USERS)
         _console.line("Airflow: ", styled(url, "bold"), f"  login {logins}")
         result = running.move()
-        _show_result(result, _report(home, result.migration))
+        _show_result(result, home)
         if sys.stdin.isatty() and sys.stdout.isatty():
             _keep_up(url)
+    raise typer.Exit(0 if result.passed else 1)
+
+
+def _of_move(move: str, home: Home) -> int:
+    require_unused(home)
+    with _ended(home):
+        result = demonstrate(move, home, _teller())
+    _console.print(_phases(f"Run {result.run}", result.rows, consumers=result.consumers))
+    if result.consumers:
+        _console.print(_LEGEND, style="dim")
+    _console.print(_proofs(result))
+    _console.print(f"Evidence: {result.evidence}")
+    _console.print(f"Report:   {result.report}")
+    if result.passed:
+        _console.line(styled("Every verdict is pass.", "green"), f" Next: {result.report}")
+        return 0
+    _console.line(styled("Not everything is as it should be", "red"), f". Next: {result.report}")
+    return 1
+
+
+@contextmanager
+def _ended(home: Home) -> Iterator[None]:
+    """End the sandbox whatever happens."""
+    try:
+        yield
     except KeyboardInterrupt:
         _console.print("interrupted: ending the sandbox")
         raise typer.Exit(130) from None
     finally:
         end_sandbox(home)
         _console.print("The sandbox is down; reports and logs stay until the next one comes up.")
-    raise typer.Exit(0 if result.passed else 1)
 
 
 def _teller() -> Callable[[str], None]:
@@ -200,50 +231,51 @@ def _keep_up(url: str) -> None:
         _console.print("ending the sandbox")
 
 
-def _report(home: Home, migration: str) -> str:
-    """The path of the report of the whole migration, audit included."""
-    with build(load(home.settings_file)) as app:
-        return written(app, migration)[0][0]
+_LEGEND = (
+    "moved: partitions that changed owner; unowned: the longest time one of them had none;"
+    " twice: records delivered again; lost: records never delivered."
+)
 
 
-def _show_result(result: DemoResult, report: str) -> None:
-    _console.print(_stages(result))
-    _console.print(
-        "moved: partitions that changed owner; unowned: the longest time one of them had none;"
-        " twice: records delivered again; lost: records never delivered.",
-        style="dim",
-    )
+def _show_result(result: DemoResult, home: Home) -> None:
+    _console.print(_phases(f"Run {result.run}: ZooKeeper → Kafka → ZooKeeper", result.rows, consumers=True))
+    _console.print(_LEGEND, style="dim")
     _show_audit(result.audit)
     _console.print("Reports:")
     for row in result.rows:
-        _console.print(f"  {row.stage:12} {row.report}")
-    _console.print(f"  {'audit':12} {result.audit_report}")
-    _console.print(f"  {'everything':12} {report}")
+        if row.phase.output:
+            _console.print(f"  {row.phase.name:18} {row.phase.output}/report.html")
+    report = command("groupshift", "report", result.run, "--settings", str(home.settings_file))
+    _console.print(f"  {'audit':18} {result.audit_report}")
+    _console.print(f"  {'everything':18} {report}")
     if result.passed:
         _console.line(styled("Every verdict is pass.", "green"), " Next: groupshift sandbox up")
     else:
-        runs = ", ".join(f"{dag} ended as {state}" for dag, state in result.runs.items())
+        runs = ", ".join(f"{dag} ended as {state}" for dag, state in result.dag_runs.items())
         _console.line(
             styled("Not every verdict is pass", "red"), f" ({runs}). Next: read the first red report above."
         )
 
 
-def _stages(result: DemoResult) -> Table:
-    columns = (
-        "stage", "wall time", "verdict", "moved", "unowned", "twice", "lost",
-    )  # fmt: skip
-    table = Table(f"Migration {result.migration}: ZooKeeper → Kafka → ZooKeeper", columns)
-    for row in result.rows:
-        colour = _COLOURS[row.verdict]
+def _phases(title: str, rows: Iterable[Row], *, consumers: bool) -> Table:
+    more = ("moved", "unowned", "twice", "lost") if consumers else ()
+    table = Table(title, ("phase", "wall time", "verdict", *more))
+    for row in rows:
+        cells = (str(row.moved), f"{row.unowned_ms} ms", str(row.duplicates), str(row.lost))
         table.add_row(
-            row.stage,
-            f"{row.wall_s:.0f} s",
-            styled(row.verdict.value, colour),
-            str(row.moved),
-            f"{row.unowned_ms} ms",
-            str(row.duplicates),
-            str(row.lost),
+            row.phase.name,
+            f"{row.phase.wall_s:.0f} s",
+            styled(row.phase.verdict.value, _COLOURS[row.phase.verdict]),
+            *(cells if consumers else ()),
         )
+    return table
+
+
+def _proofs(result: MoveResult) -> Table:
+    table = Table("What the demo looked at by itself", ("what", "at the start", "there", "back", "holds"))
+    for each in result.proofs:
+        holds = styled("yes", "green") if each.holds else styled("no", "red")
+        table.add_row(each.what, each.start or "-", each.there or "-", each.back or "-", holds)
     return table
 
 

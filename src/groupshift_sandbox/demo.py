@@ -1,4 +1,4 @@
-"""The demo: bring a sandbox up, move its group through Airflow, take it back, prove what was delivered."""
+"""The demo of coordination: a group moves through Airflow, goes back, and what was delivered is proven."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from groupshift.application.status import MigrationStatus
 from groupshift.audit.ownership import history
 from groupshift.audit.txnlog import merge, parse
-from groupshift.bootstrap import App, build
-from groupshift.domain.plan import MoveRequest, Until
+from groupshift.bootstrap.moves import journal, submit
+from groupshift.domain.plan import Until
+from groupshift.domain.run import SparkJob
 from groupshift.domain.verdict import Verdict
+from groupshift.engine.status import status_of
 from groupshift.errors import Broken, Transient
-from groupshift.ports.spark_jobs import ProofRequest
-from groupshift.settings import load
+from groupshift.ports.runs import Runs
+from groupshift.settings import Settings, load
 from groupshift_sandbox.airflow_api import AirflowApi, Question
-from groupshift_sandbox.demo_table import StageRow, rows
+from groupshift_sandbox.demo_table import Row, hand_overs, phases, rows
 from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import log_ends
 from groupshift_sandbox.ledger import delivered, read_ledgers
 from groupshift_sandbox.processes import known, stop, wait_until
 from groupshift_sandbox.state import SandboxState
@@ -30,7 +31,8 @@ from groupshift_sandbox.up import UpOptions, up
 
 GROUP = "orders-app"
 TOPIC = "orders"
-_ANSWERS = ("Approve", "Keep the way back open")
+MOVE = "coordination"
+_ANSWERS = ("Keep", "Approve")
 """What the demo answers by itself; any other question means that something did not pass."""
 _OTHERWISE = "Roll back"
 _RUN_S = 1200.0
@@ -54,19 +56,21 @@ class DemoOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoResult:
-    """``rows`` one a stage; ``audit`` as ``audit.json`` holds it; ``runs`` Airflow's final states."""
+    """``rows`` one a phase; ``audit`` as ``audit.json`` holds it; ``dag_runs`` Airflow's final states."""
 
-    migration: str
-    rows: tuple[StageRow, ...]
+    run: str
+    verdict: str
+    rows: tuple[Row, ...]
     audit: dict[str, Any]
     audit_report: str
-    runs: dict[str, str]
+    dag_runs: dict[str, str]
 
     @property
     def passed(self) -> bool:
-        """True only when every verdict is pass, the audit's too, and both runs ended green."""
-        verdicts = {row.verdict for row in self.rows} | {Verdict(self.audit["verdict"])}
-        return bool(self.rows) and verdicts == {Verdict.PASS} and set(self.runs.values()) == {"success"}
+        """True only when every verdict is pass, the audit's too, and both DAG runs ended green."""
+        verdicts = {row.phase.verdict for row in self.rows} | {Verdict(self.audit["verdict"])}
+        green = set(self.dag_runs.values()) == {"success"}
+        return bool(self.rows) and verdicts == {Verdict.PASS} and self.verdict == "pass" and green
 
 
 class Demo:
@@ -89,32 +93,32 @@ class Demo:
         return SandboxState(self._home).addresses()["airflow"]
 
     def move(self) -> DemoResult:
-        """There, back, and the proof. Raises `Broken` when a run has no migration to look at."""
+        """There, back, and the proof. Raises `Broken` when Airflow began no run."""
         api = AirflowApi(url=SandboxState(self._home).addresses()["airflow"])
         stamp = time.strftime("%Y%m%d-%H%M%S")
-        options = self._options
+        options, settings = self._options, load(self._home.settings_file)
         there = {
             "group": GROUP,
-            "canary_watch_s": options.canary_watch_s,
-            "soak_s": options.soak_s,
+            "canary_watch": options.canary_watch_s,
+            "soak": options.soak_s,
             "until": options.until.value,
             "execute": True,
         }
-        runs = {"migrate_coordination": self._run(api, "migrate_coordination", f"demo-{stamp}", there)}
-        with build(load(self._home.settings_file)) as app:
-            migration = self._migration(app)
-            back = {"migration": migration, "to": "old_members", "execute": True}
-            runs["roll_back"] = self._run(api, "roll_back", f"demo-{stamp}", back)
-            self._drain(app)
-            report = self._audit(app, migration)
-            status = app.status(migration)[0]
-        return DemoResult(
-            migration=migration,
-            rows=tuple(self._rows(status)),
-            audit=json.loads((report / "audit.json").read_text()),
-            audit_report=str(report / "report.html"),
-            runs=runs,
-        )
+        ends = {"migrate_coordination": self._run(api, "migrate_coordination", f"demo-{stamp}", there)}
+        with journal(settings) as runs:
+            run = self._begun(runs)
+            back = {"run": run, "to": "old_members", "execute": True}
+            ends["roll_back"] = self._run(api, "roll_back", f"demo-{stamp}", back)
+            self._drain(settings)
+            report = self._audit(settings, run)
+            return DemoResult(
+                run=run,
+                verdict=status_of(runs, run).verdict,
+                rows=tuple(self._rows(runs, run)),
+                audit=json.loads((report / "audit.json").read_text()),
+                audit_report=str(report / "report.html"),
+                dag_runs=ends,
+            )
 
     def _run(self, api: AirflowApi, dag: str, run: str, conf: dict[str, Any]) -> str:
         """Trigger a DAG, tell its progress, answer its gates; returns the final state."""
@@ -139,7 +143,8 @@ class Demo:
                 self._told(f"waiting for you: {question.subject}  {api.url}/required_actions")
             self._asked.add(key)
             return
-        choice = next((each for each in _ANSWERS if each in question.options), _OTHERWISE)
+        wanted = (each for word in _ANSWERS for each in question.options if each.startswith(word))
+        choice = next(wanted, _OTHERWISE)
         self._told(f"gate: {question.subject}: the demo answers {choice!r}")
         api.answer(question, choice)
 
@@ -149,23 +154,23 @@ class Demo:
                 self._told(f"{dag}: {task} {'done' if state == 'success' else state}")
             seen[task] = state
 
-    def _migration(self, app: App) -> str:
-        found = [one for one in app.status() if one.group == GROUP]
+    def _begun(self, runs: Runs) -> str:
+        found = runs.recent(1, move=MOVE, previews=False)
         if not found:
-            raise Broken(f"no migration of {GROUP} was journaled; look at the run's log in Airflow")
-        return found[0].migration
+            raise Broken(f"no run of {GROUP} was journaled; look at the run's log in Airflow")
+        return found[0].run
 
-    def _drain(self, app: App) -> None:
+    def _drain(self, settings: Settings) -> None:
         """Stop the producer and wait until every record was delivered: the audit then sees all of it."""
         producer = known(self._home, "producer")
         if producer is not None:
             stop(producer)
-        ends = app.assess(MoveRequest(group=GROUP)).view.log_ends
+        ends = log_ends(settings.kafka.bootstrap_servers, TOPIC, self._options.partitions)
 
         def everything() -> bool:
             seen = delivered(read_ledgers(self._home.ledgers, GROUP))
             counts = defaultdict(Counter, seen)
-            return all(counts[end.partition][end.end - 1] for end in ends if end.end)
+            return all(counts[at][end - 1] for at, end in ends.items() if end)
 
         self._told("producer stopped; waiting until every record is delivered")
         try:
@@ -173,21 +178,21 @@ class Demo:
         except Transient:
             self._told("not every record was delivered; the audit says which")
 
-    def _audit(self, app: App, migration: str) -> Path:
+    def _audit(self, settings: Settings, run: str) -> Path:
         """Run the consumption audit over everything the members ever did; returns its folder."""
         self._told("auditing every delivery against ZooKeeper's transaction log")
-        output = self._home.evidence / migration / "consumption"
-        job = resources.files("groupshift.jobs") / "audit_consumption.py"
+        output = self._home.evidence / "consumption" / run
         arguments = (
             *("--ledgers", str(self._home.ledgers), "--zookeeper-log", str(self._home.zookeeper)),
             *("--group", GROUP, "--output", str(output)),
-            *("--brokers", load(self._home.settings_file).kafka.bootstrap_servers),
+            *("--brokers", settings.kafka.bootstrap_servers),
         )
-        app.prove(ProofRequest(job=str(job), arguments=arguments, output=str(output)))
+        submit(settings)(SparkJob(job="audit_consumption", arguments=arguments, output=str(output)))
         return output
 
-    def _rows(self, status: MigrationStatus) -> list[StageRow]:
+    def _rows(self, runs: Runs, run: str) -> list[Row]:
         logs = sorted((self._home.zookeeper / "version-2").glob("log.*"))
         transactions = merge(parse(path.read_bytes(), path.name) for path in logs)
         seen = history(transactions, GROUP)
-        return rows(status, seen.intervals, read_ledgers(self._home.ledgers, GROUP))
+        made = phases(runs.find(run), runs.events(run))
+        return rows(made, hand_overs(seen.intervals), read_ledgers(self._home.ledgers, GROUP))

@@ -1,24 +1,49 @@
-"""What a demo shows at its end: one row a stage, from the journal, ZooKeeper's log and the ledgers. Pure."""
+"""What a demo shows at its end: one row a phase, from the journal, from who owned which partition, and from
+what was delivered. Pure."""
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from groupshift.application.status import MigrationStatus, StageProgress
 from groupshift.audit.ownership import Interval
-from groupshift.domain.evidence import Moment
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.run import Step, plan_from
 from groupshift.domain.verdict import Verdict, worst
+from groupshift.ports.runs import Event, EventKind, RunRecord
+from groupshift_sandbox.client_members.events import Owned
 from groupshift_sandbox.ledger import Delivery
+
+BACK = "back: "
+"""What stands before the name of a phase of a rollback."""
+_LOOKS = frozenset({EventKind.CHECKED, EventKind.JUDGED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """A phase of a run that was begun, from its first to its last event (epoch ms); ``verdict`` is the worst
+    of what the last look at each of its steps came to, ``output`` the folder of its last Spark job (empty:
+    there was none)."""
+
+    name: str
+    start_ms: int
+    end_ms: int
+    verdict: Verdict
+    output: str = ""
+
+    @property
+    def wall_s(self) -> float:
+        """How long it took, in seconds."""
+        return (self.end_ms - self.start_ms) / 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandOver:
-    """A partition went from one owner to the next; ``unowned_ms`` lies between their owner nodes."""
+    """A partition went from one owner to the next; ``unowned_ms`` lies between them."""
 
     partition: TopicPartition
     at_ms: int
@@ -26,30 +51,74 @@ class HandOver:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StageRow:
-    """One stage: wall time in seconds, worst verdict, partitions that changed owner, longest time one of
-    them had none (ms), records delivered again, records never delivered."""
+class Row:
+    """A phase with what it did to consumers: partitions that changed owner, longest time one of them had none
+    (ms), records delivered again, records never delivered."""
 
-    stage: str
-    wall_s: float
-    verdict: Verdict
+    phase: Phase
     moved: int
     unowned_ms: int
     duplicates: int
     lost: int
-    report: str
+
+
+def phases(record: RunRecord, events: Sequence[Event]) -> list[Phase]:
+    """The phases of a run that were begun, there and back, in order. What a step waits for counts to the
+    phase that it belongs to."""
+    found: dict[str, list[Event]] = defaultdict(list)
+    of = dict(_names(record, events))
+    for event in events:
+        if event.step in of:
+            found[of[event.step]].append(event)
+    return [_phase(name, seen) for name, seen in found.items()]
+
+
+def _names(record: RunRecord, events: Iterable[Event]) -> Iterator[tuple[str, str]]:
+    """By the key of a step, the name of its phase; of each rollback the last plan counts."""
+    for step in plan_from(record.plan).steps:
+        yield step.key, step.phase
+    for event in events:
+        if event.kind is EventKind.ROLLBACK_BEGUN:
+            for step in plan_from(json.dumps(event.body["plan"])).steps:
+                yield step.key, _of_rollback(step)
+
+
+def _of_rollback(step: Step) -> str:
+    return f"{BACK}{step.phase.removeprefix('undo_').removeprefix('undo-')}"
+
+
+def _phase(name: str, events: Sequence[Event]) -> Phase:
+    last = {each.step: str(each.body["outcome"]) for each in events if each.kind in _LOOKS}
+    verdicts = {each.value: each for each in Verdict}
+    jobs = [each.body.get("spark_job") for each in events if each.kind is EventKind.ACTED]
+    return Phase(
+        name=name,
+        start_ms=events[0].at_ms,
+        end_ms=events[-1].at_ms,
+        verdict=worst(verdicts.get(each, Verdict.INCONCLUSIVE) for each in last.values() or ("pass",)),
+        output=next((str(each["output"]) for each in reversed(jobs) if each), ""),
+    )
 
 
 def hand_overs(intervals: Iterable[Interval]) -> list[HandOver]:
-    """Every change of owner in the log, by time."""
-    of: dict[TopicPartition, list[Interval]] = defaultdict(list)
-    for one in intervals:
-        of[one.partition].append(one)
+    """Every change of owner in ZooKeeper's log, by time."""
+    of: dict[TopicPartition, list[tuple[int, int, int | None]]] = defaultdict(list)
+    for one in sorted(intervals, key=lambda one: one.start_zxid):
+        of[one.partition].append((one.start_zxid, one.start_ms, one.end_ms))
+    return _changes({at: [(start, end) for _, start, end in times] for at, times in of.items()})
+
+
+def taken_over(owners: Mapping[TopicPartition, Iterable[Owned]]) -> list[HandOver]:
+    """Every change of owner that members told of, by time."""
+    return _changes({at: [(each.from_ms, each.to_ms) for each in found] for at, found in owners.items()})
+
+
+def _changes(times: Mapping[TopicPartition, Sequence[tuple[int, int | None]]]) -> list[HandOver]:
     found = []
-    for partition, history in of.items():
-        for former, later in pairwise(sorted(history, key=lambda one: one.start_zxid)):
-            gap = later.start_ms - (former.end_ms if former.end_ms is not None else later.start_ms)
-            found.append(HandOver(partition=partition, at_ms=later.start_ms, unowned_ms=max(0, gap)))
+    for partition, of_one in times.items():
+        for (_, ended), (began, _) in pairwise(of_one):
+            gap = began - (ended if ended is not None else began)
+            found.append(HandOver(partition=partition, at_ms=began, unowned_ms=max(0, gap)))
     return sorted(found, key=lambda one: one.at_ms)
 
 
@@ -79,36 +148,23 @@ def missing_at(deliveries: Iterable[Delivery]) -> list[int]:
     )
 
 
-def rows(
-    status: MigrationStatus, intervals: Iterable[Interval], deliveries: Sequence[Delivery]
-) -> list[StageRow]:
-    """One row for each stage that was judged, in the order in which they began."""
-    changes, again, missing = hand_overs(intervals), repeated_at(deliveries), missing_at(deliveries)
-    found = []
-    for stage in sorted(status.stages, key=lambda stage: stage.began_at_ms or 0):
-        if stage.began_at_ms is None or not stage.validations:
-            continue
-        start, end = stage.began_at_ms, max(each.judged_at_ms for each in stage.validations)
-        moved = [change for change in changes if start <= change.at_ms < end]
-        found.append(
-            StageRow(
-                stage=stage.stage.name.value,
-                wall_s=(end - start) / 1000,
-                verdict=worst(each.verdict for each in stage.validations),
+def rows(found: Iterable[Phase], changes: Sequence[HandOver], deliveries: Sequence[Delivery]) -> list[Row]:
+    """One row for each phase."""
+    again, missing = repeated_at(deliveries), missing_at(deliveries)
+    made = []
+    for phase in found:
+        moved = [change for change in changes if phase.start_ms <= change.at_ms < phase.end_ms]
+        made.append(
+            Row(
+                phase=phase,
                 moved=len({change.partition for change in moved}),
                 unowned_ms=max((change.unowned_ms for change in moved), default=0),
-                duplicates=_between(again, start, end),
-                lost=_between(missing, start, end),
-                report=_report(stage),
+                duplicates=_between(again, phase.start_ms, phase.end_ms),
+                lost=_between(missing, phase.start_ms, phase.end_ms),
             )
         )
-    return found
+    return made
 
 
 def _between(times: Sequence[int], start: int, end: int) -> int:
     return bisect_right(times, end) - bisect_right(times, start)
-
-
-def _report(stage: StageProgress) -> str:
-    after = [each.report for each in stage.validations if each.moment is Moment.AFTER]
-    return after[0] if after else stage.validations[-1].report

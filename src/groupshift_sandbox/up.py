@@ -35,6 +35,7 @@ _MOVING = {"coordination.migration.partition.assignment.strategy": "roundrobin,r
 _OWNED = ("logs", "ledgers", "members", "configuration", "zookeeper", "kafka", "evidence", "airflow")
 _OWNED_FILES = (
     "settings.toml",
+    "nodes.toml",
     "fleet.json",
     "supervisor.json",
     "supervisor.sock",
@@ -81,8 +82,7 @@ def up(home: Home, options: UpOptions, told: Callable[[str], None]) -> None:
 
 
 def _start_all(home: Home, options: UpOptions, told: Callable[[str], None]) -> None:
-    _clear(home)
-    home.create()
+    fresh(home)
     told("fetching Kafka and the Scala consumers (kept for the next time)")
     for artifact in ALL:
         jars(artifact)
@@ -109,17 +109,28 @@ def _check(home: Home, options: UpOptions) -> None:
             f"members {options.members}, partitions {options.partitions} and rate {options.rate:g} "
             "must all be above 0; give larger values"
         )
+    require_unused(home)
+
+
+def require_unused(home: Home) -> None:
+    """Raise `Rejected` while a sandbox is up in this home, and where the folder is no sandbox's."""
     if marked(home):
         raise Rejected(f"a sandbox is up in {home.root}; use it, or run `groupshift sandbox down` first")
     if home.root.exists() and any(home.root.iterdir()) and not home.state_file.exists():
         raise Rejected(f"{home.root} holds other files; set GROUPSHIFT_HOME to an empty or absent folder")
 
 
-def _clear(home: Home) -> None:
+def fresh(home: Home) -> None:
+    """Remove what an earlier sandbox left in this home, and make its folders."""
     for name in _OWNED:
         shutil.rmtree(home.root / name, ignore_errors=True)
+    for node in home.root.glob("kraft-*"):
+        shutil.rmtree(node, ignore_errors=True)
     for name in _OWNED_FILES:
         (home.root / name).unlink(missing_ok=True)
+    for cluster in home.root.glob("kraft.*"):
+        cluster.unlink()
+    home.create()
 
 
 def start_producer(home: Home, options: UpOptions, bootstrap: str) -> Running:
@@ -207,10 +218,11 @@ def _owned(zookeeper: str, group: str, topic: str) -> int:
 
 
 def write_settings(home: Home, zookeeper: str, bootstrap: str) -> None:
-    """``settings.toml`` for the command line and for Airflow's journal, evidence and fleet."""
+    """``settings.toml`` for the command line and for Airflow's journal, evidence and fleet; ``zookeeper`` is
+    empty for brokers without one."""
     sections = {
         "kafka": {"bootstrap_servers": bootstrap},
-        "zookeeper": {"hosts": zookeeper, "chroot": ""},
+        **({"zookeeper": {"hosts": zookeeper, "chroot": ""}} if zookeeper else {}),
         "fleet": {"driver": "process", "socket": str(home.supervisor_socket)},
         "journal": {"url": f"sqlite:///{home.journal}"},
         "evidence": {"root": str(home.evidence), "ledgers": str(home.ledgers)},

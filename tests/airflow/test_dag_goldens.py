@@ -1,7 +1,8 @@
 """Each DAG still has the tasks that it had when the goldens were written, in the same order.
 
 Kept in ``tests/goldens/dags.json``: recorded once, never edited. A renamed task is a line in
-``tests/goldens/renames.toml``. New tasks may stand between the kept ones: what is held is which kept task
+``tests/goldens/renames.toml``, as ``dag.task`` where two DAGs have one of that name; two that became one task
+have the same new name. New tasks may stand between the kept ones: what is held is which kept task
 comes before which, and how a task takes what came before it.
 """
 
@@ -28,6 +29,11 @@ def graph_of(dag: Any) -> dict[str, Any]:
     }
 
 
+def renamed(dag: str, task: str) -> str:
+    """How a kept task is called now."""
+    return RENAMES.get(f"{dag}.{task}", RENAMES.get(task, task))
+
+
 def behind(graph: Mapping[str, Any], task: str) -> set[str]:
     """Every task that comes after this one."""
     found: set[str] = set()
@@ -45,14 +51,13 @@ def test_a_dag_has_its_tasks_in_their_order(name: str, dagbag: Any) -> None:
     now = graph_of(dagbag.dags[name])
     wrong = []
     for task, kept in DAGS[name].items():
-        here = RENAMES.get(task, task)
+        here = renamed(name, task)
         if here not in now:
             wrong.append(f"{task} is gone")
             continue
         after = behind(now, here)
-        wrong += [
-            f"{task} is not before {each}" for each in kept["before"] if RENAMES.get(each, each) not in after
-        ]
+        later = {each: renamed(name, each) for each in kept["before"]}
+        wrong += [f"{task} is not before {each}" for each in later if later[each] not in {here, *after}]
         if now[here]["rule"] != kept["rule"]:
             wrong.append(f"{task} had rule {kept['rule']}, has {now[here]['rule']}")
     assert wrong == []

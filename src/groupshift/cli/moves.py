@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +16,7 @@ from groupshift.cli.installed import ANYTHING, refusing
 from groupshift.cli.options import Execute, Json, run_name, who
 from groupshift.cli.requests import asked_again, parameters, values_of
 from groupshift.cli.run_driving import Terms, go_on
-from groupshift.cli.run_output import show_findings, steps_table
+from groupshift.cli.run_output import show_findings, show_sections, steps_table
 from groupshift.cli.run_place import Where, place_of, placed, session, shaped
 from groupshift.cli.runs import Patience, Yes
 from groupshift.cli.terminal import Console, styled
@@ -29,7 +30,13 @@ from groupshift.ports.runs import RunRecord, Runs
 
 NOTES = "notes"
 """The name in `Plan.about` under which a plan has sentences for people."""
+STATE = "groupshift-state"
+"""A folder for journal and evidence, where none was named: a run has to write somewhere."""
 All = Annotated[bool, typer.Option("--all", help="Show the rules that passed, too.")]
+Page = Annotated[
+    Path | None,
+    typer.Option("--output", help="Write a page of it (one HTML file).", show_default=False),
+]
 
 
 def installed() -> dict[str, list[EntryPoint]]:
@@ -83,6 +90,7 @@ def _assess(
     given: Mapping[str, Any],
     everything: All = False,
     patience: Patience = 0,
+    page: Page = None,
     as_json: Json = False,
     where: Where,
 ) -> int:
@@ -93,10 +101,14 @@ def _assess(
         target = move.target(ports, request)
         facts, findings = assess(move, at.tools, ports, request, patience_s=patience)
         in_the_way = at.runs.in_the_way(target)
-    obstacles = move.obstacles(request, facts, findings)
+    if page is not None:
+        _write(move, request, facts, page)
+    obstacles, observed = move.obstacles(request, facts, findings), move.observed(request, facts)
     verdict = worst(each.verdict for each in findings) if findings else Verdict.PASS
     ready = not obstacles and verdict is not Verdict.ERROR
     following = asked_again(move, "run" if ready else "assess", request)
+    if ready and where.bootstrap_servers and where.state is None:
+        following += f" --state {STATE}"
     if in_the_way:
         following = f"groupshift status {in_the_way[0].run}"
     blocked = [f"run {each.run} of {each.target} is {each.state} and is in the way" for each in in_the_way]
@@ -110,11 +122,13 @@ def _assess(
                 "findings": findings,
                 "obstacles": [each.rule for each in obstacles],
                 "in_the_way": [each.run for each in in_the_way],
+                "observed": observed.data,
                 "next": following,
             }
         )
         return 0 if ready and not blocked else 1
     console = Console()
+    show_sections(console, observed.sections)
     show_findings(console, findings, str(target), everything=everything)
     for each in blocked:
         console.print(each)
@@ -124,6 +138,13 @@ def _assess(
         console.print(f"to do: {hint}")
     output.next_command(console, following)
     return 0 if ready and not blocked else 1
+
+
+def _write(move: Move[Any], request: Any, facts: Any, page: Path) -> None:
+    text = move.assessment_page(request, facts)
+    if not text:
+        raise Rejected(f"an assessment of {move.name} has no page: leave --output out, or take --json")
+    output.write_page(page, text)
 
 
 def _plan(

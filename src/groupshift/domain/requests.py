@@ -49,7 +49,8 @@ class Option:
     is given any number of times, and the value is a tuple. ``choices`` are the values of a closed vocabulary,
     in their order. ``default`` is `REQUIRED` where it has to be given. ``minimum`` and ``maximum`` bound a
     number (None: no bound); ``optional``: None is a value. ``setting`` names the setting that is taken where
-    it is not given, such as ``fleet.driver`` (empty: none)."""
+    it is not given, such as ``fleet.driver`` (empty: none). ``pattern``, of the whole text, is what a form
+    holds it to before it is sent (empty: nothing); the request itself says what is wrong."""
 
     name: str
     kind: Kind
@@ -61,6 +62,7 @@ class Option:
     minimum: float | None = None
     maximum: float | None = None
     setting: str = ""
+    pattern: str = ""
 
     @property
     def flag(self) -> str:
@@ -80,9 +82,10 @@ def option(
     minimum: float | None = None,
     maximum: float | None = None,
     setting: str = "",
+    pattern: str = "",
 ) -> Any:
     """Return the dataclass field of an option; ``text`` is its help, one sentence."""
-    metadata = {"help": text, "minimum": minimum, "maximum": maximum, "setting": setting}
+    metadata = {"help": text, "minimum": minimum, "maximum": maximum, "setting": setting, "pattern": pattern}
     return field(metadata=metadata) if default is REQUIRED else field(default=default, metadata=metadata)
 
 
@@ -117,6 +120,7 @@ def _option(request: type, entry: Any, hint: Any) -> Option:
         minimum=entry.metadata.get("minimum"),
         maximum=entry.metadata.get("maximum"),
         setting=entry.metadata.get("setting", ""),
+        pattern=entry.metadata.get("pattern", ""),
     )
 
 

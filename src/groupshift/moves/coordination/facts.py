@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from groupshift.domain.facts import Facts
 from groupshift.domain.group import fingerprint
 from groupshift.domain.plan import MoveRequest, Until
-from groupshift.domain.planning import MAX_SOAK_S, MAX_WATCH_S, check
+from groupshift.domain.planning import MAX_GROUP, MAX_SOAK_S, MAX_WATCH_S, check
 from groupshift.domain.requests import option
 from groupshift.domain.rulebook import wanted
 from groupshift.domain.rules_storage import commits_to_kafka, worth_a_second_look
@@ -27,7 +27,7 @@ _OF_THE_ENGINE = frozenset({"plan", "evidence"})
 class CoordinationRequest:
     """Which group moves, how far, and how its canary is chosen and watched."""
 
-    group: str = option("Consumer group that moves.")
+    group: str = option("Consumer group that moves.", pattern=f"[A-Za-z0-9._-]{{1,{MAX_GROUP}}}")
     until: Until = option("The last act.", default=Until.TOGGLE)
     driver: str = option("Who replaces members (empty: the driver of the settings).", default="")
     canary: int = option("How many members are replaced first.", default=1, minimum=1)

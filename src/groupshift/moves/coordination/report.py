@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from groupshift.domain.evidence import Moment, Row, Store
 from groupshift.domain.foreign_text import shell
 from groupshift.domain.leftover import Leftover, leftover
-from groupshift.domain.modes import MemberKind
+from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import StageName, Until
 from groupshift.domain.run import Findings, Json, RunState, Step, findings_from
@@ -42,6 +42,9 @@ _HEAD = ("step", "rule", "verdict", "reason")
 def closing(run: Run[CoordinationPorts], state: RunState) -> tuple[str, str]:
     """Return where the run has led to, as a clause, and the next command where it is not the usual one."""
     if state is RunState.MOVED:
+        acts = [each.args["to"] for each in run.there.steps if each.kind == SET_MODE]
+        if acts[-1:] == [Mode.ZOOKEEPER]:
+            return "set back to zookeeper mode", ""
         reached = _REACHED[Until(run.there.about["until"])]
         return f"{reached}; the rollback is open{_kept(run)}", ""
     if state is RunState.FINALISED:
@@ -50,7 +53,8 @@ def closing(run: Run[CoordinationPorts], state: RunState) -> tuple[str, str]:
         return "", ""
     begun = run.rollbacks()
     to = str(begun[-1].body["to"]).replace("_", " ") if begun else "start"
-    said, stays = f"rolled back to {to}, proven equal", left_behind(run)
+    proven = ", proven equal" if any(each.kind == "compare" for each in run.plan.steps) else ""
+    said, stays = f"rolled back to {to}{proven}", left_behind(run)
     return (f"{said}. {stays.sentence}", stays.command) if stays else (said, "")
 
 

@@ -8,11 +8,11 @@ from typing import Literal
 from groupshift.domain.reactions import OnFail
 from groupshift.domain.run import Checked, Findings, Outcome, Plan, RunState, Step, StepRecord, Target
 from groupshift.engine.handlers import Soak, own_handlers
-from groupshift.engine.move import Aspects, Handler, Move, Run
+from groupshift.engine.move import Aspects, Handler, Move, Observed, Run
 from groupshift.engine.snapshots import CompareClusters, Exceptions, TakeClusterSnapshot, fallen_offsets
 from groupshift.moves.downgrade import nodes, report, steps
 from groupshift.moves.downgrade.facts import DowngradeFacts
-from groupshift.moves.downgrade.plan import BEFORE_NODES, BEGUN, met, planned, rollback
+from groupshift.moves.downgrade.plan import BEFORE_NODES, BEGUN, met, observed, planned, rollback
 from groupshift.moves.downgrade.ports import DowngradePorts, Downgrading
 from groupshift.moves.downgrade.request import DowngradeRequest
 from groupshift.moves.downgrade.rules import ask, obstacles
@@ -40,7 +40,7 @@ def _changing(begun: Collection[str]) -> bool:
 
 
 class DowngradeMove(Move[DowngradePorts]):
-    """See the module."""
+    """Brokers to an older release (KIP-915) or to the old group coordinator, one after the other."""
 
     name = "downgrade"
     scope: Literal["group", "cluster", "link"] = "cluster"
@@ -64,7 +64,8 @@ class DowngradeMove(Move[DowngradePorts]):
 
     def look(self, ports: DowngradePorts, request: DowngradeRequest) -> DowngradeFacts:
         """See `Move`: the cluster, and all of its offsets log."""
-        return look_at(ports.views, ports.log, request)
+        log = ports.copies(request.segments) if request.copied else ports.log
+        return look_at(ports.views, log, request)
 
     def look_back(self, ports: DowngradePorts, request: DowngradeRequest) -> None:
         """See `Move`: a rollback starts what is dead, so nothing has to answer."""
@@ -82,6 +83,10 @@ class DowngradeMove(Move[DowngradePorts]):
     def obstacles(self, request: DowngradeRequest, facts: DowngradeFacts, findings: Findings) -> Findings:
         """See `Move`: what no step answers."""
         return obstacles(facts, findings)
+
+    def observed(self, request: DowngradeRequest, facts: DowngradeFacts) -> Observed:
+        """See `Move`: features, groups and the log, and every step there."""
+        return observed(facts)
 
     def plan(self, request: DowngradeRequest, facts: DowngradeFacts) -> Plan:
         """See `Move`."""

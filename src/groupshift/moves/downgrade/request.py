@@ -9,15 +9,23 @@ from groupshift.domain.versions import Version
 from groupshift.log.releases import Coordinator
 from groupshift.moves.downgrade.releases import Target, target_of
 
+_RELEASE = r"\d+\.\d+\.\d+"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DowngradeRequest:
     """Raises `Rejected` for a release that is not known, or no version."""
 
-    to: str = option("The older release, such as 3.9.2.")
-    from_: str = option("What the brokers run, where they tell only its line.", default="")
+    to: str = option("The older release, such as 3.9.2.", pattern=_RELEASE)
+    from_: str = option(
+        "What the brokers run, where they tell only its line.", default="", pattern=f"({_RELEASE})?"
+    )
     coordinator: Coordinator | None = option(
         "The group coordinator that the older release will run; without it its default.", default=None
+    )
+    segments: str = option(
+        "A copy of __consumer_offsets' files, only to assess; without it the log is read at the brokers.",
+        default="",
     )
     live: bool = option("Consumers commit while the brokers are replaced.", default=False)
     brokers_only: bool = option("Controllers of their own keep their release.", default=False)
@@ -35,8 +43,8 @@ class DowngradeRequest:
 
     @property
     def copied(self) -> bool:
-        """A run reads the log at the brokers."""
-        return False
+        """Whether the log that is read is a copy; a run reads it at the brokers."""
+        return bool(self.segments)
 
     @property
     def said(self) -> Version | None:

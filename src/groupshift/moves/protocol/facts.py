@@ -22,7 +22,7 @@ from groupshift.ports.group import BrokerSide, GroupTerms
 class ProtocolRequest:
     """Which group is to speak which protocol, and how its members change."""
 
-    group: str = option("Consumer group that moves.")
+    group: str = option("Consumer group that moves.", pattern=f".{{1,{MAX_GROUP}}}")
     to: Protocol = option("Protocol that its members are to speak.")
     offline: bool = option(
         "Stop all members before the first of the new kind starts, instead of one after the other.",
