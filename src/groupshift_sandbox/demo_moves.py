@@ -314,8 +314,10 @@ class DowngradeDemo:
         return verbs.result(run, proofs)
 
     def _releases(self) -> str:
-        nodes = cluster_at(self.home, self.cluster.options.name).nodes
-        return ", ".join(f"{each.node_id}: {each.release}" for each in nodes)
+        found: dict[str, list[str]] = {}
+        for each in cluster_at(self.home, self.cluster.options.name).nodes:
+            found.setdefault(each.release, []).append(str(each.node_id))
+        return "; ".join(f"{release} on {', '.join(nodes)}" for release, nodes in sorted(found.items()))
 
 
 @dataclass(slots=True)
