@@ -150,9 +150,7 @@ def demo(
     members: Annotated[int, typer.Option(help="Members in the group (coordination).")] = 3,
     partitions: Annotated[int, typer.Option(help="Partitions of the topic (coordination).")] = 6,
     soak: Annotated[int, typer.Option(help="Soak in seconds (coordination).")] = 20,
-    until: Annotated[
-        Until, typer.Option(help="The last act there (coordination).")
-    ] = Until.TOGGLE,
+    until: Annotated[Until, typer.Option(help="The last act there (coordination).")] = Until.TOGGLE,
 ) -> None:
     """Show a move on real servers of this machine, with a table of what happened at the end.
 
