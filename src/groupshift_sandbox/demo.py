@@ -20,6 +20,7 @@ from groupshift.engine.status import status_of
 from groupshift.errors import Broken, Transient
 from groupshift.ports.runs import Runs
 from groupshift.settings import Settings, load
+from groupshift_sandbox.airflow import ZOOKEEPER
 from groupshift_sandbox.airflow_api import AirflowApi, Question
 from groupshift_sandbox.demo_table import Row, hand_overs, phases, rows
 from groupshift_sandbox.home import Home
@@ -107,7 +108,7 @@ class Demo:
         ends = {"migrate_coordination": self._run(api, "migrate_coordination", f"demo-{stamp}", there)}
         with journal(settings) as runs:
             run = self._begun(runs)
-            back = {"run": run, "to": "old_members", "execute": True}
+            back = {"run": run, "to": "old_members", "zookeeper_conn_id": ZOOKEEPER, "execute": True}
             ends["roll_back"] = self._run(api, "roll_back", f"demo-{stamp}", back)
             self._drain(settings)
             report = self._audit(settings, run)
