@@ -20,7 +20,7 @@ from groupshift_sandbox.layout import Cluster, unchanged
 from groupshift_sandbox.processes import marked, stop, wait_until
 from groupshift_sandbox.rolling import replace_node
 from support.client_processes import client_processes
-from support.cluster_move_runs import Runs
+from support.cluster_verbs import Verbs
 from support.downgrade_story import offsets_of as committed_offsets
 from support.open_transaction import OpenTransaction
 from support.placement_story import audited
@@ -45,7 +45,7 @@ KINDS = [
     for protocol in (GroupProtocol.CLASSIC, GroupProtocol.CONSUMER)
 ]
 _FATAL = -150
-_WAITING = 6
+_REJECTED = 2
 
 
 def _names() -> Iterator[str]:
@@ -84,22 +84,22 @@ def test_coordinator_20_a_transaction_that_opens_while_groups_drain(
     """The run was begun before it: step 3 is held up with its id, ends, and changed nothing. While it is open
     no other run may begin; when it ended, one may."""
     assert members, "they committed: the offsets topic is there"
-    runs = Runs(cluster, tmp_path, capsys, "expansion")
+    runs = Verbs(cluster, tmp_path, capsys, "expansion")
     runs.killed("drain.after_journal", "--to", str(AFTER))
     pending = OpenTransaction(cluster.bootstrap, "settlement", At(TOPIC, 0, 7))
-    code, stopped = runs("run", "--execute", "--yes", "--patience", "5")
-    assert (code, stopped["outcome"]["step"]) == (_WAITING, "01 drain")
+    code, stopped = runs("continue", "--execute", "--yes", "--patience", "5")
     said = "transactional id settlement writes offsets now; stop that producer"
-    assert said in stopped["outcome"]["detail"]
-    assert runs("status")[1]["state"] == "ended"
-    code, planned = runs("run", "--to", str(AFTER), "--execute", "--yes")
-    assert (code, planned["possible"]) == (1, False)
-    (against,) = planned["against"]
+    assert (code, said in stopped["reason"]) == (1, True), stopped
+    assert runs("status")[1]["state"] == "rejected"
+    code, refused = runs("run", "--to", str(AFTER), "--execute", "--yes")
     where = partition_of("settlement", BEFORE)
     said = f"transactional id 'settlement' writes offsets to partition {where} of the offsets topic now"
-    assert against["reason"] == said
+    assert (code, said in refused["error"]) == (_REJECTED, True), refused
+    code, judged = runs("assess", "--to", str(AFTER))
+    (against,) = [each for each in judged["findings"] if each["rule"] in judged["obstacles"]]
+    assert (code, judged["ready"], against["reason"]) == (1, False, said)
     pending.abort()  # answered before the groups' coordinator has the marker
-    wait_until(lambda: runs("run", "--to", str(AFTER))[1]["possible"], 60.0, "a run may begin again")
+    wait_until(lambda: runs("assess", "--to", str(AFTER))[1]["ready"], 60.0, "a run may begin again")
 
 
 def test_coordinator_19_killed_after_the_acts_of_four_steps(
@@ -110,7 +110,7 @@ def test_coordinator_19_killed_after_the_acts_of_four_steps(
     groups = [each.group for each in members]
     before = committed_offsets(cluster.bootstrap, groups)
     assert len(before) == len(members) * PARTITIONS
-    runs = Runs(cluster, tmp_path, capsys, "expansion")
+    runs = Verbs(cluster, tmp_path, capsys, "expansion")
     first = ("--to", str(AFTER))
     for step, options in (
         ("delete-groups", first),
@@ -119,10 +119,11 @@ def test_coordinator_19_killed_after_the_acts_of_four_steps(
         ("restore", ()),
     ):
         runs.killed(f"{step}.after_act", *options)
-    assert runs("back")[0] == 2  # only forward
-    code, done = runs("run", "--execute", "--yes")
-    assert code == 0, done
-    assert done["outcome"]["ended"] == "done"
+    for options in ((), ("--execute", "--yes")):
+        code, said = runs("roll-back", *options)
+        assert (code, "partitions never become fewer" in said["error"]) == (_REJECTED, True), said
+    code, done = runs("continue", "--execute", "--yes")
+    assert (code, done.get("state")) == (0, "finalised"), done
     assert committed_offsets(cluster.bootstrap, groups) == before
     assert audited(cluster).clean
 
@@ -133,7 +134,7 @@ def test_clients_resume_at_their_committed_offset(
     """confluent-kafka and Java, classic and consumer protocol: nothing lost, nothing read twice, after a run
     that was killed on the way, or, where this test is run alone, after one that was not."""
     if audited(cluster).facts.view.count == BEFORE:
-        runs = Runs(cluster, tmp_path, capsys, "expansion")
+        runs = Verbs(cluster, tmp_path, capsys, "expansion")
         code, done = runs("run", "--to", str(AFTER), "--execute", "--yes")
         assert code == 0, done
     assert audited(cluster).facts.view.count == AFTER

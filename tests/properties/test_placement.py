@@ -9,11 +9,9 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from groupshift.application.repair_placement import plan_repair, repair
-from groupshift.application.repair_shadows import ShadowTools, repair_shadows
 from groupshift.log.releases import Coordinator
 from groupshift.moves.expansion.assess import PlacementAudit, audit_placement
-from groupshift.moves.expansion.repair import Mend
+from groupshift.moves.expansion.repair import Mend, ShadowTools, plan_repair, repair, repair_shadows
 from groupshift_testing.offset_brokers import OffsetBrokers
 from support.simulated_placement import Placed
 

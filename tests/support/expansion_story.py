@@ -15,6 +15,7 @@ from groupshift.adapters.kafka.group_changes import commit_rows
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.domain.verdict import Verdict
+from groupshift.engine.snapshots import FALLEN
 from groupshift.log import LogRecord, commit_place, decode
 from groupshift.spark.broker_source import Brokers
 from groupshift.spark.copied_log import DirectLog
@@ -27,7 +28,7 @@ from groupshift_sandbox.processes import marked, stop
 from groupshift_sandbox.rolling import replace_node
 from groupshift_sandbox.zookeeper import start_zookeeper
 from groupshift_sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
-from support.cluster_move_runs import Runs
+from support.cluster_verbs import Verbs, outcomes
 from support.led_elsewhere import await_listed, lead_by_first, listed_often, replicas_of, turned
 from support.placement_story import OFFSETS, audited, said
 
@@ -176,21 +177,25 @@ def bounced(cluster: Cluster, equal: Callable[[], None], rounds: int = 2) -> Clu
     return cluster
 
 
-def runs_of(cluster: Cluster, folder: Path, capsys: pytest.CaptureFixture[str]) -> Runs:
-    """The verbs ``groupshift expansion run | status | back``."""
-    return Runs(cluster, folder, capsys, "expansion")
+def runs_of(cluster: Cluster, folder: Path, capsys: pytest.CaptureFixture[str]) -> Verbs:
+    """The verbs of an expansion."""
+    return Verbs(cluster, folder, capsys, "expansion")
 
 
-def _watched(cluster: Cluster, runs: Runs) -> None:
+def _watched(cluster: Cluster, runs: Verbs, to: int) -> None:
     """The run is as it was proven, until an offset falls; whoever set it sets it back."""
     code, found = runs("watch")
-    assert (code, found["fallen"], found["compared"]) == (0, [], len(wanted())), found
-    row = next(each for each in rows() if each.group == min(moving(found["audit"]["partitions"])))
-    for offset, fell in ((row.offset - 1, [row.offset]), (row.offset, [])):
+    (kept,) = [each["reason"] for each in found["findings"] if each["rule"] == FALLEN]
+    assert (code, found["outcome"]) == (0, "pass"), found
+    assert kept == f"{len(wanted())} committed offsets of snapshot S are answered, none is lower"
+    row = next(each for each in rows() if each.group == min(moving(to)))
+    fell = f"group {row.group}, {TOPIC}-{row.partition}: {row.offset} then, {row.offset - 1} now"
+    for offset, code, reasons in ((row.offset - 1, 1, [fell]), (row.offset, 0, [kept])):
         with closing(KafkaCluster(cluster.bootstrap, timeout_s=60.0)) as raw:
             assert commit_rows(raw, [replace(row, offset=offset)]) == {}
-        code, found = runs("watch")
-        assert (code, [each["kept"] for each in found["fallen"]]) == (len(fell), fell), found
+        told, found = runs("watch")
+        said = [each["reason"] for each in found["findings"] if each["rule"] == FALLEN]
+        assert (told, said) == (code, reasons), found
 
 
 def the_whole_way(home: Home, kind: str, to: int, capsys: pytest.CaptureFixture[str]) -> Cluster:
@@ -198,23 +203,24 @@ def the_whole_way(home: Home, kind: str, to: int, capsys: pytest.CaptureFixture[
     back twice, and was equal."""
     cluster = started(home, kind)
     committed(cluster)
-    runs = Runs(cluster, home.root.parent, capsys, "expansion", fence=FENCE)
+    runs = Verbs(cluster, home.root.parent, capsys, "expansion", fence=FENCE)
     code, planned = runs("run", "--to", str(to))
-    assert (code, planned["possible"]) == (0, True)
-    assert {each["group"] for each in planned["plan"]["movers"]} == moving(to)
+    assert (code, planned["state"]) == (0, "preview"), planned
+    assert {group for group, _, _ in planned["about"]["movers"]} == moving(to)
     code, done = runs("run", "--to", str(to), "--execute", "--yes")
-    assert (code, done.get("outcome", done)) == (0, {**done["outcome"], "ended": "done"})
+    assert (code, done.get("state"), done.get("verdict")) == (0, "finalised", "pass"), done
     fenced = (home.root.parent / "fenced").read_text().split()
-    assert fenced == ["out", done["outcome"]["run"], "in", done["outcome"]["run"]]
-    proven = {each["step"]["key"].split()[1]: each["result"].get("verdict") for each in done["steps"]}
-    assert (proven["compare"], proven["verify"]) == ("pass", "pass")
+    assert fenced == ["out", done["run"], "in", done["run"]]
+    proven = outcomes(done)
+    assert (proven["prove/compare V"], proven["prove/verify V"]) == ("pass", "pass"), proven
 
     def equal() -> None:
         assert (answered(cluster), logged(cluster)) == (wanted(), placed(to))
 
     equal()
     assert said(audited(cluster), "X06")[0][0] is Verdict.PASS
-    at_ms = {each["step"]["key"].split()[1]: each["at_ms"] for each in done["steps"]}
-    _watched(cluster, runs)
-    print(f"{kind}: nobody consumed for {(at_ms['audit'] - at_ms['drain']) / 1000:.1f} s")
+    at_ms = {each["key"].partition(" ")[2]: each["at_ms"] for each in done["steps"]}
+    _watched(cluster, runs, to)
+    stood_s = (at_ms[f"prove/audit {OFFSETS}"] - at_ms["drain/drain"]) / 1000
+    print(f"{kind}: nobody consumed for {stood_s:.1f} s")
     return bounced(cluster, equal)

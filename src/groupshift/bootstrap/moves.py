@@ -16,7 +16,7 @@ from importlib.metadata import entry_points
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_type_hints
 
 from groupshift.adapters.system import SystemClock
 from groupshift.bootstrap.clusters import (
@@ -53,10 +53,13 @@ from groupshift.ports.cluster import ClusterGroups, ClusterSnapshotStore, Downgr
 from groupshift.ports.driver import BrokerReplacement
 from groupshift.ports.evidence import EvidenceFolder, EvidenceStore, Ledger
 from groupshift.ports.group import BrokerSide, CanaryTerms, GroupSide, GroupTerms, ZookeeperSide
-from groupshift.ports.log import CommitHashes, OffsetsLog, RecordLog
+from groupshift.ports.log import CommitHashes, LogVerification, OffsetsLog, RecordLog
 from groupshift.ports.runs import Runs
 from groupshift.ports.spark_jobs import ComparisonOutcomes, ProofRequest
 from groupshift.settings import Settings
+
+if TYPE_CHECKING:
+    from groupshift.spark.broker_source import Brokers
 
 P = TypeVar("P")
 _RUN = re.compile(r".+-[0-9]{13,}")
@@ -94,18 +97,28 @@ def _closed(make: Callable[..., C]) -> Opener:
     return opened
 
 
-def _offsets_log(place: Place, _stack: ExitStack) -> OffsetsLog:
+def _brokers(place: Place) -> Brokers:
+    """How the log of the offsets topic is read there."""
     from groupshift.spark.broker_source import Brokers
-    from groupshift.spark.copied_log import DirectLog
 
     kafka = place.settings.kafka
-    return DirectLog(
-        Brokers(
-            bootstrap_servers=kafka.bootstrap_servers,
-            properties=kafka.properties,
-            timeout_s=place.timeout_s,
-        )
+    return Brokers(
+        bootstrap_servers=kafka.bootstrap_servers, properties=kafka.properties, timeout_s=place.timeout_s
     )
+
+
+def _offsets_log(place: Place, _stack: ExitStack) -> OffsetsLog:
+    from groupshift.spark.copied_log import DirectLog
+
+    return DirectLog(_brokers(place))
+
+
+def _log_verification(place: Place, _stack: ExitStack) -> LogVerification:
+    from groupshift.adapters.spark_submit.java import java_home
+    from groupshift.spark.verify_log import SparkLogVerification
+
+    named = place.settings.spark.java_home
+    return SparkLogVerification(brokers=_brokers(place), java_home=named or str(java_home()))
 
 
 def _outcomes() -> ComparisonOutcomes:
@@ -195,6 +208,7 @@ OPENERS: Mapping[object, Opener] = {
     EvidenceStore: _stored,
     GroupTerms: _group_terms,
     Ledger: _ledger,
+    LogVerification: _log_verification,
     OffsetRestoring: _closed(offset_restoring),
     OffsetsLog: _offsets_log,
     PlacementViews: _closed(placement_views),

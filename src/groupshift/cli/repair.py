@@ -10,9 +10,6 @@ from typing import Annotated, Any
 
 import typer
 
-from groupshift.application.repair_epochs import EpochPlan, EpochsRepaired, plan_epochs, repair_epochs
-from groupshift.application.repair_placement import PlannedRepair, Repaired, plan_repair, repair
-from groupshift.application.repair_shadows import UNDECIDED, ShadowTools, repair_shadows
 from groupshift.bootstrap.clusters import log_erasing, offset_restoring, placement_views
 from groupshift.bootstrap.connect import group_snapshots
 from groupshift.cli import output
@@ -34,7 +31,18 @@ from groupshift.cli.terminal import Console, Table, styled
 from groupshift.domain.commit_places import Stray
 from groupshift.domain.foreign_text import command
 from groupshift.errors import Rejected
-from groupshift.moves.expansion.repair import Mend, Repair
+from groupshift.moves.expansion.epochs import EpochPlan, EpochsRepaired, plan_epochs, repair_epochs
+from groupshift.moves.expansion.repair import (
+    UNDECIDED,
+    Mend,
+    PlannedRepair,
+    Repair,
+    Repaired,
+    ShadowTools,
+    plan_repair,
+    repair,
+    repair_shadows,
+)
 from groupshift.settings import KafkaSettings
 
 _SHOWN = 40

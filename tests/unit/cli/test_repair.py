@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from groupshift.application.repair_placement import PlannedRepair, plan_repair
-from groupshift.application.repair_shadows import ShadowTools, repair_shadows
 from groupshift.cli.repair import clean, following
 from groupshift.domain.placement import partition_of
 from groupshift.log.releases import Coordinator
-from groupshift.moves.expansion.repair import Mend
+from groupshift.moves.expansion.repair import Mend, PlannedRepair, ShadowTools, plan_repair, repair_shadows
 from groupshift_testing.offset_brokers import OffsetBrokers
 from support.simulated_expansion import Expansible
 

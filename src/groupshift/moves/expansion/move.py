@@ -77,7 +77,7 @@ class _Exceptions(Exceptions[ExpansionPorts]):
 
 
 class ExpansionMove(Move[ExpansionPorts]):
-    """See the module."""
+    """More partitions of __consumer_offsets (KIP-895), every group's offsets kept."""
 
     name = "expansion"
     scope: Literal["group", "cluster", "link"] = "cluster"

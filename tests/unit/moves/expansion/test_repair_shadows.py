@@ -7,12 +7,17 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from groupshift.application.repair_placement import PlannedRepair, plan_repair, repair
-from groupshift.application.repair_shadows import ShadowTools, repair_shadows
 from groupshift.domain.placement import partition_of
 from groupshift.errors import Rejected, Transient
 from groupshift.log.releases import Coordinator
-from groupshift.moves.expansion.repair import Mend
+from groupshift.moves.expansion.repair import (
+    Mend,
+    PlannedRepair,
+    ShadowTools,
+    plan_repair,
+    repair,
+    repair_shadows,
+)
 from groupshift_testing.offset_brokers import OffsetBrokers
 from support.simulated_expansion import Expansible
 

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from groupshift.application.repair_placement import PlannedRepair, plan_repair, repair
 from groupshift.domain.cluster import PlacementView, Property
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import LISTED_TOO, ClusterState, Committed, OffsetRow, ProblemRow
 from groupshift.errors import Rejected
 from groupshift.log import LogRecord
-from groupshift.moves.expansion.repair import Mend
+from groupshift.moves.expansion.repair import Mend, PlannedRepair, plan_repair, repair
 from groupshift.moves.expansion.restore import read_back, restore_offsets
 from groupshift.ports.changes import unheld
 from groupshift_testing.offset_brokers import MemoryPlacementViews
