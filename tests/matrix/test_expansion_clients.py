@@ -36,7 +36,7 @@ def test_clients_resume_on_three_brokers(
         read_to_the_end(cluster, members)
         runs = runs_of(cluster, tmp_path, capsys)
         _, planned = runs("run", "--to", str(AFTER))
-        assert {each["group"] for each in planned["plan"]["movers"]} >= {each.group for each in members}
+        assert {group for group, _, _ in planned["about"]["movers"]} >= {each.group for each in members}
         code, done = runs("run", "--to", str(AFTER), "--execute", "--yes")
         assert code == 0, done
         assert audited(cluster).clean

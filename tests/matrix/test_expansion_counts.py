@@ -16,7 +16,7 @@ from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.cluster_changes import LiveTopicExpansion
 from groupshift_sandbox.layout import Cluster, unchanged
 from groupshift_sandbox.rolling import replace_node
-from support.cluster_move_runs import Runs
+from support.cluster_verbs import Verbs
 from support.expansion_story import (
     GROUPS,
     answered,
@@ -62,8 +62,8 @@ def test_more_partitions_after_the_first_restart(
         runs = runs_of(cluster, tmp_path, capsys)
         runs.killed("restart.after_act", "--to", str(PLANNED))
         _made(cluster)
-        outcome = _placed(cluster, runs)
-        assert _cured(cluster, runs, ("run", outcome), kind, capsys) == "done"
+        shown = _placed(cluster, runs)
+        assert _cured(cluster, runs, ("continue", shown), kind, capsys) == "finalised"
 
         def equal() -> None:
             assert answered(cluster, residue=kind == "NEW") == wanted()
@@ -78,7 +78,7 @@ def test_more_partitions_after_the_first_restart(
 def test_more_partitions_after_brokers_were_asked(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And one was restarted by somebody: no later step begins, the run goes back to where it asks them."""
+    """And one was restarted by somebody: no later step is made, the run goes back to where it asks them."""
     with home_in(tmp_path) as home:
         cluster = started(home, kind)
         committed(cluster)
@@ -86,11 +86,8 @@ def test_more_partitions_after_brokers_were_asked(
         runs.killed("restore.after_act", "--to", str(PLANNED))
         _made(cluster)
         replace_node(cluster, 1, unchanged)
-        code, stopped = runs("run", "--execute", "--yes")
-        assert code == _CONFLICT, stopped
-        assert f"placed by {MADE} partitions, not by {PLANNED}" in stopped["error"]
-        outcome = _placed(cluster, runs)
-        assert _cured(cluster, runs, ("run", outcome), kind, capsys) == "done"
+        shown = _placed(cluster, runs)
+        assert _cured(cluster, runs, ("continue", shown), kind, capsys) == "finalised"
         assert answered(cluster, residue=kind == "NEW") == wanted()
         assert audited(cluster).clean
 
@@ -107,14 +104,14 @@ def test_the_way_back_to_a_count_that_somebody_made(
         runs.killed("create-partitions.before_journal", "--to", str(PLANNED))
         _made(cluster)
         replace_node(cluster, 1, unchanged)
-        code, stopped = runs("back", "--execute", "--yes")
+        code, stopped = runs("roll-back", "--execute", "--yes")
         assert code == _CONFLICT, stopped
         assert f"{MADE} partitions, and somebody" in stopped["error"]
         assert "restart broker 2, 3," in stopped["error"]
         for node in (2, 3):
             replace_node(cluster, node, unchanged)
-        outcome = runs("back", "--execute", "--yes")[1]["outcome"]
-        assert _cured(cluster, runs, ("back", outcome), kind, capsys) == "taken back"
+        shown = runs("roll-back", "--execute", "--yes")[1]
+        assert _cured(cluster, runs, ("roll-back", shown), kind, capsys) == "rolled_back"
         assert answered(cluster, residue=kind == "NEW") == wanted()
         assert audited(cluster).clean
 
@@ -125,48 +122,55 @@ def _made(cluster: Cluster) -> None:
         topic.expand(MADE)
 
 
-def _placed(cluster: Cluster, runs: Runs) -> Mapping[str, Any]:
+def _placed(cluster: Cluster, runs: Verbs) -> Mapping[str, Any]:
     """Asked for, and adopted by every broker; where the run stopped then."""
-    code, shown = runs("run", "--execute", "--yes")
-    assert (code, shown["outcome"]["step"]) == (_WAITING, f"13 place {PLANNED}"), shown
-    assert f"to go on to {MADE}: --seen" in shown["outcome"]["detail"]
-    outcome = shown["outcome"]
-    for _ in cluster.brokers:  # one that counts otherwise is restarted, one a run
-        if outcome["step"].startswith("13 place"):
-            shown = runs("run", "--execute", "--yes", "--seen")[1]
-            assert "outcome" in shown, shown
-            outcome = shown["outcome"]
-    return outcome
+    code, shown = runs("continue", "--execute", "--yes")
+    assert (code, _stopped_at(shown)) == (_WAITING, f"place/place {PLANNED}"), shown
+    assert f"{MADE}" in _said(shown)
+    for _ in cluster.brokers:  # one that counts otherwise is restarted, one a process
+        if _stopped_at(shown).startswith("place/"):
+            shown = runs("continue", "--execute", "--yes", "--accept", shown["stopped"]["step"])[1]
+            assert "state" in shown, shown
+    return shown
+
+
+def _stopped_at(shown: Mapping[str, Any]) -> str:
+    """The name of the step, without its number; empty where the run ended."""
+    return str(shown["stopped"]["step"]).partition(" ")[2] if "stopped" in shown else ""
+
+
+def _said(shown: Mapping[str, Any]) -> str:
+    return "; ".join(shown["stopped"]["said"])
 
 
 def _cured(
     cluster: Cluster,
-    runs: Runs,
+    runs: Verbs,
     stopped: tuple[str, Mapping[str, Any]],
     kind: str,
     capsys: pytest.CaptureFixture[str],
 ) -> str:
-    """How the run ended, once what is left of groups that were not deleted is cured or accepted."""
-    verb, outcome = stopped
+    """The state of the run, once what is left of groups that were not deleted is cured or accepted."""
+    verb, shown = stopped
     assert moving(MADE) - moving(PLANNED), "some were not deleted, and are listed twice"
-    at = str(outcome["step"]).removeprefix("back ").partition(" ")[2].partition(" ")[0]
-    assert at in ({"compare", "audit"} if kind == "OLD" else {"compare"}), outcome  # OLD: what caches list
-    assert "groupshift repair placement" in outcome["detail"]
+    at = _stopped_at(shown).rpartition("/")[2].partition(" ")[0]
+    assert at in ({"compare", "audit"} if kind == "OLD" else {"compare"}), shown  # OLD: what caches list
+    assert "groupshift repair placement" in _said(shown)
     assert answered(cluster, residue=True) == wanted()
     if kind == "NEW":
         for _ in range(3):  # leaders that move back meanwhile change which brokers list a group: shown anew
-            outcome = runs(verb, "--execute", "--yes", "--seen")[1]["outcome"]
-            if outcome["ended"] != "failed":
+            shown = runs(verb, "--execute", "--yes", "--accept", shown["stopped"]["step"])[1]
+            if shown["ended"]:
                 break
-        return str(outcome["ended"])
+        return str(shown["state"])
     where = ("--bootstrap-servers", cluster.bootstrap, "--timeout", "60")
     code, repaired = asked(capsys, "repair", "placement", "--execute", *where)
     assert (code, repaired["restored"], repaired["strays_left"]) == (0, 0, {})
     for node in cluster.brokers:
         replace_node(cluster, node.node_id, unchanged)
-    ended = runs(verb, "--execute", "--yes")[1]["outcome"]["ended"]
+    ended = runs(verb, "--execute", "--yes")[1]
     assert logged(cluster) == placed(MADE)
-    return str(ended)
+    return str(ended["state"])
 
 
 @pytest.mark.parametrize("kind", ["OLD", "NEW"])
@@ -179,19 +183,17 @@ def test_coordinator_13_14_a_driver_that_restarts_nobody(
         cluster = started(home, kind)
         committed(cluster)
         runs = runs_of(cluster, tmp_path, capsys)
-        nodes = tmp_path / "nodes.toml"
-        honest = nodes.read_text()
-        nodes.write_text(_liar(tmp_path))
+        honest = runs.nodes.read_text()
+        runs.nodes.write_text(_liar(tmp_path))
         code, found = runs("run", "--to", str(PLANNED), "--execute", "--yes")
         for left in ("1, 2, 3", "2, 3", "3"):
-            assert (code, found["outcome"]["step"]) == (1, f"13 place {PLANNED}"), found
-            said = f"count {PLANNED} not adopted by broker {left}; no client may start"
-            assert said in found["outcome"]["detail"]
+            assert (code, _stopped_at(found)) == (1, f"place/place {PLANNED}"), found
+            assert f"broker {left} still uses another partition count than {PLANNED}" in _said(found)
             kept = {key[0] for _, commits in logged(cluster) for key in commits}
             assert kept == set(GROUPS) - moving(PLANNED), "nothing is committed again yet"
-            nodes.write_text(honest)
-            code, found = runs("run", "--execute", "--yes")
-        assert (code, found["outcome"]["ended"]) == (0, "done"), found
+            runs.nodes.write_text(honest)
+            code, found = runs("continue", "--execute", "--yes")
+        assert (code, found["state"]) == (0, "finalised"), found
         assert (answered(cluster), logged(cluster)) == (wanted(), placed(PLANNED))
         assert audited(cluster).clean
 

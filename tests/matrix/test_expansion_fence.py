@@ -20,7 +20,7 @@ from groupshift_sandbox.client_members.commands import CLIENTS, ClientMember, Gr
 from groupshift_sandbox.kraft import KraftOptions, start_kraft
 from groupshift_sandbox.layout import Cluster
 from support.client_processes import client_processes
-from support.cluster_move_runs import Runs
+from support.cluster_verbs import Verbs
 from support.downgrade_story import offsets_of as committed_offsets
 from support.expansion_story import home_in
 from support.placement_story import audited
@@ -112,7 +112,7 @@ def test_members_and_programs_that_come_too_early_are_kept_out(
         groups = [each.group for each in members]
         before = committed_offsets(cluster.bootstrap, groups)
         fence = FENCE.format(tool=json.dumps(acls(cluster.bootstrap)), denied=json.dumps(DENIED))
-        runs = Runs(cluster, tmp_path, capsys, "expansion", fence=fence)
+        runs = Verbs(cluster, tmp_path, capsys, "expansion", fence=fence)
         runs.killed("delete-groups.after_act", "--to", str(AFTER))
         with client_processes(home) as run:
             early = [run(renamed(each, "early")) for each in members]
@@ -121,8 +121,8 @@ def test_members_and_programs_that_come_too_early_are_kept_out(
                 assert told.fields["code"] == _TOLD[each.member.protocol]
                 assert "Group authorization failed" in told.fields["said"]
             assert refused(members) == [_NOT_ALLOWED] * len(members)
-            code, done = runs("run", "--execute", "--yes")
-            assert (code, done["outcome"]["ended"]) == (0, "done"), done
+            code, done = runs("continue", "--execute", "--yes")
+            assert (code, done.get("state")) == (0, "finalised"), done
         assert [each.told("records", "committed") for each in early] == [[], []]
         assert committed_offsets(cluster.bootstrap, groups) == before
         assert audited(cluster).clean

@@ -43,14 +43,19 @@ def test_coordinator_19_killed_after_every_step(
         committed(cluster)
         runs = runs_of(cluster, tmp_path, capsys)
         code, planned = runs("run", "--to", str(TO))
-        assert (code, {each["group"] for each in planned["plan"]["movers"]}) == (0, moving(TO))
-        for step in planned["plan"]["steps"]:
-            if (step["act"], step["subject"]) == ("restart", "3"):
-                code, _ = _killed_broker(cluster, runs.command("run", "--execute", "--yes"), and_the_run=True)
+        assert (code, {group for group, _, _ in planned["about"]["movers"]}) == (0, moving(TO))
+        begins = ["--to", str(TO)]
+        for step in planned["steps"]:
+            if (step["kind"], step["subject"]) == ("restart", "3"):
+                code, _ = _killed_broker(
+                    cluster, runs.process("continue", "--execute", "--yes"), and_the_run=True
+                )
                 assert code == -signal.SIGKILL
-            runs.killed(f"{step['key']}.after_act", "--to", str(TO))
-        code, done = runs("run", "--execute", "--yes")
-        assert (code, done["outcome"]["ended"]) == (0, "done")
+            point = "before_journal" if step["kind"] == "approve" else "after_act"
+            runs.killed(f"{step['key']}.{point}", *begins)
+            begins = []
+        code, done = runs("continue", "--execute", "--yes")
+        assert (code, done.get("state")) == (0, "finalised"), done
 
         def equal() -> None:
             assert answered(cluster) == wanted()
@@ -70,18 +75,20 @@ def test_coordinator_19_a_broker_dies_and_the_run_lives(
         committed(cluster)
         runs = runs_of(cluster, tmp_path, capsys)
         code, out = _killed_broker(
-            cluster, runs.command("run", "--to", str(TO), "--execute", "--yes", "--json")
+            cluster, runs.process("run", "--to", str(TO), "--execute", "--yes", "--json")
         )
-        outcome = json.loads(out)["outcome"]
-        assert (code, outcome["ended"]) == (1, "failed")
-        assert outcome["step"].endswith("restart 3")
-        assert outcome["detail"].startswith("broker 3 does not run: ")
-        assert "run it again: it is started again" in outcome["detail"]
+        document = json.loads(out)
+        stopped = document["stopped"]
+        assert (code, document["ended"], stopped["waits"]) == (1, False, False)
+        assert stopped["step"].endswith("restart 3")
+        (said,) = stopped["said"]
+        assert said.startswith("broker 3 does not run: ")
+        assert "run it again: it is started again" in said
         found = known(cluster.home, cluster.node(3).name)
         assert found is not None
         assert not is_running(found), "nobody starts it before the next run"
-        code, done = runs("run", "--execute", "--yes")
-        assert (code, done["outcome"]["ended"]) == (0, "done"), done
+        code, done = runs("continue", "--execute", "--yes")
+        assert (code, done.get("state")) == (0, "finalised"), done
         assert (answered(cluster), logged(cluster)) == (wanted(), placed(TO))
         assert audited(cluster).clean
 

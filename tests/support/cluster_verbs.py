@@ -49,24 +49,26 @@ class Verbs:
         self._where = ["--bootstrap-servers", cluster.bootstrap, "--state", str(folder / "state")]
         self._capsys = capsys
 
-    @property
-    def latest(self) -> str:
-        """The name of the latest run of the move that is no preview."""
+    def all(self) -> list[dict[str, Any]]:
+        """Every run of the move that is no preview, the latest one last."""
         _, found = self._said(["status", "--move", self._move, *self._where, "--json"])
-        return str(max(found["runs"], key=lambda each: each["created_at_ms"])["run"])
+        return sorted(found["runs"], key=lambda each: int(each["created_at_ms"]))
 
     def command(self, verb: str, *options: str) -> list[str]:
         """The arguments of a verb, with the latest run where it is one of runs."""
-        named = [self._move, verb] if verb in _OF_A_MOVE else [verb, self.latest]
+        named = [self._move, verb] if verb in _OF_A_MOVE else [verb, self.all()[-1]["run"]]
         taken = ["--take-over"] if verb in _DRIVES else []
         return [*named, *self._where, "--nodes", str(self.nodes), "--timeout", "60", *taken, *options]
+
+    def process(self, verb: str, *options: str) -> list[str]:
+        """The same of a process of its own."""
+        return [sys.executable, "-m", "groupshift.cli.main", *self.command(verb, *options)]
 
     def killed(self, at: str, *options: str) -> None:
         """Begin a run with these options, or go on with the latest one where there are none, in a process of
         its own, which is killed at that point of a step."""
-        command = self.command("run" if options else "continue", "--execute", "--yes", *options)
         done = subprocess.run(
-            [sys.executable, "-m", "groupshift.cli.main", *command],
+            self.process("run" if options else "continue", "--execute", "--yes", *options),
             env={**os.environ, "GROUPSHIFT_TEST_HOOKS": "1", "GROUPSHIFT_CRASH_AT_STEP": at},
             capture_output=True,
             text=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +16,7 @@ from groupshift.cli.installed import ANYTHING, refusing
 from groupshift.cli.options import Execute, Json, run_name, who
 from groupshift.cli.requests import asked_again, parameters, values_of
 from groupshift.cli.run_driving import Terms, go_on
-from groupshift.cli.run_output import show_findings, steps_table
+from groupshift.cli.run_output import show_findings, show_sections, steps_table
 from groupshift.cli.run_place import Where, place_of, placed, session, shaped
 from groupshift.cli.runs import Patience, Yes
 from groupshift.cli.terminal import Console, styled
@@ -30,6 +31,10 @@ from groupshift.ports.runs import RunRecord, Runs
 NOTES = "notes"
 """The name in `Plan.about` under which a plan has sentences for people."""
 All = Annotated[bool, typer.Option("--all", help="Show the rules that passed, too.")]
+Page = Annotated[
+    Path | None,
+    typer.Option("--output", help="Write a page of it (one HTML file).", show_default=False),
+]
 
 
 def installed() -> dict[str, list[EntryPoint]]:
@@ -83,6 +88,7 @@ def _assess(
     given: Mapping[str, Any],
     everything: All = False,
     patience: Patience = 0,
+    page: Page = None,
     as_json: Json = False,
     where: Where,
 ) -> int:
@@ -93,6 +99,9 @@ def _assess(
         target = move.target(ports, request)
         facts, findings = assess(move, at.tools, ports, request, patience_s=patience)
         in_the_way = at.runs.in_the_way(target)
+    if page is not None:
+        _write(move, request, facts, page)
+    shown = move.overview(request, facts)
     obstacles = move.obstacles(request, facts, findings)
     verdict = worst(each.verdict for each in findings) if findings else Verdict.PASS
     ready = not obstacles and verdict is not Verdict.ERROR
@@ -110,11 +119,13 @@ def _assess(
                 "findings": findings,
                 "obstacles": [each.rule for each in obstacles],
                 "in_the_way": [each.run for each in in_the_way],
+                "overview": shown,
                 "next": following,
             }
         )
         return 0 if ready and not blocked else 1
     console = Console()
+    show_sections(console, shown)
     show_findings(console, findings, str(target), everything=everything)
     for each in blocked:
         console.print(each)
@@ -124,6 +135,13 @@ def _assess(
         console.print(f"to do: {hint}")
     output.next_command(console, following)
     return 0 if ready and not blocked else 1
+
+
+def _write(move: Move[Any], request: Any, facts: Any, page: Path) -> None:
+    text = move.page(request, facts)
+    if not text:
+        raise Rejected(f"an assessment of {move.name} has no page: leave --output out, or take --json")
+    output.write_page(page, text)
 
 
 def _plan(

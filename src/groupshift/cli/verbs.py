@@ -17,8 +17,6 @@ from groupshift.cli.both import verbs_of_both
 from groupshift.cli.compare import compare
 from groupshift.cli.downgrade import app as downgrade
 from groupshift.cli.evidence import report, verify_evidence
-from groupshift.cli.expansion import expansion
-from groupshift.cli.expansion_run import app as expanding
 from groupshift.cli.hazards import hazards
 from groupshift.cli.installed import add_installed
 from groupshift.cli.moves import add_moves, installed
@@ -146,7 +144,6 @@ def assess(*, group: Group, driver: Driver = "", settings: SettingsFile = None, 
 
 
 plans = typer.Typer(help="What a move would do; nothing is moved.")
-plans.command("expansion")(expansion)
 
 
 @plans.callback(invoke_without_command=True)
@@ -168,7 +165,7 @@ def plan(  # noqa: PLR0913 - the options of a verb
     if context.invoked_subcommand:
         return 0
     if not group:
-        raise Rejected("plan needs --group NAME (a group's move), or: groupshift plan expansion --to M")
+        raise Rejected("plan needs --group NAME")
     asked = MoveRequest(
         group=group,
         driver=driver,
@@ -339,7 +336,7 @@ def _add_before(app: typer.Typer) -> None:
         for name, verb in verbs.items():
             app.command(name, rich_help_panel=BEFORE)(verb)
         app.add_typer(plans, name="plan", rich_help_panel=BEFORE)
-    for name, group in {"protocol": protocol, "downgrade": downgrade, "expansion": expanding}.items():
+    for name, group in {"protocol": protocol, "downgrade": downgrade}.items():
         if name not in ported:
             app.add_typer(group, name=name, rich_help_panel=BEFORE)
 

@@ -483,6 +483,14 @@ class Move(Protocol[P]):
         """Return the findings of `assess` for which no run may begin. Pure."""
         return tuple(each for each in findings if each.verdict is Verdict.FAIL)
 
+    def overview(self, request: Any, facts: Any) -> Sequence[Section]:
+        """What an assessment shows besides its findings. Pure."""
+        return ()
+
+    def page(self, request: Any, facts: Any) -> str:
+        """An assessment as one HTML page; empty: this move has none. Pure."""
+        return ""
+
     def plan(self, request: Any, facts: Any) -> Plan:
         """Return the plan, by `make_plan`. Pure."""
         ...

@@ -358,13 +358,14 @@ def test_s16_nothing_is_written_through_what_somebody_left_at_a_guessable_place(
     assert stat.S_ISREG(place.lstat().st_mode)
 
 
-def test_s16_a_page_that_is_never_written_over_follows_no_link(tmp_path: Path) -> None:
-    """``--report`` refuses what is there, also a link that leads nowhere yet."""
-    from groupshift.moves.expansion.report import write_plan
+def test_s16_a_page_follows_no_link(tmp_path: Path) -> None:
+    """``--output`` replaces a link, also one that leads nowhere yet."""
+    from groupshift.cli.output import write_page
 
     (tmp_path / "page.html").symlink_to(tmp_path / "victim")
-    with pytest.raises(Rejected, match="is there already"):
-        write_plan(tmp_path / "page.html", None)  # type: ignore[arg-type]
+    write_page(tmp_path / "page.html", "mine")
+    assert not (tmp_path / "victim").exists()
+    assert ((tmp_path / "page.html").read_text(), (tmp_path / "page.html").is_symlink()) == ("mine", False)
 
 
 @pytest.mark.parametrize("place", ["/", "a\0b", "folder"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 from groupshift.domain.cluster import retention_ms
@@ -11,13 +11,14 @@ from groupshift.domain.rows import ProblemRow
 from groupshift.domain.run import Checked, Findings, Outcome, Plan, RunState, StepRecord, Target
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.handlers import own_handlers
-from groupshift.engine.move import Aspects, Handler, Move, Run
+from groupshift.engine.move import Aspects, Handler, Move, Run, Section
 from groupshift.engine.question_text import utc
 from groupshift.engine.snapshots import Exceptions, TakeClusterSnapshot, fallen_offsets
 from groupshift.errors import Transient
 from groupshift.log.commit_hashes import LiveCommit
 from groupshift.moves.expansion import brokers, offsets, steps
 from groupshift.moves.expansion.assess import PlacementAudit, audit_placement, plan_expansion
+from groupshift.moves.expansion.overview import overview
 from groupshift.moves.expansion.plan import BEGUN, ExpansionFacts, met, planned, rollback
 from groupshift.moves.expansion.ports import (
     SNAPSHOT,
@@ -30,6 +31,7 @@ from groupshift.moves.expansion.ports import (
     moves,
     naming,
 )
+from groupshift.moves.expansion.report import render
 from groupshift.moves.expansion.request import ExpansionRequest
 from groupshift.moves.expansion.steps import Prove, against, fence_of
 from groupshift.ports.runs import EventKind
@@ -122,6 +124,14 @@ class ExpansionMove(Move[ExpansionPorts]):
     def obstacles(self, request: ExpansionRequest, facts: ExpansionFacts, findings: Findings) -> Findings:
         """See `Move`."""
         return against(findings)
+
+    def overview(self, request: ExpansionRequest, facts: ExpansionFacts) -> Sequence[Section]:
+        """See `Move`."""
+        return tuple(overview(facts.planned))
+
+    def page(self, request: ExpansionRequest, facts: ExpansionFacts) -> str:
+        """See `Move`: with pictures of the load."""
+        return render(facts.planned)
 
     def plan(self, request: ExpansionRequest, facts: ExpansionFacts) -> Plan:
         """See `Move`."""

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 
 from groupshift.domain.cluster import configured
 from groupshift.domain.verdict import Verdict, counted
-from groupshift.errors import Rejected, Transient
 from groupshift.moves.expansion.assess import PlannedExpansion
 from groupshift.moves.expansion.load import Mover, PartitionLoad
 from groupshift.report.page import (
@@ -38,18 +36,6 @@ _MEASURES: Mapping[str, Callable[[PartitionLoad], int]] = {
 _SHOWN = 500
 
 
-def write_plan(path: Path, found: PlannedExpansion) -> None:
-    """Write the page. Raises `Rejected` where there is such a file, `Transient` when it cannot be written."""
-    if path.exists() or path.is_symlink():
-        raise Rejected(f"--report {path} is there already; name a new file")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("x", encoding="utf-8") as page_file:
-            page_file.write(render(found))
-    except OSError as why:
-        raise Transient(f"--report {path} cannot be written: {why}; name another place") from None
-
-
 def render(found: PlannedExpansion) -> str:
     """The HTML document; it needs nothing besides itself."""
     cluster = found.facts.view.cluster
@@ -64,7 +50,7 @@ def render(found: PlannedExpansion) -> str:
             section("Load by partition", *_loads(found)) if found.before else None,
             _brokers(found),
             _findings(found),
-            section("Groups that move", movers_table(found.movers, "--json")),
+            section("Groups that move", movers_table(found.movers, "the plan's --json")),
         ],
     )
     return render_page(page)

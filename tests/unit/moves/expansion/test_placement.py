@@ -11,6 +11,7 @@ from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 from groupshift.moves.expansion.assess import audit_placement, plan_expansion
+from groupshift.moves.expansion.overview import overview
 from groupshift.moves.expansion.report import render
 from groupshift_testing.offset_brokers import MemoryPlacementViews
 from support.downgrade_clusters import listed
@@ -103,6 +104,17 @@ def test_the_page_of_a_plan() -> None:
     assert "<script>" not in text
     assert "http" not in text.replace("http://www.w3.org", "").replace("http-equiv", "")
     assert "12 is no multiple of 8" in text
+
+
+def test_what_an_assessment_shows_besides_its_findings() -> None:
+    """What each broker uses, what counts cost, the load now and then, and the groups that move."""
+    found = plan_expansion(MemoryPlacementViews(view(8, groups=LISTED)), Log(at(GROUPS, 8)), 16)
+    brokers, costs, load, movers = overview(found)
+    assert (brokers.title, len(brokers.rows)) == ("__consumer_offsets: 8 partitions", 3)
+    assert [row[0] for row in costs.rows] == ["16 (asked for)", "24", "32"]
+    assert [row[:2] for row in load.rows] == [("now", "8"), ("then", "16")]
+    assert movers.sentences == (f"{len(found.movers)} of {len(GROUPS)} groups move.",)
+    assert [row[0] for row in movers.rows] == [each.group for each in found.movers]
 
 
 @pytest.mark.parametrize(
