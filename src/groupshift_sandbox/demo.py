@@ -39,6 +39,9 @@ _OTHERWISE = "Roll back"
 _RUN_S = 1200.0
 _PERSON_S = 24 * 3600.0
 _DRAIN_S = 60.0
+_OPEN_S = 8.0
+"""How long a gate was open before it is answered. Airflow hears from its executor that the task parked; where
+the answer is there before that, it takes the task for lost and tries it again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +84,7 @@ class Demo:
         self._home = home
         self._options = options
         self._told = told
-        self._asked: set[str] = set()
+        self._asked: dict[str, float] = {}
 
     def prepare(self) -> str:
         """Bring everything up; returns the address of Airflow's UI."""
@@ -139,15 +142,19 @@ class Demo:
 
     def _answer(self, api: AirflowApi, question: Question) -> None:
         key = f"{question.run}/{question.dag}/{question.task}"
+        new, now = key not in self._asked, time.monotonic()
+        opened = self._asked.setdefault(key, now)
         if self._options.person:
-            if key not in self._asked:
+            if new:
                 self._told(f"waiting for you: {question.subject}  {api.url}/required_actions")
-            self._asked.add(key)
+            return
+        if now < opened + _OPEN_S:
             return
         wanted = (each for word in _ANSWERS for each in question.options if each.startswith(word))
         choice = next(wanted, _OTHERWISE)
         self._told(f"gate: {question.subject}: the demo answers {choice!r}")
         api.answer(question, choice)
+        del self._asked[key]
 
     def _progress(self, dag: str, tasks: dict[str, str], seen: dict[str, str]) -> None:
         for task, state in tasks.items():
