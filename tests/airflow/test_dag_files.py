@@ -202,8 +202,9 @@ def test_sensors_free_their_slot(dagbag: Any) -> None:
 def test_a_gate_may_be_answered_at_once(dagbag: Any) -> None:
     """An answer in the instant in which a gate parks may cost a try: it is asked again. A judge counts its
     tries, and an act is repeated as often as before."""
-    from groupshift_airflow import cluster_runs
     from groupshift_airflow.gates import Act, Approval, Judge, LastGate
+
+    from groupshift_airflow import cluster_runs
     from groupshift_airflow.retries import ATTEMPTS, LATE
 
     tasks = [task for dag in dagbag.dags.values() for task in dag.tasks]

@@ -21,7 +21,7 @@ from groupshift.bootstrap.clusters import cluster_runs
 from groupshift.errors import Rejected
 from groupshift.ports.journal import NEXT, ClusterRun, ClusterRuns
 from groupshift_airflow.hooks import base_settings
-from groupshift_airflow.operators import PLAN, REFUSED, UNKNOWN
+from groupshift_airflow.run_tasks import PLAN, REFUSED, UNKNOWN
 from groupshift_airflow.web import view
 from groupshift_airflow.web.rendering import framed, rendered, sandboxed, slashed
 
