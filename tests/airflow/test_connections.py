@@ -146,10 +146,9 @@ def test_the_key_that_signs_evidence_is_a_connection(
     monkeypatch.delenv(hooks.SETTINGS_VARIABLE, raising=False)
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path))
     found = hooks.cluster_settings("groupshift_kafka_default", "groupshift_zookeeper_default")
-    assert (
-        found.evidence.signing_key == run_places.run_place(found).settings.evidence.signing_key == "hush-key"
-    )
-    assert "hush" not in repr(found) + repr(run_places.run_place(found))
+    place = run_places.run_place(found)
+    assert found.evidence.signing_key == place.settings.evidence.signing_key == "hush-key"
+    assert "hush" not in repr(found) + repr(place)
 
 
 def test_the_provider_describes_both_forms_with_hooks_that_exist() -> None:
