@@ -46,7 +46,6 @@ from groupshift.cli.options import (
     open_app,
     who,
 )
-from groupshift.cli.protocol import app as protocol
 from groupshift.cli.repair import app as repair
 from groupshift.cli.run_output import list_table, status_data
 from groupshift.cli.scan import brake, scan
@@ -336,7 +335,7 @@ def _add_before(app: typer.Typer) -> None:
         for name, verb in verbs.items():
             app.command(name, rich_help_panel=BEFORE)(verb)
         app.add_typer(plans, name="plan", rich_help_panel=BEFORE)
-    for name, group in {"protocol": protocol, "downgrade": downgrade}.items():
+    for name, group in {"downgrade": downgrade}.items():
         if name not in ported:
             app.add_typer(group, name=name, rich_help_panel=BEFORE)
 

@@ -14,6 +14,7 @@ from enum import StrEnum
 
 from groupshift.domain.cluster import ClusterView
 from groupshift.domain.equality_rules import Comparison
+from groupshift.domain.group_counts import CountView
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.run import (
     NOTHING,
@@ -288,7 +289,11 @@ def observed(facts: DowngradeFacts) -> Observed:
         title=f"the way to {facts.target}: groupshift downgrade run takes it", head=head, rows=rows
     )
     return Observed(
-        sections=(Section(title="cluster", sentences=(met_in,)), *((plan,) if rows else ())),
+        sections=(
+            Section(title="cluster", sentences=(met_in,)),
+            *((_counts(facts.counts),) if facts.counts else ()),
+            *((plan,) if rows else ()),
+        ),
         data={
             "to": facts.target.release,
             "coordinator": facts.target.coordinator,
@@ -309,8 +314,27 @@ def observed(facts: DowngradeFacts) -> Observed:
                 "new_types": {} if log is None else log.new_types,
             },
             "steps": found,
+            "counts": [] if facts.counts is None else facts.counts.rows,
         },
     )
+
+
+def _counts(view: CountView) -> Section:
+    """What each broker counts of its groups beside what it lists."""
+    rows = tuple(
+        (
+            str(each["node"]),
+            *(str(each[name] or "-") for name in ("release", "coordinator")),
+            *(_of_types(each[name]) for name in ("counted", "listed")),
+        )
+        for each in view.rows
+    )
+    head = ("broker", "release", "coordinator", "counts", "lists")
+    return Section(title="groups by type", head=head, rows=rows)
+
+
+def _of_types(counts: Mapping[str, int] | None) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in sorted((counts or {}).items())) or "-"
 
 
 def _is_new(coordinator: Coordinator) -> bool:
