@@ -25,8 +25,9 @@ class DowngradeRequest:
         "The group coordinator that the older release will run; without it its default.", default=None
     )
     segments: str = option(
-        "A copy of __consumer_offsets' files, only to assess; without it the log is read at the brokers.",
+        "A copy of __consumer_offsets' files; without it the log is read at the brokers.",
         default="",
+        assesses=True,
     )
     jmx: tuple[str, ...] = option(
         "Where a broker has JMX open (host:port): its counts of groups have to be those of its list. Needs "
