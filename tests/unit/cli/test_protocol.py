@@ -7,12 +7,13 @@ import pytest
 from groupshift.cli.main import main
 
 ASSESS = ["protocol", "assess", "--group", "g"]
+SERVERS = ["--bootstrap-servers", "b:1"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([*ASSESS, "--to", "consumer", "--client", "kafkajs=2"], "--client kafkajs=2 is not known"),
+        ([*ASSESS, "--to", "consumer", "--client", "kafkajs=2", *SERVERS], "--client kafkajs=2 is not known"),
         ([*ASSESS, "--to", "consumer", "--bootstrap-servers", "nowhere"], "is no host:port"),
         (
             [*ASSESS, "--to", "consumer", "--bootstrap-servers", "b:1", "--settings", "s"],
@@ -23,7 +24,7 @@ ASSESS = ["protocol", "assess", "--group", "g"]
             "greater than or equal to 0.1",
         ),
         ([*ASSESS, "--to", "share", "--bootstrap-servers", "b:1"], "'share' is not one of"),
-        (["protocol", "assess", "--to", "consumer"], "Missing option '--group'"),
+        (["protocol", "assess", "--to", "consumer", *SERVERS], "group is missing; give it with --group"),
     ],
 )
 def test_input_that_cannot_be_used_ends_with_2_and_a_sentence(

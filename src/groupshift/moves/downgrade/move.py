@@ -80,8 +80,8 @@ class DowngradeMove(Move[DowngradePorts]):
     def glance(
         self, ports: DowngradePorts, request: DowngradeRequest, begun: Collection[str]
     ) -> DowngradeFacts | None:
-        """See `Move`: nothing once the run changes what was approved. No approval rests on counts."""
-        return None if _changing(begun) else self.look(ports, replace(request, jmx=()))
+        """See `Move`: nothing once the run changes what was approved."""
+        return None if _changing(begun) else self.look(ports, request)
 
     def assess(self, request: DowngradeRequest, facts: DowngradeFacts) -> Findings:
         """See `Move`."""

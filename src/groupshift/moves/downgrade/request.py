@@ -33,6 +33,7 @@ class DowngradeRequest:
         "Where a broker has JMX open (host:port): its counts of groups have to be those of its list. Needs "
         "$KAFKA_HOME/libs.",
         default=(),
+        assesses=True,
     )
     live: bool = option("Consumers commit while the brokers are replaced.", default=False)
     brokers_only: bool = option("Controllers of their own keep their release.", default=False)
