@@ -9,30 +9,34 @@ fixed names, and a story begins when the cluster says the same twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from goldens.cluster_stories import Told, there, there_and_back
+from goldens.driven_stories import Driven, _downgrade_ports
 from goldens.group_stories import assessed, recorded, rules_of
 from groupshift.adapters.spark_submit.java import java_home
 from groupshift.adapters.system import SystemClock
-from groupshift.application import downgrade_run, expansion_run
-from groupshift.application.downgrade import DowngradeRequest
+from groupshift.application import expansion_run
 from groupshift.bootstrap import App, build
 from groupshift.bootstrap.connect import connect
-from groupshift.bootstrap.runs import RunPlace, open_downgrade, open_expansion
+from groupshift.bootstrap.moves import Place, opened, submit
+from groupshift.bootstrap.runs import RunPlace, open_expansion
 from groupshift.cli.live import Agreed, LiveListener
 from groupshift.cli.runner import Runner, claim
 from groupshift.cli.terminal import Console
 from groupshift.domain.group_protocol import Kind, Protocol, Way
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import MoveName, MoveRequest, Until, WayBack
+from groupshift.domain.run import SparkJob, Step
 from groupshift.domain.step import RunStep
-from groupshift.domain.versions import Version
-from groupshift.moves.downgrade.releases import target_of
-from groupshift.settings import KafkaSettings, Settings, load
+from groupshift.engine.begin import assess
+from groupshift.moves.downgrade.move import DowngradeMove
+from groupshift.moves.downgrade.request import DowngradeRequest
+from groupshift.ports.spark_jobs import Compared, ComparisonOutcomes
+from groupshift.settings import EvidenceSettings, KafkaSettings, Settings, SparkSettings, load
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.down import down
 from groupshift_sandbox.home import Home
@@ -44,6 +48,7 @@ from groupshift_sandbox.replacement import SandboxReplacement
 from groupshift_sandbox.servers import stop_all
 from groupshift_sandbox.up import UpOptions, up
 from support.downgrade_story import groups_at
+from support.driven_moves import Driver
 from support.effects import Recorder
 from support.protocol_fleet import FleetOptions, fleet_at, patiently, protocol_cluster
 from support.protocol_move import RUN_S, SETTLE_S, settings_of
@@ -134,24 +139,32 @@ def downgrade(folder: Path) -> Recorder:
         format_arguments=("--release-version", "3.9", "--feature", "group.version=1"),
         properties={"metadata.log.max.snapshot.interval.ms": "5000", "broker.session.timeout.ms": "12000"},
     )
-    request = DowngradeRequest(target=target_of("3.9.2"), said=Version.parse("4.3.1"))
+    request, move = DowngradeRequest(to="3.9.2", from_="4.3.1"), DowngradeMove()
     with _cluster(folder, options) as cluster:
         create_topic(cluster.bootstrap, TOPIC, 2)
         with groups_at(cluster.bootstrap, TOPIC) as groups:
             commit(groups.cluster, _offsets((SIMPLE, NATIVE)))
             groups.native(NATIVE, 2).leave()
             groups.await_kinds({SIMPLE: Kind.CLASSIC, NATIVE: Kind.CONSUMER})
-        with open_downgrade(*_place(folder, cluster), timeout_s=TIMEOUT_S) as tools:
-            tools.cluster.configure_group(NATIVE, CONFIGS)
-            wait_until(lambda: NATIVE in tools.views.look().group_configs, READY_S, f"{NATIVE} is configured")
-            told = Told(
-                move=downgrade_run,
+        with ExitStack() as stack:
+            place = _engine_place(folder, cluster, stack.enter_context(warm_spark(folder)))
+            ports = stack.enter_context(opened(move, place, request))
+            ports.cluster.configure_group(NATIVE, CONFIGS)
+            wait_until(lambda: NATIVE in ports.views.look().group_configs, READY_S, f"{NATIVE} is configured")
+            compared = Submitted(place.settings, ports.outcomes)
+            told = Driven(
                 world=cluster,
-                tools=tools,
-                make_plan=lambda ports: downgrade_run.plan_run(ports, request),
-                terms=TERMS,
+                driver=Driver(move=move, ports=ports, comparisons=compared, clock=SystemClock()),
+                request=request,
+                last_act=f"replace {CONTROLLER}",
+                wrap=_downgrade_ports,
+                terms={"patience_s": 600.0, "tell": _said},
             )
-            return _killed_and_again(told, f"replace {CONTROLLER}")
+            _await_ready(told)
+            there_and_back(told, f"replace {CONTROLLER}")
+            _await_ready(told)
+            there(told)
+            return told.recorder
 
 
 def expansion(folder: Path) -> Recorder:
@@ -173,6 +186,57 @@ def expansion(folder: Path) -> Recorder:
                 terms=TERMS,
             )
             return _killed_and_again(told, "create-partitions")
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """Comparisons as Spark makes them; `Driven` asks what was left by the name of a folder."""
+
+    settings: Settings
+    outcomes: ComparisonOutcomes
+
+    def submit(self, job: SparkJob) -> None:
+        """Run the job to its end."""
+        submit(self.settings)(job)
+
+    @property
+    def left(self) -> Submitted:
+        """What was left."""
+        return self
+
+    def get(self, output: str) -> Compared | None:
+        """The comparison in this folder."""
+        return self.outcomes.read(Path(output))
+
+
+def _engine_place(folder: Path, cluster: Cluster, spark: Path) -> Place:
+    """Where a run of this cluster works on the engine; the sandbox replaces its nodes."""
+    nodes = folder / "nodes.toml"
+    where = f'home = "{cluster.home.root}"\ncluster = "{cluster.options.name}"\n'
+    nodes.write_text(f'driver = "sandbox"\n[sandbox]\n{where}')
+    settings = Settings(
+        kafka=KafkaSettings(bootstrap_servers=cluster.bootstrap),
+        evidence=EvidenceSettings(root=str(folder / "evidence")),
+        spark=SparkSettings(submit=str(spark), java_home=str(java_home())),
+    )
+    return Place(settings=settings, nodes=nodes, timeout_s=TIMEOUT_S)
+
+
+def _said(step: Step, detail: str) -> None:
+    print(f"{step.key}: {detail}")
+
+
+def _await_ready(told: Driven) -> None:
+    """As `_await_settled`, on the engine."""
+    seen: list[object] = []
+
+    def settled() -> bool:
+        ports, move = told.driver.ports, told.driver.move
+        facts, findings = patiently(lambda: assess(move, told.driver.tools(), ports, told.request))
+        seen.append([(each.rule, each.verdict) for each in findings])
+        return not move.obstacles(told.request, facts, findings) and seen[-2:] == [seen[-1]] * 2
+
+    wait_until(settled, READY_S, "the cluster may be moved and is at rest", every_s=1.0)
 
 
 STORIES: dict[str, Callable[[Path], Recorder]] = {

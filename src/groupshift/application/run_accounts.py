@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from groupshift.application import downgrade_account, expansion_account
+from groupshift.application import expansion_account
 from groupshift.application.run_account import RunAccount
 from groupshift.errors import Rejected
 from groupshift.ports.journal import ClusterRun, RunStepRecord
 
 _ACCOUNTS: Mapping[str, Callable[[ClusterRun, Mapping[str, RunStepRecord]], RunAccount[Any]]] = {
-    "downgrade": downgrade_account.account_of,
     "expansion": expansion_account.account_of,
 }
 """By the name of the move."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from groupshift.application import downgrade_report, expansion_report
+from groupshift.application import expansion_report
 from groupshift.application.pack import measured
 from groupshift.application.run_accounts import account_of
 from groupshift.application.run_pack import seal_run
@@ -17,11 +17,9 @@ from groupshift.ports.journal import ClusterRun, RunStepRecord
 from groupshift.report.page import Headline
 
 _RENDER: Mapping[str, Callable[[Any, Sequence[StoredFile]], str]] = {
-    "downgrade": downgrade_report.render,
     "expansion": expansion_report.render,
 }
 _HEADLINE: Mapping[str, Callable[[Any], Headline]] = {
-    "downgrade": downgrade_report.headline,
     "expansion": expansion_report.headline,
 }
 """By the name of the move."""

@@ -10,14 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from groupshift.adapters.system import SystemClock
-from groupshift.application.downgrade_work import DowngradeTools
 from groupshift.application.expansion_work import ExpansionTools
 from groupshift.application.run_reports import ReportAndPack
 from groupshift.bootstrap.clusters import (
-    cluster_acts,
     cluster_runs,
     commit_hashes,
-    downgrade_views,
     offset_restoring,
     placement_views,
     run_evidence,
@@ -83,23 +80,6 @@ def shared(stack: ExitStack, place: RunPlace, nodes: BrokerReplacement, timeout_
         "seal": seal,
         "may_seal": seal.demand_key,
     }
-
-
-@contextmanager
-def open_downgrade(
-    place: RunPlace, nodes: BrokerReplacement, *, timeout_s: float
-) -> Iterator[DowngradeTools]:
-    """Connections open at first use. Raises `Rejected` for an address or a URL that cannot be used."""
-    with ExitStack() as stack:
-        views = downgrade_views(place.kafka, timeout_s=timeout_s)
-        stack.callback(views.close)
-        acts = cluster_acts(place.kafka, timeout_s=timeout_s)
-        stack.callback(acts.close)
-        yield DowngradeTools(
-            views=views,
-            cluster=acts,
-            **shared(stack, place, nodes, timeout_s),
-        )
 
 
 @contextmanager
