@@ -47,7 +47,7 @@ def for_every_run(execute: str) -> dict[str, Param]:
 def roll_back() -> dict[str, Param]:
     """Return the parameters of the DAG that takes any run back."""
     run = "Id of the run, as the list of runs and `groupshift status` show it."
-    to = "`start`, or another point that the move of this run names."
+    to = "**Empty: all the way.** Else a point that the move of this run names, such as `zookeeper_mode`."
     text: dict[str, Any] = {"type": "string", "minLength": 1, "section": _WHAT}
     where = clusters()
     where["zookeeper_conn_id"] = Param(
@@ -59,7 +59,7 @@ def roll_back() -> dict[str, Param]:
     )
     return {
         "run": Param(**text, title="Run", description_md=run),
-        "to": Param("start", **text, title="How far back", description_md=to),
+        "to": Param("", type=["string", "null"], title="How far back", section=_WHAT, description_md=to),
         **where,
         **for_every_run("**Off: only show what would be undone.** On: roll back now, without a gate."),
     }

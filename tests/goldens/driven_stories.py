@@ -77,7 +77,6 @@ class Driven:
     recorder: Recorder = field(default_factory=Recorder)
     no: set[str] = field(default_factory=set)
     at: dict[str, Callable[[], None]] = field(default_factory=dict)
-    terms: Mapping[str, Any] = field(default_factory=dict)
     run: str = ""
     _kill: KillAt | None = None
 
@@ -102,7 +101,7 @@ class Driven:
 
     def _options(self) -> RunOptions:
         submit = Recorded(self.driver.comparisons.submit, self.recorder, acts={"__call__": self._compared})
-        return self.driver.options(**{**self.terms, "decide": self._decide, "submit": submit})
+        return self.driver.options(decide=self._decide, submit=submit)
 
     def _compared(self, _result: object, job: SparkJob) -> str:
         before, after = (_named(Path(each)) for each in job.arguments[:2])
