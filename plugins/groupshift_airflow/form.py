@@ -252,38 +252,3 @@ def downgrade() -> dict[str, Any]:
         "gate_expiry_s": _expiry(),
         "execute": _execute("**Off: plan only, nothing is changed.** On: act, after an approval."),
     }
-
-
-def watching() -> dict[str, Any]:
-    """Parameters of ``watch_offsets_topic``, which changes nothing."""
-    return {
-        "run": Param(
-            "",
-            type="string",
-            title="Run",
-            section=_SCOPE,
-            description_md="Id of an expansion that is done; **empty: the latest** of the cluster.",
-        ),
-        **kafka_cluster(),
-    }
-
-
-def expansion() -> dict[str, Any]:
-    """Parameters of ``expand_offsets_topic``; the count has no default, so it must be filled in."""
-    drain = (
-        "How long it is waited for the last member to stop. Then the run ends with the list of who did not, "
-        "nothing is changed, and everybody may start again."
-    )
-    return {
-        "to": Param(
-            type="integer",
-            exclusiveMinimum=1,
-            title="To",
-            section=_SCOPE,
-            description_md="How many partitions `__consumer_offsets` is to have: best a multiple of now.",
-        ),
-        **kafka_cluster(),
-        "drain_s": number("Drain (seconds)", drain, 1800, (5, 604800)),
-        "gate_expiry_s": _expiry(),
-        "execute": _execute("**Off: plan only, nothing is changed.** On: act, after an approval."),
-    }

@@ -240,3 +240,35 @@ def test_another_run_of_this_cluster_is_ended_first(story: Any) -> None:
     other.driver.runs.create(replace(found, run="downgrade-simulated-1", move="downgrade", origin=""))
     with pytest.raises(Conflict, match="run downgrade-simulated-1 of cluster simulated is planned"):
         other.execute("plan")
+
+
+def _taken_over(told: Story) -> None:
+    told.driver.runs.claim(told.run, "cli-run-bob", told.driver.clock.now_ms(), anew=True, take_over=True)
+
+
+def test_u01_every_task_of_a_run_that_was_taken_over_is_skipped(story: Any) -> None:
+    """Another process drives it now: it is not claimed back, nobody is asked, the last task is red."""
+    told = story(committed(Coordinator.NEW))
+    told.execute("plan")
+    _taken_over(told)
+    steps, claim = dict(told.driver.runs.steps(told.run)), told.driver.runs.held(told.run)
+    for name in TASKS:
+        told.execute(name)
+    assert set(told.states.values()) == {"skipped"}
+    with pytest.raises(AirflowFailException, match="is open and cli-run-bob has it: look there"):
+        told.execute("verdict")
+    assert (told.parked, asked(told)) == ([], [])
+    assert (dict(told.driver.runs.steps(told.run)), told.driver.runs.held(told.run)) == (steps, claim)
+
+
+def test_u01_an_answer_at_a_gate_of_a_run_that_was_taken_over_is_refused(story: Any) -> None:
+    """The person that approves reads who drives it now; nothing is approved."""
+    told = story(committed(Coordinator.NEW))
+    told.execute("plan")
+    through(told, *BEFORE)
+    told.execute("approve_plan")
+    _taken_over(told)
+    steps = dict(told.driver.runs.steps(told.run))
+    with pytest.raises(AirflowFailException, match="the answer of alice is not taken: run cli-run-bob took"):
+        told.answer("Approve")
+    assert (dict(told.driver.runs.steps(told.run)), asked(told)) == (steps, [])
