@@ -19,7 +19,7 @@ from support.simulated_expansion import committed, driver_of, equal
 from support.task_story import Story, telling
 
 DAG, WATCH = "expand_offsets_topic", "watch_offsets_topic"
-PARAMS = {"to": 8, "drain_s": 20, "execute": True, "take_over": False, "gate_expiry_s": 60}
+PARAMS = {"to": 8, "drain": 20, "execute": True, "take_over": False, "gate_expiry_s": 60}
 BEFORE = ("drain", "snapshot")
 TASKS = (*BEFORE, "approve_plan", "delete", "create", "restart", "place", "restore", "prove", "reopen")
 
