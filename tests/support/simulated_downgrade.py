@@ -8,8 +8,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from groupshift.application.downgrade_work import DowngradeTools
-from groupshift.application.run_work import RunTerms
 from groupshift.domain.cluster import Asked, ClusterView
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.evidence import ClusterManifest
@@ -27,8 +25,6 @@ from groupshift.ports.clock import CrashPoint
 from groupshift.ports.driver import Accepted, ForPerson, NodeState, NodeStatus, Replacement
 from groupshift.ports.evidence import EvidenceFolder
 from groupshift.ports.spark_jobs import Compared
-from groupshift_testing.clock import ManualClock
-from groupshift_testing.cluster_runs import MemoryClusterRuns
 from support.coordinator_story import PARTITIONS, Line, classic, commit, consumer_group, record, to_classic
 from support.downgrade_clusters import broker, cluster, listed
 from support.driven_moves import Comparisons, Driver
@@ -322,36 +318,6 @@ class KillAt:
         self._left -= 1
         if self._left == 0:
             raise Killed
-
-
-def tools_of(world: World, *, kill_at: int = 0) -> DowngradeTools:
-    """Every port of a run in this world."""
-    shelf = Shelf(world)
-    return DowngradeTools(
-        views=world,
-        cluster=world,
-        log=world,
-        reader=shelf,
-        store=shelf,
-        compare=shelf,
-        commits=Hashes(world),
-        nodes=world,
-        runs=MemoryClusterRuns(),
-        clock=ManualClock(),
-        evidence=Path("evidence"),
-        crash=KillAt(kill_at),
-    )
-
-
-def again(tools: DowngradeTools, *, kill_at: int = 0) -> DowngradeTools:
-    """The same world for another process."""
-    return replace(tools, crash=KillAt(kill_at))
-
-
-def yes(**changes: object) -> RunTerms:
-    """Everything is approved."""
-    values: dict[str, object] = {"decide": lambda _asked: True, "who": "me", "patience_s": 60.0}
-    return RunTerms(**values | changes)  # type: ignore[arg-type]
 
 
 def two_of_43() -> World:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 
 from groupshift.adapters.sqlalchemy.journal import SqlJournal
-from groupshift.application.run_engine import Ended
 from groupshift.domain.judgement import GateBrief
 from groupshift.domain.plan import Choice, Gate, Until, WayBack
 from groupshift.domain.verdict import Verdict
@@ -180,71 +178,3 @@ def test_u01_the_journal_itself_refuses_a_late_word_with_the_sentence(tmp_path: 
             app.close(migration, token)
     finally:
         journal.close()
-
-
-def test_u01_a_process_that_waits_in_a_cluster_run_stops_when_it_is_taken_over() -> None:
-    """Also while it only looks: the second process is named, nothing is journaled by the first."""
-    from groupshift.application.downgrade import DowngradeRequest
-    from groupshift.application.downgrade_run import begin, go_on, plan_run
-    from groupshift.domain.versions import Version
-    from groupshift.moves.downgrade.releases import target_of
-    from support.simulated_downgrade import tools_of, two_of_43, yes
-
-    tools = tools_of(two_of_43())
-    asked = DowngradeRequest(target=target_of("3.9.2"), said=Version.parse("4.3.1"))
-    run = begin(tools, plan_run(tools, asked))
-    steps: list[Any] = []
-
-    def told(_step: Any, _detail: str) -> None:
-        if not steps:
-            tools.runs.claim(run.run, "other", 1)
-            steps.append(dict(tools.runs.steps(run.run)))
-
-    with pytest.raises(Conflict, match=r"run other took this run over at .* UTC: look there"):
-        go_on(tools, yes(told=told, decide=lambda _q: pytest.fail("asked")), run)
-    assert tools.runs.steps(run.run) == steps[0]
-
-
-def test_u01_a_process_that_goes_on_with_a_claim_does_so_while_nobody_else_has_it() -> None:
-    """Whoever stopped by himself, waiting for somebody, holds the run no longer."""
-    from groupshift.application.downgrade import DowngradeRequest
-    from groupshift.application.downgrade_run import begin, go_on, plan_run
-    from groupshift.domain.versions import Version
-    from groupshift.moves.downgrade.releases import target_of
-    from support.simulated_downgrade import tools_of, two_of_43, yes
-
-    tools = tools_of(two_of_43())
-    asked = DowngradeRequest(target=target_of("3.9.2"), said=Version.parse("4.3.1"))
-    run = begin(tools, plan_run(tools, asked))
-    tools.runs.claim(run.run, "dag/1", 1)
-    tools.runs.claim(run.run, "other", 2)
-    mine = {"holder": "dag/1", "taking": False}
-    with pytest.raises(Conflict, match="run other took this run over at 1970-01-01 00:00:00 UTC"):
-        go_on(tools, yes(**mine), run)
-    assert go_on(tools, yes(decide=lambda _q: None, who="other"), run).ended is Ended.WAITING
-    assert go_on(tools, yes(**mine), run).ended is Ended.DONE
-
-
-def test_u01_a_cluster_run_that_is_taken_over_at_its_end_is_not_sealed_by_who_lost_it() -> None:
-    """Its evidence would be another one than the new holder journals."""
-    from groupshift.application.downgrade import DowngradeRequest
-    from groupshift.application.downgrade_run import begin, go_on, plan_run
-    from groupshift.domain.step import Stand
-    from groupshift.domain.versions import Version
-    from groupshift.moves.downgrade.releases import target_of
-    from support.simulated_downgrade import tools_of, two_of_43, yes
-
-    tools = replace(tools_of(two_of_43()), seal=lambda *_: pytest.fail("sealed"))
-    asked = DowngradeRequest(target=target_of("3.9.2"), said=Version.parse("4.3.1"))
-    planned = plan_run(tools, asked)
-    run, last = begin(tools, planned), planned.plan.steps[-1].key
-    put = tools.runs.put
-
-    def take(which: str, record: Any) -> None:
-        put(which, record)
-        if record.step == last and record.state == Stand.DONE.value:
-            tools.runs.claim(run.run, "other", 1)
-
-    tools.runs.put = take  # type: ignore[method-assign]
-    with pytest.raises(Conflict, match=r"run other took this run over at .* UTC: look there"):
-        go_on(tools, yes(), run)

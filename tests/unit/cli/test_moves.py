@@ -109,21 +109,6 @@ def test_each_move_of_ours_can_be_asked_for_on_the_command_line(move: type[Move[
         assert each.help, f"{each.name} has no help"
 
 
-def test_a_move_that_is_installed_goes_before_the_verbs_of_the_engine_before(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Its own verbs are there, and the former ones of the same name are not."""
-    from groupshift.cli import moves
-
-    point = EntryPoint("downgrade", "groupshift.moves.downgrade.move:DowngradeMove", GROUP)
-    monkeypatch.setattr(moves, "entry_points", lambda group: [point] if group == GROUP else [])
-    app = verbs.built()
-    shown = CliRunner().invoke(app, ["downgrade", "--help"]).output
-    assert "plan" in shown
-    assert "back" not in shown
-    assert CliRunner().invoke(app, ["expansion", "--help"]).exit_code == 0
-
-
 def test_the_help_shows_the_lifecycle_on_one_screen(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 from groupshift.domain.reactions import OnFail
@@ -110,6 +110,10 @@ class DowngradeMove(Move[DowngradePorts]):
             return "", ""
         about = run.there.about
         return f"the brokers run {about['release']} with the {about['coordinator']} coordinator", ""
+
+    def pause(self, plan: Plan, ahead: Sequence[Step]) -> str:
+        """See `Move`."""
+        return report.pause(plan, ahead)
 
     def page(self, run: Run[DowngradePorts], history: History, kept: Kept | None) -> PageParts:
         """See `groupshift.report.run_page.HasPage`."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 from groupshift.domain.cluster import retention_ms
 from groupshift.domain.reactions import OnFail
 from groupshift.domain.rows import ProblemRow
-from groupshift.domain.run import Checked, Findings, Outcome, Plan, RunState, StepRecord, Target
+from groupshift.domain.run import Checked, Findings, Outcome, Plan, RunState, Step, StepRecord, Target
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.handlers import own_handlers
 from groupshift.engine.move import Aspects, Handler, Move, Observed, Run
@@ -79,6 +79,11 @@ class _Exceptions(Exceptions[ExpansionPorts]):
             "what was not deleted may be listed where it was, too: groupshift repair placement --execute "
             "cures that on OLD coordinators, a NEW one deletes it when it expires"
         )
+
+
+_PAUSE = (
+    "nobody may consume before the run has reached its verdict: the pause is all that is left of the run."
+)
 
 
 class ExpansionMove(Move[ExpansionPorts]):
@@ -187,6 +192,10 @@ class ExpansionMove(Move[ExpansionPorts]):
         if state is not RunState.FINALISED:
             return "", ""
         return f"every broker uses {count_of(run)} partitions of the offsets topic", ""
+
+    def pause(self, plan: Plan, ahead: Sequence[Step]) -> str:
+        """See `Move`."""
+        return _PAUSE
 
     def page(self, run: Run[ExpansionPorts], history: History, kept: Kept | None) -> PageParts:
         """See `groupshift.report.run_page.HasPage`."""
