@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from groupshift.application.run_work import RunTerms
 from groupshift.domain.cluster import Asked, ClusterView
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.evidence import ClusterManifest
@@ -320,12 +319,6 @@ class KillAt:
         self._left -= 1
         if self._left == 0:
             raise Killed
-
-
-def yes(**changes: object) -> RunTerms:
-    """Everything is approved."""
-    values: dict[str, object] = {"decide": lambda _asked: True, "who": "me", "patience_s": 60.0}
-    return RunTerms(**values | changes)  # type: ignore[arg-type]
 
 
 def two_of_43() -> World:
