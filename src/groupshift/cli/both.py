@@ -6,7 +6,6 @@ goes when the last move is ported."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from groupshift.cli import runs
@@ -84,19 +83,20 @@ def _listed(where: Where, limit: int) -> tuple[RunStatus, ...]:
 
 def _report(old: Verb) -> Verb:
     @placed
-    def report(run: runs.RunId, output: Output = None, *, as_json: Json = False, where: Where) -> int:
-        """Tell what became of a run, and who decided what."""
+    def report(
+        run: runs.RunId,
+        *,
+        output: Output = None,
+        audit: runs.Audit = False,
+        as_json: Json = False,
+        where: Where,
+    ) -> int:
+        """Tell what became of a run, and write its page; no server is asked."""
         if not _is_new(where, run):
             return old(run, output, where.settings_file, as_json=as_json)
-        _refuse(output, run)
-        return runs.report(run, as_json=as_json, where=where)
+        return runs.report(run, output=output, audit=audit, as_json=as_json, where=where)
 
     return report
-
-
-def _refuse(output: Path | None, run: str) -> None:
-    if output is not None:
-        raise Rejected(f"--output writes no page of run {run}; its data: groupshift report {run} --json")
 
 
 def _roll_back(old: Mapping[str, Verb]) -> Verb:
