@@ -11,9 +11,8 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, D
 from groupshift.domain.run import Checked, Outcome, RunState, Target
 from groupshift.domain.verdict import Verdict as Judged
 from groupshift.errors import Rejected
-from groupshift_airflow.operators import UNKNOWN, run_key, telling
 from groupshift_airflow.request_form import values_of
-from groupshift_airflow.run_tasks import RunTask
+from groupshift_airflow.run_tasks import UNKNOWN, RunTask, run_key, telling
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -115,7 +114,7 @@ class BeginRollBack(Begins):
 
     template_fields: Sequence[str] = (*RunTask.template_fields, "to")
 
-    def __init__(self, *, to: str = "{{ params.to }}", **kwargs: Any) -> None:
+    def __init__(self, *, to: str = "{{ params.to or '' }}", **kwargs: Any) -> None:
         super().__init__(**{"run": "{{ params.run }}", **kwargs})
         self.to = to
 
@@ -133,10 +132,11 @@ class BeginRollBack(Begins):
             if params["execute"]:
                 options, over = self.options_of(context, direction="back"), bool(params["take_over"])
                 run = claim(found.move, found.tools, found.ports, found.record, options, take_over=over)
-                if take_back(run, self.to):
+                if take_back(run, self.to or run.move.back_to[0]):
                     self.show(run.plan)
             else:
-                plan = rollback_of(Run.reader(found.move, found.tools, found.ports, self.run), self.to)
+                reader = Run.reader(found.move, found.tools, found.ports, self.run)
+                plan = rollback_of(reader, self.to or found.move.back_to[0])
                 if plan is not None:
                     self.show(plan)
         return self.end(context, self.run)

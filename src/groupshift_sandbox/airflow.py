@@ -77,13 +77,17 @@ def find_project(start: Path | None = None) -> Path:
     )
 
 
+ZOOKEEPER = "groupshift_zookeeper_default"
+"""The connection of the ensemble; the form of `roll_back` names none by itself."""
+
+
 def connections(
     bootstrap_servers: str, zookeeper_hosts: str, chroot: str = "", spark_master: str = "local[*]"
 ) -> dict[str, dict[str, object]]:
     """The three connections the DAGs use by default."""
     return {
         "groupshift_kafka_default": {"conn_type": "groupshift_kafka", "host": bootstrap_servers},
-        "groupshift_zookeeper_default": {
+        ZOOKEEPER: {
             "conn_type": "groupshift_zookeeper",
             "host": zookeeper_hosts,
             "schema": chroot,

@@ -20,6 +20,7 @@ from groupshift.engine.status import status_of
 from groupshift.errors import Broken, Transient
 from groupshift.ports.runs import Runs
 from groupshift.settings import Settings, load
+from groupshift_sandbox.airflow import ZOOKEEPER
 from groupshift_sandbox.airflow_api import AirflowApi, Question
 from groupshift_sandbox.demo_table import Row, hand_overs, phases, rows
 from groupshift_sandbox.home import Home
@@ -38,6 +39,9 @@ _OTHERWISE = "Roll back"
 _RUN_S = 1200.0
 _PERSON_S = 24 * 3600.0
 _DRAIN_S = 60.0
+_OPEN_S = 8.0
+"""How long a gate was open before it is answered. Airflow hears from its executor that the task parked; where
+the answer is there before that, it takes the task for lost and tries it again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +84,7 @@ class Demo:
         self._home = home
         self._options = options
         self._told = told
-        self._asked: set[str] = set()
+        self._asked: dict[str, float] = {}
 
     def prepare(self) -> str:
         """Bring everything up; returns the address of Airflow's UI."""
@@ -107,7 +111,7 @@ class Demo:
         ends = {"migrate_coordination": self._run(api, "migrate_coordination", f"demo-{stamp}", there)}
         with journal(settings) as runs:
             run = self._begun(runs)
-            back = {"run": run, "to": "old_members", "execute": True}
+            back = {"run": run, "to": "old_members", "zookeeper_conn_id": ZOOKEEPER, "execute": True}
             ends["roll_back"] = self._run(api, "roll_back", f"demo-{stamp}", back)
             self._drain(settings)
             report = self._audit(settings, run)
@@ -138,15 +142,19 @@ class Demo:
 
     def _answer(self, api: AirflowApi, question: Question) -> None:
         key = f"{question.run}/{question.dag}/{question.task}"
+        new, now = key not in self._asked, time.monotonic()
+        opened = self._asked.setdefault(key, now)
         if self._options.person:
-            if key not in self._asked:
+            if new:
                 self._told(f"waiting for you: {question.subject}  {api.url}/required_actions")
-            self._asked.add(key)
+            return
+        if now < opened + _OPEN_S:
             return
         wanted = (each for word in _ANSWERS for each in question.options if each.startswith(word))
         choice = next(wanted, _OTHERWISE)
         self._told(f"gate: {question.subject}: the demo answers {choice!r}")
         api.answer(question, choice)
+        del self._asked[key]
 
     def _progress(self, dag: str, tasks: dict[str, str], seen: dict[str, str]) -> None:
         for task, state in tasks.items():

@@ -53,7 +53,7 @@ GROUP, TOPIC, NATIVE = "orders-app", "orders", "orders-native"
 GROUPS = tuple(f"team-{number:02}" for number in range(24))
 NOW, OLDER = "4.3.1", "3.9.2"
 """Releases of the demo of a downgrade."""
-BEFORE, AFTER = 5, 8
+BEFORE, AFTER = 5, 10
 """Partitions of the offsets topic in the demo of an expansion."""
 _PARTITIONS = 2
 _READY_S = 300
@@ -271,7 +271,7 @@ class DowngradeDemo:
         options = KraftOptions(
             nodes=2, controllers=1, heap="320m", format_arguments=arguments, properties=properties
         )
-        self.cluster = _started(self.home, options, self.told)
+        self.cluster = _started(self.home, options, (*GROUPS, NATIVE), self.told)
         member = Consumer(
             {
                 "bootstrap.servers": self.cluster.bootstrap,
@@ -314,8 +314,10 @@ class DowngradeDemo:
         return verbs.result(run, proofs)
 
     def _releases(self) -> str:
-        nodes = cluster_at(self.home, self.cluster.options.name).nodes
-        return ", ".join(f"{each.node_id}: {each.release}" for each in nodes)
+        found: dict[str, list[str]] = {}
+        for each in cluster_at(self.home, self.cluster.options.name).nodes:
+            found.setdefault(each.release, []).append(str(each.node_id))
+        return "; ".join(f"{release} on {', '.join(nodes)}" for release, nodes in sorted(found.items()))
 
 
 @dataclass(slots=True)
@@ -330,7 +332,7 @@ class ExpansionDemo:
         """Start the cluster, with groups that have committed."""
         self.told(f"starting 3 brokers of Kafka {NOW}, whose offsets topic has {BEFORE} partitions")
         options = KraftOptions(nodes=3, heap="320m", properties={"offsets.topic.num.partitions": str(BEFORE)})
-        self.cluster = _started(self.home, options, self.told)
+        self.cluster = _started(self.home, options, GROUPS, self.told)
 
     def move(self) -> MoveResult:
         """There; no way leads back."""
@@ -380,15 +382,15 @@ def demonstrate(move: str, home: Home, told: Told) -> MoveResult:
     return demo.move()
 
 
-def _started(home: Home, options: KraftOptions, told: Told) -> Cluster:
-    """A cluster with a topic and groups without members, each with offsets of its own."""
+def _started(home: Home, options: KraftOptions, groups: Sequence[str], told: Told) -> Cluster:
+    """A cluster with a topic and these groups without members, each with offsets of its own."""
     cluster = start_kraft(home, options)
     create_topic(cluster.bootstrap, TOPIC, _PARTITIONS)
     write_settings(home, "", cluster.bootstrap)
-    told(f"committing offsets of {len(GROUPS)} groups")
+    told(f"committing offsets of {len(groups)} groups")
     offsets: Commits = {
         group: {TopicPartition(TOPIC, at): (100 * number + at, group) for at in range(_PARTITIONS)}
-        for number, group in enumerate((*GROUPS, NATIVE))
+        for number, group in enumerate(groups)
     }
     with closing(KafkaCluster(cluster.bootstrap, timeout_s=_TIMEOUT_S)) as connected:
         _patiently(lambda: commit(connected, offsets))
