@@ -1,60 +1,53 @@
 """
 ### Change the rebalance protocol of a consumer group: classic ⇄ consumer (KIP-848)
 
-`assess → plan → approval → [snapshot → proof → judge → act → wait → snapshot → proof → judge]…
-→ soak → verdict`
+`plan → approval → [snapshot → compare → judge → act → wait → snapshot → compare → judge]… → soak → verdict`
 
 | you see | it means | what you can do |
 |---|---|---|
-| `plan` red | the group is not ready, nothing was changed | read the sentence in its log |
+| only `plan` red | the group is not ready, nothing was changed | read the sentence in its log |
 | a gate *Awaiting Input* | a person decides; silence changes nothing | answer under *Required Actions* |
-| a gate red | not approved, expired, or a member joined or left | trigger again; *Clear* asks again |
-| a judge *Awaiting Input* | not proven, or not clearly | go on, roll back, or stop here |
-| a judge red, `undo_…` running | a proof failed, the way back runs by itself | wait; the run ends red |
-| `verdict` green | all members speak the wanted protocol; the way back is open | `roll_back` takes it back |
+| a gate red | not approved, or expired; nothing more is changed | trigger again |
+| another one *Awaiting Input* | not clearly proven, or a person has to act | answer, or do what it says |
+| a task red, `undo_…` running | a proof failed, the rollback runs by itself | wait; the run ends red |
+| `verdict` green | all members speak the wanted protocol; the rollback is open | `roll_back` takes it back |
 
 *Online* replaces members one after the other (`canary`, `roll`), *offline* stops all of them first (`empty`,
 `fill`). Without **Execute** the run ends after the plan and nothing is changed. A killed task is safe to run
-again.
+again; a group's open run is gone on with.
 """
 
 from airflow.sdk import DAG, TriggerRule, chain
 
-from groupshift.domain.plan import Gate, MoveName, StageName
-from groupshift_airflow import form, gates, operators
-from groupshift_airflow.retries import DEFAULT_ARGS
-from groupshift_airflow.stages import stage, way_back
+from groupshift_airflow import runbook
 
-PROTOCOL, LATER = MoveName.PROTOCOL, TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS
+NEXT, LATER = TriggerRule.ALL_SUCCESS, TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS
 
 with DAG(
     dag_id="migrate_protocol",
     dag_display_name="Migrate protocol: classic ⇄ consumer",
     description="Moves the members of a group to the other rebalance protocol, proves it, can take it back.",
     doc_md=__doc__,
-    params=form.protocol(),
-    default_args=DEFAULT_ARGS,
+    params=runbook.form("protocol"),
+    default_args=runbook.DEFAULT_ARGS,
     schedule=None,
     catchup=False,
     tags=["groupshift"],
 ):
-    plan = operators.Plan(task_id="plan")
-    approved = gates.Approval(task_id="approve_plan", gate=Gate.PLAN)
-    emptied = stage(StageName.EMPTY, entered=LATER, move=PROTOCOL)
-    soaked = stage(StageName.SOAK, entered=LATER, move=PROTOCOL)
+    approved = runbook.approval("approve_plan", phase="plan", entered=NEXT)
+    emptied = runbook.phase("empty", entered=LATER)
+    soaked = runbook.phase("soak", *runbook.WITHOUT_ACT, entered=LATER)
 
     chain(
-        operators.Assess(task_id="assess"),
-        plan,
+        runbook.plan("protocol"),
         approved,
-        stage(StageName.CANARY, move=PROTOCOL),
-        stage(StageName.ROLL, move=PROTOCOL),
+        runbook.phase("canary", entered=NEXT),
+        runbook.phase("roll", entered=NEXT),
         emptied,
-        stage(StageName.FILL, move=PROTOCOL),
+        runbook.phase("fill", entered=NEXT),
         soaked,
-        operators.Keep(task_id="keep"),
-        way_back(PROTOCOL),
-        operators.Close(task_id="verdict", trigger_rule=TriggerRule.ALL_DONE),
+        runbook.keep(),
+        runbook.going_back("undo_fill", "undo_empty", "undo_members"),
+        runbook.verdict(),
     )
-    plan >> operators.planned()
     approved >> [emptied, soaked]  # online nothing is emptied, offline nothing is rolled

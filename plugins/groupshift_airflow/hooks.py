@@ -416,7 +416,7 @@ def build_app(kafka_conn_id: str, zookeeper_conn_id: str) -> App:
 
 def build_scans(kafka_conn_id: str, zookeeper_conn_id: str) -> FleetScans:
     """The use cases of a whole ensemble over these two connections. Raises as `build_app`."""
-    from groupshift.bootstrap import build_scans as build
+    from groupshift.bootstrap.scans import build_scans as build
 
     return build(cluster_settings(kafka_conn_id, zookeeper_conn_id))
 

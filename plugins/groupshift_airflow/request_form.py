@@ -20,7 +20,7 @@ def of_request(request: type, *, zookeeper: bool = False) -> dict[str, Param]:
     """Return the parameters of a move with this request. Their defaults change nothing.
 
     Raises `Rejected` for an option that has the name of one of the others."""
-    own = {each.name: param_of(each) for each in options_of(request)}
+    own = {_key(each): param_of(each) for each in options_of(request)}
     beside = {
         **(clusters() if zookeeper else kafka_cluster()),
         **for_every_run("**Off: plan only, nothing is changed.** On: act, after the approvals of the plan."),
@@ -74,7 +74,12 @@ def watching() -> dict[str, Param]:
 
 def values_of(request: type, params: Any) -> dict[str, Any]:
     """Return the values of a request's options in a filled form."""
-    return {each.name: params[each.name] for each in options_of(request)}
+    return {each.name: params[_key(each)] for each in options_of(request)}
+
+
+def _key(option: Option) -> str:
+    """The name in the form: a field of the request that Python would not let be named so ends with ``_``."""
+    return option.name.rstrip("_")
 
 
 def param_of(option: Option) -> Param:

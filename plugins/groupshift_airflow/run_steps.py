@@ -313,7 +313,7 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
                 f"{who} stopped at step {step}; run {run.name} is open: clear this task, or roll it back"
             )
         elif choice is Choice.ROLL_BACK:
-            begin_roll_back(run, run.move.back_to[0], f"{who} chose to roll back at step {step}")
+            begin_roll_back(run, run.move.falls_back_to(run), f"{who} chose to roll back at step {step}")
 
 
 class LastGate(Steps):

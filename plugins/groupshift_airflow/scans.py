@@ -43,12 +43,12 @@ def parameters() -> dict[str, Any]:
     """Parameters of ``scan_fleet``; their defaults look and change nothing."""
     return {
         **form.clusters(),
-        "auto_toggle": _flag(
+        "toggle": _flag(
             "Toggle what is ready",
             _WAVES,
             "After the scan, groups that are **fully migrated and at rest** go to kafka mode.",
         ),
-        "back": Param(
+        "take_back": Param(
             [],
             type="array",
             items={"type": "string"},
@@ -160,8 +160,8 @@ class Waves(FleetTask):
     def execute(self, context: Context) -> None:
         """Log every step of every group; red when a group failed or the waves were stopped."""
         asked = options(context)
-        if not asked["auto_toggle"] and not asked["back"]:
-            raise AirflowSkipException("neither 'auto_toggle' nor 'back' was asked for")
+        if not asked["toggle"] and not asked["take_back"]:
+            raise AirflowSkipException("neither 'toggle' nor 'take_back' was asked for")
         rules = WaveRules(
             size=asked["wave"],
             budget=asked["error_budget"],
@@ -169,8 +169,8 @@ class Waves(FleetTask):
             limit=asked["at_most"],
         )
         with self.scans() as scans:
-            if asked["back"]:
-                found = scans.back(asked["back"], rules, self._shown, execute=asked["execute"])
+            if asked["take_back"]:
+                found = scans.take_back(asked["take_back"], rules, self._shown, execute=asked["execute"])
             else:
                 found = scans.toggle(scans.last(), rules, self._shown, execute=asked["execute"])
         if not asked["execute"]:

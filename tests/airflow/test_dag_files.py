@@ -87,8 +87,8 @@ def test_the_defaults_of_every_form_change_nothing(dagbag: Any) -> None:
         "roll_back": False,
         "scan_fleet": False,
     }
-    assert not forms["scan_fleet"]["auto_toggle"]
-    assert forms["scan_fleet"]["back"] == []
+    assert not forms["scan_fleet"]["toggle"]
+    assert forms["scan_fleet"]["take_back"] == []
     assert not forms["migrate_coordination"].get_param("group").has_value
     assert not forms["roll_back"].get_param("migration").has_value
 

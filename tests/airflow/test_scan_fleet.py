@@ -36,13 +36,13 @@ def test_a_scheduled_run_takes_its_options_from_the_variable(monkeypatch: pytest
     """A run that a person triggers takes the form's; unknown keys are refused with the known ones."""
     from groupshift_airflow import scans
 
-    told = {"auto_toggle": True}
+    told = {"toggle": True}
     monkeypatch.setattr(scans.Variable, "get", lambda *_, **__: told)
-    form = {"auto_toggle": False, "execute": False}
-    assert scans.options(_context("scheduled", **form)) == {"auto_toggle": True, "execute": False}
+    form = {"toggle": False, "execute": False}
+    assert scans.options(_context("scheduled", **form)) == {"toggle": True, "execute": False}
     assert scans.options(_context("manual", **form)) == form
     told["autotoggle"] = True
-    with pytest.raises(Rejected, match=r"autotoggle.*auto_toggle, execute"):
+    with pytest.raises(Rejected, match=r"autotoggle.*execute, toggle"):
         scans.options(_context("scheduled", **form))
 
 
@@ -106,7 +106,7 @@ def scheduled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scheduled]:
         "GROUPSHIFT_SCAN_SCHEDULE": "* * * * *",
         HEARTBEAT: "120",
     }
-    value = json.dumps({"auto_toggle": True, "stable_s": 1})
+    value = json.dumps({"toggle": True, "stable_s": 1})
     try:
         up(home, UpOptions(members=1, partitions=2, airflow=False), lambda _: None)
         state = SandboxState(home).addresses()

@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -498,6 +499,22 @@ def test_s13_a_journal_that_makes_no_sense_is_a_trouble_and_no_traceback(
     quick.evidence.write_text(run, JOURNAL, text=json.dumps(data))
     found: Verification = quick.verified(run, "folder")
     assert said(found)[JOURNAL] in {State.ALTERED, State.SWAPPED}
+
+
+def test_a_journal_that_makes_no_sense_is_named_although_its_manifest_lists_it(quick: SealedWorld) -> None:
+    """Whoever altered it made its line of the manifest fit: the files belong together, and prove nothing."""
+    run = moved(quick)
+    data = json.loads(quick.evidence.read_text(run, JOURNAL) or "")
+    ODD["steps of texts"](data)
+    altered = json.dumps(data)
+    quick.evidence.write_text(run, JOURNAL, text=altered)
+    pack = pack_from_json(quick.evidence.read_text(run, PACK) or "")
+    now = {"sha256": hashlib.sha256(altered.encode()).hexdigest(), "bytes": len(altered.encode())}
+    files = tuple(replace(each, **now) if each.path == JOURNAL else each for each in pack.files)
+    quick.evidence.write_text(run, PACK, text=replace(pack, files=files).to_json())
+    found: Verification = quick.verified(run, "folder")
+    assert said(found) == {JOURNAL: State.ALTERED}
+    assert "cannot be understood" in found.troubles[0].reason
 
 
 class Retaking(TableTarget):

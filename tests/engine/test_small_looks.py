@@ -50,8 +50,9 @@ def test_what_heals_within_the_patience_is_no_failure() -> None:
     assert stage.clock.now_ms() - began >= stage.move.patience_s * 1000
 
 
-def test_an_approval_that_repeats_is_asked_by_each_claim_until_something_is_begun() -> None:
-    """Who comes back the day after sees anew what will happen; what was begun needs no second yes."""
+def test_an_approval_that_repeats_is_asked_by_each_holder_until_something_is_begun() -> None:
+    """Who comes back the day after sees anew what will happen; another task of the same Airflow run is not
+    asked again, and what was begun needs no second yes."""
     gate = Step(phase="ask", kind="approve", subject="plan", repeat=True)
     asked: list[str] = []
 
@@ -60,10 +61,11 @@ def test_an_approval_that_repeats_is_asked_by_each_claim_until_something_is_begu
         return chooses(Choice.APPROVE)(question)
 
     first = Step(phase="p", kind="look")
-    stage = Stage(Small(gate, first, DO, look=Act(said(Outcome.PERSON), PASSED), do=Act(said(Outcome.WAIT))))
-    for times in (1, 2, 2):
-        stage.drive(decide=decide)
-        assert len(asked) == times
+    person = said(Outcome.PERSON)
+    stage = Stage(Small(gate, first, DO, look=Act(person, person, PASSED), do=Act(said(Outcome.WAIT))))
+    for holder, times in (("one", 1), ("one", 1), ("two", 2), ("three", 2)):
+        stage.drive(decide=decide, holder=holder)
+        assert len(asked) == times, holder
     assert stage.done.count("do") == 2
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from small_world import DO, UNDO, Act, Small, Stage, chooses, said
+from small_world import DO, UNDO, Act, Nothing, Small, Stage, chooses, said
 from toy_world import Killed
 
 from groupshift.domain.reactions import Choice, OnFail
@@ -25,7 +25,7 @@ from groupshift.domain.run import (
     make_rollback,
 )
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.engine.begin import claim
+from groupshift.engine.begin import begin, claim
 from groupshift.engine.finalise import begin_finalise
 from groupshift.engine.gates import answer, answer_of, differences
 from groupshift.engine.handlers import (
@@ -50,6 +50,25 @@ def test_a_plan_without_an_approve_step_is_approved_by_who_runs_it() -> None:
     assert stage.state is RunState.APPROVED
     assert isinstance(stage.drive(), Ended)
     assert (stage.state, stage.done) == (RunState.MOVED, ["do"])
+
+
+class HalfWay(Small):
+    """Can be taken back by a half, and goes back no further by itself."""
+
+    back_to = ("start", "half")
+
+    def falls_back_to(self, run):
+        """See `Move`."""
+        return "half" if run.record.requester == "ann" else super().falls_back_to(run)
+
+
+def test_a_move_says_how_far_a_run_goes_back_by_itself() -> None:
+    """A failure takes it back as far as that; without a word of the move to the first place it names."""
+    for kind, to in ((HalfWay, "half"), (Small, "start")):
+        stage = Stage(kind(DO, do=Act(said(Outcome.FAIL))))
+        assert isinstance(stage.drive(), Ended)
+        (begun,) = [e for e in stage.runs.events(stage.run) if e.kind is EventKind.ROLLBACK_BEGUN]
+        assert (begun.body["to"], stage.state) == (to, RunState.ROLLED_BACK)
 
 
 def test_a_step_may_act_before_each_look() -> None:
@@ -317,6 +336,34 @@ def test_finalise_makes_all_that_a_gate_covers_and_asks_that_gate_again() -> Non
         assert (stage.done.count("keep"), stage.done.count("last")) == (1, 1)
 
 
+def test_what_was_made_before_it_was_to_be_made_again_is_undone_though_its_gate_says_no() -> None:
+    """A redo finds another target than the one that was approved, and then a no: the act stands."""
+
+    class Sees(Small):
+        def glance(self, ports, request, begun):
+            return tuple(ports)
+
+        def fingerprint(self, facts, begun):
+            return {"made": {"number": str(len(facts))}}
+
+    plan = Step(phase="ask", kind="approve", subject="plan")
+    gate = Step(phase="p", kind="approve", subject="more", optional=True)
+    act = Step(phase="p", kind="do", undo=UNDO, gate="p/approve more")
+    look = Step(phase="p", kind="look")
+    again = said(Outcome.WAIT, redo_from="03 p/do")
+    stage = Stage(Sees(plan, gate, act, look, look=Act(again, PASSED)))
+    answers = [Choice.APPROVE, Choice.REJECT]
+
+    def decide(question: Any) -> Answer:
+        return chooses(answers.pop(0) if "more" in question.gate else Choice.APPROVE)(question)
+
+    assert isinstance(stage.drive(decide=decide), Ended)
+    assert (stage.done.count("do"), answers) == (1, [])
+    assert begin_roll_back(stage.claim(), "start")
+    assert isinstance(stage.drive(decide=chooses(Choice.APPROVE)), Ended)
+    assert stage.done[-1] == "undo"
+
+
 def test_a_snapshot_that_was_left_out_is_no_evidence_for_what_comes_later() -> None:
     """What a declined gate covers left no folder."""
     end = Step(phase="end", kind="approve", subject="end", optional=True)
@@ -502,6 +549,26 @@ def test_a_fence_of_the_move_is_raised_when_claimed_and_when_a_rollback_begins()
     stage.drive()
     assert [when for _, when in raised] == ["claimed", "rolling_back", "claimed"]
     assert raised == sorted(raised)
+
+
+def test_no_fence_of_a_rollback_is_raised_while_another_open_run_is_in_the_way() -> None:
+    """Its members and nodes would be fenced off."""
+    raised = []
+
+    class Fences(Small):
+        def fence(self, run, when):
+            raised.append(when)
+
+    stage = Stage(Fences(DO))
+    stage.drive()
+    claimed = stage.claim()
+    raised.clear()
+    options = RunOptions(who="bob", holder="other")
+    stage.clock.sleep(1)
+    other = begin(stage.move, stage.tools(), stage.done, Nothing(), options, execute=True).run
+    with pytest.raises(Conflict, match=f"run {other} .* is in the way of rolling back"):
+        begin_roll_back(claimed, "start")
+    assert (raised, stage.state) == ([], RunState.MOVED)
 
 
 def test_a_run_that_was_turned_since_it_was_read_is_not_driven_on() -> None:

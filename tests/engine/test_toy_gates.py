@@ -12,7 +12,7 @@ from groupshift.domain.run import RunState
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.approvers import Approvers
 from groupshift.engine.gates import answer
-from groupshift.engine.move import Answer
+from groupshift.engine.move import Answer, Sealing
 from groupshift.engine.progress import Asks, Ended, Moved, Paused, Stopped, Waits
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.run import advance, drive, leave
@@ -93,6 +93,30 @@ def test_a_void_approval_ends_the_run_where_the_move_says_so(world: World) -> No
     assert ended.closing.state is RunState.REJECTED
     assert "owner name: ann is now eve" in ended.closing.reason
     assert world.begin().run != run
+
+
+def test_who_is_killed_while_a_void_approval_ends_the_run_is_asked_again(world: World) -> None:
+    """The yes of before counts no more, though the target is as it was then."""
+    world.move.void_ends = True
+    run = world.begin().run
+
+    def dies(_name: str, _body: object) -> Sealing:
+        raise Killed
+
+    claimed = world.claim(run, seal=dies)
+    asks = until(claimed, advance, [Asks])
+    assert isinstance(asks, Asks)
+    answer(claimed, asks.question.gate, yes(asks.question))
+    while world.record_of(run, "prepare/snapshot before") is None:
+        advance(claimed)
+    world.target.write("owner", "eve")
+    with pytest.raises(Killed):
+        until(claimed, advance, [Ended])
+    world.target.write("owner", "ann")
+    asked = until(world.claim(run), advance, [Asks, Ended])
+    assert isinstance(asked, Asks)
+    assert asked.question.gate == asks.question.gate
+    assert world.target.values()["colour"] == "red"
 
 
 def test_a_no_to_the_plan_changes_nothing_and_frees_the_target(world: World) -> None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from goldens.run_stories import CRASHES, Recording
-from groupshift.application.canary import limits
 from groupshift.domain.plan import Until, WayBack
 from groupshift.domain.run import StepState, plan_from
 from groupshift.engine.members import REPLACE_MEMBERS
@@ -19,11 +18,10 @@ from groupshift.moves.coordination.move import CoordinationMove
 from groupshift.moves.coordination.plan import DELETE_MODE_NODE, REHEARSE, SET_MODE
 from groupshift.ports.group import CanaryTerms, ZookeeperSide
 from groupshift.ports.runs import EventKind, NewEvent
-from groupshift.settings import Thresholds
 from groupshift_testing.world import Killed, MemoryModeSwitch
-from support.coordination_runs import SHARED, CoordinationProcesses
+from support.coordination_runs import CANARY, SHARED, CoordinationProcesses
 from support.effects import Recorded, another
-from support.simulated_move import make_bench
+from support.simulated_group import make_group
 
 FINALISE = "finalise/approve"
 _ANSWERS = {"approve": "finalise", "reject": "keep"}
@@ -36,7 +34,7 @@ class Told(Recording):
 
     acts = frozenset({REPLACE_MEMBERS, SET_MODE, DELETE_MODE_NODE})
     move: Move[Any] = field(default_factory=CoordinationMove)
-    canary: CanaryTerms = field(default_factory=lambda: CanaryTerms(limits(Thresholds())))
+    canary: CanaryTerms = CANARY
     request = CoordinationProcesses.request
 
     def ports(self) -> CoordinationPorts:
@@ -99,7 +97,7 @@ def _deleted(_result: object, _group: str, expected: Any, *, holder: Any = None)
 
 def coordination() -> Told:
     """Three old members, six partitions."""
-    bench = make_bench()
+    bench = make_group()
     return Told(**{name: getattr(bench, name) for name in SHARED}, declines=frozenset({FINALISE}))
 
 
@@ -233,7 +231,7 @@ def killed(*, back: bool) -> dict[str, list[str]]:
             walk(name)
         except Killed:
             at = told.recorder.last_crash
-            walk(name)
+            walk(name, holder="another process", take_over=True)
             found[another(at, found)] = [line["do"] for line in told.recorder.lines]
         else:
             break

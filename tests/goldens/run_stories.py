@@ -23,7 +23,7 @@ from groupshift.ports.group import BrokerSide, GroupSide
 from groupshift.ports.runs import Entry, EventKind, NewEvent
 from groupshift_testing.world import Killed
 from support.effects import Recorded, Recorder, another, names
-from support.simulated_protocol import make_protocol_bench
+from support.simulated_protocol import make_protocol_group
 from support.simulated_runs import Processes
 
 CRASHES = 400
@@ -169,7 +169,7 @@ def _replaced(_result: object, change: Change) -> str:
 
 def protocol(kind: MemberKind) -> Recording:
     """Three members of one protocol."""
-    bench = make_protocol_bench(kind)
+    bench = make_protocol_group(kind)
     shared = ("clock", "world", "fleet", "evidence", "proof")
     return Recording(**{name: getattr(bench, name) for name in shared})
 
@@ -236,18 +236,18 @@ def killed(*, offline: bool, back: bool) -> dict[str, list[str]]:
             _walk(told, name, back=back)
         except Killed:
             at = told.recorder.last_crash
-            _walk(told, name, back=back)
+            _walk(told, name, back=back, holder="another process", take_over=True)
             found[another(at, found)] = [line["do"] for line in told.recorder.lines]
         else:
             break
     return found
 
 
-def _walk(told: Recording, name: str, *, back: bool) -> None:
+def _walk(told: Recording, name: str, *, back: bool, **process: Any) -> None:
     if back:
-        told.roll_back(name)
+        told.roll_back(name, **process)
     else:
-        told.drive(name)
+        told.drive(name, **process)
 
 
 KILLED: Mapping[str, Callable[[], dict[str, list[str]]]] = {

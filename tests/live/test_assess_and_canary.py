@@ -6,67 +6,51 @@ import contextlib
 import threading
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from groupshift.adapters.drivers.manual import ManualFleet
-from groupshift.adapters.groups import LiveGroupReader
-from groupshift.adapters.kafka.groups import KafkaConnection, KafkaGroups
-from groupshift.adapters.ledger.files import LedgerFiles
-from groupshift.adapters.system import SystemClock
-from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
-from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
-from groupshift.adapters.zookeeper.session import ZookeeperConnection
-from groupshift.application.environment import Environment
-from groupshift.bootstrap import App
 from groupshift.consumers import MigratingConsumer
 from groupshift.domain.assignment import Assignor, TextForm, assign
-from groupshift.domain.judgement import ActState, Assessment, Judgement
-from groupshift.domain.plan import Answer, Choice, Gate, MoveRequest, StageName, Until
+from groupshift.domain.plan import StageName, Until
+from groupshift.domain.run import Findings, RunState, Step, findings_from
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.settings import Thresholds
+from groupshift.ports.runs import EventKind
+from groupshift.settings import parse
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.processes import wait_until
-from groupshift_testing.evidence import MemoryEvidence, MemoryProof
-from groupshift_testing.journal import MemoryJournal
+from support.coordination_app import Assessed, GroupApp, coordination_app
+from support.patient_readers import wait_longer
 
 PARTITIONS, RATE, WATCH_S = 4, 50.0, 15
 OFTEN = {"auto.commit.interval.ms": "500"}
-THRESHOLDS = Thresholds(
-    patience_s=15,
-    commit_interval_ms=1000,
-    canary_every_s=1,
-    canary_lag_growth_pct=50,
-    canary_commit_rate_pct=40,
-    canary_rebalances=3,
-)
+THRESHOLDS = {
+    "patience_s": 15,
+    "commit_interval_ms": 1000,
+    "canary_every_s": 1,
+    "canary_lag_growth_pct": 50,
+    "canary_commit_rate_pct": 40,
+    "canary_rebalances": 3,
+}
 """A healthy member on a busy machine is within them; one that commits a twentieth of what arrives is not."""
 
 
 @pytest.fixture
-def app(cluster) -> Iterator[App]:
-    """Every use case over real servers; people deploy, and the journal lives as long as the test."""
-    zookeeper = ZookeeperConnection(cluster.zookeeper, timeout_s=60.0)
-    kafka = KafkaConnection(cluster.bootstrap, timeout_s=60.0)
-    reader = LiveGroupReader(ZookeeperGroups(zookeeper), KafkaGroups(kafka), SystemClock())
-    evidence = MemoryEvidence()
-    opened = App(
-        Environment(
-            groups=reader,
-            mode=ZookeeperModeSwitch(zookeeper),
-            fleets=lambda _driver: ManualFleet(),
-            evidence=evidence,
-            ledger=LedgerFiles(cluster.home.ledgers),
-            journal=MemoryJournal(),
-            proof=MemoryProof(evidence),
-            clock=SystemClock(),
-            job="validate.py",
-            thresholds=THRESHOLDS,
-            closing=(reader.close,),
-        )
+def app(cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GroupApp]:
+    """The move over real servers; people deploy, and this process compares."""
+    wait_longer(monkeypatch)
+    settings = parse(
+        {
+            "kafka": {"bootstrap_servers": cluster.bootstrap},
+            "zookeeper": {"hosts": cluster.zookeeper},
+            "fleet": {"driver": "manual"},
+            "journal": {"url": f"sqlite:///{tmp_path / 'journal.db'}"},
+            "evidence": {"root": str(tmp_path / "evidence"), "ledgers": str(cluster.home.ledgers)},
+            "thresholds": THRESHOLDS,
+        }
     )
-    yield opened
-    opened.close_connections()
+    with coordination_app(settings, spark=False) as opened:
+        yield opened
 
 
 @contextlib.contextmanager
@@ -100,35 +84,17 @@ def throttled(cluster, group: str, topic: str, pause_s: float) -> Iterator[None]
         consumer.close()
 
 
-def planned(app: App, group: str) -> tuple[str, int]:
-    """An approved migration as far as the canary, ready to act."""
-    request = MoveRequest(
-        group=group,
-        driver="manual",
-        until=Until.CANARY,
-        canary_share=0.5,
-        canary_watch_s=WATCH_S,
-        execute=True,
-        actor="ann",
-    )
-    migration = app.plan(request).migration
-    brief = app.brief(migration, Gate.PLAN)
-    app.answer(migration, Gate.PLAN, Answer(choice=Choice.APPROVE, who="ann", fingerprint=brief.fingerprint))
-    app.snapshot(migration, StageName.CANARY, "before")
-    return migration, app.claim(migration, "run")
-
-
-def watched(app: App, migration: str) -> Judgement:
-    """Look until the watch is over, then measure and judge as a run does."""
-    wait_until(lambda: app.watch(migration, StageName.CANARY).settled, 90.0, "the watch is over", every_s=0.5)
-    app.snapshot(migration, StageName.CANARY, "after")
-    app.prove(app.proof(migration, StageName.CANARY, "after"))
-    return app.judge(migration, StageName.CANARY, "after")
+def judged(app: GroupApp, run: str) -> Findings:
+    """What the judge behind the watch says, the first time that it looks at all of it."""
+    for event in app.tools.runs.events(run):
+        if event.kind is EventKind.JUDGED and event.step.endswith("canary/judge after"):
+            return findings_from(event.body["findings"])
+    raise AssertionError([(each.kind, each.step) for each in app.tools.runs.events(run)])
 
 
 @pytest.mark.parametrize("healthy", [True, False], ids=["healthy", "slow"])
 def test_a_canary_is_judged_beside_a_scala_member(
-    app: App,
+    app: GroupApp,
     cluster,
     group: str,
     topic: Callable[[int], str],
@@ -147,28 +113,46 @@ def test_a_canary_is_judged_beside_a_scala_member(
         scala_member("1.1.1", each, [name], seed=PARTITIONS, properties=OFTEN) for each in ("m1-1", "m2-1")
     )
     wait_until(lambda: len(set(owners(name).values())) == 2, 60.0, "both Scala members own partitions")
-    migration, token = planned(app, group)
-    assert app.act(migration, StageName.CANARY, token).state is ActState.PENDING
-    first.stop()
+    run = app.plan(group, until=Until.CANARY, canary_share=0.5, canary_watch=WATCH_S)
     with contextlib.ExitStack() as stack:
-        if healthy:
-            consume_member("migrating", "m1-2", [name], properties=OFTEN)
-        else:
-            stack.enter_context(throttled(cluster, group, name, 0.2))
-        judged = watched(app, migration)
-    found = {finding.rule: finding for finding in judged.findings if finding.rule.startswith("K")}
+
+        def deploy(text: str) -> None:
+            assert first.member_id in text
+            first.stop()
+            if healthy:
+                consume_member("migrating", "m1-2", [name], properties=OFTEN)
+            else:
+                stack.enter_context(throttled(cluster, group, name, 0.2))
+
+        app.forward(run, instruct=once(deploy), phases=frozenset({"plan", StageName.CANARY}))
+    findings = judged(app, run)
+    found = {finding.rule: finding for finding in findings if finding.rule.startswith("K")}
     assert found["K01"].verdict is Verdict.PASS, found["K01"].reason
     failed = {rule for rule, finding in found.items() if finding.verdict is not Verdict.PASS}
     # A slow member may work off one partition first: the other one then stands still (K04).
-    assert failed - {"K04"} == (set() if healthy else {"K02", "K03"}), judged.findings
+    assert failed - {"K04"} == (set() if healthy else {"K02", "K03"}), findings
     assert set(found) == {"K01", "K02", "K03", "K04", "K05", "K06"}
-    assert judged.verdict is (Verdict.PASS if healthy else Verdict.FAIL), judged.findings
+    wanted = {Verdict.PASS} if healthy else {Verdict.PASS, Verdict.FAIL}
+    assert {each.verdict for each in findings} <= wanted, findings
+    assert app.state(run) is (RunState.RUNNING if healthy else RunState.ROLLING_BACK)
     assert second.running
+
+
+def once(deploy: Callable[[str], None]) -> Callable[[Step, str], None]:
+    """What a person does who is told the first time; afterwards nobody is there."""
+    told: list[str] = []
+
+    def instruct(_step: Step, text: str) -> None:
+        if not told:
+            told.append(text)
+            deploy(text)
+
+    return instruct
 
 
 @pytest.mark.parametrize(("dual", "found"), [("false", True), ("true", True), (None, False)])
 def test_an_old_member_with_its_offsets_in_kafka_is_refused_by_name(
-    app: App,
+    app: GroupApp,
     cluster,
     group: str,
     topic: Callable[[int], str],
@@ -183,12 +167,11 @@ def test_an_old_member_with_its_offsets_in_kafka_is_refused_by_name(
     producer(name, 2, rate=RATE)
     storage = {"offsets.storage": "kafka", "dual.commit.enabled": dual} if dual else {}
     member = scala_member("1.1.1", "m1-1", [name], seed=2, properties={**OFTEN, **storage})
-    request = MoveRequest(group=group, driver="manual")
     findings: list[Finding] = []
 
     def settled() -> bool:
         """It has committed where it is told to, and where that is Kafka the same look says so."""
-        looked = app.assess(request)
+        looked = app.assess(group)
         findings[:] = [each for each in looked.findings if each.rule == "C24"]
         stored = looked.view.kafka_offsets if dual else looked.view.zookeeper_offsets
         committed = len(looked.view.owners) == 2 and len(stored) == 2 and all(at.offset for at in stored)
@@ -224,7 +207,7 @@ def telling_topics() -> tuple[str, str]:
     ],
 )
 def test_the_owner_nodes_of_real_members_tell_their_assignor(
-    app: App, cluster, group: str, scala_member, release: str, strategy: str, says: str
+    app: GroupApp, cluster, group: str, scala_member, release: str, strategy: str, says: str
 ) -> None:
     """The registration does not carry it; both text forms and range are told apart (§5)."""
     names = telling_topics()
@@ -233,16 +216,15 @@ def test_the_owner_nodes_of_real_members_tell_their_assignor(
     properties = {**OFTEN, "partition.assignment.strategy": strategy}
     for each in ("m1-1", "m2-1"):
         scala_member(release, each, list(names), properties=properties)
-    request = MoveRequest(group=group, driver="manual")
 
-    looks: list[Assessment] = []
+    looks: list[Assessed] = []
 
     def finding() -> Finding:
         return next(each for each in looks[-1].findings if each.rule == "C25")
 
     def settled() -> bool:
         """One look, which no rebalance met: both own something, and one assignor gives what they own."""
-        looks.append(app.assess(request))
+        looks.append(app.assess(group))
         owners = [owner.member_id for owner in looks[-1].view.owners]
         return len(owners) == 5 and len(set(owners)) == 2 and finding().verdict is not Verdict.INCONCLUSIVE
 

@@ -12,14 +12,19 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from kazoo.client import KazooClient
 
-from groupshift.bootstrap import App, build
-from groupshift.domain.judgement import Readiness
-from groupshift.domain.plan import Answer, Choice, Gate, MoveRequest, StageName
+from groupshift.domain.plan import StageName
+from groupshift.domain.reactions import Choice
 from groupshift.domain.registration import Registration, encode_awareness, encode_registration
+from groupshift.domain.run import RunState, plan_from
 from groupshift.domain.verdict import Verdict
+from groupshift.engine.gates import answer
+from groupshift.engine.members import REPLACE_MEMBERS
+from groupshift.engine.move import Answer, Question
+from groupshift.engine.progress import Stopped
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.settings import Settings, parse
 from groupshift_sandbox.processes import free_port, wait_until
+from support.coordination_app import GroupApp, coordination_app
 from support.patient_readers import wait_longer
 
 PARTITIONS = 2
@@ -47,10 +52,10 @@ def settings(cluster, tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-def app(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[App]:
-    """The use cases over the real adapters."""
+def app(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[GroupApp]:
+    """The move over the real adapters."""
     wait_longer(monkeypatch)
-    with build(settings) as made:
+    with coordination_app(settings, spark=False) as made:
         yield made
 
 
@@ -145,60 +150,54 @@ def kafka_member(cluster, group: str) -> Iterator[Callable[[str, str], Consumer]
         consumer.close()
 
 
-def request(group: str, **changes: object) -> MoveRequest:
-    """A run that would act."""
-    return replace(
-        MoveRequest(group=group, driver="manual", execute=True, actor="alice", soak_s=0), **changes
-    )
-
-
-def failed(app: App, group: str) -> dict[str, str]:
+def failed(app: GroupApp, group: str) -> dict[str, str]:
     """Rule → reason of what assess calls a failure."""
-    assessment = app.assess(request(group))
-    assert assessment.readiness is Readiness.NOT_READY
-    return {one.rule: one.reason for one in assessment.findings if one.verdict is Verdict.FAIL}
+    assessed = app.assess(group)
+    assert not assessed.ready
+    return {one.rule: one.reason for one in assessed.findings if one.verdict is Verdict.FAIL}
 
 
-def refused(app: App, nodes: Nodes, *said: str) -> None:
+def refused(app: GroupApp, nodes: Nodes, *said: str) -> None:
     """Planning is refused in one sentence that says all this, and nothing was changed or journaled."""
     before = nodes.tree()
     with pytest.raises(Rejected) as caught:
-        app.plan(request(nodes.group))
+        app.plan(nodes.group)
     for words in said:
         assert words in str(caught.value)
     assert "\n" not in str(caught.value)
     assert nodes.tree() == before
-    assert app.status() == ()
+    assert not app.tools.runs.recent(1, previews=True)
 
 
-def test_the_ready_group_of_these_tests_is_ready(app: App, ready: Nodes) -> None:
+def test_the_ready_group_of_these_tests_is_ready(app: GroupApp, ready: Nodes) -> None:
     """Else each refusal below would prove nothing."""
-    assessment = app.assess(request(ready.group))
-    assert assessment.ready, [f for f in assessment.findings if f.verdict is not Verdict.PASS]
-    assert app.plan(request(ready.group)).plan.stages[0].name is StageName.CANARY
+    assessed = app.assess(ready.group)
+    assert assessed.ready, assessed.failed()
+    plan = plan_from(app.record(app.plan(ready.group)).plan)
+    assert plan.steps[1].phase == StageName.CANARY
 
 
-def test_an_unknown_group_is_refused(app: App, nodes: Nodes) -> None:
+def test_an_unknown_group_is_refused(app: GroupApp, nodes: Nodes) -> None:
     """It names the group and asks to check the name."""
     assert set(failed(app, nodes.group)) == {"C01"}
     refused(app, nodes, nodes.group, "known neither to ZooKeeper nor to Kafka")
 
 
-def test_a_group_with_no_members_is_refused(app: App, nodes: Nodes) -> None:
+def test_a_group_with_no_members_is_refused(app: GroupApp, nodes: Nodes) -> None:
     """Its offsets are there, but nobody to replace."""
     nodes.offsets()
     assert "no members" in failed(app, nodes.group)["C02"]
     refused(app, nodes, nodes.group, "no members", "start its consumers")
 
 
-def test_a_group_of_plain_consumers_only_is_refused(app: App, nodes: Nodes, kafka_member) -> None:
+def test_a_group_of_plain_consumers_only_is_refused(app: GroupApp, nodes: Nodes, kafka_member) -> None:
     """There is nothing to move from ZooKeeper."""
     kafka_member("app-1", nodes.topic)
     assert any("only 1 plain Kafka members" in each for each in failed(app, nodes.group).values())
     refused(app, nodes, "only 1 plain Kafka members")
 
 
-def test_plain_members_beside_old_ones_forbid_the_move(app: App, ready: Nodes, kafka_member) -> None:
+def test_plain_members_beside_old_ones_forbid_the_move(app: GroupApp, ready: Nodes, kafka_member) -> None:
     """Every partition they hold would be consumed twice (D11)."""
     kafka_member("app-1", ready.topic)
     assert "app-1" in failed(app, ready.group)["C04"]
@@ -206,7 +205,7 @@ def test_plain_members_beside_old_ones_forbid_the_move(app: App, ready: Nodes, k
 
 
 @pytest.mark.parametrize("data", [b"{not json", b'{"version":1}', b""])
-def test_a_malformed_registration_is_named(app: App, ready: Nodes, data: bytes) -> None:
+def test_a_malformed_registration_is_named(app: GroupApp, ready: Nodes, data: bytes) -> None:
     """Path, content and remedy: old members cannot rebalance while it is there."""
     member = f"{ready.group}_broken-1"
     ready.put(data, "ids", member, ephemeral=True)
@@ -218,7 +217,7 @@ def test_a_malformed_registration_is_named(app: App, ready: Nodes, data: bytes) 
 
 
 @pytest.mark.parametrize("data", [b"KAFKA", b"kafka\n", b"on"])
-def test_a_malformed_mode_node_is_named(app: App, ready: Nodes, data: bytes) -> None:
+def test_a_malformed_mode_node_is_named(app: GroupApp, ready: Nodes, data: bytes) -> None:
     """Members read it as zookeeper; it has to be set right or deleted first."""
     ready.put(data, "migration", "mode")
     reasons = failed(app, ready.group)
@@ -228,7 +227,7 @@ def test_a_malformed_mode_node_is_named(app: App, ready: Nodes, data: bytes) -> 
 
 
 def test_a_young_group_without_znode_offsets_is_refused(
-    app: App, nodes: Nodes, cluster, kafka_member
+    app: GroupApp, nodes: Nodes, cluster, kafka_member
 ) -> None:
     """An old consumer would start at its reset position and lose or repeat records (N3)."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
@@ -246,27 +245,40 @@ def test_a_young_group_without_znode_offsets_is_refused(
     refused(app, nodes, "no offset in ZooKeeper", "commit once to ZooKeeper")
 
 
-def test_a_second_migration_of_the_same_group_is_refused(app: App, ready: Nodes) -> None:
-    """The first is named, with what to do; a repetition of the first run is not a second one."""
-    first = app.plan(request(ready.group, run="one"))
-    assert app.plan(request(ready.group, run="one")) == first
-    with pytest.raises(Rejected, match=f"{ready.group} has the open migration {first.migration}"):
-        app.plan(request(ready.group, run="two"))
-    assert [status.migration for status in app.status()] == [first.migration]
+def test_a_second_run_of_the_same_group_is_refused(app: GroupApp, ready: Nodes) -> None:
+    """The first is named, with what to do; the same origin (a task that is tried again) gets its run."""
+    first = app.plan(ready.group, origin="one")
+    assert app.plan(ready.group, origin="one") == first
+    with pytest.raises(Conflict, match=rf"run {first} .* is in the way .* groupshift continue {first}"):
+        app.plan(ready.group, origin="two")
+    assert [each.run for each in app.tools.runs.recent(9)] == [first]
 
 
-def test_an_approval_is_void_when_the_group_changed(app: App, ready: Nodes) -> None:
-    """What was shown at the gate is no longer what would be changed."""
-    migration = app.plan(request(ready.group)).migration
-    brief = app.brief(migration, Gate.PLAN)
-    ready.member("m2-1")
-    before = ready.tree()
-    answer = Answer(choice=Choice.APPROVE, who="alice", fingerprint=brief.fingerprint)
+def test_an_approval_is_void_when_the_group_changed(app: GroupApp, ready: Nodes) -> None:
+    """What was shown at the gate is no longer what would be changed: it is shown again, with what changed."""
+    run = app.plan(ready.group)
+    before: list[dict[str, tuple[bytes, int]]] = []
+    asked: list[Question] = []
+
+    def decide(question: Question) -> Answer | None:
+        asked.append(question)
+        if before:
+            return None
+        ready.member("m2-1")
+        before.append(ready.tree())
+        return Answer(choice=Choice.APPROVE, who="alice", fingerprint=question.fingerprint)
+
+    stopped = app.forward(run, decide=decide)
+    assert isinstance(stopped, Stopped)
+    assert stopped.waits
+    first, second = asked
+    assert first.fingerprint != second.fingerprint
+    assert any("members" in each for each in second.changes), second.changes
+    given = Answer(choice=Choice.APPROVE, who="alice", fingerprint=first.fingerprint)
     with pytest.raises(Conflict, match="members"):
-        app.answer(migration, Gate.PLAN, answer)
-    with pytest.raises(Conflict):
-        app.act(migration, StageName.CANARY, app.claim(migration, "run"))
-    assert ready.tree() == before
+        answer(app.claim(run), second.gate, given)
+    assert ready.tree() == before[0]
+    assert app.state(run) is RunState.PLANNED
 
 
 @pytest.mark.parametrize("server", ["zookeeper", "kafka"])
@@ -279,13 +291,13 @@ def test_a_server_that_is_not_there_is_transient(settings: Settings, ready: Node
         else replace(settings, kafka=replace(settings.kafka, bootstrap_servers=address))
     )
     before = ready.tree()
-    with build(changed) as app:
+    with coordination_app(changed) as app:
         with pytest.raises(Transient) as caught:
-            app.plan(request(ready.group))
+            app.plan(ready.group)
         assert address in str(caught.value)
         assert f"[{server}]" in str(caught.value)
         assert "run the same command again" in str(caught.value)
-        assert app.status() == ()
+        assert not app.tools.runs.recent(1, previews=True)
     assert ready.tree() == before
 
 
@@ -295,35 +307,40 @@ def test_a_server_that_is_not_there_is_transient(settings: Settings, ready: Node
         ({"group": "a/b"}, "group 'a/b'"),
         ({"canary": 0}, "canary 0"),
         ({"canary": 9}, "canary 9"),
-        ({"soak_s": -1}, "soak -1"),
+        ({"soak": -1}, "soak -1"),
         ({"driver": "carrier-pigeon"}, "carrier-pigeon"),
     ],
 )
 def test_a_value_that_cannot_be_used_is_named(
-    app: App, ready: Nodes, changes: dict[str, object], said: str
+    app: GroupApp, ready: Nodes, changes: dict[str, object], said: str
 ) -> None:
     """Field, value and remedy, before anything is asked of the group's members."""
     before = ready.tree()
     with pytest.raises(Rejected, match=said):
-        app.plan(replace(request(ready.group), **changes))
+        app.plan(**{"group": ready.group, **changes})
     assert ready.tree() == before
-    assert app.status() == ()
+    assert not app.tools.runs.recent(1, previews=True)
 
 
 def test_no_secret_is_in_what_a_run_leaves_behind(
-    app: App, ready: Nodes, settings: Settings, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    app: GroupApp, ready: Nodes, settings: Settings, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Not in logs (at DEBUG), plans, briefs, journal or evidence, nor in the settings' own text."""
+    """Not in logs (at DEBUG), plans, questions, journal or evidence, nor in the settings' own text."""
     caplog.set_level(logging.DEBUG)
     for name in ("groupshift.zookeeper", "groupshift.kafka", "kazoo", "sqlalchemy"):
         caplog.set_level(logging.DEBUG, logger=name)
-    planned = app.plan(request(ready.group))
-    brief = app.brief(planned.migration, Gate.PLAN)
-    answer = Answer(choice=Choice.APPROVE, who="alice", fingerprint=brief.fingerprint)
-    app.answer(planned.migration, Gate.PLAN, answer)
-    manifest = app.snapshot(planned.migration, StageName.CANARY, "before")
-    outcome = app.act(planned.migration, StageName.CANARY, app.claim(planned.migration, "run"))
-    shown = (planned, brief, manifest, outcome, app.status(planned.migration), settings)
+    asked: list[Question] = []
+
+    def decide(question: Question) -> Answer | None:
+        asked.append(question)
+        return app.decide(question)
+
+    run = app.plan(ready.group)
+    stopped = app.forward(run, decide=decide, waits_for_people=False)
+    assert isinstance(stopped, Stopped)
+    assert stopped.waits, stopped
+    assert stopped.step.kind == REPLACE_MEMBERS
+    shown = (app.record(run), asked, stopped, app.tools.runs.events(run), app.status(run), settings)
     texts = [caplog.text.encode(), repr(shown).encode()]
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert {path.suffix for path in files} >= {".db", ".parquet", ".json"}

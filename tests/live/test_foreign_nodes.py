@@ -63,9 +63,9 @@ def test_f04_a_group_with_a_pykafka_member_is_refused_by_name(
 
     said: dict[str, str] = {}
     for verb, code in (
-        (["assess", "--group", group, "--json"], 1),
-        (["assess", "--group", group], 1),
-        (["plan", "--group", group], None),
+        (["coordination", "assess", "--group", group, "--json"], 1),
+        (["coordination", "assess", "--group", group], 1),
+        (["coordination", "plan", "--group", group], None),
         (["scan", "--group", group, "--json"], 0),
         (["scan", "--group", group], 0),
         (["audit", "--groups", group, "--json"], None),
@@ -81,7 +81,7 @@ def test_f04_a_group_with_a_pykafka_member_is_refused_by_name(
         said[" ".join(verb)] = " ".join((told + captured.err).split())
     for called, text in said.items():
         assert not [word for word in DELETING if word in text.lower()], (called, text)
-    for verb in ("assess", "scan"):
+    for verb in ("coordination assess", "scan"):
         for expected in ("this looks like pykafka", "its session lives", "the group cannot be moved", other):
             assert expected in said[f"{verb} --group {group} --json"], (expected, said)
 

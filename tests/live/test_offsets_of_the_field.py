@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.bootstrap import build
-from groupshift.domain.plan import Phase
+from groupshift.domain.run import RunState
 from groupshift_sandbox.processes import wait_until
+from support.coordination_app import coordination_app
 from support.field_sandbox import GROUP, PARTITIONS, Field, field_sandbox, prove_there_and_back, ready
 
 pytestmark = pytest.mark.timeout(1800)  # some ten proofs in Spark, on a machine that may be busy
@@ -27,13 +27,14 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Field]:
 
 def test_f01_f02_leftovers_transactions_and_compaction_go_there_and_back(old: Field, tmp_path: Path) -> None:
     """`run --execute` and `roll-back`: every verdict is pass, no leftover is touched, no record is lost."""
-    with build(old.settings) as app:
+    with coordination_app(old.settings) as app:
         ready(app)
         old.write_transactions_when_aware()
-        old.groupshift("run", "--group", GROUP, "--execute", "--yes", "--soak", "0", "--canary-watch", "0")
-        moved = app.status()[0]
-        assert moved.phase is Phase.MOVED
+        asked = ("--group", GROUP, "--soak", "0", "--canary-watch", "0")
+        old.groupshift("coordination", "run", *asked, "--execute", "--yes")
+        (moved,) = app.tools.runs.recent(1)
+        assert moved.state is RunState.MOVED
         wait_until(lambda: old.writer.aborted > PARTITIONS, 60.0, "transactions were aborted")
         old.write_plain_records()
-        old.groupshift("roll-back", moved.migration, "--execute", "--yes")
-        prove_there_and_back(old, app, moved.migration, tmp_path)
+        old.groupshift("roll-back", moved.run, "--execute", "--yes")
+        prove_there_and_back(old, app, moved.run, tmp_path)

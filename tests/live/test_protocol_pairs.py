@@ -10,13 +10,10 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import fields
 from itertools import combinations, product
-from pathlib import Path
 
 import pytest
 
-from groupshift.domain.group_protocol import Protocol, Way
 from support.protocol_cases import PAIRS, Case, Moved, brokers, moves
-from support.protocol_runs import runs_bench_of
 
 AT_ONCE = 2
 
@@ -53,18 +50,3 @@ def test_a_fleet_is_moved(case: Case, under_way: Mapping[str, Future[Moved]]) ->
     moved = under_way[case.name].result()
     print(moved.told(case))
     assert moved.against(case) == {}
-
-
-@pytest.mark.timeout(3600)
-def test_fleets_are_moved_on_the_one_engine(tmp_path: Path) -> None:
-    """One of each way, there and back; all 216 are in `tests/matrix/test_protocol_moves.py`."""
-    cases = (PAIRS[3], PAIRS[6])
-    assert {(each.way, each.to) for each in cases} == {
-        (Way.ONLINE, Protocol.CLASSIC),
-        (Way.OFFLINE, Protocol.CONSUMER),
-    }
-    with brokers(tmp_path) as running, moves(cases, running, tmp_path, AT_ONCE, runs_bench_of) as under_way:
-        moved = {case: under_way[case.name].result() for case in cases}
-    assert {case.name: found.against(case) for case, found in moved.items()} == {
-        case.name: {} for case in cases
-    }

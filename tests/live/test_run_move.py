@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,16 +23,13 @@ import pytest
 from kazoo.client import KazooClient
 
 from groupshift.adapters.drivers.process import ask
-from groupshift.adapters.system import SystemClock
-from groupshift.bootstrap import App, build
-from groupshift.cli.live import Agreed
-from groupshift.cli.runner import Runner, claim
 from groupshift.domain.evidence import MANIFEST
-from groupshift.domain.judgement import Closing
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.plan import MoveRequest, Phase, StageName, Until, WayBack
+from groupshift.domain.plan import StageName, Until
+from groupshift.domain.run import RunState
 from groupshift.domain.verdict import Verdict
-from groupshift.errors import Broken, Transient
+from groupshift.engine.closing import Closing
+from groupshift.errors import Transient
 from groupshift.ports.clock import CrashPoint
 from groupshift.settings import Settings, load
 from groupshift_sandbox.down import down
@@ -41,13 +37,15 @@ from groupshift_sandbox.home import Home
 from groupshift_sandbox.ledger import read_ledgers
 from groupshift_sandbox.processes import wait_until
 from groupshift_sandbox.up import UpOptions, up
+from support.coordination_app import GroupApp, closed, coordination_app
 from support.group_log import GroupLog
 from support.protocol_fleet import patiently
-from support.simulated_move import Watcher
 from support.warm_spark import warm_spark
 
 GROUP, TOPIC, IDLE = "orders-app", "orders", 5
 RUN_S = 600.0
+SETTLED = "snapshot after canary"
+"""The step that begins when the canary's act has settled."""
 
 
 @dataclass
@@ -57,7 +55,6 @@ class Sandbox:
     home: Home
     settings: Settings
     zookeeper: KazooClient
-    watcher: Watcher = field(default_factory=Watcher)
     killed: set[str] = field(default_factory=set)
 
     def supervisor(self, **request: object) -> dict[str, object]:
@@ -81,39 +78,19 @@ class Sandbox:
         """Path of a committed offset."""
         return f"/consumers/{GROUP}/offsets/{TOPIC}/{partition}"
 
-    def run(self, app: App, until: Until = Until.CANARY) -> tuple[str, Runner]:
-        """A planned migration and what drives it, in this process."""
-        migration = planned(app, until)
-        claimed = claim(app, migration, f"test-{migration}", "test")
-        runner = Runner(
-            app=app,
-            claimed=claimed,
-            decide=Agreed(),
-            listener=self.watcher,
-            clock=SystemClock(),
-            settle_s=240,
-        )
-        return migration, runner
-
-    def evidence(self, migration: str, stage: str, moment: str) -> Path:
-        """The folder of a snapshot."""
-        return Path(self.settings.evidence.root) / migration / stage / moment
-
 
 pytestmark = pytest.mark.timeout(900)  # each moves a group there and back
 
 
-def ready(app: App) -> bool:
-    """Whether assess has nothing against the group."""
-    return patiently(lambda: app.assess(MoveRequest(group=GROUP))).ready
+def planned(app: GroupApp, until: Until) -> str:
+    """A run that is planned once the group is ready."""
+    wait_until(lambda: patiently(lambda: app.assess(GROUP)).ready, 60.0, "the group is ready")
+    return patiently(lambda: app.plan(GROUP, until=until))
 
 
-def planned(app: App, until: Until) -> str:
-    """A migration that is planned once the group is ready."""
-    wait_until(lambda: ready(app), 60.0, "the group is ready")
-    named = {"actor": "test", "run": f"plan-{uuid.uuid4().hex}"}
-    request = MoveRequest(group=GROUP, until=until, soak_s=0, execute=True, **named)
-    return patiently(lambda: app.plan(request)).migration
+def forward(app: GroupApp, run: str) -> Closing:
+    """To the end; a run that a silent server ended is gone on with, as people are told to."""
+    return closed(patiently(lambda: app.forward(run), RUN_S))
 
 
 @pytest.fixture(scope="module")
@@ -138,17 +115,10 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
 
 
 @pytest.fixture
-def app(sandbox: Sandbox) -> Iterator[App]:
-    """The use cases over the real adapters."""
-    with build(sandbox.settings) as opened:
-        yield opened
-
-
-def failed(app: App, migration: str) -> list[str]:
-    """Every finding that failed, as the journal has it."""
-    events = app.status(migration)[0].events
-    bad = [each for event in events for each in event.body.get("findings", ())]
-    return [f"{each['rule']}: {each['reason']}" for each in bad if each["verdict"] == Verdict.FAIL]
+def app(sandbox: Sandbox) -> Iterator[GroupApp]:
+    """The move over the real adapters."""
+    with coordination_app(sandbox.settings) as made:
+        yield made
 
 
 def rewrite(folder: Path, table: str, change: Callable[[list], list], *, rehash: bool) -> None:
@@ -167,25 +137,27 @@ def rewrite(folder: Path, table: str, change: Callable[[list], list], *, rehash:
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
 
 
-def test_an_idle_offset_set_one_lower_is_named_and_taken_back(sandbox: Sandbox, app: App) -> None:
+def test_an_idle_offset_set_one_lower_is_named_and_taken_back(sandbox: Sandbox, app: GroupApp) -> None:
     """Plant 1: after the canary has settled, the znode of an idle partition loses one."""
     path = sandbox.znode(IDLE)
     wait_until(
         lambda: sandbox.zookeeper.get(path)[0] == b"100", 60.0, "all of the idle partition is committed"
     )
-    migration, runner = sandbox.run(app)
+    run = planned(app, Until.CANARY)
 
     def lower() -> None:
         _wait_for_calm(sandbox)  # a member that takes the partition just now would heal the plant
         value = int(sandbox.zookeeper.get(path)[0])
         sandbox.zookeeper.set(path, str(value - 1).encode())
 
-    sandbox.watcher.at["settled"] = lower
-    closing = patiently(runner.forward, RUN_S)
-    assert closing.verdict is Verdict.FAIL
-    assert any(f"{TOPIC}-{IDLE}" in each for each in failed(app, migration)), failed(app, migration)
+    app.at.at[SETTLED] = lower
+    ended = patiently(lambda: app.forward(run), RUN_S)
+    assert any(f"{TOPIC}-{IDLE}" in each for each in app.failed(run)), app.failed(run)
     assert sandbox.kinds() == {"old"}
-    _prove_back(sandbox, app, migration, closing)
+    if app.state(run) is not RunState.ROLLED_BACK:
+        _prove_back(sandbox, app, run)
+        return
+    assert closed(ended).verdict is Verdict.FAIL
 
 
 def _wait_for_calm(sandbox: Sandbox, quiet_s: float = 3.0) -> None:
@@ -208,37 +180,31 @@ def _wait_for_calm(sandbox: Sandbox, quiet_s: float = 3.0) -> None:
     wait_until(calm, 60.0, "no partition changes its owner", every_s=0.2)
 
 
-def _prove_back(sandbox: Sandbox, app: App, migration: str, closing: Closing) -> None:
-    """The old member reads the lost record once more and commits: then the way back is proven equal."""
-    if closing.phase is Phase.ROLLED_BACK:
-        return
-    first = pq.read_table(sandbox.evidence(migration, "canary", "before") / "offsets.parquet").to_pylist()
+def _prove_back(sandbox: Sandbox, app: GroupApp, run: str) -> None:
+    """The old member reads the lost record once more and commits: then the rollback is proven equal."""
+    first = pq.read_table(Path(app.folder(run, "before canary")) / "offsets.parquet").to_pylist()
     wanted = next(r["offset"] for r in first if (r["partition"], r["store"]) == (IDLE, "zookeeper"))
     path = sandbox.znode(IDLE)
     wait_until(lambda: int(sandbox.zookeeper.get(path)[0]) >= wanted, 60.0, "the record is read again")
     _wait_for_calm(sandbox)
-    claimed = claim(app, migration, f"again-{migration}", "test")
-    again = Runner(
-        app=app, claimed=claimed, decide=Agreed(), listener=sandbox.watcher, clock=SystemClock(), settle_s=240
-    )
-    closing = patiently(lambda: again.back(WayBack.OLD_MEMBERS), RUN_S)
-    assert closing.phase is Phase.ROLLED_BACK, (closing.reason, failed(app, migration))
+    closing = closed(patiently(lambda: app.back(run), RUN_S))
+    assert closing.state is RunState.ROLLED_BACK, (closing.reason, app.failed(run))
 
 
-def test_a_member_killed_and_held_down_is_named_and_taken_back(sandbox: Sandbox, app: App) -> None:
+def test_a_member_killed_and_held_down_is_named_and_taken_back(sandbox: Sandbox, app: GroupApp) -> None:
     """Plant 2: its driver is told not to restart it."""
-    migration, runner = sandbox.run(app)
+    run = planned(app, Until.CANARY)
 
     def kill() -> None:
         sandbox.killed.add(str(sandbox.slots()["m3"]["member_id"]))
         sandbox.supervisor(verb="hold", slot="m3")
         sandbox.supervisor(verb="signal", slot="m3", signal="KILL")
 
-    sandbox.watcher.at["settled"] = kill
-    sandbox.watcher.at["stage undo_members"] = lambda: _release(sandbox)
-    closing = patiently(runner.forward, RUN_S)
-    assert (closing.phase, closing.verdict) == (Phase.ROLLED_BACK, Verdict.FAIL), closing
-    assert any("m3" in each for each in failed(app, migration)), failed(app, migration)
+    app.at.at[SETTLED] = kill
+    app.at.at[StageName.UNDO_MEMBERS] = lambda: _release(sandbox)
+    closing = forward(app, run)
+    assert (closing.state, closing.verdict) == (RunState.ROLLED_BACK, Verdict.FAIL), closing
+    assert any("m3" in each for each in app.failed(run)), app.failed(run)
     assert sandbox.kinds() == {"old"}
 
 
@@ -247,49 +213,47 @@ def _release(sandbox: Sandbox) -> None:
     wait_until(lambda: sandbox.slots()["m3"]["state"] == "running", 60.0, "m3 is back")
 
 
-def test_a_second_owner_in_the_evidence_is_named_and_taken_back(sandbox: Sandbox, app: App) -> None:
+def test_a_second_owner_in_the_evidence_is_named_and_taken_back(sandbox: Sandbox, app: GroupApp) -> None:
     """Plant 3: an owner row duplicated with another member, and the manifest made to fit."""
-    migration, runner = sandbox.run(app)
-    folder = sandbox.evidence(migration, "canary", "after")
+    run = planned(app, Until.CANARY)
 
     def forge() -> None:
         def twice(rows: list) -> list:
             return [*rows, {**rows[0], "member_id": rows[-1]["member_id"], "czxid": 1}]
 
-        rewrite(folder, "owners", twice, rehash=True)
+        rewrite(Path(app.folder(run, "after canary")), "owners", twice, rehash=True)
 
-    sandbox.watcher.at["proving after canary in Spark"] = forge
-    closing = patiently(runner.forward, RUN_S)
-    assert (closing.phase, closing.verdict) == (Phase.ROLLED_BACK, Verdict.FAIL), closing
-    rules = {each.split(":")[0] for each in failed(app, migration)}
+    app.at.at["job after canary"] = forge
+    closing = forward(app, run)
+    assert (closing.state, closing.verdict) == (RunState.ROLLED_BACK, Verdict.FAIL), closing
+    rules = {each.split(":")[0] for each in app.failed(run)}
     assert "J03" in rules, "the journal knows another manifest"
-    assert any(rule.startswith("V") for rule in rules), "the proof names it too"
-    assert (folder.parent / "validation-after" / "report.html").exists()
+    compared = Path(sandbox.settings.evidence.root) / run
+    reports = [each.parent.name for each in compared.rglob("report.html")]
+    assert any("canary-compare-after" in each for each in reports), reports
     assert sandbox.kinds() == {"old"}
 
 
-def test_an_altered_file_is_refused_before_spark_compares(sandbox: Sandbox, app: App) -> None:
+def test_an_altered_file_is_refused_before_spark_compares(sandbox: Sandbox, app: GroupApp) -> None:
     """Plant 4: one file changed, its manifest not; no report is made of it and nothing is changed."""
-    migration, runner = sandbox.run(app)
-    folder = sandbox.evidence(migration, "canary", "before")
-    taken = runner.app.snapshot
+    run = planned(app, Until.CANARY)
 
-    def tampered(migration_: str, stage: str, moment: str) -> object:
-        manifest = taken(migration_, stage, moment)
+    def tamper() -> None:
+        folder = Path(app.folder(run, "before canary"))
         rewrite(folder, "offsets", lambda rows: rows[:-1], rehash=False)
-        return manifest
 
-    runner.app.snapshot = tampered
-    with pytest.raises(Broken, match=r"offsets\.parquet has SHA-256"):
-        patiently(runner.forward, RUN_S)
-    assert not (folder.parent / "validation-before").exists(), "not even prepared"
-    assert app.status(migration)[0].phase is Phase.REJECTED
-    assert "J02" in {each.split(":")[0] for each in failed(app, migration)}
+    app.at.at["compare before canary"] = tamper
+    closing = forward(app, run)
+    assert (closing.state, closing.verdict) == (RunState.REJECTED, Verdict.FAIL), closing
+    assert "offsets.parquet has SHA-256" in closing.reason
+    compared = Path(sandbox.settings.evidence.root) / run
+    assert not list(compared.rglob("report.html")), "not even prepared"
+    assert "J02" in {each.split(":")[0] for each in app.failed(run)}
     assert sandbox.kinds() == {"old"}
 
 
-ACTS = (StageName.CANARY, StageName.ROLL, StageName.TOGGLE)
-ACTS_BACK = (StageName.UNDO_TOGGLE, StageName.UNDO_MEMBERS)
+ACTS = ("canary/replace_members", "roll/replace_members", "toggle/set_mode")
+ACTS_BACK = ("undo_toggle/set_mode", "undo_members/replace_members")
 
 
 def groupshift(sandbox: Sandbox, arguments: list[str], crash: str = "", whom: str = "self") -> int:
@@ -299,7 +263,7 @@ def groupshift(sandbox: Sandbox, arguments: list[str], crash: str = "", whom: st
     command = [sys.executable, "-m", "groupshift.cli.main", *arguments]
     if whom == "parent":
         command = ["/bin/sh", "-c", '"$@" & wait $!', "sh", *command]
-    hooks = {"GROUPSHIFT_TEST_HOOKS": "1", "GROUPSHIFT_CRASH_AT": crash, "GROUPSHIFT_CRASH_WHOM": whom}
+    hooks = {"GROUPSHIFT_TEST_HOOKS": "1", "GROUPSHIFT_CRASH_AT_STEP": crash, "GROUPSHIFT_CRASH_WHOM": whom}
     settings = {"GROUPSHIFT_SETTINGS": str(sandbox.home.settings_file)}
     with (sandbox.home.logs / "run.log").open("ab") as log:
         done = subprocess.run(
@@ -326,34 +290,34 @@ def repeated(sandbox: Sandbox, arguments: list[str], *crash: str) -> int:
     return codes[-1]
 
 
-def kill_at_every_point(sandbox: Sandbox, stages: tuple[StageName, ...], arguments: list[str]) -> int:
+def kill_at_every_point(sandbox: Sandbox, acts: tuple[str, ...], arguments: list[str]) -> int:
     """Repeat the same command, killed at each point of each act, task and supervisor in turn."""
     turn = 0
-    for stage in stages:
+    for act in acts:
         for point in CrashPoint:
             whom = ("self", "parent")[turn % 2]
             turn += 1
-            code = repeated(sandbox, arguments, f"{stage}.{point}", whom)
-            assert code == -signal.SIGKILL, f"{stage}.{point} ({whom}) ended with {code}, was never reached"
+            code = repeated(sandbox, arguments, f"{act}.{point}", whom)
+            assert code == -signal.SIGKILL, f"{act}.{point} ({whom}) ended with {code}, was never reached"
     return repeated(sandbox, arguments)
 
 
 @pytest.mark.timeout(1800)
-def test_killed_at_every_point_of_every_act_it_reaches_the_same_end(sandbox: Sandbox, app: App) -> None:
+def test_killed_at_every_point_of_every_act_it_reaches_the_same_end(sandbox: Sandbox, app: GroupApp) -> None:
     """There and back again with 20 kills: each member replaced once, the mode written once each way."""
-    migration = planned(app, Until.TOGGLE)
+    run = planned(app, Until.TOGGLE)
     before = {name: slot["member_id"] for name, slot in sandbox.slots().items()}
     writes = mode_version(sandbox)
-    code = kill_at_every_point(sandbox, ACTS, ["run", "--migration", migration, "--execute", "--yes"])
+    code = kill_at_every_point(sandbox, ACTS, ["continue", run, "--execute", "--yes", "--take-over"])
     log = (sandbox.home.logs / "run.log").read_text()[-3000:]
     assert code == 0, log
-    assert app.status(migration)[0].phase is Phase.MOVED
+    assert app.state(run) is RunState.MOVED
     assert sandbox.settled("aware")
     assert incarnations(sandbox) == {name: number(member) + 1 for name, member in before.items()}
     assert mode_version(sandbox) == writes + 1, "the mode node was written once"
-    code = kill_at_every_point(sandbox, ACTS_BACK, ["roll-back", migration, "--execute", "--yes"])
+    code = kill_at_every_point(sandbox, ACTS_BACK, ["roll-back", run, "--execute", "--yes", "--take-over"])
     assert code == 0, (sandbox.home.logs / "run.log").read_text()[-3000:]
-    assert app.status(migration)[0].phase is Phase.ROLLED_BACK
+    assert app.state(run) is RunState.ROLLED_BACK
     assert sandbox.settled("old")
     assert incarnations(sandbox) == {name: number(member) + 2 for name, member in before.items()}
     assert mode_version(sandbox) == writes + 2

@@ -20,12 +20,13 @@ from groupshift.adapters.spark_submit.java import java_binary
 from groupshift.adapters.system import SystemClock
 from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble, ZookeeperGroups
 from groupshift.adapters.zookeeper.session import ZookeeperConnection
-from groupshift.bootstrap import build_scans
+from groupshift.bootstrap.scans import build_scans
 from groupshift.domain.group import GroupView
 from groupshift.domain.judgement import Readiness
 from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.plan import Phase, StageName
+from groupshift.domain.plan import StageName
+from groupshift.domain.run import RunState
 from groupshift.errors import Rejected, Transient
 from groupshift.scan.changes import Aspect, Change
 from groupshift.scan.ports import ToggleState
@@ -356,13 +357,13 @@ def test_waves_toggle_what_is_fit_and_take_it_back(ensemble: Ensemble, topic, ka
     for group in groups:
         view = ensemble.view(group)
         assert (view.effective_mode, {member.mode for member in view.members}) == (Mode.KAFKA, {Mode.KAFKA})
-        assert scans.env.journal.find(ours[group].migration).phase is Phase.MOVED
+        assert scans.toggles.tools.runs.find(ours[group].run).state is RunState.MOVED
 
     after = ensemble.scan()
     assert all(after[group].mode is Mode.KAFKA for group in groups)
     assert not set(groups) & set(scans.fit(NOW))
     written = [kazoo.get(f"/consumers/{group}/migration/mode")[1].version for group in groups]
-    back = scans.back([f"{prefix}-0", f"*{prefix[1:]}-1"], NOW, execute=True)
+    back = scans.take_back([f"{prefix}-0", f"*{prefix[1:]}-1"], NOW, execute=True)
     assert {(each.group, each.state) for each in back.toggles} == {(g, ToggleState.DONE) for g in groups[:2]}
     assert [ensemble.view(group).effective_mode for group in groups] == [
         Mode.ZOOKEEPER,
@@ -371,10 +372,10 @@ def test_waves_toggle_what_is_fit_and_take_it_back(ensemble: Ensemble, topic, ka
     ]
     versions = [kazoo.get(f"/consumers/{group}/migration/mode")[1].version for group in groups]
     assert [now - then for then, now in zip(written, versions, strict=True)] == [1, 1, 0]
-    assert scans.env.journal.find(ours[groups[0]].migration).phase is Phase.ROLLED_BACK
+    assert scans.toggles.tools.runs.find(ours[groups[0]].run).state is RunState.ROLLED_BACK
     ensemble.scan()
     with pytest.raises(Rejected, match="names no group whose mode node holds kafka"):
-        scans.back([groups[0]], NOW, execute=True)
+        scans.take_back([groups[0]], NOW, execute=True)
 
 
 def test_a_group_that_does_not_settle_uses_the_budget_and_is_taken_back(
@@ -388,19 +389,18 @@ def test_a_group_that_does_not_settle_uses_the_budget_and_is_taken_back(
         commit_everywhere(ensemble, group, orders)
         ensemble.member("migrating", group, "m1", orders)
         ensemble.await_ready(group, StageName.TOGGLE)
-    scans = replace(
-        ensemble.scans, env=replace(ensemble.scans.env, groups=_Deaf(ensemble.scans.env.groups, first))
-    )
-    scans.env.journal.recent(1)
+    ports = ensemble.scans.toggles.ports
+    deaf = replace(ports.side, groups=_Deaf(ports.side.groups, first))
+    hasty = replace(ports, side=deaf, terms=replace(ports.terms, settle_s=5, patience_s=5))
+    scans = replace(ensemble.scans, toggles=replace(ensemble.scans.toggles, ports=hasty))
     waves = scans._waves(scans.last(), WaveRules(size=5, budget=1, stable_s=0), lambda _: None)
-    waves.settle_s = 5
     found = waves.run((first, second), Mode.KAFKA, execute=True)
     assert [(each.group, each.state) for each in found.toggles] == [(first, ToggleState.FAILED)]
     assert "it was taken back to zookeeper mode" in found.toggles[0].reason
     assert (found.left, "error budget of 1" in found.stopped) == ((second,), True)
     assert kazoo.get(f"/consumers/{first}/migration/mode")[0] == b"zookeeper"
     assert not kazoo.exists(f"/consumers/{second}/migration/mode")
-    assert scans.env.journal.find(found.toggles[0].migration).phase is Phase.ROLLED_BACK
+    assert scans.toggles.tools.runs.find(found.toggles[0].run).state is RunState.ROLLED_BACK
 
 
 @dataclass(frozen=True, slots=True)

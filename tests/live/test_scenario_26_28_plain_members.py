@@ -14,14 +14,20 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from groupshift.adapters.kafka.groups import KafkaConnection, KafkaGroups
-from groupshift.application.environment import Environment
-from groupshift.bootstrap import App, build_scans
+from groupshift.bootstrap.scans import build_scans
 from groupshift.domain.modes import Mode
-from groupshift.domain.plan import MoveRequest, StageName, Until, WayBack
+from groupshift.domain.plan import WayBack
+from groupshift.domain.run import Findings
 from groupshift.domain.verdict import Verdict
+from groupshift.engine.begin import assess, claim
+from groupshift.engine.move import RunOptions
+from groupshift.engine.roll_back import begin_roll_back
+from groupshift.engine.run import drive
 from groupshift.errors import Rejected
+from groupshift.moves.coordination.facts import CoordinationRequest
+from groupshift.moves.coordination.move import CoordinationMove
 from groupshift.scan.ports import ToggleState
-from groupshift.scan.waves import Toggle, start
+from groupshift.scan.toggles import Toggle, Toggles
 from groupshift.settings import parse
 from groupshift_sandbox.processes import free_port, wait_until
 from support.group_log import GroupLog
@@ -32,11 +38,12 @@ TIMEOUT_S = 6
 SILENT_S = 15
 """More than twice every timeout that is involved, instead of the table's 60 s."""
 RATE = 20
+BAD = {Verdict.FAIL, Verdict.ERROR}
 
 
 @pytest.fixture
-def environment(cluster, tmp_path: Path) -> Iterator[Environment]:
-    """What the tool's use cases work on: real servers, a fresh journal."""
+def toggles(cluster, tmp_path: Path) -> Iterator[Toggles]:
+    """The runs of a scan over real servers, in a fresh journal."""
     settings = parse(
         {
             "kafka": {"bootstrap_servers": cluster.bootstrap},
@@ -48,24 +55,31 @@ def environment(cluster, tmp_path: Path) -> Iterator[Environment]:
         }
     )
     with build_scans(settings) as scans:
-        yield scans.env
+        yield scans.toggles
 
 
-def hasty(environment: Environment) -> Environment:
+def hasty(toggles: Toggles) -> Toggles:
     """The same for what is to be refused: it is waited for as long as patience lasts."""
-    return replace(environment, thresholds=replace(environment.thresholds, patience_s=3))
+    terms = replace(toggles.ports.terms, patience_s=3, settle_s=3)
+    return replace(toggles, ports=replace(toggles.ports, terms=terms))
 
 
-def begun(environment: Environment, group: str, to: Mode) -> Toggle:
+def begun(toggles: Toggles, group: str, to: Mode) -> Toggle:
     """The toggle of one scan, begun again while a server does not answer it: a scan goes on with its own."""
     found: list[Toggle] = []
 
     def told() -> bool:
-        found.append(start(environment, group, to, "scan-26"))
+        found.append(toggles.start(group, to, "scan-26"))
         return found[-1].state is not ToggleState.FAILED
 
     wait_until(told, 2 * PATIENCE_S, f"servers answer the toggle to {to}", every_s=0.5)
     return found[-1]
+
+
+def findings_of(toggles: Toggles, group: str) -> Findings:
+    """What the move says of the group now."""
+    move, request = CoordinationMove(), CoordinationRequest(group=group, driver="manual")
+    return patiently(lambda: assess(move, toggles.tools, toggles.ports, request))[1]
 
 
 def alarm_metric(port: int) -> float:
@@ -77,13 +91,12 @@ def alarm_metric(port: int) -> float:
 
 
 def test_scenario_26_kc_guard(
-    cluster, environment, topic, group, producer, consume_member, scala_member, clients, kazoo, ledger
+    cluster, toggles, topic, group, producer, consume_member, scala_member, clients, kazoo, ledger
 ):
     """The tool does not set zookeeper beside a plain Kafka consumer; where a Scala member joins all the
     same, ours stay in kafka mode and raise the alarm until it is gone (D11)."""
-    name, probe, app = topic(6), GroupProbe(kazoo, group), App(environment)
+    name, probe = topic(6), GroupProbe(kazoo, group)
     log = GroupLog(cluster.home.zookeeper, group)
-    request = MoveRequest(group=group, driver="manual", until=Until.TOGGLE)
     producer(name, 6, rate=20)
     ports = {f"m{number}-1": free_port() for number in (1, 2)}
     ours = [
@@ -95,10 +108,10 @@ def test_scenario_26_kc_guard(
     wait_until(lambda: set(names) <= clients(), PATIENCE_S, "ours are in the Kafka group")
 
     def ready() -> bool:
-        return patiently(lambda: app.assess(request)).ready
+        return all(each.verdict not in BAD for each in findings_of(toggles, group))
 
     wait_until(ready, PATIENCE_S, "the group is ready to toggle", every_s=0.3)
-    toggle = begun(environment, group, Mode.KAFKA)
+    toggle = begun(toggles, group, Mode.KAFKA)
     assert toggle.state is ToggleState.STARTED, toggle
     node = probe.mode_node()
     probe.await_published(names, Mode.KAFKA, node)
@@ -107,12 +120,15 @@ def test_scenario_26_kc_guard(
     probe.await_shares(name, dict.fromkeys(names, 2))
     wait_until(lambda: len(plain.deliveries()) > 20, PATIENCE_S, "the plain consumer delivers")
 
-    back = begun(hasty(environment), group, Mode.ZOOKEEPER)
+    back = begun(hasty(toggles), group, Mode.ZOOKEEPER)
     assert back.state is ToggleState.SKIPPED, back
     assert "plain Kafka" in back.reason
-    patiently(lambda: app.begin_roll_back(toggle.migration, WayBack.ZOOKEEPER_MODE, toggle.token))
-    with pytest.raises(Rejected, match=r"undo_toggle .* was not started: .*plain Kafka"):
-        patiently(lambda: App(hasty(environment)).act(toggle.migration, StageName.UNDO_TOGGLE, toggle.token))
+    move, tools, ports = CoordinationMove(), toggles.tools, hasty(toggles).ports
+    options, record = RunOptions(who="ann", holder="cli", every_s=0.3), tools.runs.find(toggle.name)
+    person = patiently(lambda: claim(move, tools, ports, record, options, take_over=True))
+    assert patiently(lambda: begin_roll_back(person, WayBack.ZOOKEEPER_MODE))
+    with pytest.raises(Rejected, match=r"undo_toggle\S* .* was not started.*plain Kafka"):
+        patiently(lambda: drive(person))
     assert probe.mode_node() == node
     assert not any(alarm_metric(port) for port in ports.values())
 
@@ -125,8 +141,7 @@ def test_scenario_26_kc_guard(
 
     wait_until(alarmed, PATIENCE_S, "both raise the alarm and name the plain consumer")
     assert all(alarm_metric(port) >= 1 for port in ports.values())
-    found = patiently(lambda: app.assess(request)).findings
-    (finding,) = [each for each in found if each.rule == "C04"]
+    (finding,) = [each for each in findings_of(toggles, group) if each.rule == "C04"]
     assert finding.verdict is Verdict.FAIL
     assert scala.member_id in finding.reason
     scala.stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import threading
@@ -17,12 +18,10 @@ from kazoo.security import make_acl
 from groupshift.adapters.zookeeper.login import WORLD, ZookeeperLogin, make_client
 from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch, ZookeeperRights
 from groupshift.adapters.zookeeper.session import ZookeeperConnection
-from groupshift.bootstrap import App, build
 from groupshift.consumers import MigratingConsumer, config_keys
 from groupshift.consumers.zookeeper_session import FOR_EVER, Relogin
 from groupshift.domain.modes import ABSENT_MODE, Holder, Mode
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.plan import MoveRequest
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient
 from groupshift.settings import parse
@@ -34,6 +33,7 @@ from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.processes import Running, free_port, marked, start, stop, wait_until
 from groupshift_sandbox.producer import NumberedProducer
 from groupshift_sandbox.zookeeper import ZookeeperOptions, start_zookeeper
+from support.coordination_app import GroupApp, coordination_app
 from support.reading_member import ReadingMember
 from support.secured_sandbox import (
     GROUP_DESCRIBE,
@@ -306,11 +306,11 @@ def test_a_wrong_password_is_refused_at_once_and_never_shown(secured, group, top
 
 
 @pytest.fixture
-def tool(secured: Secured, tmp_path: Path) -> Iterator[Callable[[str, str], App]]:
+def tool(secured: Secured, tmp_path: Path) -> Iterator[Callable[[str, str], GroupApp]]:
     """Factory: the tool, logged in at ZooKeeper and at Kafka as these users; closed after the test."""
-    opened: list[App] = []
+    stack = contextlib.ExitStack()
 
-    def run(at_zookeeper: str, at_kafka: str) -> App:
+    def run(at_zookeeper: str, at_kafka: str) -> GroupApp:
         settings = {
             "kafka": {
                 "bootstrap_servers": secured.bootstrap_tls,
@@ -324,17 +324,15 @@ def tool(secured: Secured, tmp_path: Path) -> Iterator[Callable[[str, str], App]
             "evidence": {"root": str(tmp_path / "evidence")},
             "fleet": {"driver": "manual"},
         }
-        opened.append(build(parse(settings)))
-        return opened[-1]
+        return stack.enter_context(coordination_app(parse(settings)))
 
-    yield run
-    for app in opened:
-        app.close_connections()
+    with stack:
+        yield run
 
 
-def identities(app: App, group: str) -> dict[str, tuple[Verdict, str]]:
+def identities(app: GroupApp, group: str) -> dict[str, tuple[Verdict, str]]:
     """What assess says of the tool's own identities: rule → verdict and reason."""
-    found = app.assess(MoveRequest(group=group, driver="manual")).findings
+    found = app.assess(group).findings
     return {each.rule: (each.verdict, each.reason) for each in found if each.rule.startswith("I")}
 
 

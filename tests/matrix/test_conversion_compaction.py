@@ -19,7 +19,6 @@ from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.cluster_changes import LiveClusterActs
 from groupshift.adapters.kafka.views import LiveProtocolViews
 from groupshift.adapters.system import SystemClock
-from groupshift.application.downgrade_plan import COMPACTING
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition
@@ -29,6 +28,7 @@ from groupshift.log import Decoded, decode
 from groupshift.log.releases import Coordinator
 from groupshift.log.replay import GroupVerdict, LoadOutcome, lint
 from groupshift.log.state import materialise
+from groupshift.moves.downgrade.plan import COMPACTING
 from groupshift.spark.broker_source import Brokers
 from groupshift.spark.copied_log import DirectLog
 from groupshift_sandbox.broker_log import failed_partitions

@@ -28,7 +28,7 @@ from groupshift_sandbox.layout import Cluster
 from groupshift_sandbox.servers import stop_all
 from groupshift_sandbox.zookeeper import start_zookeeper
 from groupshift_sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
-from support.cluster_move_runs import Runs
+from support.cluster_verbs import Verbs
 from support.downgrade_story import SNAPSHOTS, cluster_of, groups_at, new_392
 
 pytestmark = pytest.mark.timeout(1200)
@@ -105,11 +105,11 @@ def with_groups(cluster: Cluster, *, native: bool) -> Kept:
 
 def ended_well(code: int, done: dict[str, Any], before: Kept) -> None:
     """Every step is done, every comparison passed, and read as many records as there are."""
-    assert (code, done.get("outcome", done)) == (0, {**done["outcome"], "ended": "done"})
-    assert {each["stand"] for each in done["steps"]} == {"done"}
-    compared = [each["result"] for each in done["steps"] if each["step"]["act"] == "compare"]
-    assert {each["verdict"] for each in compared} == {"pass"}
-    assert {each["records"] for each in compared} == {len(before.records)}
+    assert (code, done.get("state"), done.get("verdict")) == (0, "moved", "pass"), done
+    assert {each["state"] for each in done["steps"]} == {"done"}
+    compared = [each for each in done["steps"] if "/compare " in each["key"]]
+    assert {each["outcome"] for each in compared} == {"pass"}
+    assert {each["result"]["records"] for each in compared} == {len(before.records)}
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_the_new_coordinator_of_392_to_an_older_release(
 ) -> None:
     """A native group is converted, the node gets the older release."""
     before = with_groups(new_39, native=True)
-    runs = Runs(new_39, tmp_path, capsys)
+    runs = Verbs(new_39, tmp_path, capsys, "downgrade")
     ended_well(*runs("run", "--to", to, "--from", "3.9.2", "--execute", "--yes"), before)
     cluster = load(new_39.home, new_39.options.name)
     assert [node.release for node in cluster.nodes] == [to]
@@ -140,18 +140,19 @@ def test_the_new_coordinator_of_392_to_the_old_one_and_a_commit_that_is_found(
     difference, the record does, and the run stops; taken back and begun again, it goes through."""
     way = ("--to", "3.9.2", "--from", "3.9.2")
     planted_in = with_groups(new_39, native=True)
-    runs = Runs(new_39, tmp_path, capsys)
+    runs = Verbs(new_39, tmp_path, capsys, "downgrade")
     runs.killed("prove 3.9.2.after_read_back", *way)
     commits(new_39, SIMPLE[:1])
     before = kept(new_39)
     assert before.offsets == planted_in.offsets
     assert len(before.records - planted_in.records) == PARTITIONS
-    code, stopped = runs("run", "--execute", "--yes")
-    assert (code, stopped["outcome"]["ended"]) == (1, "failed")
-    assert stopped["outcome"]["step"].endswith("compare C0")
-    assert f"commit of group {SIMPLE[0]!r} topic {TOPIC!r} partition 0" in stopped["outcome"]["detail"]
+    code, stopped = runs("continue", "--execute", "--yes")
+    assert (code, stopped["ended"], stopped["stopped"]["waits"]) == (1, False, False), stopped
+    assert stopped["stopped"]["step"].endswith("compare C0")
+    said = f"commit of group {SIMPLE[0]!r} topic {TOPIC!r} partition 0"
+    assert any(said in each for each in stopped["stopped"]["said"]), stopped["stopped"]
     assert load(new_39.home, new_39.options.name).node(1) == new_39.node(1)
-    assert runs("back", "--execute", "--yes")[1]["outcome"]["ended"] == "taken back"
+    assert runs("roll-back", "--execute", "--yes")[1]["state"] == "rolled_back"
     ended_well(*runs("run", *way, "--execute", "--yes"), before)
     cluster = load(new_39.home, new_39.options.name)
     assert cluster.node(1).properties["group.coordinator.rebalance.protocols"] == "classic"
@@ -175,7 +176,7 @@ def test_brokers_of_392_with_zookeeper_to_352(
 ) -> None:
     """They tell no features, so --from says the release."""
     before = with_groups(zookeeper_mode, native=False)
-    runs = Runs(zookeeper_mode, tmp_path, capsys)
+    runs = Verbs(zookeeper_mode, tmp_path, capsys, "downgrade")
     ended_well(*runs("run", "--to", "3.5.2", "--from", "3.9.2", "--execute", "--yes"), before)
     cluster = load(zookeeper_mode.home, zookeeper_mode.options.name)
     assert [node.release for node in cluster.nodes] == ["3.5.2", "3.5.2"]
@@ -206,13 +207,13 @@ def test_brokers_of_431_to_392_under_a_controller_that_stays(
 ) -> None:
     """With --brokers-only: the controller keeps its release and is not asked for a snapshot."""
     before = with_groups(under_controllers, native=True)
-    runs = Runs(under_controllers, tmp_path, capsys)
+    runs = Verbs(under_controllers, tmp_path, capsys, "downgrade")
     way = ("--to", "3.9.2", "--from", "4.3.1")
-    whole = runs("run", *way)[1]["plan"]["steps"]
-    assert [each["subject"] for each in whole if each["act"] == "replace"] == ["1", "2", "101"]
+    whole = runs("run", *way)[1]["steps"]
+    assert [each["subject"] for each in whole if each["kind"] == "replace"] == ["1", "2", "101"]
     code, done = runs("run", *way, "--brokers-only", "--execute", "--yes")
     ended_well(code, done, before)
-    (awaited,) = (each["result"] for each in done["steps"] if each["step"]["act"] == "await-snapshot")
+    (awaited,) = (each["result"] for each in done["steps"] if "/await-snapshot " in each["key"])
     assert sorted(awaited["offsets"]) == ["1", "2"]
     cluster = load(under_controllers.home, under_controllers.options.name)
     assert [node.release for node in cluster.nodes] == ["3.9.2", "3.9.2", "4.3.1"]

@@ -5,21 +5,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from groupshift.adapters.kafka.cluster_changes import topic_configs
-from groupshift.application.downgrade_plan import COMPACTING
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
+from groupshift.moves.downgrade.plan import COMPACTING
 from groupshift_sandbox.cluster_file import load
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions
 from groupshift_sandbox.layout import to_release
 from groupshift_sandbox.rolling import replace_node
-from support.cluster_move_runs import Runs
+from support.cluster_verbs import Verbs, outcomes
 from support.downgrade_story import QUIET, SNAPSHOTS, Groups, cluster_of, groups_at, new_392, offsets_of
 
 pytestmark = pytest.mark.timeout(1200)
@@ -33,6 +34,12 @@ def offsets(groups: list[str]) -> dict[str, dict[TopicPartition, tuple[int, str]
         group: {TopicPartition(TOPIC, p): (100 * n + p, "m") for p in range(PARTITIONS)}
         for n, group in enumerate(groups)
     }
+
+
+def moved(code: int, done: dict[str, Any]) -> bool:
+    """Whether a run reached its end, with nothing that was only accepted."""
+    assert (code, done.get("state"), done.get("verdict")) == (0, "moved", "pass"), done
+    return True
 
 
 @pytest.fixture
@@ -59,23 +66,24 @@ def test_the_new_coordinator_of_392_gives_way_to_the_old_one(
         groups.await_kinds({"native": Kind.CONSUMER, "simple": Kind.CLASSIC})
     before = offsets_of(new_39.bootstrap, names)
     assert len(before) == len(names) * PARTITIONS
-    runs = Runs(new_39, tmp_path, capsys)
+    runs = Verbs(new_39, tmp_path, capsys, "downgrade")
     way = ("--to", "3.9.2", "--from", "3.9.2")
     code, shown = runs("run", *way)
-    assert (code, shown["possible"], shown["against"]) == (0, True, [])
-    acts = [(each["act"], each["subject"]) for each in shown["plan"]["steps"]]
+    assert (code, shown["state"]) == (0, "preview")
+    acts = [(each["kind"], each["subject"]) for each in shown["steps"]]
     assert acts == [
         ("approve", "plan"), ("snapshot", "A"), ("convert-empty", "native"), ("compare", "B"),
         ("prove", "3.9.2"), ("compare", "C0"), ("replace", "1"), ("compare", "C1"),
     ]  # fmt: skip
     code, done = runs("run", *way, "--execute", "--yes")
-    assert (code, done.get("outcome", done)) == (0, {**done["outcome"], "ended": "done"})
-    assert {each["stand"] for each in done["steps"]} == {"done"}
+    assert moved(code, done)
+    assert {each["state"] for each in done["steps"]} == {"done"}
     assert offsets_of(new_39.bootstrap, names) == before
     node = load(new_39.home, "kraft").node(1)
     assert node.properties["group.coordinator.rebalance.protocols"] == "classic"
-    assert runs("status")[1]["state"] == "done"
-    assert runs("run", *way)[0] == 1
+    assert runs("status")[1]["state"] == "moved"
+    code, nothing = runs("run", *way)
+    assert (code, "W03" in nothing["error"]) == (2, True), nothing
 
 
 LOG = 5
@@ -136,7 +144,7 @@ def test_nine_groups_go_to_340_converted_and_compacted(
     """The five that a raw swap loses are named; with a native member it waits and names its group; killed
     while the topic is set to compact, it goes on, sets it back, and 9 of 9 groups are equal."""
     create_topic(for_34.bootstrap, TOPIC, PARTITIONS)
-    runs = Runs(for_34, tmp_path, capsys)
+    runs = Verbs(for_34, tmp_path, capsys, "downgrade")
     way = ("--to", "3.4.0", "--from", "3.9.2")
     with groups_at(for_34.bootstrap, TOPIC) as groups:
         nine_groups(groups)
@@ -148,22 +156,22 @@ def test_nine_groups_go_to_340_converted_and_compacted(
         alive = groups.native(LIVE, PARTITIONS)
         groups.await_kinds({LIVE: Kind.CONSUMER})
         code, shown = runs("run", *way)
-        assert (code, shown["possible"]) == (0, True)
-        (lost,) = [each["reason"] for each in shown["findings"] if each["rule"] == "W16"]
+        assert (code, shown["state"]) == (0, "preview")
+        (lost,) = [each["reason"] for each in shown["about"]["checks"] if each["rule"] == "W16"]
         assert [group for group in sorted(NINE) if repr(group) in lost.partition(";")[0]] == LOST
-        code, waits = runs("run", *way, "--execute", "--yes")
-        assert (code, waits["outcome"]["ended"]) == (6, "waiting")
-        assert f"group {LIVE} has members" in waits["outcome"]["detail"]
-        code, ended = runs("back", "--execute", "--yes")
-        assert (code, ended["outcome"]["ended"]) == (0, "taken back")
+        code, waits = runs("run", *way, "--execute", "--yes", "--patience", "20")
+        assert (code, waits["stopped"]["waits"]) == (6, True), waits
+        assert f"group {LIVE} has members" in waits["stopped"]["said"][0]
+        code, ended = runs("roll-back", "--execute", "--yes")
+        assert (code, ended["state"]) == (0, "rolled_back"), ended
         alive.leave()
         former = overridden(groups)
         runs.killed("quicken-compaction.after_act", *way)
         assert COMPACTING.items() <= overridden(groups).items()
-        code, done = runs("run", "--execute", "--yes")
-        assert (code, done.get("outcome", done)) == (0, {**done["outcome"], "ended": "done"})
-    proven = {each["step"]["act"]: each["result"] for each in done["steps"]}
-    assert (proven["compact"]["groups"], proven["prove"]["against"]) == (len(NINE) + LOG, [])
+        code, done = runs("continue", "--execute", "--yes")
+        assert moved(code, done)
+    proven = outcomes(done)
+    assert (proven["compact/compact __consumer_offsets"], proven["go/prove 3.4.0"]) == ("pass", "pass")
     assert offsets_of(for_34.bootstrap, NINE) == before
     assert load(for_34.home, "kraft").node(1).release == "3.4.0"
     with groups_at(for_34.bootstrap, TOPIC) as groups:
@@ -198,17 +206,17 @@ def test_three_nodes_of_431_go_to_392_one_after_the_other(
         groups.native("native", PARTITIONS).leave()
         groups.await_kinds({"native": Kind.CONSUMER})
     before = offsets_of(three.bootstrap, names)
-    runs = Runs(three, tmp_path, capsys)
+    runs = Verbs(three, tmp_path, capsys, "downgrade")
     way = ("--to", "3.9.2", "--from", "4.3.1")
     runs.killed("lower.after_act", *way)
     code, stands = runs("status")
-    assert (code, stands["state"]) == (0, "open")
-    nodes = [each["step"]["subject"] for each in stands["steps"] if each["step"]["act"] == "replace"]
+    assert (code, stands["state"]) == (0, "running")
+    nodes = [name.rpartition(" ")[2] for name in outcomes(stands) if name.startswith("replace/replace ")]
     assert sorted(nodes) == ["1", "2", "3"]
     runs.killed(f"replace {nodes[1]}.after_act")
-    code, done = runs("run", "--execute", "--yes")
-    assert (code, done.get("outcome", done)) == (0, {**done["outcome"], "ended": "done"})
-    compared = [each["result"]["verdict"] for each in done["steps"] if each["step"]["act"] == "compare"]
+    code, done = runs("continue", "--execute", "--yes")
+    assert moved(code, done)
+    compared = [verdict for name, verdict in outcomes(done).items() if "/compare " in name]
     assert compared == ["pass"] * 5
     cluster = load(three.home, "kraft")
     assert [node.release for node in cluster.nodes] == ["3.9.2"] * 3
@@ -234,14 +242,14 @@ def test_a_node_as_formatted_by_421_goes_to_402(
         commit(groups.cluster, offsets(["native", "simple"]))
         groups.native("native", PARTITIONS).leave()
         groups.await_kinds({"native": Kind.CONSUMER})
-    runs = Runs(formatted_42, tmp_path, capsys)
+    runs = Verbs(formatted_42, tmp_path, capsys, "downgrade")
     way = ("--to", "4.0.2", "--from", "4.2.1")
     before = offsets_of(formatted_42.bootstrap, ["native", "simple"])
     code, shown = runs("run", *way)
-    lowered = [each["subject"] for each in shown["plan"]["steps"] if each["act"] == "lower"]
+    lowered = [each["subject"] for each in shown["steps"] if each["kind"] == "lower"]
     assert (code, lowered) == (0, ["share.version", "streams.version", "metadata.version"])
     code, done = runs("run", *way, "--execute", "--yes")
-    assert (code, done.get("outcome", done)) == (0, {**done["outcome"], "ended": "done"})
+    assert moved(code, done)
     assert offsets_of(formatted_42.bootstrap, ["native", "simple"]) == before
     with groups_at(formatted_42.bootstrap, TOPIC) as groups:
         groups.await_kinds({"native": Kind.CONSUMER})

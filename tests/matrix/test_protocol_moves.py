@@ -13,9 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from support.protocol_cases import EVERY, Brokers, Case, Opens, brokers, moves
-from support.protocol_move import bench_of
-from support.protocol_runs import runs_bench_of
+from support.protocol_cases import EVERY, Brokers, Case, brokers, moves
 
 BATCHES = {name: tuple(cases) for name, cases in groupby(EVERY, key=lambda each: each.batch)}
 
@@ -34,11 +32,10 @@ def test_the_product_is_whole() -> None:
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("opens", [bench_of, runs_bench_of], ids=["former engine", "one engine"])
 @pytest.mark.parametrize("cases", BATCHES.values(), ids=BATCHES)
-def test_fleets_are_moved(cases: tuple[Case, ...], opens: Opens, running: Brokers, tmp_path: Path) -> None:
+def test_fleets_are_moved(cases: tuple[Case, ...], running: Brokers, tmp_path: Path) -> None:
     """As a case of `tests/live/test_protocol_pairs.py`, for each assignor."""
-    with moves(cases, running, tmp_path, len(cases), opens) as under_way:
+    with moves(cases, running, tmp_path, len(cases)) as under_way:
         ended = {name: future.result() for name, future in under_way.items()}
     for case in cases:
         print(ended[case.name].told(case))

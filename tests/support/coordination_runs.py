@@ -5,19 +5,31 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from groupshift.application.canary import limits
 from groupshift.domain.modes import MemberKind
+from groupshift.domain.rules_canary import CanaryLimits
 from groupshift.engine.move import Move
 from groupshift.moves.coordination.facts import CoordinationPorts, CoordinationRequest
 from groupshift.moves.coordination.move import CoordinationMove
 from groupshift.ports.group import CanaryTerms, ZookeeperSide
-from groupshift.settings import Thresholds
 from groupshift_testing.world import MemoryModeSwitch
-from support.simulated_move import make_bench
+from support.simulated_group import make_group
 from support.simulated_runs import Processes
 
+CANARY = CanaryTerms(
+    CanaryLimits(
+        looks=5,
+        records=20,
+        lag_growth_pct=20,
+        commit_rate_pct=70,
+        errors=0,
+        rebalances=1,
+        commit_interval_ms=5000,
+        every_s=2,
+    )
+)
+"""The defaults of the settings."""
 SHARED = ("clock", "world", "fleet", "evidence", "proof")
-"""What a bench of the former engine and the processes of a run share."""
+"""What a simulated group and the processes of a run share."""
 
 
 @dataclass(slots=True)
@@ -25,7 +37,7 @@ class CoordinationProcesses(Processes):
     """As `Processes`, of a group that ZooKeeper coordinates."""
 
     move: Move[Any] = field(default_factory=CoordinationMove)
-    canary: CanaryTerms = field(default_factory=lambda: CanaryTerms(limits(Thresholds())))
+    canary: CanaryTerms = field(default=CANARY)
 
     def ports(self) -> CoordinationPorts:
         """See `Processes`."""
@@ -52,5 +64,5 @@ class CoordinationProcesses(Processes):
 
 def make_coordination(kind: MemberKind = MemberKind.OLD, members: int = 3) -> CoordinationProcesses:
     """A healthy group of one kind of members, in zookeeper mode."""
-    bench = make_bench(kind, members)
+    bench = make_group(kind, members)
     return CoordinationProcesses(**{name: getattr(bench, name) for name in SHARED})

@@ -144,6 +144,7 @@ class Assessed:
         capsys.readouterr()
         self.code = main([*command, "--timeout", "60", *options])
         self.document: dict[str, Any] = json.loads(capsys.readouterr().out)
+        self.observed: dict[str, Any] = self.document["observed"]
 
     def said(self, rule: str) -> list[str]:
         """The sentences of a rule's findings that did not pass."""
@@ -159,6 +160,11 @@ class Assessed:
         return {each["rule"] for each in self.document["findings"] if each["verdict"] in {"fail", "error"}}
 
     @property
+    def obstacles(self) -> set[str]:
+        """Numbers of the rules for which no run may begin: no step answers them."""
+        return set(self.document["obstacles"])
+
+    @property
     def steps(self) -> list[tuple[str, str]]:
         """What is planned, of what."""
-        return [(each["act"], each["subject"]) for each in self.document["steps"]]
+        return [(each["act"], each["subject"]) for each in self.observed["steps"]]

@@ -13,7 +13,6 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +22,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 
 from groupshift.adapters.drivers.process import ask
-from groupshift.bootstrap import App
-from groupshift.domain.plan import MoveRequest, Phase
+from groupshift.domain.run import RunState, SparkJob
 from groupshift.errors import Transient
-from groupshift.ports.journal import EventKind
-from groupshift.ports.spark_jobs import ProofRequest
+from groupshift.ports.runs import EventKind
 from groupshift.settings import Settings, load
 from groupshift_sandbox import legacy
 from groupshift_sandbox import up as sandbox_up
@@ -39,6 +36,7 @@ from groupshift_sandbox.processes import wait_until
 from groupshift_sandbox.producer import value_of
 from groupshift_sandbox.up import UpOptions
 from groupshift_sandbox.zookeeper import start_zookeeper
+from support.coordination_app import GroupApp
 from support.protocol_fleet import patiently
 from support.typed_again import typed_again
 from support.warm_spark import warm_spark
@@ -272,24 +270,23 @@ def _readable(bootstrap: str, partition: int) -> list[int]:
         consumer.close()
 
 
-def ready(app: App) -> None:
+def ready(app: GroupApp) -> None:
     """The group can be moved; the offsets that no member reads are named, and are no reason against it."""
-    request = MoveRequest(group=GROUP)
-    wait_until(lambda: patiently(lambda: app.assess(request)).ready, 90.0, "the group is ready")
-    found = patiently(lambda: app.assess(request))
+    wait_until(lambda: patiently(lambda: app.assess(GROUP)).ready, 90.0, "the group is ready")
+    found = patiently(lambda: app.assess(GROUP))
     (said,) = [each for each in found.findings if each.rule == "C29"]
     assert said.verdict == "pass"
     assert all(name.replace("/", "-") in said.reason for name in (*LEFT, BLANK)), said.reason
 
 
-def prove_there_and_back(field: Field, app: App, migration: str, folder: Path) -> None:
-    """Every verdict of a migration that was rolled back is pass, no leftover was touched; every record was
+def prove_there_and_back(field: Field, app: GroupApp, run: str, folder: Path) -> None:
+    """Every verdict of a run that was rolled back is pass, no leftover was touched; every record was
     delivered and none is lost."""
-    back = app.status(migration)[0]
-    assert back.phase is Phase.ROLLED_BACK
-    judged = [event for event in back.events if event.kind is EventKind.JUDGED]
+    assert app.state(run) is RunState.ROLLED_BACK
+    events = app.tools.runs.events(run)
+    judged = [event for event in events if event.kind is EventKind.JUDGED]
     assert len(judged) >= 8
-    assert {event.body["verdict"] for event in judged} == {"pass"}, [e.body for e in judged]
+    assert {event.body["outcome"] for event in judged} == {"pass"}, [e.body for e in judged]
     assert {f["verdict"] for e in judged for f in e.body["findings"]} == {"pass"}
     told = [f["reason"] for e in judged for f in e.body["findings"] if f["rule"] == "V25"]
     assert len(told) == len(judged), "each judgement tells of the offsets that nobody reads"
@@ -303,11 +300,10 @@ def prove_there_and_back(field: Field, app: App, migration: str, folder: Path) -
     assert audit["empty_ranges"], "markers and holes were met, and the log was asked about them"
 
 
-def _audited(app: App, field: Field, folder: Path) -> dict[str, Any]:
-    job = files("groupshift.jobs") / "audit_consumption.py"
+def _audited(app: GroupApp, field: Field, folder: Path) -> dict[str, Any]:
     arguments = (
         *("--ledgers", str(field.home.ledgers), "--zookeeper-log", str(field.home.zookeeper)),
         *("--group", GROUP, "--output", str(folder), "--brokers", field.bootstrap),
     )
-    app.prove(ProofRequest(job=str(job), arguments=arguments, output=str(folder)))
+    app.submits(SparkJob(job="audit_consumption", arguments=arguments, inputs={}, output=str(folder)))
     return json.loads((folder / "audit.json").read_text())

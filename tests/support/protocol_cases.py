@@ -9,23 +9,22 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 import pytest
 
 from groupshift.domain.group_protocol import Kind, Protocol, Way
-from groupshift.domain.judgement import Assessment, Closing
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.plan import Phase
 from groupshift.domain.protocol.planning import KIND
+from groupshift.domain.run import Findings, RunState
 from groupshift.domain.verdict import Verdict
+from groupshift.engine.progress import Ended, Progress
 from groupshift.errors import Rejected
 from groupshift_sandbox.processes import wait_until
 from support.protocol_fleet import (
@@ -146,7 +145,7 @@ class Moved:
     the group after each stage, what runs in the places, where a committed offset was lower than at the look
     before, offsets that are not the log's end in the end, and the members' account."""
 
-    closing: Closing
+    progress: Progress
     refused: tuple[str, ...]
     kinds: Mapping[str, Kind]
     members: frozenset[MemberKind]
@@ -158,11 +157,12 @@ class Moved:
         """Everything that is not as expected of this case, by name; empty when all holds.
 
         Repeated records are allowed at hand-overs, so only others are told."""
-        ended = (self.closing.phase, self.closing.verdict)
+        closing = self.progress.closing if isinstance(self.progress, Ended) else None
+        moved = closing is not None and (closing.state, closing.verdict) == (RunState.MOVED, Verdict.PASS)
         rules = ("P08",) if case.refused else ()
         account = self.account
         held: tuple[tuple[str, bool, object], ...] = (
-            ("ended otherwise", ended == (Phase.MOVED, Verdict.PASS), self.closing),
+            ("ended otherwise", moved, self.progress),
             ("refused", self.refused == rules, self.refused),
             ("types", self.kinds == case.kinds, self.kinds),
             ("members", self.members == {KIND[case.to]}, self.members),
@@ -181,30 +181,26 @@ class Moved:
         return f"{case.name}: ms without an owner {each}, all at once {list(self.account.all_unowned_ms)}"
 
 
-Opens = Callable[[ProtocolFleet, Path], AbstractContextManager[Any]]
-"""Opens the bench of a fleet: of the former engine, or of the one engine."""
-
-
-def move(case: Case, bootstrap: str, folder: Path, opens: Opens = bench_of) -> Moved:
+def move(case: Case, bootstrap: str, folder: Path) -> Moved:
     """Start the fleet of the case at a broker, assess, move it, and end it.
 
     Offsets and the type of the group are looked at when the move begins, after each stage, and in the end."""
     options = case.options()
-    with fleet_at(bootstrap, folder, options) as fleet, opens(fleet, folder) as bench:
+    with fleet_at(bootstrap, folder, options) as fleet, bench_of(fleet, folder) as bench:
         fleet.await_group(lambda found: len(found.members) == len(options.clients), "has all members")
         fleet.await_written(20)
         refused = refused_beforehand(bench) if case.refused else ()
         seen = looked_at(bench, case.kinds)
         run = bench.run(case.to, case.goes)
         seen.look("begun")
-        closing = run.forward()
+        progress = run.forward()
         members = frozenset(slot.kind for slot in patiently(lambda: fleet.driver.slots(options.group)))
         fleet.await_owned()
         fleet.await_written(20)
         found = fleet.settle()
         seen.look("ended")
         return Moved(
-            closing=closing,
+            progress=progress,
             refused=refused,
             kinds=seen.kinds,
             members=members,
@@ -233,16 +229,16 @@ def refused_beforehand(bench: ProtocolBench) -> tuple[str, ...]:
     rules that refused, those with error 69 only."""
     fleet, request = bench.fleet, bench.request(Protocol.CONSUMER)
     bench.await_ready(bench.request(Protocol.CONSUMER, Way.OFFLINE))
-    before = patiently(lambda: bench.app.assess(request))
+    before = bench.assess(request)
     assert warned(before), "P11 warns in any case"
     turns = iter(range(TURNS))
     limit_s = TURNS * TURN_S + PATIENCE_S
     wait_until(lambda: has_data(fleet, next(turns)), limit_s, "an assignment has data in it")
-    found = patiently(lambda: bench.app.assess(request))
-    assert not found.ready
+    found = bench.assess(request)
+    assert not bench.ready(request, found)
     with pytest.raises(Rejected, match="69"):
-        patiently(lambda: bench.app.plan(request))
-    failed = [each for each in found.findings if each.verdict is Verdict.FAIL]
+        bench.begin(request)
+    failed = [each for each in found if each.verdict is Verdict.FAIL]
     return tuple(each.rule if "69" in each.reason else f"{each.rule}: {each.reason}" for each in failed)
 
 
@@ -260,9 +256,9 @@ def has_data(fleet: ProtocolFleet, turn: int) -> bool:
     return any(member.user_data for member in settled.members)
 
 
-def warned(found: Assessment) -> bool:
+def warned(found: Findings) -> bool:
     """Whether the rule of assignors says that data in assignments is possible."""
-    said = [each.verdict for each in found.findings if each.rule == "P11" and "data" in each.reason]
+    said = [each.verdict for each in found if each.rule == "P11" and "data" in each.reason]
     return said == [Verdict.INCONCLUSIVE]
 
 
@@ -298,7 +294,7 @@ def looked_at(bench: ProtocolBench, stages: Mapping[str, Kind]) -> Seen:
     """Looks at the group whenever one of these stages has passed."""
     seen = Seen(bench.fleet)
     for stage in stages:
-        bench.watcher.at[f"judged {stage} after {Verdict.PASS}"] = partial(seen.stage, stage)
+        bench.judged.after[stage] = partial(seen.stage, stage)
     return seen
 
 
@@ -328,7 +324,7 @@ def brokers(folder: Path) -> Iterator[Brokers]:
 
 @contextmanager
 def moves(
-    cases: Sequence[Case], at: Brokers, folder: Path, at_once: int, opens: Opens = bench_of
+    cases: Sequence[Case], at: Brokers, folder: Path, at_once: int
 ) -> Iterator[dict[str, Future[Moved]]]:
     """The moves of these cases by their names, under way in their order, ``at_once`` at a time; those that
     have not begun when the block ends never do."""
@@ -336,7 +332,7 @@ def moves(
     def moved(case: Case) -> Moved:
         place = folder / case.name
         place.mkdir()
-        return move(case, at.at(case.release), place, opens)
+        return move(case, at.at(case.release), place)
 
     pool = ThreadPoolExecutor(at_once)
     try:

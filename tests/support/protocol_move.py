@@ -1,63 +1,93 @@
-"""The move ``protocol`` driven over a real fleet: settings, a run of the use cases, and what came of it."""
+"""The move ``protocol`` driven over a real fleet: settings, a run, and what came of it."""
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from groupshift.adapters.system import SystemClock
-from groupshift.bootstrap import App, build
-from groupshift.bootstrap.connect import connect
-from groupshift.cli.live import Agreed
-from groupshift.cli.runner import Runner, claim
+from groupshift.bootstrap.moves import Place, journal, opened, submit, tools_of
 from groupshift.domain.group_protocol import Protocol, Way
-from groupshift.domain.judgement import Closing
-from groupshift.domain.plan import MoveName, MoveRequest, Until, WayBack
+from groupshift.domain.reactions import Choice
+from groupshift.domain.run import Findings, SparkJob
+from groupshift.engine.begin import assess, begin, claim
+from groupshift.engine.move import Answer, Question, Run, RunOptions, Tools
+from groupshift.engine.progress import Ended, Progress
+from groupshift.engine.roll_back import begin_roll_back
+from groupshift.engine.run import drive
+from groupshift.moves.protocol.facts import ProtocolPorts, ProtocolRequest
+from groupshift.moves.protocol.move import ProtocolMove
+from groupshift.ports.clock import CrashPoint
+from groupshift.ports.runs import RunRecord
+from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.settings import Settings, parse
 from groupshift_sandbox.processes import wait_until
 from support.disk_evidence import DiskEvidence, DiskProof
 from support.protocol_fleet import PATIENCE_S, ProtocolFleet, patiently
-from support.simulated_move import Watcher
 
 SETTLE_S = 240
 RUN_S = 600.0
 
 
-def settings_of(fleet: ProtocolFleet, folder: Path, submit: str = "") -> Settings:
-    """Settings of a cluster without ZooKeeper; ``submit`` is what is called as spark-submit."""
+def settings_of(fleet: ProtocolFleet, folder: Path, spark_submit: str = "") -> Settings:
+    """Settings of a cluster without ZooKeeper; ``spark_submit`` is what is called as spark-submit."""
     told: dict[str, Mapping[str, Any]] = {
         "kafka": {"bootstrap_servers": fleet.bootstrap},
         "fleet": {"driver": "process", "socket": str(fleet.home.supervisor_socket)},
         "journal": {"url": f"sqlite:///{folder}/journal.db"},
         "evidence": {"root": str(folder / "evidence")},
-        "spark": {"submit": submit},
+        "spark": {"submit": spark_submit},
         "thresholds": {"patience_s": 150, "settle_s": SETTLE_S, "commit_interval_ms": 1000},
     }
     return parse(told)
 
 
+def compared_here(settings: Settings) -> Callable[[SparkJob], None]:
+    """What runs a comparison of two snapshots in this process instead of Spark's, which takes seconds for
+    each."""
+    proof = DiskProof(DiskEvidence(settings.evidence.root))
+
+    def run(job: SparkJob) -> None:
+        proof.run(ProofRequest(job=job.job, arguments=job.arguments, output=job.output))
+
+    return run
+
+
+@dataclass(slots=True)
+class Judged:
+    """Calls back once when the judge after the act of a phase has looked."""
+
+    after: dict[str, Callable[[], None]] = field(default_factory=dict)
+
+    def reached(self, step: str, point: CrashPoint) -> None:
+        """See the port `StepCrashPoints`."""
+        phase, _, name = step.removeprefix("back ").partition(" ")[2].partition("/")
+        if name == "judge after" and point is CrashPoint.AFTER_READ_BACK:
+            self.after.pop(phase, lambda: None)()
+
+
 @dataclass(slots=True)
 class ProtocolRun:
-    """One migration and what drives it."""
+    """One run and what drives it."""
 
-    app: App
-    migration: str
-    runner: Runner
-    watcher: Watcher
+    bench: ProtocolBench
+    name: str
 
-    def forward(self) -> Closing:
-        """To its end; a run that a silent server ended is gone on with, as people are told to."""
-        return patiently(self.runner.forward, RUN_S)
+    def forward(self) -> Progress:
+        """To its end; a run that a silent server stopped is gone on with, as people are told to."""
+        return patiently(lambda: drive(self.bench.claim(self.name, "there")), RUN_S)
 
-    def back(self) -> Closing:
+    def back(self) -> Progress:
         """All the way back, as somebody asks for it afterwards."""
-        later = claim(self.app, self.migration, f"back-{self.migration}", "test")
-        again = replace(self.runner, claimed=later)
-        return patiently(lambda: again.back(WayBack.OLD_MEMBERS), RUN_S)
+
+        def walk() -> Progress:
+            run = self.bench.claim(self.name, "back")
+            begin_roll_back(run, self.bench.move.back_to[0])
+            return drive(run)
+
+        return patiently(walk, RUN_S)
 
 
 @dataclass(slots=True)
@@ -65,60 +95,83 @@ class ProtocolBench:
     """Everything that a test of the move touches."""
 
     fleet: ProtocolFleet
-    app: App
-    watcher: Watcher = field(default_factory=Watcher)
+    settings: Settings
+    tools: Tools
+    ports: ProtocolPorts
+    submit: Callable[[SparkJob], None]
+    judged: Judged
+    move: ProtocolMove = field(default_factory=ProtocolMove)
 
-    def request(self, to: Protocol, way: Way = Way.ONLINE, **values: Any) -> MoveRequest:
+    def request(self, to: Protocol, way: Way = Way.ONLINE, **values: Any) -> ProtocolRequest:
         """A request for this fleet's group."""
-        given: dict[str, Any] = {
-            "move": MoveName.PROTOCOL,
-            "group": self.fleet.options.group,
-            "to": to,
-            "way": way,
-            "until": Until.ROLL,
-            "soak_s": 0,
-            "execute": True,
-            "actor": "test",
-        }
-        return MoveRequest(**{**given, **values})
+        given = {"group": self.fleet.options.group, "to": to, "offline": way is Way.OFFLINE, "soak": 0}
+        return ProtocolRequest(**{**given, **values})
 
-    def await_ready(self, request: MoveRequest) -> None:
+    def assess(self, request: ProtocolRequest) -> Findings:
+        """What every rule says now."""
+        return patiently(lambda: assess(self.move, self.tools, self.ports, request))[1]
+
+    def ready(self, request: ProtocolRequest, findings: Findings) -> bool:
+        """Whether a run may begin."""
+        return not self.move.obstacles(request, None, findings)  # type: ignore[arg-type]
+
+    def await_ready(self, request: ProtocolRequest) -> None:
         """Wait until assess has nothing against it; a failure names what it has."""
-        bad: list[str] = []
 
         def ready() -> bool:
-            found = patiently(lambda: self.app.assess(request))
-            bad[:] = [f"{each.rule} {each.verdict}: {each.reason}" for each in found.findings]
-            return found.ready
+            return self.ready(request, self.assess(request))
 
         wait_until(ready, PATIENCE_S, "the group is ready", every_s=0.5)
 
+    def begin(self, request: ProtocolRequest) -> RunRecord:
+        """A run that waits for its approval. Raises `Rejected` where none may begin."""
+        options = self.options("test")
+        return patiently(lambda: begin(self.move, self.tools, self.ports, request, options, execute=True))
+
     def run(self, to: Protocol, way: Way = Way.ONLINE, **values: Any) -> ProtocolRun:
-        """A planned migration, not yet begun."""
-        request = self.request(to, way, **{"run": f"plan-{uuid.uuid4().hex}", **values})
+        """A planned run, not yet begun."""
+        request = self.request(to, way, **values)
         self.await_ready(request)
-        migration = patiently(lambda: self.app.plan(request)).migration
-        runner = Runner(
-            app=self.app,
-            claimed=claim(self.app, migration, f"test-{migration}", "test"),
-            decide=Agreed(),
-            listener=self.watcher,
-            clock=SystemClock(),
-            settle_s=SETTLE_S,
+        return ProtocolRun(bench=self, name=self.begin(request).run)
+
+    def options(self, holder: str) -> RunOptions:
+        """How a process goes on: it approves plans, never a doubt."""
+        return RunOptions(
+            who="test", holder=holder, waits_for_people=True, every_s=0.5, submit=self.submit, decide=agreed
         )
-        return ProtocolRun(app=self.app, migration=migration, runner=runner, watcher=self.watcher)
+
+    def claim(self, name: str, holder: str) -> Run[ProtocolPorts]:
+        """A process claims a run."""
+        record = self.tools.runs.find(name)
+        return claim(self.move, self.tools, self.ports, record, self.options(holder), take_over=True)
 
 
-def compared_here(settings: Settings) -> App:
-    """The use cases with the essential comparisons in this process instead of Spark's, which takes seconds
-    for each."""
-    evidence = DiskEvidence(settings.evidence.root)
-    return App(replace(connect(settings), evidence=evidence, proof=DiskProof(evidence)))
+def agreed(question: Question) -> Answer | None:
+    """Answer as ``--yes`` does."""
+    if Choice.APPROVE not in question.answers:
+        return None
+    return Answer(choice=Choice.APPROVE, who="test", fingerprint=question.fingerprint)
+
+
+def ended(progress: Progress) -> tuple[str, str, str]:
+    """State, verdict and reason of a run at its end; fails where it stopped before."""
+    assert isinstance(progress, Ended), progress
+    closing = progress.closing
+    return closing.state.value, closing.verdict.value, closing.reason
 
 
 @contextmanager
-def bench_of(fleet: ProtocolFleet, folder: Path, submit: str = "") -> Iterator[ProtocolBench]:
-    """The use cases over this fleet, proven by Spark where ``submit`` names it; connections are closed."""
-    made = build if submit else compared_here
-    with made(settings_of(fleet, folder, submit)) as app:
-        yield ProtocolBench(fleet=fleet, app=app)
+def bench_of(fleet: ProtocolFleet, folder: Path, spark_submit: str = "") -> Iterator[ProtocolBench]:
+    """The move over this fleet, proven by Spark where ``spark_submit`` names it, else by a comparison in this
+    process; connections are closed."""
+    settings, judged, move = settings_of(fleet, folder, spark_submit), Judged(), ProtocolMove()
+    request = ProtocolRequest(group=fleet.options.group, to=Protocol.CONSUMER)
+    with journal(settings) as runs, opened(move, Place(settings=settings), request) as ports:
+        yield ProtocolBench(
+            fleet=fleet,
+            settings=settings,
+            tools=replace(tools_of(runs, settings), crash=judged),
+            ports=ports,
+            submit=submit(settings) if spark_submit else compared_here(settings),
+            judged=judged,
+        )

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from groupshift.application.status import MigrationStatus
-from groupshift.bootstrap import build
+from groupshift.adapters.system import SystemClock
+from groupshift.bootstrap.connect import zookeeper_side
+from groupshift.bootstrap.moves import journal
 from groupshift.domain.group import GroupView
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.plan import MoveRequest
-from groupshift.ports.journal import EventKind
+from groupshift.engine.status import RunStatus, status_of
+from groupshift.ports.runs import Event, EventKind, Runs
 from groupshift.settings import load
 from groupshift_sandbox.airflow import PROCESSES
 from groupshift_sandbox.airflow_api import AirflowApi, Question
@@ -27,7 +28,9 @@ from groupshift_sandbox.up import UpOptions, start_airflow, up
 GROUP = "orders-app"
 RUN_S = 1500.0
 OPEN_S = 8.0
-CONF = {"group": GROUP, "execute": True, "soak_s": 5, "canary_watch_s": 30}
+CONF = {"group": GROUP, "execute": True, "soak": 5, "canary_watch": 30}
+ACTS = frozenset({"replace_members", "set_mode", "delete_mode_node"})
+"""Kinds of steps that change the group."""
 LIMITS = "[thresholds]\npatience_s = 60\ncanary_rebalances = 3\n"
 """A member that a busy machine holds up for some seconds is no reason to go back."""
 HEARTBEAT = "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT"
@@ -71,13 +74,27 @@ class Real:
 
     def view(self) -> GroupView:
         """The group now."""
-        with build(load(self.home.settings_file)) as app:
-            return app.assess(MoveRequest(group=GROUP)).view
+        side, close = zookeeper_side(load(self.home.settings_file), SystemClock())
+        try:
+            return side.groups.read(GROUP)
+        finally:
+            close()
 
-    def migration(self) -> MigrationStatus:
-        """The latest migration as journaled."""
-        with build(load(self.home.settings_file)) as app:
-            return app.status()[0]
+    @contextmanager
+    def runs(self) -> Iterator[Runs]:
+        """The journal of this deployment."""
+        with journal(load(self.home.settings_file)) as runs:
+            yield runs
+
+    def status(self) -> RunStatus:
+        """The latest run as journaled."""
+        with self.runs() as runs:
+            return status_of(runs, runs.recent(1, previews=False)[0].run)
+
+    def events(self) -> tuple[Event, ...]:
+        """The history of the latest run."""
+        with self.runs() as runs:
+            return runs.events(runs.recent(1, previews=False)[0].run)
 
     def asked(self, dag: str, run: str) -> list[str]:
         """What the questions of a run showed, whether somebody answered or not."""
@@ -128,6 +145,7 @@ def kinds_of(view: GroupView) -> list[MemberKind]:
     return [member.kind for member in view.members]
 
 
-def acts_of(found: MigrationStatus) -> list[str]:
-    """The stages that acted, in order."""
-    return [str(event.stage) for event in found.events if event.kind is EventKind.ACTED]
+def acts_of(events: tuple[Event, ...]) -> list[str]:
+    """The phases whose acts changed the group, in order."""
+    found = [each.step.rpartition(" ")[2].partition("/") for each in events if each.kind is EventKind.ACTED]
+    return [phase for phase, _, kind in found if kind in ACTS]

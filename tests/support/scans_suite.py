@@ -76,7 +76,7 @@ def test_the_last_word_on_a_toggle_counts(scans: Scans) -> None:
     """Per scan, wave and group."""
     record = scans.begin(HERE, 1)
     begun = ToggleRecord(group="g", to=Mode.KAFKA, wave=1, state=ToggleState.STARTED, at_ms=1)
-    done = replace(begun, state=ToggleState.DONE, at_ms=2, migration="m", reason="settled")
+    done = replace(begun, state=ToggleState.DONE, at_ms=2, run="m", reason="settled")
     again = replace(done, wave=2)
     for toggle in (begun, done, again):
         scans.put_toggle(record, toggle)

@@ -390,6 +390,7 @@ def driver_of(world: World) -> Driver:
         views=world,
         cluster=world,
         log=world,
+        copies=lambda _folder: world,
         reader=shelf,
         store=shelf,
         commits=Hashes(world),

@@ -6,12 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from groupshift.adapters.sqlalchemy.scans import SqlScans
-from groupshift.application.environment import Environment
-from groupshift.domain.modes import MemberKind
-from groupshift.ports.clock import CrashPoints, NoCrash
+from groupshift.domain.modes import MemberKind, Mode
+from groupshift.domain.rules_canary import CanaryLimits
+from groupshift.domain.run import Target
+from groupshift.engine.move import Tools
+from groupshift.moves.coordination.alone import ModeAlone
+from groupshift.moves.coordination.facts import CoordinationPorts
+from groupshift.ports.clock import NoStepCrash, StepCrashPoints
+from groupshift.ports.cluster import GroupReader
+from groupshift.ports.group import CanaryTerms, GroupTerms, ZookeeperSide
+from groupshift.ports.runs import RunRecord
 from groupshift.scan.scan import FleetScans
 from groupshift.scan.state import GroupState
-from groupshift.settings import Thresholds
+from groupshift.scan.toggles import Toggles
 from groupshift_testing.clock import ManualClock
 from groupshift_testing.ensemble import (
     MemoryBrake,
@@ -20,9 +27,28 @@ from groupshift_testing.ensemble import (
     MemoryGroups,
     MemoryModes,
 )
-from groupshift_testing.evidence import MemoryEvidence, MemoryProof
-from groupshift_testing.journal import MemoryJournal
+from groupshift_testing.evidence import MemoryEvidence
+from groupshift_testing.runs import MemoryRuns
 from groupshift_testing.world import MemoryFleet, World
+
+CLUSTER = "c"
+NO_CANARY = CanaryTerms(
+    CanaryLimits(
+        looks=1,
+        records=1,
+        lag_growth_pct=1,
+        commit_rate_pct=1,
+        errors=1,
+        rebalances=1,
+        commit_interval_ms=1000,
+    )
+)
+"""A scan watches none."""
+
+
+def target_of(group: str) -> Target:
+    """A group of this world's cluster."""
+    return Target(kind="group", name=group, within=CLUSTER)
 
 
 @dataclass(slots=True)
@@ -31,9 +57,10 @@ class Fleet:
 
     clock: ManualClock
     ensemble: MemoryEnsemble
-    journal: MemoryJournal
+    runs: MemoryRuns
     history: SqlScans
     brake: MemoryBrake
+    evidence: MemoryEvidence
 
     def add(self, group: str, kind: MemberKind = MemberKind.AWARE, members: int = 2) -> World:
         """A healthy group of one kind."""
@@ -42,29 +69,41 @@ class Fleet:
         self.ensemble.worlds[group] = world
         return world
 
-    def scans(self, crash: CrashPoints | None = None) -> FleetScans:
-        """All use cases over this world."""
-        evidence = MemoryEvidence()
-        idle = MemoryFleet(World(clock=self.clock, group="nobody"))
-        environment = Environment(
-            groups=MemoryGroups(self.ensemble),
-            mode=MemoryModes(self.ensemble),
-            fleets=lambda _driver: idle,
-            evidence=evidence,
-            ledger=World(clock=self.clock),
-            journal=self.journal,
-            proof=MemoryProof(evidence),
-            clock=self.clock,
-            job="validate.py",
-            thresholds=Thresholds(patience_s=2, settle_s=5),
-            crash=crash or NoCrash(),
-        )
+    def scans(self, crash: StepCrashPoints | None = None, groups: GroupReader | None = None) -> FleetScans:
+        """All use cases over this world; ``groups`` reads one group for the rules."""
         return FleetScans(
-            env=environment,
+            clock=self.clock,
             reader=MemoryEnsembleReader(self.ensemble),
             scans=self.history,
             brake=self.brake,
+            toggles=Toggles(
+                moves={each: ModeAlone(each) for each in Mode},
+                tools=Tools(runs=self.runs, clock=self.clock, crash=crash or NoStepCrash()),
+                ports=self.ports(groups),
+            ),
         )
+
+    def ports(self, groups: GroupReader | None = None) -> CoordinationPorts:
+        """What a run of one group works with."""
+        idle = MemoryFleet(World(clock=self.clock, group="nobody"))
+        side = ZookeeperSide(
+            groups=groups or MemoryGroups(self.ensemble),
+            fleets=lambda _driver: idle,
+            mode=MemoryModes(self.ensemble),
+            cluster_id=lambda: CLUSTER,
+        )
+        return CoordinationPorts(
+            side=side,
+            evidence=self.evidence,
+            ledger=World(clock=self.clock),
+            terms=GroupTerms(patience_s=2, settle_s=5),
+            clock=self.clock,
+            canary=NO_CANARY,
+        )
+
+    def run_of(self, group: str) -> RunRecord:
+        """The latest run of a group."""
+        return self.runs.of_target(target_of(group))[0]
 
     def scan(self) -> dict[str, GroupState]:
         """One scan; states by group."""
@@ -79,7 +118,8 @@ def make_fleet(folder: Path) -> Fleet:
     return Fleet(
         clock=clock,
         ensemble=MemoryEnsemble(clock),
-        journal=MemoryJournal(),
+        runs=MemoryRuns(),
         history=SqlScans(f"sqlite:///{folder / 'journal.db'}"),
         brake=MemoryBrake(),
+        evidence=MemoryEvidence(),
     )

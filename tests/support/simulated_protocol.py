@@ -14,6 +14,7 @@ from groupshift.domain.rows import ClusterState, LogEndRow, OffsetRow
 from groupshift_testing.clock import ManualClock
 from groupshift_testing.world import World
 from support.protocol_groups import view
+from support.simulated_group import SimulatedGroup, group_of_world
 from support.simulated_move import Bench, bench_of
 
 SPOKEN = {MemberKind.PLAIN: Protocol.CLASSIC, MemberKind.NATIVE: Protocol.CONSUMER}
@@ -82,10 +83,21 @@ class ProtocolWorld(World):
                 self.kafka[partition] = self.ends[partition]
 
 
+def make_protocol_group(kind: MemberKind, members: int = 3) -> SimulatedGroup:
+    """A healthy group of one protocol."""
+    world = _world(kind, members)
+    return group_of_world(world.clock, world)
+
+
 def make_protocol_bench(kind: MemberKind, members: int = 3) -> Bench:
-    """A bench with a healthy group of one protocol."""
+    """The same, as the former engine drives it."""
+    world = _world(kind, members)
+    return bench_of(world.clock, world)
+
+
+def _world(kind: MemberKind, members: int) -> ProtocolWorld:
     clock = ManualClock()
     world = ProtocolWorld(clock=clock, places={})
     made = World.of(clock, kind, members)
     world.places, world.ends, world.kafka = made.places, made.ends, made.kafka
-    return bench_of(clock, world)
+    return world

@@ -25,7 +25,7 @@ from groupshift_testing.clock import ManualClock
 from groupshift_testing.evidence import MemoryEvidence, MemoryProof
 from groupshift_testing.runs import MemoryRuns
 from groupshift_testing.world import Killed, MemoryFleet, World
-from support.simulated_protocol import make_protocol_bench
+from support.simulated_protocol import make_protocol_group
 
 TERMS = GroupTerms(patience_s=5, settle_s=20)
 
@@ -189,7 +189,7 @@ class Processes:
 
 def make_processes(kind: MemberKind, members: int = 3) -> Processes:
     """A healthy group of one protocol."""
-    bench = make_protocol_bench(kind, members)
+    bench = make_protocol_group(kind, members)
     return Processes(
         clock=bench.clock,
         world=bench.world,

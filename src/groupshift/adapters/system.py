@@ -71,15 +71,17 @@ class KillAt:
 
 
 class KillAtStep:
-    """`groupshift.ports.clock.StepCrashPoints` that sends SIGKILL to this process at one point of the first
-    step whose key holds a text."""
+    """`groupshift.ports.clock.StepCrashPoints` that sends SIGKILL to this process, or to its parent and
+    itself, at one point of each step whose key holds a text."""
 
-    def __init__(self, text: str, point: CrashPoint) -> None:
-        self._text, self._point = text, point
+    def __init__(self, text: str, point: CrashPoint, whom: Whom = Whom.SELF) -> None:
+        self._text, self._point, self._whom = text, point, whom
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> KillAtStep | None:
-        """From ``GROUPSHIFT_CRASH_AT_STEP=<text>.<point>``; None when no point is asked for.
+        """From ``GROUPSHIFT_CRASH_AT_STEP=<text>.<point>`` and ``GROUPSHIFT_CRASH_WHOM=self|parent``.
+
+        None when no point is asked for.
 
         Raises `Rejected` for a point that does not exist."""
         asked = environ.get("GROUPSHIFT_CRASH_AT_STEP", "")
@@ -87,14 +89,18 @@ class KillAtStep:
             return None
         text, _, point = asked.rpartition(".")
         try:
-            return cls(text, CrashPoint(point))
+            whom = Whom(environ.get("GROUPSHIFT_CRASH_WHOM", Whom.SELF.value))
+            return cls(text, CrashPoint(point), whom)
         except ValueError as error:
             raise Rejected(f"GROUPSHIFT_CRASH_AT_STEP {asked!r} is no <text>.<point>: {error}") from error
 
     def reached(self, step: str, point: CrashPoint) -> None:
         """Kill, if this is the point."""
-        if self._text in step and point is self._point:
-            os.kill(os.getpid(), signal.SIGKILL)
+        if self._text not in step or point is not self._point:
+            return
+        if self._whom is Whom.PARENT:
+            os.kill(os.getppid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def cache_root() -> Path:

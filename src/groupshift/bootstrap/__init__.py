@@ -33,7 +33,7 @@ from groupshift.application.environment import Environment
 from groupshift.application.pack import Progress
 from groupshift.application.records import move_of
 from groupshift.application.status import MigrationStatus
-from groupshift.bootstrap.connect import connect, connect_scans
+from groupshift.bootstrap.connect import connect
 from groupshift.domain.evidence import Manifest, Moment, PlanOf
 from groupshift.domain.judgement import (
     ASK,
@@ -54,7 +54,6 @@ from groupshift.domain.secrets import without_login
 from groupshift.ports.changes import OffsetRestoring
 from groupshift.ports.evidence import Verifier
 from groupshift.ports.spark_jobs import ProofRequest
-from groupshift.scan.scan import FleetScans
 from groupshift.settings import Settings
 
 
@@ -280,8 +279,3 @@ def build(settings: Settings) -> App:
 
     Raises `Transient` when the journal cannot be opened."""
     return App(connect(settings))
-
-
-def build_scans(settings: Settings) -> FleetScans:
-    """The use cases of a whole ensemble over the real adapters; connections open at first use."""
-    return connect_scans(settings)

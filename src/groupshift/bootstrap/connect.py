@@ -27,7 +27,6 @@ from groupshift.ports.cluster import (
 )
 from groupshift.ports.evidence import Signer, Verifier
 from groupshift.ports.group import BrokerSide, GroupSide, ZookeeperSide
-from groupshift.scan.scan import FleetScans
 from groupshift.settings import KafkaSettings, Settings, ZookeeperSettings
 
 if TYPE_CHECKING:
@@ -158,27 +157,6 @@ def zookeeper_connection(where: ZookeeperSettings) -> ZookeeperConnection:
         username=where.username,
         password=where.password,
         properties=where.properties,
-    )
-
-
-def connect_scans(settings: Settings) -> FleetScans:
-    """The use cases of a whole ensemble over the real adapters; connections open at first use."""
-    from groupshift.adapters.groups import LiveEnsembleReader
-    from groupshift.adapters.kafka.groups import KafkaConnection, KafkaEnsemble
-    from groupshift.adapters.sqlalchemy.scans import SqlScans
-    from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble
-    from groupshift.adapters.zookeeper.mode import ZookeeperBrake
-
-    env, zookeeper = connect(settings), zookeeper_connection(settings.zookeeper)
-    kafka = KafkaConnection(settings.kafka.bootstrap_servers, properties=settings.kafka.properties)
-    reader = LiveEnsembleReader(ZookeeperEnsemble(zookeeper), KafkaEnsemble(kafka), env.clock)
-    scans = SqlScans(settings.journal.url)
-    return FleetScans(
-        env=env,
-        reader=reader,
-        scans=scans,
-        brake=ZookeeperBrake(zookeeper),
-        closing=(reader.close, scans.close),
     )
 
 

@@ -37,13 +37,14 @@ from groupshift.bootstrap.connect import (
     zookeeper_side,
 )
 from groupshift.bootstrap.drivers import driver_of
+from groupshift.bootstrap.reports import evidence_of, pages_of
 from groupshift.domain.modes import Isolation
 from groupshift.domain.requests import options_of
 from groupshift.domain.rules_canary import CanaryLimits
 from groupshift.domain.run import Json, SparkJob
 from groupshift.domain.seal import Verification
 from groupshift.engine.approvers import Approvers
-from groupshift.engine.evidence import Pages, Progress, Sealer, no_pages, tell_nobody
+from groupshift.engine.evidence import Pages, Progress, Sealer, tell_nobody
 from groupshift.engine.move import Move, Sealing, Tools
 from groupshift.engine.verification import verify
 from groupshift.errors import Rejected
@@ -53,7 +54,7 @@ from groupshift.ports.cluster import ClusterGroups, ClusterSnapshotStore, Downgr
 from groupshift.ports.driver import BrokerReplacement
 from groupshift.ports.evidence import EvidenceFolder, EvidenceStore, Ledger
 from groupshift.ports.group import BrokerSide, CanaryTerms, GroupSide, GroupTerms, ZookeeperSide
-from groupshift.ports.log import CommitHashes, LogVerification, OffsetsLog, RecordLog
+from groupshift.ports.log import CommitHashes, CopiedLogs, LogVerification, OffsetsLog, RecordLog
 from groupshift.ports.runs import Runs
 from groupshift.ports.spark_jobs import ComparisonOutcomes, ProofRequest
 from groupshift.settings import Settings
@@ -105,6 +106,14 @@ def _brokers(place: Place) -> Brokers:
     return Brokers(
         bootstrap_servers=kafka.bootstrap_servers, properties=kafka.properties, timeout_s=place.timeout_s
     )
+
+
+def _copied_logs(folder: str) -> OffsetsLog:
+    from groupshift.spark.copied_log import CopiedLog
+
+    if "://" not in folder and not Path(folder).is_dir():
+        raise Rejected(f"{folder} is no folder; give a copy of a broker's log folder")
+    return CopiedLog(folder)
 
 
 def _offsets_log(place: Place, _stack: ExitStack) -> OffsetsLog:
@@ -202,6 +211,7 @@ OPENERS: Mapping[object, Opener] = {
     ClusterGroups: _closed(group_snapshots),
     ClusterSnapshotStore: lambda _place, _stack: cluster_snapshot_store(),
     CommitHashes: lambda _place, _stack: commit_hashes(),
+    CopiedLogs: lambda _place, _stack: _copied_logs,
     ComparisonOutcomes: lambda _place, _stack: _outcomes(),
     DowngradeViews: _closed(downgrade_views),
     EvidenceFolder: _evidence,
@@ -276,8 +286,9 @@ def journal(settings: Settings) -> Iterator[Runs]:
         runs.close()
 
 
-def tools_of(runs: Runs, settings: Settings, pages: Pages = no_pages) -> Tools:
-    """Return what the engine itself needs; ``pages`` makes what is sealed with a run besides its files."""
+def tools_of(runs: Runs, settings: Settings, pages: Pages | None = None) -> Tools:
+    """Return what the engine itself needs; ``pages`` makes what is sealed with a run besides its files (None:
+    the page of the run)."""
     approval, signer = settings.approval, signer_of(settings.evidence.signing_key)
 
     def seal(run: str, closing: Json) -> Sealing:
@@ -298,7 +309,7 @@ def tools_of(runs: Runs, settings: Settings, pages: Pages = no_pages) -> Tools:
     )
 
 
-def sealer_of(runs: Runs, settings: Settings, pages: Pages = no_pages) -> Sealer:
+def sealer_of(runs: Runs, settings: Settings, pages: Pages | None = None) -> Sealer:
     """Return what seals the evidence of runs, also of those that are over. Raises `Rejected` for a root of
     evidence that cannot be opened."""
     return Sealer(
@@ -306,15 +317,8 @@ def sealer_of(runs: Runs, settings: Settings, pages: Pages = no_pages) -> Sealer
         runs=runs,
         clock=SystemClock(),
         signer=signer_of(settings.evidence.signing_key),
-        pages=pages,
+        pages=pages if pages is not None else pages_of(runs, settings),
     )
-
-
-def evidence_of(settings: Settings) -> EvidenceStore:
-    """Return the evidence of runs, each in a folder of its name. Arrow is loaded for it."""
-    from groupshift.adapters.parquet.evidence import ParquetEvidence
-
-    return ParquetEvidence(settings.evidence.root)
 
 
 def verified(

@@ -30,6 +30,8 @@ from groupshift.ports.runs import RunRecord, Runs
 
 NOTES = "notes"
 """The name in `Plan.about` under which a plan has sentences for people."""
+STATE = "groupshift-state"
+"""A folder for journal and evidence, where none was named: a run has to write somewhere."""
 All = Annotated[bool, typer.Option("--all", help="Show the rules that passed, too.")]
 Page = Annotated[
     Path | None,
@@ -101,11 +103,12 @@ def _assess(
         in_the_way = at.runs.in_the_way(target)
     if page is not None:
         _write(move, request, facts, page)
-    shown = move.overview(request, facts)
-    obstacles = move.obstacles(request, facts, findings)
+    obstacles, observed = move.obstacles(request, facts, findings), move.observed(request, facts)
     verdict = worst(each.verdict for each in findings) if findings else Verdict.PASS
     ready = not obstacles and verdict is not Verdict.ERROR
     following = asked_again(move, "run" if ready else "assess", request)
+    if ready and where.bootstrap_servers and where.state is None:
+        following += f" --state {STATE}"
     if in_the_way:
         following = f"groupshift status {in_the_way[0].run}"
     blocked = [f"run {each.run} of {each.target} is {each.state} and is in the way" for each in in_the_way]
@@ -119,13 +122,13 @@ def _assess(
                 "findings": findings,
                 "obstacles": [each.rule for each in obstacles],
                 "in_the_way": [each.run for each in in_the_way],
-                "overview": shown,
+                "observed": observed.data,
                 "next": following,
             }
         )
         return 0 if ready and not blocked else 1
     console = Console()
-    show_sections(console, shown)
+    show_sections(console, observed.sections)
     show_findings(console, findings, str(target), everything=everything)
     for each in blocked:
         console.print(each)
@@ -138,7 +141,7 @@ def _assess(
 
 
 def _write(move: Move[Any], request: Any, facts: Any, page: Path) -> None:
-    text = move.page(request, facts)
+    text = move.assessment_page(request, facts)
     if not text:
         raise Rejected(f"an assessment of {move.name} has no page: leave --output out, or take --json")
     output.write_page(page, text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -14,8 +15,9 @@ from typing import Annotated, Any
 import typer
 
 from groupshift.bootstrap.moves import Place
-from groupshift.cli import output
+from groupshift.cli import run_pages
 from groupshift.cli.options import SETTINGS_VARIABLE, Execute, Json
+from groupshift.cli.output import Output, next_command, print_json, write_page
 from groupshift.cli.requests import asked_again
 from groupshift.cli.run_driving import INTERRUPTED, WAITS, Terms, go_on
 from groupshift.cli.run_output import (
@@ -28,6 +30,7 @@ from groupshift.cli.run_output import (
 )
 from groupshift.cli.run_place import Session, Where, place_of, placed, session
 from groupshift.cli.terminal import Console
+from groupshift.domain.foreign_text import visible
 from groupshift.domain.run import Outcome, RunState, Step
 from groupshift.engine import watch as watching
 from groupshift.engine.closing import Closing, reject
@@ -36,7 +39,7 @@ from groupshift.engine.move import Move, Run, undo_of
 from groupshift.engine.registry import move_named
 from groupshift.engine.roll_back import begin_roll_back, begun_of, rollback_of
 from groupshift.engine.status import RunStatus, report_of, status_of, statuses
-from groupshift.errors import GroupshiftError, Rejected, Transient
+from groupshift.errors import Broken, GroupshiftError, Rejected, Transient
 from groupshift.ports.runs import RunRecord
 
 
@@ -65,6 +68,9 @@ Watch = Annotated[bool, typer.Option("--watch", help="Show it again whenever it 
 TakeOver = Annotated[bool, typer.Option("--take-over", help="Take it over from a process that has it.")]
 Accept = Annotated[
     str, typer.Option("--accept", metavar="STEP", help="Accept what this step showed.", show_default=False)
+]
+Audit = Annotated[
+    bool, typer.Option("--audit", help="Take up the audit of consumption that lies in its evidence.")
 ]
 To = Annotated[str, typer.Option("--to", help="How far back; default: all the way.", show_default=False)]
 _UNCHANGED = frozenset({RunState.PLANNED, RunState.APPROVED})
@@ -123,14 +129,14 @@ def _begins(record: RunRecord, move: Move[Any]) -> str:
 def _show_many(found: tuple[RunStatus, ...], *, as_json: bool) -> int:
     following = f"groupshift status {found[0].run}" if found else "groupshift --help"
     if as_json:
-        output.print_json({"runs": [status_data(each) for each in found], "next": following})
+        print_json({"runs": [status_data(each) for each in found], "next": following})
         return 0
     console = Console()
     if found:
         console.print(list_table(found))
     else:
         console.print("no run is in this journal")
-    output.next_command(console, following)
+    next_command(console, following)
     return 0
 
 
@@ -194,7 +200,7 @@ def continue_(  # noqa: PLR0913 - the options of a verb
 def _shown(status: RunStatus, *, as_json: bool, following: str = "") -> int:
     """Where a run stands, with the command that comes next (empty: its own)."""
     if as_json:
-        output.print_json(status_data(status, following=following))
+        print_json(status_data(status, following=following))
         return 0
     show_status(Console(), status, following=following)
     return 0
@@ -271,7 +277,7 @@ def _show_rollback(run: Run[Any], to: str, *, as_json: bool) -> int:
         said = "nothing was changed: without --execute this only shows what would be done"
     if as_json:
         shown = [{"step": each.key, "does": each.does or each.name} for each in steps]
-        output.print_json(
+        print_json(
             {"run": run.name, "to": to, "steps": shown, "silent": silent, "said": said, "next": following}
         )
         return 0
@@ -281,7 +287,7 @@ def _show_rollback(run: Run[Any], to: str, *, as_json: bool) -> int:
     if silent:
         console.print(f"the target does not answer, so this is what the journal says: {silent}")
     console.print(said)
-    output.next_command(console, following)
+    next_command(console, following)
     return 0
 
 
@@ -327,33 +333,51 @@ def _show_finalise(run: str, steps: tuple[Step, ...], *, as_json: bool) -> int:
     following = f"groupshift finalise {run} --execute"
     if as_json:
         shown = [{"step": each.key, "does": each.does or each.name} for each in steps]
-        output.print_json({"run": run, "steps": shown, "next": following})
+        print_json({"run": run, "steps": shown, "next": following})
         return 0
     console = Console()
     console.print(steps_table(f"what finalising {run} makes", steps))
     console.print("nothing was changed: without --execute this only shows what would be done")
-    output.next_command(console, following)
+    next_command(console, following)
     return 0
 
 
 @placed
-def report(run: RunId, *, as_json: Json = False, where: Where) -> int:
-    """Tell what became of a run, and who decided what.
+def report(
+    run: RunId, *, output: Output = None, audit: Audit = False, as_json: Json = False, where: Where
+) -> int:
+    """Tell what became of a run, and write its page; no server is asked.
 
-    Its steps and the move's own parts, from the journal: no server is asked."""
-    with session(place_of(where, servers=False)) as at:
+    The page of a run that is over was sealed with it, and stays as it is until an audit is added. Exit code
+    5: something of the evidence is gone or altered."""
+    place = place_of(where, servers=False)
+    with session(place) as at:
         record, move = _move_of(at, run)
         sections = report_of(_reader(at, move, None, run))
         status = status_of(at.runs, run)
-    over = {RunState.MOVED: f"groupshift watch {run}"}.get(record.state, "groupshift status")
-    following = status.following if record.state.is_open else over
+        page = run_pages.written(at, record, audit=audit)
+    if output is not None:
+        write_page(output, page.text)
+    shown = str(output.absolute()) if output else page.where
+    if record.state.is_open:
+        following = status.following
+    elif where.state is None and page.sealed:
+        following = f"groupshift verify-evidence {run}"
+    else:
+        over = {RunState.MOVED: f"groupshift watch {run}"}
+        following = over.get(record.state, "groupshift status")
     if as_json:
-        output.print_json({**status_data(status), "sections": sections, "next": following})
-        return 0
-    console = Console()
-    show_sections(console, sections)
-    output.next_command(console, following)
-    return 0
+        told = {"report": shown, "sealed": page.sealed, "troubles": page.troubles, "next": following}
+        print_json({**status_data(status), "sections": sections, **told})
+    else:
+        console = Console()
+        show_sections(console, sections)
+        if shown:
+            console.print(f"page: {shown}")
+        next_command(console, following)
+    for trouble in page.troubles:
+        print(f"broken: {visible(trouble)}", file=sys.stderr)
+    return Broken.exit_code if page.troubles else 0
 
 
 @placed
@@ -370,7 +394,7 @@ def watch(run: RunId, *, as_json: Json = False, where: Where) -> int:
     held = f"groupshift report {run}" if checked.outcome is Outcome.PASS else f"groupshift watch {run}"
     following = f"groupshift roll-back {run}" if fails and record.state is RunState.MOVED else held
     if as_json:
-        output.print_json(
+        print_json(
             {
                 "run": run,
                 "outcome": checked.outcome,
@@ -384,7 +408,7 @@ def watch(run: RunId, *, as_json: Json = False, where: Where) -> int:
         if checked.findings:
             show_findings(console, checked.findings, f"run {run}")
         console.print(f"{checked.outcome}: {checked.detail or 'what the run left is as it was'}")
-        output.next_command(console, following)
+        next_command(console, following)
     return _CODES.get(checked.outcome, 1)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from groupshift.bootstrap import build_scans
+from groupshift.bootstrap.scans import build_scans
 from groupshift.cli import scan_render as render
 from groupshift.cli.options import Json, SettingsFile, settings
 from groupshift.cli.terminal import Console, progress_bar
@@ -29,10 +29,14 @@ Groups = Annotated[
 ]
 Last = Annotated[bool, typer.Option("--last", help="Show the last scan again; nothing is read.")]
 Limit = Annotated[int, typer.Option(help="Rows shown; the journal and --json hold all.", min=1)]
-AutoToggle = Annotated[
-    bool, typer.Option("--auto-toggle", help="Then toggle what is fully migrated and at rest to kafka.")
+Toggle = Annotated[
+    bool,
+    typer.Option("--toggle", help="After the scan, switch stable, fully migrated groups to kafka mode."),
 ]
-Back = Annotated[bool, typer.Option("--back", help="Then toggle the groups of --group back to zookeeper.")]
+TakeBack = Annotated[
+    bool,
+    typer.Option("--take-back", help="After the scan, switch the groups of --group back to zookeeper mode."),
+]
 Size = Annotated[int, typer.Option("--wave", help="Groups toggled at once.")]
 Budget = Annotated[int, typer.Option("--error-budget", help="Failures after which nothing is started.")]
 Stable = Annotated[int, typer.Option("--stable-for", help="Seconds a group has to be at rest.")]
@@ -50,8 +54,8 @@ def scan(  # noqa: PLR0913 - the options of a verb
     group: Groups = None,
     last: Last = False,
     limit: Limit = 40,
-    auto_toggle: AutoToggle = False,
-    back: Back = False,
+    toggle: Toggle = False,
+    take_back: TakeBack = False,
     wave: Size = _RULES.size,
     error_budget: Budget = _RULES.budget,
     stable_for: Stable = _RULES.stable_s,
@@ -61,20 +65,20 @@ def scan(  # noqa: PLR0913 - the options of a verb
     as_json: Json = False,
 ) -> int:
     """Look at every group of the ensemble: members, mode, rest, lag, readiness, and what has changed."""
-    if auto_toggle and back:
-        raise Rejected("--auto-toggle and --back go opposite ways; name one of them")
-    if back and not group:
-        raise Rejected("--back needs --group: name the groups, or a pattern, that are to be taken back")
+    if toggle and take_back:
+        raise Rejected("--toggle and --take-back go opposite ways; name one of them")
+    if take_back and not group:
+        raise Rejected("--take-back needs --group: name the groups, or a pattern, that are to be taken back")
     rules = WaveRules(size=wave, budget=error_budget, stable_s=stable_for, limit=at_most)
     progress = Console(stderr=True)
     with open_scans(settings_file) as scans:
         report = scans.last() if last else _scanned(scans, progress)
         shown = render.ToggleLines(progress)
         waves: WaveReport | None = None
-        if auto_toggle:
+        if toggle:
             waves = scans.toggle(report, rules, shown, execute=execute)
-        elif back:
-            waves = scans.back(group or [], rules, shown, execute=execute)
+        elif take_back:
+            waves = scans.take_back(group or [], rules, shown, execute=execute)
         if as_json:
             render.print_json(scans, report, waves)
         else:

@@ -193,17 +193,17 @@ def _next(
     asked: tuple[tuple[str, ...], WaveRules],
 ) -> str:
     if waves is not None and waves.toggles and not waves.execute:
-        way = "--auto-toggle" if waves.to is Mode.KAFKA else "--back"
+        way = "--toggle" if waves.to is Mode.KAFKA else "--take-back"
         return command("groupshift", "scan", way, *_repeated(*asked), "--execute")
     if waves is not None and (waves.stopped or waves.count(ToggleState.FAILED)):
-        failed = [each for each in waves.toggles if each.state is ToggleState.FAILED and each.migration]
-        return f"groupshift status {failed[0].migration}" if failed else "groupshift brake"
+        failed = [each for each in waves.toggles if each.state is ToggleState.FAILED and each.run]
+        return f"groupshift status {failed[0].run}" if failed else "groupshift brake"
     if fit and waves is None:
-        return "groupshift scan --auto-toggle"
+        return "groupshift scan --toggle"
     for state in states:
         following = state.next
         if following and following.state is Readiness.READY and following.stage is StageName.CANARY:
-            return command("groupshift", "run", "--group", state.group)
+            return command("groupshift", "coordination", "run", "--group", state.group)
         if following and following.state is not Readiness.READY:
             return command("groupshift", "scan", "--last", "--group", state.group)
     return "groupshift scan"
@@ -231,7 +231,7 @@ def show_brake(console: Console, reason: str) -> None:
         next_command(console, "groupshift brake --release --execute")
     else:
         console.print("the brake is released")
-        next_command(console, "groupshift scan --auto-toggle")
+        next_command(console, "groupshift scan --toggle")
 
 
 def print_document(data: dict[str, Any]) -> None:

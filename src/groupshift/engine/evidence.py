@@ -95,8 +95,8 @@ class Sealer:
             sealed_at_ms=self.clock.now_ms(),
             files=files,
             approvals=tuple(_approvals(data)),
-            versions=_versions(self.evidence, run, files),
-            brokers=_brokers(data),
+            versions=versions_met(self.evidence, run, files),
+            brokers=brokers_met(data),
             doubts=self._doubts(run, there, known, own),
             signed=self.signer is not None,
         )
@@ -237,13 +237,16 @@ def _approvals(data: Json) -> Iterator[Approval]:
             yield Approval(gate=event["step"], choice=said, who=str(body["who"]), at_ms=event["at_ms"])
 
 
-def _brokers(data: Json) -> tuple[str, ...]:
+def brokers_met(data: Json) -> tuple[str, ...]:
+    """Return the brokers that answered, by what `exported` returns."""
     met = (each["result"].get("brokers", ()) for each in data["steps"].values())
     return tuple(sorted({str(each) for found in met for each in found}))
 
 
-def _versions(evidence: EvidenceStore, run: str, files: tuple[StoredFile, ...]) -> dict[str, tuple[str, ...]]:
-    """The versions that manifests of snapshots and verdicts name, each once."""
+def versions_met(
+    evidence: EvidenceStore, run: str, files: tuple[StoredFile, ...]
+) -> dict[str, tuple[str, ...]]:
+    """Return the versions that manifests of snapshots and verdicts name, each once."""
     met: dict[str, set[str]] = {}
     for file in files:
         if file.path.endswith((f"/{MANIFEST}", "/verdict.json")):

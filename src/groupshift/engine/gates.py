@@ -219,12 +219,13 @@ def void(run: Run[P], gate: Step, changed: tuple[str, ...]) -> None:
     """Journal once that an approval became void; its step is asked again. Where the move says so and nothing
     was changed, the run is over."""
     lost = NewEvent(kind=EventKind.VOIDED, step=gate.key, body={"changes": list(changed)})
-    if run.move.void_ends and run.record.state in _UNCHANGED:
-        end(run, RunState.REJECTED, f"approval void: {'; '.join(changed[:_SAID])}", events=(lost,))
-        return
     record = run.records.get(gate.key) or run.put(gate, StepState.REOPENED, {}, {})
-    reopened = replace(record, state=StepState.REOPENED, token=run.token, at_ms=run.now(), result={})
-    run.write(lost, steps=(reopened,))
+    reopened = (replace(record, state=StepState.REOPENED, token=run.token, at_ms=run.now(), result={}),)
+    if run.move.void_ends and run.record.state in _UNCHANGED:
+        reason = f"approval void: {'; '.join(changed[:_SAID])}"
+        end(run, RunState.REJECTED, reason, events=(lost,), steps=reopened)
+    else:
+        run.write(lost, steps=reopened)
 
 
 def outdated(run: Run[P], step: Step) -> tuple[str, ...]:

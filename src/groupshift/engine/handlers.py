@@ -43,7 +43,7 @@ _MAY_HEAL = frozenset({Outcome.FAIL, Outcome.ERROR})
 class Approve(Handler[P]):
     """Asks somebody to approve. An answer counts until what it was given for changes.
 
-    A step with ``repeat`` is asked again by each claim until a step behind it was begun: who comes back the
+    A step with ``repeat`` is asked again by each holder until a step behind it was begun: who comes back the
     day after sees anew what will happen. ``calm`` as of `TakeSnapshot`: what is shown should last."""
 
     def __init__(self, calm: Callable[[Run[P], Step], Findings] | None = None) -> None:
@@ -69,11 +69,11 @@ class Approve(Handler[P]):
         return {"fingerprint": answered.body["fingerprint"]}
 
     def is_old(self, run: Run[P], step: Step, answered: Event) -> bool:
-        """Whether another claim was answered, and nothing behind the gate was begun since."""
+        """Whether another holder was answered, and nothing behind the gate was begun since."""
         records, steps = run.records, run.plan.steps
         behind = steps[steps.index(step) + 1 :]
         begun = any(each.key in records and changes(run.move, each) for each in behind)
-        return answered.token != run.token and not begun
+        return run.holders.get(answered.token) != run.holders.get(run.token) and not begun
 
     def check(self, run: Run[P], step: Step, record: StepRecord) -> Checked:
         """See `Handler`."""

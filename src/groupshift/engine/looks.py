@@ -206,7 +206,7 @@ def _turn(run: Run[P], step: Step, checked: Checked, because: str) -> Progress:
     """Begin the rollback; where it is closed the run stops here."""
     run.write(looked_event(step, checked))
     try:
-        begin_roll_back(run, run.move.back_to[0], because)
+        begin_roll_back(run, run.move.falls_back_to(run), because)
     except Rejected as closed:
         said = replace(checked, detail=f"{because}; {closed}")
         return stop(run, step, said, Response(reaction=Reaction.STOP))

@@ -62,6 +62,14 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """What a look found, as ``assess`` shows it beside its findings: for people, and as data."""
+
+    sections: tuple[Section, ...] = ()
+    data: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """What somebody is asked at a gate or in a review: ``gate`` is the step's key and ``does`` its words,
     ``fingerprint`` names what was shown (an answer has to name it), ``changes`` made an earlier answer void.
@@ -258,6 +266,12 @@ class Run(Generic[P]):
     def events(self, step: str = "") -> tuple[Event, ...]:
         """The history, of one step where ``step`` is its key."""
         return self.tools.runs.events(self.name, step=step)
+
+    @property
+    def holders(self) -> Mapping[int, str]:
+        """Who made each claim, by token."""
+        claims = (each for each in self.events() if each.kind is EventKind.CLAIMED)
+        return {each.token: str(each.body["holder"]) for each in claims}
 
     def now(self) -> int:
         """Epoch milliseconds."""
@@ -483,11 +497,11 @@ class Move(Protocol[P]):
         """Return the findings of `assess` for which no run may begin. Pure."""
         return tuple(each for each in findings if each.verdict is Verdict.FAIL)
 
-    def overview(self, request: Any, facts: Any) -> Sequence[Section]:
-        """What an assessment shows besides its findings. Pure."""
-        return ()
+    def observed(self, request: Any, facts: Any) -> Observed:
+        """Return what the look found, for people who only assess. Pure."""
+        return Observed()
 
-    def page(self, request: Any, facts: Any) -> str:
+    def assessment_page(self, request: Any, facts: Any) -> str:
         """An assessment as one HTML page; empty: this move has none. Pure."""
         return ""
 
@@ -512,6 +526,10 @@ class Move(Protocol[P]):
     def may_roll_back(self, run: Run[P], facts: Any) -> Finding:
         """Whether the rollback is open, as far as facts tell. Fail: it is closed. Error: nobody can say."""
         return Finding(rule="R00", verdict=Verdict.PASS, reason="nothing that was observed closes it")
+
+    def falls_back_to(self, run: Run[P]) -> str:
+        """How far a run goes back by itself after a failure, one of `back_to`."""
+        return self.back_to[0]
 
     def roll_back_plan(self, run: Run[P], begun: Mapping[str, StepRecord], facts: Any, to: str) -> Plan:
         """Return the plan of a rollback, by `make_rollback`; the default undoes what was begun, last "

@@ -8,7 +8,7 @@ from groupshift.domain.run import IRREVERSIBLE, Plan, RunState, StepRecord, Step
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.closing import reject
 from groupshift.engine.move import Run, Standing, handler_of
-from groupshift.errors import Rejected, Transient
+from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.runs import EventKind, NewEvent, RunRecord
 
 P = TypeVar("P")
@@ -53,10 +53,12 @@ def require_begun(record: RunRecord) -> None:
 def begin_roll_back(run: Run[P], to: str, because: str = "") -> bool:
     """Let the run go back; ``because`` says why where nobody asked for it. Returns False where nothing was
     begun. Beginning the same rollback again begins nothing new. Its plan is made of what is met behind the
-    fence: what a former process still started is in it. Raises as `rollback_of`, and `Fenced`."""
+    fence: what a former process still started is in it. Raises as `rollback_of`, `Fenced`, and `Conflict`
+    when another open run is in the way: its members and nodes are not fenced off."""
     run.refresh()
     if rollback_of(run, to) is None:
         return run.record.state is RunState.ROLLING_BACK
+    _require_free(run)
     run.move.fence(run, "rolling_back")
     facts = run.move.look_back(run.ports, run.request)
     _require_open(run, facts)
@@ -106,6 +108,16 @@ def _require_last(run: Run[P]) -> None:
         raise Rejected(
             f"run {run.name} was followed by {later[0].run} on the same {run.record.target}; roll that one "
             f"back: groupshift roll-back {later[0].run} --execute"
+        )
+
+
+def _require_free(run: Run[P]) -> None:
+    """Raise `Conflict` while another open run would be hit by the fence of this one."""
+    others = [each for each in run.tools.runs.in_the_way(run.record.target) if each.run != run.name]
+    if others:
+        raise Conflict(
+            f"run {others[0].run} of {others[0].target} is {others[0].state} and is in the way of rolling "
+            f"back {run.name}; nothing was changed; look at it with: groupshift status {others[0].run}"
         )
 
 

@@ -182,14 +182,18 @@ class CompareClusters(TakeClusterSnapshot[C]):
         return Standing.MADE if self._outcome(run, step, record) is not None else Standing.AS_MET
 
     def act(self, run: Run[C], step: Step, intent: Json) -> Json | SparkJob:
-        """Take the snapshot, and compare: in this process where it can submit jobs, else the caller does."""
+        """Take the snapshot, and compare: in this process where it can submit jobs, else the caller does. A
+        job that failed left no answer."""
         taken = self.take(run, step)
         if taken["problems"] and not (taken["offsets_known"] and self._acceptable(run, step)):
             return taken
         job = self._job(run, step, taken)
         if run.options.submit is None:
             return replace(job, beside=taken)
-        run.options.submit(job)
+        try:
+            run.options.submit(job)
+        except Transient as failed:
+            run.options.tell(step, str(failed))
         return {**taken, JOB: job.as_json()}
 
     def _acceptable(self, run: Run[C], step: Step) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from groupshift.domain.run import OPEN, Findings, Outcome, Plan, Step, findings_from, plan_from
+from groupshift.domain.run import OPEN, Findings, Json, Outcome, Plan, Step, findings_from, plan_from
 from groupshift.engine.move import Run, Section
 from groupshift.ports.runs import Claim, Event, EventKind, RunRecord, Runs
 
@@ -16,7 +16,8 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepStatus:
-    """A step and how far it is: ``state`` is empty before it began, ``findings`` are of its last look."""
+    """A step and how far it is: ``state`` is empty before it began, ``findings`` are of its last look,
+    ``result`` is what was journaled of it."""
 
     key: str
     does: str
@@ -26,6 +27,7 @@ class StepStatus:
     left_out: str = ""
     outcome: str = ""
     findings: Findings = ()
+    result: Json = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +143,7 @@ def _step_status(step: Step, record: Any, events: Iterable[Event]) -> StepStatus
         left_out=record.left_out,
         outcome=str(body.get("outcome", "")),
         findings=findings_from(body.get("findings", ())),
+        result=record.result,
     )
 
 

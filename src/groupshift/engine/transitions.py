@@ -10,7 +10,7 @@ from groupshift.domain.run import JUDGE, Checked, Instruction, Json, SparkJob, S
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.closing import end, seal
 from groupshift.engine.handlers import act_data
-from groupshift.engine.move import Run, checked_data, handler_of
+from groupshift.engine.move import Run, changes, checked_data, handler_of
 from groupshift.engine.progress import Moved, Stopped
 from groupshift.errors import Broken
 from groupshift.ports.clock import CrashPoint
@@ -36,8 +36,14 @@ def make_act(run: Run[P], step: Step, record: StepRecord, *, keep: Json | None =
 
 
 def leave_out(run: Run[P], step: Step, why: str) -> Moved:
-    """Count a step as done that is not done, with the reason."""
-    record = run.put(step, StepState.DONE, {}, {"left_out": why or "left out"})
+    """Count a step as done that is not done, with the reason. A change that was made before it was to be made
+    again stands: a rollback undoes it."""
+    known = run.records.get(step.key)
+    acted = [each for each in run.events(step.key) if each.kind is EventKind.ACTED]
+    if known is not None and acted and changes(run.move, step):
+        record = run.put(step, StepState.DONE, known.intent, acted[-1].body)
+    else:
+        record = run.put(step, StepState.DONE, {}, {"left_out": why or "left out"})
     run.write(NewEvent(kind=EventKind.KEPT, step=step.key, body={"why": why}), steps=(record,))
     return Moved(step=step)
 

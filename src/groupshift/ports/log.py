@@ -1,6 +1,7 @@
 """The log of the offsets topic and of other topics: reads, verification of snapshots, tombstones, hashes.
 
 * `LogReader` and `OffsetsLog`: the offsets topic, at the brokers or from a copy.
+* `CopiedLogs`: the copy in a folder.
 * `LogVerification`: compares a snapshot of all groups with the bytes of the offsets topic.
 * `LogErasing`: tombstones for records that no coordinator would ever delete.
 * `CommitHashes`: keeps the hashes of live commits beside the snapshots of a run.
@@ -62,6 +63,14 @@ class OffsetsLog(Protocol):
     ) -> Iterator[LogRecord]:
         """The records below ``up_to`` of these partitions (None: all), each partition in log order, without
         markers and without records of transactions that were aborted or are open."""
+        ...
+
+
+class CopiedLogs(Protocol):
+    """Finds copies of the offsets topic's files."""
+
+    def __call__(self, folder: str) -> OffsetsLog:
+        """Return the log in a folder or below a URL. Raises `Rejected` for a folder that is none."""
         ...
 
 

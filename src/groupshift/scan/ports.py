@@ -45,7 +45,7 @@ class ScanRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToggleRecord:
-    """One group in a wave of a scan; ``migration`` is the journal's id, empty before there is one."""
+    """One group in a wave of a scan; ``run`` is the journal's name, empty before there is one."""
 
     group: str
     to: Mode
@@ -53,7 +53,7 @@ class ToggleRecord:
     state: ToggleState
     at_ms: int
     reason: str = ""
-    migration: str = ""
+    run: str = ""
 
 
 class Scans(Protocol):

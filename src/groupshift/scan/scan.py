@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from groupshift.application.environment import Environment
 from groupshift.domain.modes import Mode
 from groupshift.domain.plan import StageName
 from groupshift.domain.verdict import Finding, Verdict
@@ -20,6 +19,7 @@ from groupshift.ports.clock import Clock
 from groupshift.scan.changes import Change, appeared, difference
 from groupshift.scan.ports import Brake, EnsembleReader, ScanRecord, Scans, ToggleRecord
 from groupshift.scan.state import GroupState, Life, Observed, StageReadiness, state_of
+from groupshift.scan.toggles import Toggles
 from groupshift.scan.waves import Candidate, Shown, WaveReport, WaveRules, Waves, ordered, unfit, wanted_back
 
 WINDOW = 200
@@ -155,22 +155,23 @@ class FleetScans:
     Every method raises `Transient` when ZooKeeper, Kafka or the journal does not answer within its bounded
     retries, `Rejected` for input that cannot be used."""
 
-    env: Environment
+    clock: Clock
     reader: EnsembleReader
     scans: Scans
     brake: Brake
+    toggles: Toggles
     closing: tuple[Callable[[], None], ...] = ()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        for each in (*self.env.closing, *self.closing):
+        for each in self.closing:
             each()
 
     def scan(self, told: Told) -> ScanReport:
         """Look at every group once and keep what was found; changes no group."""
-        return scan(self.reader, self.scans, self.env.clock, told)
+        return scan(self.reader, self.scans, self.clock, told)
 
     def last(self) -> ScanReport:
         """The last scan that ended. Raises `Rejected` when there is none."""
@@ -193,7 +194,7 @@ class FleetScans:
 
     def fit(self, rules: WaveRules) -> tuple[str, ...]:
         """The groups that the last scan found fully migrated and at rest long enough, smallest first."""
-        now = self.env.clock.now_ms()
+        now = self.clock.now_ms()
         found = (state for state in self.states() if not unfit(state, rules, now))
         return ordered((Candidate(group=s.group, partitions=s.partitions) for s in found), rules.limit)
 
@@ -221,7 +222,7 @@ class FleetScans:
         """Toggle every fit group to kafka, in waves; without ``execute`` only plan them."""
         return self._waves(report, rules, shown).run(self.fit(rules), Mode.KAFKA, execute=execute)
 
-    def back(
+    def take_back(
         self, patterns: Sequence[str], rules: WaveRules, shown: Shown = _nobody, *, execute: bool
     ) -> WaveReport:
         """Toggle the groups of these names or patterns back to zookeeper, in waves, to relieve stress."""
@@ -230,11 +231,11 @@ class FleetScans:
 
     def _waves(self, report: ScanReport, rules: WaveRules, shown: Shown) -> Waves:
         return Waves(
-            env=self.env,
+            toggles=self.toggles,
+            clock=self.clock,
             scans=self.scans,
             brake=self.brake,
-            record=replace(report.record),
+            record=report.record,
             rules=rules,
             shown=shown,
-            settle_s=self.env.thresholds.settle_s,
         )

@@ -13,13 +13,10 @@ import pytest
 from groupshift.adapters.sqlalchemy.journal import SqlJournal
 from groupshift.application.run_engine import Ended
 from groupshift.domain.judgement import GateBrief
-from groupshift.domain.plan import Choice, Gate, StageName, Until, WayBack
+from groupshift.domain.plan import Choice, Gate, Until, WayBack
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Conflict
 from groupshift.ports.journal import EventKind
-from groupshift.scan.ports import ToggleRecord, ToggleState
-from groupshift.scan.waves import WaveRules
-from support.simulated_fleet import make_fleet
 from support.simulated_move import Bench, make_bench
 
 SENTENCE = r"run other took this migration over at .* UTC: look there"
@@ -183,48 +180,6 @@ def test_u01_the_journal_itself_refuses_a_late_word_with_the_sentence(tmp_path: 
             app.close(migration, token)
     finally:
         journal.close()
-
-
-def test_u01_a_toggle_of_a_scan_that_a_person_took_over_is_his(tmp_path: Path) -> None:
-    """The waves stop looking at it at once, say who has it, and take nothing back."""
-    fleet = make_fleet(tmp_path)
-    try:
-        fleet.add("a")
-        fleet.scan()
-        scans, said = fleet.scans(), list[ToggleRecord]()
-        rules = WaveRules(size=1, budget=1, stable_s=0)
-        taken: list[int] = []
-
-        def take(_seconds: float) -> None:
-            taken.extend(scans_claim(scans, each.migration) for each in fleet.journal.of_group("a"))
-
-        world = fleet.ensemble.worlds["a"]
-        world.strangers = ()
-        fleet.clock.on_sleep.append(take)
-        original = fleet.journal.append
-
-        def append(entry: Any) -> None:
-            original(entry)
-            if entry.kind is EventKind.READ_BACK and entry.stage is StageName.TOGGLE:
-                take(0.0)
-
-        fleet.journal.append = append  # type: ignore[method-assign]
-        waves = scans.toggle(scans.last(), rules, said.append, execute=True)
-        assert taken
-        (ended,) = waves.toggles
-        assert ended.state is ToggleState.FAILED
-        assert "run other took this migration over at" in ended.reason
-        kinds = [event.kind for event in fleet.journal.events(ended.migration)]
-        assert kinds[kinds.index(EventKind.READ_BACK) + 1 :] == [EventKind.CLAIMED]
-    finally:
-        fleet.history.close()
-
-
-def scans_claim(scans: Any, migration: str) -> int:
-    """A person takes the migration of a toggle over."""
-    from groupshift.bootstrap import App
-
-    return App(scans.env).claim(migration, "other")
 
 
 def test_u01_a_process_that_waits_in_a_cluster_run_stops_when_it_is_taken_over() -> None:

@@ -43,7 +43,7 @@ def test_a_scan_shows_groups_differences_and_what_to_do_next(
     shown = capsys.readouterr().out
     for text in ("bills", "2 old", "canary: ready", "dead", "the first scan", "3 groups"):
         assert text in shown
-    assert shown.rstrip().endswith("next: groupshift scan --auto-toggle")
+    assert shown.rstrip().endswith("next: groupshift scan --toggle")
     fleet.add("bills", MemberKind.AWARE)
     assert main(["scan"]) == 0
     shown = capsys.readouterr().out
@@ -65,7 +65,7 @@ def test_one_group_is_shown_rule_by_rule(fleet: Fleet, capsys: pytest.CaptureFix
 
 def test_json_holds_everything_in_one_document(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
     """Groups with their rule trace, differences, and the waves that were planned."""
-    assert main(["scan", "--auto-toggle", "--json"]) == 0
+    assert main(["scan", "--toggle", "--json"]) == 0
     found = document(capsys)
     groups = {each["group"]: each for each in found["groups"]}
     assert groups["gone"]["life"] == "dead"
@@ -79,13 +79,13 @@ def test_json_holds_everything_in_one_document(fleet: Fleet, capsys: pytest.Capt
 
 def test_execute_toggles_and_back_takes_it_back(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
     """Without --execute the command that would do it is printed."""
-    assert main(["scan", "--auto-toggle"]) == 0
-    assert "groupshift scan --auto-toggle --execute" in capsys.readouterr().out
-    assert main(["scan", "--auto-toggle", "--execute"]) == 0
+    assert main(["scan", "--toggle"]) == 0
+    assert "groupshift scan --toggle --execute" in capsys.readouterr().out
+    assert main(["scan", "--toggle", "--execute"]) == 0
     captured = capsys.readouterr()
     assert "wave 1 orders → kafka: done" in captured.err
     assert fleet.ensemble.worlds["orders"].mode.data == b"kafka"
-    assert main(["scan", "--back", "--group", "orders", "--execute"]) == 0
+    assert main(["scan", "--take-back", "--group", "orders", "--execute"]) == 0
     assert fleet.ensemble.worlds["orders"].mode.data == b"zookeeper"
 
 
@@ -95,7 +95,7 @@ def test_a_pulled_brake_ends_with_one_and_is_released_by_its_verb(
     """Its reason is shown wherever it stops something."""
     assert main(["brake", "--pull", "broker is down"]) == 0
     assert "groupshift brake --release" in capsys.readouterr().out
-    assert main(["scan", "--auto-toggle", "--execute"]) == 1
+    assert main(["scan", "--toggle", "--execute"]) == 1
     captured = capsys.readouterr()
     assert "broker is down" in captured.out
     assert fleet.ensemble.worlds["orders"].mode_writes == 0
@@ -117,14 +117,14 @@ def test_u03_the_command_that_acts_on_planned_waves_acts_on_no_more(
 ) -> None:
     """It repeats what the waves were planned with, names of groups too, so that it can be pasted."""
     limits = ["--wave", "1", "--error-budget", "1", "--stable-for", "0", "--at-most", "1"]
-    assert main(["scan", "--auto-toggle", *limits]) == 0
+    assert main(["scan", "--toggle", *limits]) == 0
     said = capsys.readouterr().out.rpartition("next: ")[2].strip()
-    assert said == f"groupshift scan --auto-toggle {' '.join(limits)} --execute"
-    assert main(["scan", "--auto-toggle", "--execute"]) == 0
+    assert said == f"groupshift scan --toggle {' '.join(limits)} --execute"
+    assert main(["scan", "--toggle", "--execute"]) == 0
     capsys.readouterr()
-    assert main(["scan", "--back", "--group", "ord*", "--group", "orders"]) == 0
+    assert main(["scan", "--take-back", "--group", "ord*", "--group", "orders"]) == 0
     said = capsys.readouterr().out.rpartition("next: ")[2].strip()
-    assert said == "groupshift scan --back --group 'ord*' --group orders --execute"
+    assert said == "groupshift scan --take-back --group 'ord*' --group orders --execute"
     assert main(shlex.split(said)[1:]) == 0
     assert fleet.ensemble.worlds["orders"].mode.data == b"zookeeper"
 
@@ -132,10 +132,10 @@ def test_u03_the_command_that_acts_on_planned_waves_acts_on_no_more(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["scan", "--auto-toggle", "--back", "--group", "g"], "opposite ways"),
-        (["scan", "--back"], "--back needs --group"),
-        (["scan", "--back", "--group", "nobody"], "'nobody' names no group"),
-        (["scan", "--auto-toggle", "--wave", "0"], "wave size 0"),
+        (["scan", "--toggle", "--take-back", "--group", "g"], "opposite ways"),
+        (["scan", "--take-back"], "--take-back needs --group"),
+        (["scan", "--take-back", "--group", "nobody"], "'nobody' names no group"),
+        (["scan", "--toggle", "--wave", "0"], "wave size 0"),
         (["scan", "--last"], "never scanned"),
         (["brake", "--pull", "x", "--release"], "exclude each other"),
     ],

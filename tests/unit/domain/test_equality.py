@@ -11,7 +11,7 @@ from groupshift.domain.plan import StageName
 from groupshift.domain.planning import stage_of
 from groupshift.domain.snapshot import snapshot_rows
 from groupshift.domain.step import ReplaceMembers, SetMode
-from support.simulated_move import make_bench
+from support.simulated_group import make_group
 
 TOGGLE = stage_of(StageName.TOGGLE, SetMode(to=Mode.KAFKA))
 CANARY = stage_of(StageName.CANARY, ReplaceMembers(slots=("m1",), old=MemberKind.OLD, new=MemberKind.AWARE))
@@ -19,7 +19,7 @@ CANARY = stage_of(StageName.CANARY, ReplaceMembers(slots=("m1",), old=MemberKind
 
 def pair():
     """Two snapshots of an aware group, toggled in between."""
-    bench = make_bench(MemberKind.AWARE)
+    bench = make_group(MemberKind.AWARE)
     before = snapshot_rows(bench.world.read(bench.world.group), {})
     bench.world.write_mode(b"kafka")
     bench.clock.sleep(9.99)

@@ -9,7 +9,7 @@ import pytest
 from groupshift.domain.group import Fingerprint, fingerprint
 from groupshift.domain.modes import MemberKind
 from groupshift_testing.world import World
-from support.simulated_move import make_bench
+from support.simulated_group import make_group
 
 
 def mark(world: World, plan: str = "p", **evidence: str) -> Fingerprint:
@@ -19,7 +19,7 @@ def mark(world: World, plan: str = "p", **evidence: str) -> Fingerprint:
 
 def test_consuming_does_not_void_an_approval() -> None:
     """Offsets and log ends move all the time."""
-    world = make_bench().world
+    world = make_group().world
     before = mark(world)
     world.tick(100)
     assert mark(world).text == before.text
@@ -36,7 +36,7 @@ def test_consuming_does_not_void_an_approval() -> None:
 )
 def test_what_voids_an_approval_is_named(change: Callable[[World], object], word: str) -> None:
     """Members, partitions and the mode node, each with then and now."""
-    world = make_bench().world
+    world = make_group().world
     before = mark(world)
     change(world)
     now = mark(world)
@@ -46,7 +46,7 @@ def test_what_voids_an_approval_is_named(change: Callable[[World], object], word
 
 def test_new_evidence_is_welcome_changed_evidence_is_not() -> None:
     """A snapshot taken since does not count; one replaced since does."""
-    world = make_bench().world
+    world = make_group().world
     before = mark(world, one="a")
     assert before.changes(mark(world, one="a", two="b")) == ()
     assert before.changes(mark(world, one="x")) == ("evidence one: a is now x",)
@@ -54,5 +54,5 @@ def test_new_evidence_is_welcome_changed_evidence_is_not() -> None:
 
 def test_a_fingerprint_survives_the_journal() -> None:
     """Parts are plain texts."""
-    taken = mark(make_bench().world, one="a")
+    taken = mark(make_group().world, one="a")
     assert Fingerprint.from_data(dict(taken.parts)).text == taken.text

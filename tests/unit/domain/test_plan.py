@@ -25,14 +25,14 @@ from groupshift.domain.planning import check, make_plan, way_back
 from groupshift.domain.rules_storage import assignments
 from groupshift.domain.step import DeleteModeNode, ReplaceMembers, SetMode, Soak
 from groupshift.errors import Rejected
-from support.simulated_move import make_bench
+from support.simulated_group import make_group
 
 OLD, AWARE, PLAIN = MemberKind.OLD, MemberKind.AWARE, MemberKind.PLAIN
 
 
 def plan(until: Until = Until.RETIRE, kind: MemberKind = OLD, canary: int = 1) -> Plan:
     """A plan for the simulated group."""
-    world = make_bench(kind).world
+    world = make_group(kind).world
     places = tuple(Place(name=name, kind=kind, running=True) for name in world.places)
     request = MoveRequest(group=world.group, until=until, canary=canary, soak_s=9, execute=True)
     return make_plan(request, world.read(world.group), places)
@@ -60,7 +60,7 @@ def test_stages_without_work_are_left_out() -> None:
 
 def test_a_driver_that_knows_no_slots_gets_the_members_as_places() -> None:
     """People are told which member to replace."""
-    world = make_bench().world
+    world = make_group().world
     made = make_plan(MoveRequest(group=world.group, driver="manual"), world.read(world.group), ())
     assert made.slots == ("orders-app_m1-1", "orders-app_m2-1", "orders-app_m3-1")
 
@@ -97,7 +97,7 @@ def test_inverses_undo_each_other(stage: object) -> None:
 
 def test_the_way_back_is_the_inverse_of_what_was_begun() -> None:
     """In the order undo_retire, undo_toggle, undo_members, only what is needed."""
-    made, world = plan(), make_bench().world
+    made, world = plan(), make_group().world
     view = world.read(world.group)
     begun = frozenset({StageName.CANARY})
     (only,) = way_back(made, begun, view, (), WayBack.OLD_MEMBERS)
@@ -112,7 +112,7 @@ def test_the_way_back_is_the_inverse_of_what_was_begun() -> None:
 
 def test_a_mode_node_that_says_kafka_is_taken_back_whoever_wrote_it() -> None:
     """Old members may come back only to zookeeper mode."""
-    bench = make_bench(AWARE)
+    bench = make_group(AWARE)
     bench.world.write_mode(b"kafka")
     view = bench.world.read(bench.world.group)
     back = way_back(plan(Until.ROLL), frozenset({StageName.ROLL}), view, (), WayBack.ZOOKEEPER_MODE)
@@ -137,7 +137,7 @@ def test_a_request_that_cannot_be_used_is_named(values: dict[str, object], word:
 
 def by_share(share: float, streams: dict[str, int], owned: str | None = None) -> Plan:
     """A plan by share for a group of one topic; ``streams`` are those of each member."""
-    world = make_bench(OLD, len(streams)).world
+    world = make_group(OLD, len(streams)).world
     world.partitions = {"orders": 8}
     view = world.read(world.group)
     members = tuple(

@@ -18,7 +18,7 @@ from groupshift.domain.protocol import rulebook as protocol_rulebook
 from groupshift.domain.rules import RULES, ask
 from groupshift.domain.verdict import Verdict
 from groupshift_testing.world import World
-from support.simulated_move import make_bench
+from support.simulated_group import make_group
 
 OLD, AWARE, PLAIN = MemberKind.OLD, MemberKind.AWARE, MemberKind.PLAIN
 DOUBT = Verdict.INCONCLUSIVE
@@ -27,7 +27,7 @@ P0, P5 = TopicPartition("orders", 0), TopicPartition("orders", 5)
 
 def facts(kind: MemberKind = OLD, spoil: Callable[[World], object] = bool, **wanted: object) -> Facts:
     """A healthy group of one kind, then spoiled."""
-    world = make_bench(kind).world
+    world = make_group(kind).world
     if kind is PLAIN:
         world.write_mode(b"kafka")
     spoil(world)

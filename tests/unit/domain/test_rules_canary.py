@@ -13,7 +13,7 @@ from groupshift.domain.facts import Facts, Place
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.rules_canary import CanaryLimits, judged
 from groupshift.domain.verdict import Finding, Verdict
-from support.simulated_move import make_bench
+from support.simulated_group import make_group
 
 LIMITS = CanaryLimits(
     looks=5,
@@ -279,7 +279,7 @@ def test_a_look_survives_the_journal() -> None:
 
 def test_a_look_knows_the_canary_by_its_place_or_by_its_kind() -> None:
     """Where people deploy, every migration-aware member is the canary's."""
-    world = make_bench().world
+    world = make_group().world
     world.places["m2"].kind = MemberKind.AWARE
     view = world.read(world.group)
     places = tuple(

@@ -14,7 +14,7 @@ from groupshift.domain.rules import RULES, ask
 from groupshift.domain.rules_matrix import MATRIX, Part, forbidden, parts_of
 from groupshift.domain.verdict import Verdict
 from groupshift_testing.world import Occupant, World
-from support.simulated_move import make_bench
+from support.simulated_group import make_group
 
 OLD, AWARE, PLAIN = MemberKind.OLD, MemberKind.AWARE, MemberKind.PLAIN
 ZOOKEEPER, KAFKA = Mode.ZOOKEEPER, Mode.KAFKA
@@ -87,7 +87,7 @@ CELLS = [
 @pytest.mark.parametrize("cell", CELLS, ids=lambda c: f"{c.line}-{'+'.join(c.kinds)}-{c.node}-{c.rule}")
 def test_a_group_of_a_cell_is_refused_by_its_rule_or_by_none(cell: Cell) -> None:
     """Both sides: the allowed cell has no failure, the refused one names the member."""
-    world = make_bench().world
+    world = make_group().world
     world.places = {f"m{n}": Occupant(kind) for n, kind in enumerate(cell.kinds, 1)}
     world.places["m1"].fence = None if cell.unfenced else 1
     if cell.node is not None:
@@ -105,7 +105,7 @@ def test_an_old_member_that_commits_to_kafka_stands_in_a_line_of_its_own(
     commits: tuple[str, ...], line: str
 ) -> None:
     """Line 6; `test_rules_storage` shows how such a member is found."""
-    world: World = make_bench().world
+    world: World = make_group().world
     parts = parts_of(world.read(world.group), commits)
     beside = parts | {Part.FENCED}
     assert {mix.number for mix in forbidden(beside, {ZOOKEEPER})} == ({"M6"} if line == "M6" else set())

@@ -5,26 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from groupshift.bootstrap import App
-from groupshift.cli.runner import Runner, claim
 from groupshift.domain.group import GroupView
 from groupshift.domain.modes import MemberKind, Mode
-from groupshift.domain.plan import Choice, Phase, StageName, WayBack
+from groupshift.domain.plan import WayBack
+from groupshift.domain.run import Outcome, RunState, SparkJob
 from groupshift.domain.verdict import Verdict
+from groupshift.engine.begin import claim
+from groupshift.engine.closing import closing_of
+from groupshift.engine.move import Run, RunOptions, Tools
+from groupshift.engine.progress import Ended
+from groupshift.engine.roll_back import begin_roll_back
+from groupshift.engine.run import drive
+from groupshift.engine.watch import watch
 from groupshift.errors import Rejected, Transient
+from groupshift.moves.coordination.move import CoordinationMove
 from groupshift.ports.clock import CrashPoint
-from groupshift.ports.journal import EventKind, MigrationRecord
+from groupshift.ports.runs import EventKind, RunRecord
+from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.scan import scan as scan_module
 from groupshift.scan.changes import Aspect
 from groupshift.scan.ports import EnsembleReader, ToggleRecord, ToggleState
 from groupshift.scan.state import Life, Observed
 from groupshift.scan.waves import WaveRules
-from groupshift_testing.world import CrashOnce, Killed
-from support.simulated_fleet import Fleet, make_fleet
-from support.simulated_move import Watcher
+from groupshift_testing.evidence import MemoryProof
+from groupshift_testing.world import Killed
+from support.simulated_fleet import Fleet, make_fleet, target_of
+from support.simulated_runs import KillAt
 
 RULES = WaveRules(size=2, budget=2, stable_s=3_600)
 RULES_AT_ONCE = replace(RULES, stable_s=0)
@@ -127,11 +137,11 @@ def test_without_execute_waves_are_planned_and_nothing_is_changed(fleet: Fleet) 
     assert [(each.group, each.wave) for each in waves.toggles] == [("b", 1), ("c", 1), ("a", 2)]
     assert {each.state for each in waves.toggles} == {ToggleState.PLANNED}
     assert [world.mode_writes for world in fleet.ensemble.worlds.values()] == [0, 0, 0, 0]
-    assert fleet.journal.recent(9) == ()
+    assert fleet.runs.recent(9) == ()
 
 
 def test_waves_toggle_and_journal_every_fit_group(fleet: Fleet) -> None:
-    """Each in a migration of its own whose way back is open; a second run has nothing left to do."""
+    """Each in a run of its own whose rollback is open; a second run has nothing left to do."""
     for name in ("a", "b", "c"):
         fleet.add(name)
     fleet.scan()
@@ -140,9 +150,9 @@ def test_waves_toggle_and_journal_every_fit_group(fleet: Fleet) -> None:
     assert states_of(waves.toggles) == dict.fromkeys(("a", "b", "c"), ToggleState.DONE)
     assert (waves.left, waves.stopped) == ((), "")
     for each in waves.toggles:
-        record = fleet.journal.find(each.migration)
-        kinds = [event.kind for event in fleet.journal.events(each.migration)]
-        assert record.phase is Phase.MOVED
+        record = fleet.runs.find(each.run)
+        kinds = [event.kind for event in fleet.runs.events(each.run)]
+        assert (record.move, record.state) == ("coordination", RunState.MOVED)
         assert kinds.index(EventKind.INTENDED) < kinds.index(EventKind.ACTED)
         assert fleet.ensemble.worlds[each.group].mode.requested is Mode.KAFKA
     assert [each.state for each in shown if each.group == "a"] == [ToggleState.STARTED, ToggleState.DONE]
@@ -197,7 +207,7 @@ def test_a_run_of_waves_that_is_repeated_has_no_new_budget_and_no_second_write(f
         fleet.add(name)
     fleet.scan()
     scans = fleet.scans()
-    deaf = replace(scans, env=replace(scans.env, groups=Deaf(fleet, {"b"})))
+    deaf = fleet.scans(groups=Deaf(fleet, {"b"}))
     first = deaf.toggle(deaf.last(), replace(RULES, budget=1), execute=True)
     assert states_of(first.toggles) == {"a": ToggleState.DONE, "b": ToggleState.FAILED}
     second = deaf.toggle(deaf.last(), replace(RULES, budget=1), execute=True)
@@ -226,8 +236,7 @@ def test_groups_that_do_not_settle_go_back_and_use_up_the_budget(fleet: Fleet) -
     for name in ("a", "b", "c", "d"):
         fleet.add(name)
     fleet.scan()
-    scans = fleet.scans()
-    scans = replace(scans, env=replace(scans.env, groups=Deaf(fleet, {"a", "b", "c", "d"})))
+    scans = fleet.scans(groups=Deaf(fleet, {"a", "b", "c", "d"}))
     waves = scans.toggle(scans.last(), replace(RULES, size=9), execute=True)
     assert states_of(waves.toggles) == {"a": ToggleState.FAILED, "b": ToggleState.FAILED}
     assert (waves.left, "error budget of 2 is used up" in waves.stopped) == (("c", "d"), True)
@@ -235,7 +244,7 @@ def test_groups_that_do_not_settle_go_back_and_use_up_the_budget(fleet: Fleet) -
     for name in ("a", "b"):
         world = fleet.ensemble.worlds[name]
         assert (world.mode.requested, world.mode_writes) == (Mode.ZOOKEEPER, 2)
-        assert fleet.journal.of_group(name)[0].phase is Phase.ROLLED_BACK
+        assert fleet.run_of(name).state is RunState.ROLLED_BACK
 
 
 def test_a_group_that_is_not_fit_any_more_is_skipped_and_costs_no_budget(fleet: Fleet) -> None:
@@ -254,12 +263,12 @@ def test_a_group_that_is_not_fit_any_more_is_skipped_and_costs_no_budget(fleet: 
     }
     assert "kc-1" in waves.toggles[0].reason
     assert fleet.ensemble.worlds["a"].mode_writes == 0
-    assert fleet.journal.of_group("a")[0].phase is Phase.REJECTED
-    assert fleet.journal.open_of("a") is None
+    assert fleet.run_of("a").state is RunState.REJECTED
+    assert fleet.runs.in_the_way(target_of("a")) == ()
 
 
 def test_a_group_that_somebody_toggled_since_the_scan_is_skipped(fleet: Fleet) -> None:
-    """An unchanged value is never written (N7), and no migration is made up for it."""
+    """An unchanged value is never written (N7), and no run is made up for it."""
     fleet.add("a")
     fleet.scan()
     fleet.ensemble.worlds["a"].write_mode(b"kafka")
@@ -267,19 +276,19 @@ def test_a_group_that_somebody_toggled_since_the_scan_is_skipped(fleet: Fleet) -
     (found,) = scans.toggle(scans.last(), RULES, execute=True).toggles
     assert (found.state, "holds kafka already" in found.reason) == (ToggleState.SKIPPED, True)
     assert fleet.ensemble.worlds["a"].mode_writes == 1
-    assert fleet.journal.recent(9) == ()
+    assert fleet.runs.recent(9) == ()
 
 
-def test_somebody_elses_open_migration_is_left_alone(fleet: Fleet) -> None:
-    """Skipped with the migration's name, there and back; nothing is written."""
+def test_somebody_elses_open_run_is_left_alone(fleet: Fleet) -> None:
+    """Skipped with the run's name, there and back; nothing is written."""
     for name, data in (("a", None), ("b", b"kafka")):
         fleet.add(name).write_mode(data)
     fleet.scan()
     scans = fleet.scans()
     for name in ("a", "b"):
-        fleet.journal.create(foreign(name))
+        fleet.runs.create(foreign(name))
     there = scans.toggle(scans.last(), RULES, execute=True)
-    back = scans.back(["b"], RULES, execute=True)
+    back = scans.take_back(["b"], RULES, execute=True)
     for waves, name in ((there, "a"), (back, "b")):
         (found,) = waves.toggles
         assert (found.group, found.state) == (name, ToggleState.SKIPPED)
@@ -287,16 +296,15 @@ def test_somebody_elses_open_migration_is_left_alone(fleet: Fleet) -> None:
     assert [world.mode_writes for world in fleet.ensemble.worlds.values()] == [1, 1]
 
 
-def foreign(group: str) -> MigrationRecord:
-    """An open migration that a person runs."""
-    return MigrationRecord(
-        migration=f"theirs-{group}",
-        group=group,
-        run=f"cli-run-{group}",
-        phase=Phase.RUNNING,
-        plan_hash="0" * 64,
+def foreign(group: str) -> RunRecord:
+    """An open run that a person began."""
+    return RunRecord(
+        run=f"theirs-{group}",
+        move="coordination",
+        target=target_of(group),
+        state=RunState.RUNNING,
         plan="{}",
-        request="{}",
+        plan_hash="0" * 64,
         created_at_ms=1,
         updated_at_ms=1,
     )
@@ -306,22 +314,22 @@ def foreign(group: str) -> MigrationRecord:
     "point", [CrashPoint.AFTER_JOURNAL, CrashPoint.AFTER_ACT, CrashPoint.AFTER_READ_BACK]
 )
 def test_a_scan_killed_while_it_toggles_is_continued_by_the_next(fleet: Fleet, point: CrashPoint) -> None:
-    """Same end, one write, one migration; the next scan knows its own and goes on with it."""
+    """Same end, one write, one run; the next scan knows its own and goes on with it."""
     fleet.add("a")
     fleet.scan()
-    scans = fleet.scans(CrashOnce(StageName.TOGGLE, point))
+    scans = fleet.scans(KillAt("toggle/set_mode", point))
     with pytest.raises(Killed):
         scans.toggle(scans.last(), RULES, execute=True)
     again = fleet.scans()
     waves = again._waves(again.last(), RULES, lambda _: None).run(("a",), Mode.KAFKA, execute=True)
     assert states_of(waves.toggles) == {"a": ToggleState.DONE}
     assert fleet.ensemble.worlds["a"].mode_writes == 1
-    (record,) = fleet.journal.recent(9)
-    assert record.phase is Phase.MOVED
+    (record,) = fleet.runs.recent(9)
+    assert record.state is RunState.MOVED
 
 
 def test_groups_are_taken_back_by_name_and_pattern(fleet: Fleet) -> None:
-    """Those of a scan's migration and those that somebody toggled by hand; the rest stays in kafka mode."""
+    """Those of a scan's run and those that somebody toggled by hand; the rest stays in kafka mode."""
     for name in ("orders-a", "orders-b", "bills"):
         fleet.add(name)
     fleet.scan()
@@ -329,36 +337,119 @@ def test_groups_are_taken_back_by_name_and_pattern(fleet: Fleet) -> None:
     scans.toggle(scans.last(), RULES, execute=True)
     fleet.add("by-hand").write_mode(b"kafka")
     fleet.scan()
-    planned = scans.back(["orders-*"], RULES, execute=False)
+    planned = scans.take_back(["orders-*"], RULES, execute=False)
     assert {each.state for each in planned.toggles} == {ToggleState.PLANNED}
-    back = scans.back(["orders-*", "by-hand"], RULES, execute=True)
+    back = scans.take_back(["orders-*", "by-hand"], RULES, execute=True)
     assert states_of(back.toggles) == dict.fromkeys(("by-hand", "orders-a", "orders-b"), ToggleState.DONE)
     modes = {name: world.mode.requested for name, world in fleet.ensemble.worlds.items()}
     assert [name for name, mode in modes.items() if mode is Mode.KAFKA] == ["bills"]
-    assert fleet.journal.of_group("orders-a")[0].phase is Phase.ROLLED_BACK
+    assert fleet.run_of("orders-a").state is RunState.ROLLED_BACK
     with pytest.raises(Rejected, match="'nobody' names no group"):
-        scans.back(["nobody"], RULES, execute=True)
+        scans.take_back(["nobody"], RULES, execute=True)
 
 
-def test_a_toggle_of_a_wave_is_taken_back_by_roll_back_like_any_migration(fleet: Fleet) -> None:
+def claimed(fleet: Fleet, run: str, holder: str = "cli-back") -> Run[Any]:
+    """A person's process claims a run, as the command line does; it takes it over."""
+    proof = MemoryProof(fleet.evidence)
+
+    def submit(job: SparkJob) -> None:
+        proof.run(ProofRequest(job=job.job, arguments=job.arguments, output=job.output))
+
+    options = RunOptions(who="ann", holder=holder, submit=submit)
+    tools = Tools(runs=fleet.runs, clock=fleet.clock)
+    record = fleet.runs.find(run)
+    return claim(CoordinationMove(), tools, fleet.ports(), record, options, take_over=True)
+
+
+def test_a_toggle_of_a_wave_is_taken_back_by_roll_back_like_any_run(fleet: Fleet) -> None:
     """With its snapshots and proof: the journal knows what a scan did as it knows a move."""
     fleet.add("a")
     fleet.scan()
     scans = fleet.scans()
-    migration = scans.toggle(scans.last(), RULES, execute=True).toggles[0].migration
-    app = App(scans.env)
-    runner = Runner(
-        app=app,
-        claimed=claim(app, migration, "cli-back", "ann"),
-        decide=lambda _brief: Choice.REJECT,
-        listener=Watcher(),
-        clock=fleet.clock,
-        settle_s=5,
-    )
-    closing = runner.back(WayBack.ZOOKEEPER_MODE)
-    assert (closing.phase, closing.verdict) == (Phase.ROLLED_BACK, Verdict.PASS), closing.reason
+    run = claimed(fleet, scans.toggle(scans.last(), RULES, execute=True).toggles[0].run)
+    assert begin_roll_back(run, WayBack.ZOOKEEPER_MODE)
+    ended = drive(run)
+    assert isinstance(ended, Ended), ended
+    assert (ended.closing.state, ended.closing.verdict) == (RunState.ROLLED_BACK, Verdict.PASS)
+    assert "proven equal" in ended.closing.reason
+    assert {"snapshot", "compare", "judge", "set_mode"} <= {each.kind for each in run.plan.steps}
     assert fleet.ensemble.worlds["a"].mode.requested is Mode.ZOOKEEPER
-    assert [status.phase for status in app.status()] == [Phase.ROLLED_BACK]
+
+
+def test_what_a_scan_did_can_be_watched_and_reported(fleet: Fleet) -> None:
+    """There and back, its end says where it led to, and the move's own parts are there."""
+    fleet.add("a")
+    fleet.add("by-hand").write_mode(b"kafka")
+    fleet.scan()
+    scans, move = fleet.scans(), CoordinationMove()
+    there = scans.toggle(scans.last(), RULES, execute=True).toggles[0].run
+    back = scans.take_back(["by-hand"], RULES, execute=True).toggles[0].run
+    tools, said = Tools(runs=fleet.runs, clock=fleet.clock), dict[str, str]()
+    for name in (there, back):
+        run = Run.reader(move, tools, fleet.ports(), name)
+        said[name] = closing_of(run).reason
+        assert watch(move, tools, fleet.ports(), name).outcome is Outcome.PASS
+        assert [each.title for each in move.report(run)] == ["The move", "Judgements"]
+    assert said == {
+        there: "moved, still on MigratingConsumer; the rollback is open",
+        back: "set back to zookeeper mode",
+    }
+    fleet.scan()
+    taken = scans.take_back(["a"], RULES, execute=True).toggles[0]
+    assert taken.run == there
+    assert closing_of(Run.reader(move, tools, fleet.ports(), there)).reason == "rolled back to zookeeper mode"
+
+
+def test_a_toggle_of_a_scan_that_a_person_goes_on_with_goes_back_by_the_mode_alone(fleet: Fleet) -> None:
+    """No member is replaced, though the move could: the plan of a scan replaced none."""
+    fleet.add("a")
+    fleet.scan()
+    scans = fleet.scans(KillAt("toggle/set_mode", CrashPoint.AFTER_ACT))
+    with pytest.raises(Killed):
+        scans.toggle(scans.last(), RULES, execute=True)
+    run = claimed(fleet, fleet.run_of("a").run)
+    run.ports = fleet.ports(Deaf(fleet, {"a"}))
+    ended = drive(run)
+    assert isinstance(ended, Ended), ended
+    assert ended.closing.state is RunState.ROLLED_BACK
+    assert run.rollbacks()[0].body["to"] == WayBack.ZOOKEEPER_MODE
+    assert {each.kind for each in run.plan.steps} <= {"snapshot", "compare", "judge", "set_mode"}
+
+
+def test_a_scan_killed_while_it_takes_a_group_back_is_continued_by_the_next(fleet: Fleet) -> None:
+    """That group failed, whoever finishes it; nothing is written twice, and the run is closed."""
+    fleet.add("a")
+    fleet.scan()
+    scans = fleet.scans(KillAt("01 toggle/set_mode"), groups=Deaf(fleet, {"a"}))
+    with pytest.raises(Killed):
+        scans.toggle(scans.last(), RULES, execute=True)
+    assert fleet.run_of("a").state is RunState.ROLLING_BACK
+    again = fleet.scans()
+    (found,) = again._waves(again.last(), RULES, lambda _: None).run(("a",), Mode.KAFKA, execute=True).toggles
+    assert (found.state, "taken back to zookeeper mode" in found.reason) == (ToggleState.FAILED, True)
+    assert (fleet.run_of("a").state, fleet.ensemble.worlds["a"].mode_writes) == (RunState.ROLLED_BACK, 2)
+
+
+def test_u01_a_toggle_of_a_scan_that_a_person_took_over_is_his(fleet: Fleet) -> None:
+    """The waves stop looking at it at once, say who has it, and take nothing back; the next scan leaves it
+    alone."""
+    fleet.add("a")
+    fleet.scan()
+    scans = fleet.scans(groups=Deaf(fleet, {"a"}))
+    fleet.clock.on_sleep.append(lambda _seconds: taken or taken.append(claimed(fleet, fleet.run_of("a").run)))
+    taken: list[Run[Any]] = []
+    (ended,) = scans.toggle(scans.last(), RULES, execute=True).toggles
+    assert (ended.state, "run cli-back took this run over" in ended.reason) == (ToggleState.FAILED, True)
+    kinds = [event.kind for event in fleet.runs.events(ended.run)]
+    assert kinds[kinds.index(EventKind.CLAIMED, 2) :] == [EventKind.CLAIMED]
+    (left,) = (
+        fleet.scans()
+        ._waves(scans.last(), RULES, lambda _: None)
+        .run(("a",), Mode.KAFKA, execute=True)
+        .toggles
+    )
+    assert (left.state, "held by cli-back" in left.reason) == (ToggleState.SKIPPED, True)
+    assert fleet.ensemble.worlds["a"].mode_writes == 1
 
 
 def test_a_plain_consumer_forbids_the_way_back(fleet: Fleet) -> None:
@@ -366,10 +457,10 @@ def test_a_plain_consumer_forbids_the_way_back(fleet: Fleet) -> None:
     fleet.add("a").write_mode(b"kafka")
     fleet.ensemble.worlds["a"].strangers = ("kc-1",)
     fleet.scan()
-    back = fleet.scans().back(["a"], RULES, execute=True)
+    back = fleet.scans().take_back(["a"], RULES, execute=True)
     assert back.toggles[0].state is ToggleState.SKIPPED
     assert "kc-1" in back.toggles[0].reason
-    assert fleet.journal.recent(9) == ()
+    assert fleet.runs.recent(9) == ()
 
 
 def test_values_that_cannot_be_used_are_refused_before_anything(fleet: Fleet) -> None:

@@ -26,7 +26,7 @@ from groupshift.scan.state import (
     rest_of,
     state_of,
 )
-from support.simulated_move import make_bench
+from support.simulated_group import make_group
 
 P0 = TopicPartition("orders", 0)
 QUIET = NodeTimes(changes=(5,), stamps=((5, 1_000),))
@@ -34,7 +34,7 @@ QUIET = NodeTimes(changes=(5,), stamps=((5, 1_000),))
 
 def view(kind: MemberKind = MemberKind.OLD) -> GroupView:
     """A healthy group of one kind."""
-    world = make_bench(kind).world
+    world = make_group(kind).world
     return world.read(world.group)
 
 
@@ -100,7 +100,7 @@ def test_a_group_without_members_is_ready_for_nothing() -> None:
 
 def test_lag_follows_the_store_of_the_mode_in_effect() -> None:
     """In kafka mode Kafka's offset counts, in zookeeper mode the znode's; without an offset it is unknown."""
-    bench = make_bench(MemberKind.AWARE)
+    bench = make_group(MemberKind.AWARE)
     for at in bench.world.all_partitions():
         bench.world.znode[at], bench.world.kafka[at] = 70, 95
     assert lag_of(bench.world.read("orders-app")) == 6 * 30
@@ -154,7 +154,7 @@ def test_rest_counts_from_what_is_proven(before: Sighting | None, known: int | N
 
 def test_the_last_scan_is_the_first_of_two_looks() -> None:
     """An old member that commits to Kafka is found by the second scan; the journal keeps what it needs."""
-    world = make_bench(MemberKind.OLD).world
+    world = make_group(MemberKind.OLD).world
     for at in world.all_partitions():
         world.kafka[at] = 90
     first = state(world.read(world.group))

@@ -21,7 +21,7 @@ from groupshift.scan.waves import (
     unfit,
     wanted_back,
 )
-from support.simulated_move import make_bench
+from support.simulated_group import make_group
 
 RULES = WaveRules(size=5, budget=2, stable_s=60)
 
@@ -56,7 +56,7 @@ def test_failures_never_exceed_the_budget_and_nothing_starts_behind_the_brake(
 
 def aware() -> GroupState:
     """A fully migrated group, at rest since the first second."""
-    world = make_bench(MemberKind.AWARE).world
+    world = make_group(MemberKind.AWARE).world
     seen = world.read(world.group)
     times = NodeTimes(changes=(1,), stamps=((1, seen.taken_at_ms - 120_000),))
     return state_of(Observed(view=seen, times=times), None)

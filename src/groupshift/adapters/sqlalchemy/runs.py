@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
-from functools import cache
-from importlib.metadata import version as release_of
-from importlib.resources import files
+from functools import partial
 
-from sqlalchemy import Connection, RowMapping, TextClause, inspect, text
+from sqlalchemy import Connection, RowMapping
 from sqlalchemy.exc import IntegrityError
 
-from groupshift.adapters.sqlalchemy.database import Database
+from groupshift.adapters.sqlalchemy.tables import Tables, statement_of
 from groupshift.domain.modes import taken_over
 from groupshift.domain.run import (
     RunState,
@@ -28,62 +25,10 @@ from groupshift.ports.runs import UNHELD, Claim, Entry, Event, EventKind, NewEve
 
 VERSION = 1
 """The version of the schema that this release makes and reads."""
-_TABLE = "run_schema"
 _POSTGRESQL = "postgresql"
 
 
-@cache
-def _statement(name: str) -> TextClause:
-    """The statement ``sql/runs/<name>.sql``."""
-    file = files("groupshift").joinpath("sql", "runs", f"{name}.sql")
-    return text(file.read_text(encoding="utf-8").strip().removesuffix(";"))
-
-
-@cache
-def _schema() -> tuple[str, ...]:
-    folder = files("groupshift").joinpath("sql", "runs", "schema")
-    return tuple(sorted(f"schema/{each.name.removesuffix('.sql')}" for each in folder.iterdir()))
-
-
-class _RunsDatabase(Database):
-    """The same connections and transactions, with the schema of runs."""
-
-    def _prepare(self) -> None:
-        if not self._ready:
-            if self._tried(_version_in, reads=True) < VERSION:
-                self._tried(_make_tables, reads=False)
-            self._ready = True
-
-    @property
-    def postgresql(self) -> bool:
-        """Whether it is a PostgreSQL."""
-        return self._name == _POSTGRESQL
-
-
-def _version_in(connection: Connection) -> int:
-    """The version of the schema, 0 where there is none. Raises `Rejected` for one newer than this release."""
-    if not inspect(connection).has_table(_TABLE):
-        return 0
-    row = connection.execute(_statement("latest_schema")).mappings().one()
-    if row["version"] > VERSION:
-        raise Rejected(
-            f"journal.url names a database whose runs have schema version {row['version']}, made by "
-            f"groupshift {row['applied_by']}, and groupshift {release_of('kafka-groupshift')} knows "
-            f"version {VERSION}; use that release or a newer one"
-        )
-    return int(row["version"])
-
-
-def _make_tables(connection: Connection) -> None:
-    if connection.dialect.name == _POSTGRESQL:
-        connection.execute(_statement("lock_schema.postgresql"))
-    if _version_in(connection) == VERSION:
-        return
-    for name in _schema():
-        connection.execute(_statement(name))
-    by = release_of("kafka-groupshift")
-    made = {"version": VERSION, "applied_at_ms": time.time_ns() // 1_000_000, "applied_by": by}
-    connection.execute(_statement("insert_schema"), made)
+_statement = partial(statement_of, "runs")
 
 
 class SqlRuns:
@@ -92,7 +37,7 @@ class SqlRuns:
     Raises as `groupshift.adapters.sqlalchemy.database.Database`."""
 
     def __init__(self, url: str) -> None:
-        self._database = _RunsDatabase(url)
+        self._database = Tables(url, "runs", versions="run_schema", version=VERSION)
 
     def close(self) -> None:
         """Close all connections."""

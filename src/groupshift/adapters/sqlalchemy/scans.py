@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, bindparam
 from sqlalchemy.exc import IntegrityError
 
-from groupshift.adapters.sqlalchemy.database import Database, statement
+from groupshift.adapters.sqlalchemy.tables import Tables, statement_of
 from groupshift.domain.modes import Mode
 from groupshift.errors import Conflict
 from groupshift.scan.changes import Aspect, Change, state_from, state_text, vanished
 from groupshift.scan.ports import ScanRecord, ToggleRecord, ToggleState
 from groupshift.scan.state import GroupState
 
+VERSION = 1
+"""The version of the tables that this release makes and reads."""
 PAGE = 500
 """Rows read at once."""
 
@@ -24,6 +27,7 @@ _BEGINNERS = 5
 """How many scans of one ensemble that begin in one moment wait for each other."""
 
 _NEWEST = 2**31 - 1
+_statement = partial(statement_of, "scans")
 
 
 class SqlScans:
@@ -32,7 +36,7 @@ class SqlScans:
     Raises as `groupshift.adapters.sqlalchemy.database.Database`."""
 
     def __init__(self, url: str) -> None:
-        self._database = Database(url)
+        self._database = Tables(url, "scans", versions="scan_schema", version=VERSION)
 
     def close(self) -> None:
         """Close all connections."""
@@ -53,21 +57,24 @@ class SqlScans:
             "ended_at_ms": record.ended_at_ms,
             "totals": json.dumps(dict(record.totals), sort_keys=True),
         }
-        self._database.write(lambda connection: connection.execute(statement("end_scan"), values))
+        self._database.write(lambda connection: connection.execute(_statement("end_scan"), values))
 
     def latest(self, ensemble: str, before: int | None = None) -> ScanRecord | None:
         """See the port."""
         limit = _NEWEST if before is None else before
-        rows = self._database.rows("latest_scan", ensemble=ensemble, before=limit)
+        rows = self._database.rows(_statement("latest_scan"), ensemble=ensemble, before=limit)
         return _scan(rows[0]) if rows else None
 
     def history(self, ensemble: str, limit: int) -> tuple[ScanRecord, ...]:
         """See the port."""
-        return tuple(_scan(row) for row in self._database.rows("list_scans", ensemble=ensemble, limit=limit))
+        return tuple(
+            _scan(row)
+            for row in self._database.rows(_statement("list_scans"), ensemble=ensemble, limit=limit)
+        )
 
     def known(self, ensemble: str, groups: Sequence[str]) -> Mapping[str, GroupState]:
         """See the port."""
-        query = statement("list_scan_states_of").bindparams(bindparam("groups", expanding=True))
+        query = _statement("list_scan_states_of").bindparams(bindparam("groups", expanding=True))
         rows = self._database.rows(query, ensemble=ensemble, groups=list(groups)) if groups else []
         return {str(row["group_id"]): state_from(row["state"]) for row in rows}
 
@@ -95,7 +102,7 @@ class SqlScans:
             self.put(record, (), [vanished(str(row["group_id"]), state_from(row["state"])) for row in rows])
             gone += len(rows)
         self._database.write(
-            lambda connection: connection.execute(statement("delete_scan_states_unseen"), about)
+            lambda connection: connection.execute(_statement("delete_scan_states_unseen"), about)
         )
         return gone
 
@@ -120,14 +127,14 @@ class SqlScans:
             "to_mode": toggle.to.value,
             "state": toggle.state.value,
             "reason": toggle.reason,
-            "migration": toggle.migration,
+            "run": toggle.run,
             "at_ms": toggle.at_ms,
         }
-        self._database.write(lambda connection: connection.execute(statement("upsert_scan_toggle"), values))
+        self._database.write(lambda connection: connection.execute(_statement("upsert_scan_toggle"), values))
 
     def toggles(self, ensemble: str, number: int) -> tuple[ToggleRecord, ...]:
         """See the port."""
-        rows = self._database.rows("list_scan_toggles", ensemble=ensemble, number=number)
+        rows = self._database.rows(_statement("list_scan_toggles"), ensemble=ensemble, number=number)
         return tuple(
             ToggleRecord(
                 group=str(row["group_id"]),
@@ -136,7 +143,7 @@ class SqlScans:
                 state=ToggleState(row["state"]),
                 at_ms=int(row["at_ms"]),
                 reason=str(row["reason"]),
-                migration=str(row["migration"]),
+                run=str(row["run"]),
             )
             for row in rows
         )
@@ -146,20 +153,20 @@ class SqlScans:
     ) -> Iterator[list[RowMapping]]:
         """Page after page; ``last`` says from a page's last row where the next one begins."""
         asked = {**values, "after": "", "limit": PAGE}
-        while rows := self._database.rows(query, **asked):
+        while rows := self._database.rows(_statement(query), **asked):
             yield rows
             asked |= last(rows[-1])
 
 
 def _begin(connection: Connection, ensemble: str, at_ms: int) -> ScanRecord:
-    connection.execute(statement("insert_scan"), {"ensemble": ensemble, "began_at_ms": at_ms})
-    return _scan(connection.execute(statement("last_scan"), {"ensemble": ensemble}).mappings().one())
+    connection.execute(_statement("insert_scan"), {"ensemble": ensemble, "began_at_ms": at_ms})
+    return _scan(connection.execute(_statement("last_scan"), {"ensemble": ensemble}).mappings().one())
 
 
 def _put(connection: Connection, states: list[dict[str, Any]], changes: list[dict[str, Any]]) -> None:
     for query, values in (("upsert_scan_state", states), ("upsert_scan_change", changes)):
         if values:
-            connection.execute(statement(query), values)
+            connection.execute(_statement(query), values)
 
 
 def _scan(row: RowMapping) -> ScanRecord:

@@ -29,7 +29,14 @@ from groupshift.adapters.zookeeper.multiread import (
     read_all,
     read_in_rounds,
 )
-from groupshift.adapters.zookeeper.nodes import member_of, mode_problems, offset_of, owner_of, unforeseen
+from groupshift.adapters.zookeeper.nodes import (
+    member_of,
+    mode_problems,
+    offset_of,
+    owner_of,
+    tells_registration,
+    unforeseen,
+)
 from groupshift.adapters.zookeeper.session import Node, Session, ZookeeperConnection, cluster_id
 from groupshift.audit.case import Znode, ZookeeperGroup
 from groupshift.domain.group import CommittedOffset, Member, NoOffset
@@ -50,7 +57,8 @@ class Extent(Enum):
     """4 + t + p reads: the mode, the names of the members, and the offsets."""
     MEMBERS = auto()
     """9 + m + 2t + 2p reads: owners and members, too, all as of one time. Of a migration-aware member only
-    the migration id is read: its payload is the registration, with what the member says of itself (F6)."""
+    the migration id is read: its payload is the registration, with what the member says of itself (F6). The
+    registration is read, too, where the migration id cannot be understood."""
     EVERY_NODE = auto()
     """9 + 2m + 2t + 2p reads at most: both nodes of a migration-aware member, too. Who is registered is as of
     one time (D5), owners and offsets are of right after it: members that come and go do not keep a group of
@@ -152,13 +160,23 @@ def _members_and_partitions(
 
 
 def _leaves(reading: Reading, extent: Extent, owners: list[str], offsets: list[str]) -> Rounds[None]:
-    """Owners and offsets; one that went away after it was listed is not there now."""
+    """Owners and offsets; one that went away after it was listed is not there now. And the registrations
+    that a migration id does not tell."""
     again = _both(reading.paths) if extent is Extent.MEMBERS else []
-    leaves = [Data(path) for path in (*owners, *offsets)]
+    untold = _untold(reading) if extent is Extent.MEMBERS else []
+    leaves = [Data(path) for path in (*owners, *offsets, *untold)]
     answers = iter((yield from _answers(reading, [*leaves, *again])))
     reading.owners = [node for _ in owners if (node := next(answers)) is not None]
     reading.offsets = [node for _ in offsets if (node := next(answers)) is not None]
+    reading.members |= {path: node for path in untold if (node := next(answers)) is not None}
     _look_again(reading, list(answers))
+
+
+def _untold(reading: Reading) -> list[str]:
+    """The registrations of the members whose migration id is none, or that no living member made."""
+    paths = reading.paths
+    nodes = {name: reading.members.get(paths.migration_id_of(name)) for name in reading.migration_ids}
+    return [paths.id_of(name) for name in reading.ids if (n := nodes.get(name)) and not tells_registration(n)]
 
 
 def _both(paths: GroupPaths) -> list[Ask]:

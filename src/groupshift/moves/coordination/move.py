@@ -26,16 +26,19 @@ from groupshift.moves.coordination import facts, report, rules
 from groupshift.moves.coordination import plan as plans
 from groupshift.moves.coordination.facts import CoordinationPorts, CoordinationRequest, LiveGroup
 from groupshift.moves.coordination.steps import HANDLERS, take_fence
+from groupshift.report.history import History
+from groupshift.report.kept import Kept
+from groupshift.report.run_page import PageParts
 
 
 class CoordinationMove(Move[CoordinationPorts]):
-    """See the package."""
+    """Moves a group of old consumers from ZooKeeper to Kafka, member by member."""
 
     name = "coordination"
     scope = "group"
     request = CoordinationRequest
     ports = CoordinationPorts
-    back_to = (WayBack.OLD_MEMBERS.value, WayBack.ZOOKEEPER_MODE.value)
+    back_to: tuple[str, ...] = (WayBack.OLD_MEMBERS.value, WayBack.ZOOKEEPER_MODE.value)
     heals = rules.HEALS
     handlers = HANDLERS
 
@@ -99,9 +102,13 @@ class CoordinationMove(Move[CoordinationPorts]):
         number = len(run.rollbacks()) + 1
         return plans.roll_back_plan(run.there, run.records, number, facts, WayBack(to))
 
+    def falls_back_to(self, run: Run[CoordinationPorts]) -> str:
+        """See `Move`. What only set the mode goes back by the mode, whoever drives it."""
+        return WayBack.ZOOKEEPER_MODE.value if plans.is_alone(run.there) else self.back_to[0]
+
     def watch(self, run: Run[CoordinationPorts]) -> Checked:
         """Ask what the soak asked, in the mode that the run led to."""
-        soak = next(each for each in run.there.steps if each.phase == StageName.SOAK)
+        soak = Step(phase=StageName.SOAK, kind="soak")
         if run.going_back:
             return Checked(outcome=Outcome.PASS, detail="the run was taken back: there is nothing to watch")
         findings = rules.soaking(run, soak)
@@ -123,3 +130,7 @@ class CoordinationMove(Move[CoordinationPorts]):
     def report(self, run: Run[CoordinationPorts]) -> Sequence[Section]:
         """See `Move`."""
         return report.sections(run)
+
+    def page(self, run: Run[CoordinationPorts], history: History, kept: Kept | None) -> PageParts:
+        """See `groupshift.report.run_page.HasPage`."""
+        return report.page(run, history, kept)

@@ -20,7 +20,9 @@ from groupshift.domain.rules_canary import INTERVALS
 from groupshift.domain.rules_offsets import leftovers, resets
 from groupshift.domain.rules_storage import shares
 from groupshift.domain.run import (
+    APPROVE,
     IRREVERSIBLE,
+    JUDGE,
     NOTHING,
     Json,
     NoUndo,
@@ -44,6 +46,8 @@ DELETE_MODE_NODE = "delete_mode_node"
 WATCH = "watch_canary"
 """The kind of step that compares the canary with the old members: ``args`` as of `Series`, and ``slots``."""
 REHEARSE = "rehearse"
+MANUAL = "manual"
+"""The driver of a plan that replaces nobody: no fleet is asked."""
 TOGGLE_GATE, FINALISE_GATE = f"{StageName.TOGGLE}/approve", f"{StageName.FINALISE}/approve"
 _REACH = tuple(Until)
 _GATE_S = 30
@@ -86,6 +90,7 @@ def plan(request: CoordinationRequest, live: LiveGroup) -> Plan:
     if _reaches(request, Until.RETIRE):  # before, members need the mode node: it cannot be finalised
         parts.finalises()
     due = shares(view)
+    held = sum(due.get(place.member_id or "", 0) for place in canary)
     about = {
         "group": request.group,
         "driver": live.driver,
@@ -93,12 +98,20 @@ def plan(request: CoordinationRequest, live: LiveGroup) -> Plan:
         "slots": [place.name for place in everywhere],
         "canary": {
             "watch_s": watch_s,
-            "held": sum(due.get(place.member_id or "", 0) for place in canary),
+            "held": held,
             "partitions": len(view.partitions) if canary else 0,
         },
-        "notes": [*leftovers(view), *resets(view)],
+        "notes": [*_canary_held(held, len(view.partitions), watch_s), *leftovers(view), *resets(view)],
     }
     return make_plan(parts.steps, about)
+
+
+def _canary_held(held: int, partitions: int, watch_s: int) -> list[str]:
+    """What a canary holds, as one sentence; nothing where there is none, or nobody watches it."""
+    if not watch_s or not partitions:
+        return []
+    share = f"{held} of {partitions} partitions ({100 * held // partitions} %)"
+    return [f"The canary holds {share}; it is watched for {watch_s} s."]
 
 
 def _reaches(request: CoordinationRequest, until: Until) -> bool:
@@ -126,6 +139,54 @@ def _require_watchable(watch_s: int, slots: Sequence[str], old: int, limits: Can
             f"the canary replaces all old members ({', '.join(slots)}): none is left to compare it with; "
             "choose a smaller canary, or canary_watch 0"
         )
+
+
+def mode_alone(group: str, to: Mode, terms: GroupTerms) -> Plan:
+    """Return a plan that sets the mode and judges the group by live rules alone: without a snapshot, and
+    without a gate, so that a run of it is approved by whoever begins it."""
+    forward = to is Mode.KAFKA
+    back = _set_mode(_UNDO_TOGGLE, Mode.ZOOKEEPER, terms)
+    act = _set_mode(StageName.TOGGLE, to, terms, undo=back) if forward else back
+    about = {
+        "group": group,
+        "driver": MANUAL,
+        "until": Until.TOGGLE.value,
+        "slots": [],
+        "canary": {"watch_s": 0, "held": 0, "partitions": 0},
+        "notes": [],
+    }
+    return make_plan((act, _judge_alone(act, terms)), about)
+
+
+def is_alone(plan: Plan) -> bool:
+    """Return True for a plan of `mode_alone`."""
+    return not any(each.kind == APPROVE for each in plan.steps)
+
+
+def back_alone(there: Plan, records: Mapping[str, StepRecord], number: int, terms: GroupTerms) -> Plan:
+    """Return a rollback that only sets the mode back, by live rules alone, if the plan's toggle was begun."""
+    toggled = [each for each in there.steps if each.kind == SET_MODE and isinstance(each.undo, Step)]
+    steps: list[Step] = []
+    for each in toggled:
+        if each.key in records and not records[each.key].left_out:
+            act = _set_mode(_UNDO_TOGGLE, Mode.ZOOKEEPER, terms, undoes=each.key)
+            steps += [act, _judge_alone(act, terms)]
+    return make_rollback(steps, number)
+
+
+def _judge_alone(act: Step, terms: GroupTerms) -> Step:
+    """A toggle that fails is taken back; of what was taken back a person may accept how it is."""
+    forward = act.phase == StageName.TOGGLE
+    return Step(
+        phase=act.phase,
+        kind=JUDGE,
+        subject=Moment.AFTER.value,
+        args={"moment": Moment.AFTER.value, "compares": []},
+        on_difference=OnDifference.STOP if forward else OnDifference.ACCEPTABLE,
+        patience_s=terms.patience_s,
+        does=f"judges the group after {act.phase}",
+        proof="every live rule holds",
+    )
 
 
 class _Parts:

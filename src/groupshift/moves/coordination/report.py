@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from groupshift.domain.evidence import Moment, Row, Store
+from groupshift.domain.foreign_text import shell
 from groupshift.domain.leftover import Leftover, leftover
-from groupshift.domain.modes import MemberKind
+from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import StageName, Until
 from groupshift.domain.run import Findings, Json, RunState, Step, findings_from
@@ -17,6 +18,11 @@ from groupshift.errors import GroupshiftError
 from groupshift.moves.coordination.facts import CoordinationPorts
 from groupshift.moves.coordination.plan import DELETE_MODE_NODE, REHEARSE, SET_MODE, TOGGLE_GATE, WATCH
 from groupshift.ports.runs import EventKind
+from groupshift.report import group_page
+from groupshift.report.group_history import group_history_of
+from groupshift.report.history import History
+from groupshift.report.kept import Kept
+from groupshift.report.run_page import PageParts, sections_of
 
 _REACHED = {
     Until.CANARY: "moved as far as the canary, still in zookeeper mode",
@@ -24,12 +30,21 @@ _REACHED = {
     Until.TOGGLE: "moved, still on MigratingConsumer",
     Until.RETIRE: "moved to plain Kafka consumers",
 }
+_NOW = {
+    Until.CANARY: "the canary runs migration-aware consumers, and ZooKeeper still coordinates the group",
+    Until.ROLL: "all members are migration-aware consumers, and ZooKeeper still coordinates the group",
+    Until.TOGGLE: "Kafka coordinates the group now, and its members can still go back",
+    Until.RETIRE: "the group runs plain Kafka consumers now",
+}
 _HEAD = ("step", "rule", "verdict", "reason")
 
 
 def closing(run: Run[CoordinationPorts], state: RunState) -> tuple[str, str]:
     """Return where the run has led to, as a clause, and the next command where it is not the usual one."""
     if state is RunState.MOVED:
+        acts = [each.args["to"] for each in run.there.steps if each.kind == SET_MODE]
+        if acts[-1:] == [Mode.ZOOKEEPER]:
+            return "set back to zookeeper mode", ""
         reached = _REACHED[Until(run.there.about["until"])]
         return f"{reached}; the rollback is open{_kept(run)}", ""
     if state is RunState.FINALISED:
@@ -38,7 +53,8 @@ def closing(run: Run[CoordinationPorts], state: RunState) -> tuple[str, str]:
         return "", ""
     begun = run.rollbacks()
     to = str(begun[-1].body["to"]).replace("_", " ") if begun else "start"
-    said, stays = f"rolled back to {to}, proven equal", left_behind(run)
+    proven = ", proven equal" if any(each.kind == "compare" for each in run.plan.steps) else ""
+    said, stays = f"rolled back to {to}{proven}", left_behind(run)
     return (f"{said}. {stays.sentence}", stays.command) if stays else (said, "")
 
 
@@ -175,3 +191,16 @@ def _judgements(run: Run[CoordinationPorts]) -> Iterator[tuple[str, str, str, st
             yield event.step, "", Verdict.PASS.value, f"{len(event.body['findings'])} rules"
         for each in bad:
             yield event.step, str(each["rule"]), str(each["verdict"]), str(each["reason"])
+
+
+def page(run: Run[CoordinationPorts], history: History, kept: Kept | None) -> PageParts:
+    """Return the parts of the page of a run."""
+    group = group_history_of(history, kept)
+    return PageParts(
+        title=f"Group {group.group}",
+        sentence=group_page.sentence(group, _NOW[Until(history.about["until"])]),
+        now=group_page.to_do(group, f"coordination VERB --group {shell(group.group)}"),
+        first=group_page.sections(group, group_page.mode_now(group)),
+        own=sections_of(sections(run)[:1]),
+        compares=False,
+    )

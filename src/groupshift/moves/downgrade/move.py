@@ -8,15 +8,18 @@ from typing import Literal
 from groupshift.domain.reactions import OnFail
 from groupshift.domain.run import Checked, Findings, Outcome, Plan, RunState, Step, StepRecord, Target
 from groupshift.engine.handlers import Soak, own_handlers
-from groupshift.engine.move import Aspects, Handler, Move, Run
+from groupshift.engine.move import Aspects, Handler, Move, Observed, Run
 from groupshift.engine.snapshots import CompareClusters, Exceptions, TakeClusterSnapshot, fallen_offsets
-from groupshift.moves.downgrade import nodes, steps
+from groupshift.moves.downgrade import nodes, report, steps
 from groupshift.moves.downgrade.facts import DowngradeFacts
-from groupshift.moves.downgrade.plan import BEFORE_NODES, BEGUN, met, planned, rollback
+from groupshift.moves.downgrade.plan import BEFORE_NODES, BEGUN, met, observed, planned, rollback
 from groupshift.moves.downgrade.ports import DowngradePorts, Downgrading
 from groupshift.moves.downgrade.request import DowngradeRequest
 from groupshift.moves.downgrade.rules import ask, obstacles
 from groupshift.moves.downgrade.views import look_at
+from groupshift.report.history import History
+from groupshift.report.kept import Kept
+from groupshift.report.run_page import PageParts
 
 
 class _Exceptions(Exceptions[DowngradePorts]):
@@ -37,7 +40,7 @@ def _changing(begun: Collection[str]) -> bool:
 
 
 class DowngradeMove(Move[DowngradePorts]):
-    """See the module."""
+    """Brokers to an older release (KIP-915) or to the old group coordinator, one after the other."""
 
     name = "downgrade"
     scope: Literal["group", "cluster", "link"] = "cluster"
@@ -61,7 +64,8 @@ class DowngradeMove(Move[DowngradePorts]):
 
     def look(self, ports: DowngradePorts, request: DowngradeRequest) -> DowngradeFacts:
         """See `Move`: the cluster, and all of its offsets log."""
-        return look_at(ports.views, ports.log, request)
+        log = ports.copies(request.segments) if request.copied else ports.log
+        return look_at(ports.views, log, request)
 
     def look_back(self, ports: DowngradePorts, request: DowngradeRequest) -> None:
         """See `Move`: a rollback starts what is dead, so nothing has to answer."""
@@ -79,6 +83,10 @@ class DowngradeMove(Move[DowngradePorts]):
     def obstacles(self, request: DowngradeRequest, facts: DowngradeFacts, findings: Findings) -> Findings:
         """See `Move`: what no step answers."""
         return obstacles(facts, findings)
+
+    def observed(self, request: DowngradeRequest, facts: DowngradeFacts) -> Observed:
+        """See `Move`: features, groups and the log, and every step there."""
+        return observed(facts)
 
     def plan(self, request: DowngradeRequest, facts: DowngradeFacts) -> Plan:
         """See `Move`."""
@@ -102,3 +110,7 @@ class DowngradeMove(Move[DowngradePorts]):
             return "", ""
         about = run.there.about
         return f"the brokers run {about['release']} with the {about['coordinator']} coordinator", ""
+
+    def page(self, run: Run[DowngradePorts], history: History, kept: Kept | None) -> PageParts:
+        """See `groupshift.report.run_page.HasPage`."""
+        return report.page(run, history, kept)

@@ -7,13 +7,13 @@ brokers: only the newer coordinator writes the tombstones of its own records.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from groupshift.domain.cluster import ClusterView
 from groupshift.domain.equality_rules import Comparison
-from groupshift.domain.foreign_text import shell
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.run import (
     NOTHING,
@@ -27,7 +27,8 @@ from groupshift.domain.run import (
     make_plan,
     make_rollback,
 )
-from groupshift.engine.move import undo_of
+from groupshift.domain.versions import METADATA, name_of
+from groupshift.engine.move import Observed, Section, undo_of
 from groupshift.engine.snapshots import compare_step, snapshot_step
 from groupshift.errors import Rejected
 from groupshift.log.releases import Coordinator
@@ -105,7 +106,7 @@ def _conversions(facts: DowngradeFacts) -> Iterator[DowngradeStep]:
             yield DowngradeStep(
                 act=Act.CONVERT_EMPTY,
                 subject=each.group,
-                does="let one classic member join and leave with this group.id, without committing",
+                does=f"let one classic member join group {each.group!r} and leave, without committing",
                 proof="every broker lists it as classic",
                 inverse="a native member that joins converts it again",
             )
@@ -113,8 +114,9 @@ def _conversions(facts: DowngradeFacts) -> Iterator[DowngradeStep]:
             yield DowngradeStep(
                 act=Act.CONVERT,
                 subject=each.group,
-                does="restart the members one by one with group.protocol=classic and one common assignor",
-                proof=f"groupshift protocol settled --group {shell(each.group)} --to classic",
+                does=f"restart the members of group {each.group!r} one by one with group.protocol=classic "
+                "and one common assignor",
+                proof="every broker lists it as classic",
                 inverse="restart the members one by one with group.protocol=consumer",
             )
     if found:
@@ -149,9 +151,9 @@ def _configs(facts: DowngradeFacts) -> Iterator[DowngradeStep]:
         yield DowngradeStep(
             act=Act.DELETE_CONFIGS,
             subject=group,
-            does=f"delete its configurations ({said})",
+            does=f"delete the configurations of group {group!r} ({said})",
             proof="no broker tells one of source GROUP_CONFIG",
-            inverse=f"set them again: {said}",
+            inverse=f"set the configurations of group {group!r} again: {said}",
         )
 
 
@@ -245,10 +247,12 @@ def planned(request: DowngradeRequest, facts: DowngradeFacts) -> Plan:
     """Return the plan that the engine walks; it has no steps where there is no way.
 
     Raises:
-        Rejected: nobody said what the brokers run: a rollback needs it.
+        Rejected: nobody said what the brokers run: a rollback needs it. Or a copy of the log was named.
     """
     if not request.from_:
         raise Rejected("say what the brokers run with --from, such as --from 4.3.1: a rollback needs it")
+    if request.copied:
+        raise Rejected("a run reads the log at its brokers; leave --segments out, it is only for: assess")
     found = steps(facts)
     newest = max((each.coordinator for each in facts.view.brokers), default=Coordinator.OLD, key=_is_new)
     about = {
@@ -261,6 +265,52 @@ def planned(request: DowngradeRequest, facts: DowngradeFacts) -> Plan:
         "checks": findings_data(ask(facts)),
     }
     return make_plan(_executed(found, facts, request) if found else (), about)
+
+
+def observed(facts: DowngradeFacts) -> Observed:
+    """Return what was found of the cluster and its log, and every step there, also where a rule forbids it
+    now."""
+    found, view, log = steps(facts), facts.view, facts.log
+    levels = (
+        f"{name} {name_of(level) if name == METADATA else level}"
+        for name, level in sorted(view.finalised.items())
+    )
+    kinds = Counter("+".join(sorted(each.kinds)) or "unknown" for each in facts.groups)
+    groups = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "none"
+    read = "not read" if log is None else f"{log.records:,} records read"
+    met_in = f"features: {', '.join(levels) or 'none'}; groups: {groups}; log of the offsets topic: {read}"
+    head = ("#", "step", "of", "what is done", "proof before the next", "rollback")
+    rows = tuple(
+        (str(number), each.act.value, each.subject or "-", each.does, each.proof, each.inverse or "-")
+        for number, each in enumerate(found, 1)
+    )
+    plan = Section(
+        title=f"the way to {facts.target}: groupshift downgrade run takes it", head=head, rows=rows
+    )
+    return Observed(
+        sections=(Section(title="cluster", sentences=(met_in,)), *((plan,) if rows else ())),
+        data={
+            "to": facts.target.release,
+            "coordinator": facts.target.coordinator,
+            "brokers": {
+                str(each.node_id): {"line": str(each.line or "unknown"), "coordinator": each.coordinator}
+                for each in view.brokers
+            },
+            "quorum": view.quorum,
+            "features": view.finalised,
+            "group_configs": view.group_configs,
+            "path": facts.path,
+            "groups": {
+                each.group: {"types": each.kinds, "state": each.state, "protocol_type": each.protocol_type}
+                for each in facts.groups
+            },
+            "log": {
+                "records": None if log is None else log.records,
+                "new_types": {} if log is None else log.new_types,
+            },
+            "steps": found,
+        },
+    )
 
 
 def _is_new(coordinator: Coordinator) -> bool:

@@ -11,7 +11,7 @@ from groupshift.ports.changes import ClusterActs
 from groupshift.ports.cluster import ClusterGroups, ClusterSnapshotStore, DowngradeViews
 from groupshift.ports.driver import BrokerReplacement
 from groupshift.ports.evidence import EvidenceFolder
-from groupshift.ports.log import CommitHashes, OffsetsLog
+from groupshift.ports.log import CommitHashes, CopiedLogs, OffsetsLog
 from groupshift.ports.spark_jobs import ComparisonOutcomes
 
 
@@ -22,6 +22,7 @@ class DowngradePorts:
     views: DowngradeViews
     cluster: ClusterActs
     log: OffsetsLog
+    copies: CopiedLogs
     reader: ClusterGroups
     store: ClusterSnapshotStore
     commits: CommitHashes

@@ -23,6 +23,10 @@ class DowngradeRequest:
     coordinator: Coordinator | None = option(
         "The group coordinator that the older release will run; without it its default.", default=None
     )
+    segments: str = option(
+        "A copy of __consumer_offsets' files, only to assess; without it the log is read at the brokers.",
+        default="",
+    )
     live: bool = option("Consumers commit while the brokers are replaced.", default=False)
     brokers_only: bool = option("Controllers of their own keep their release.", default=False)
     soak_s: int = option(
@@ -39,8 +43,8 @@ class DowngradeRequest:
 
     @property
     def copied(self) -> bool:
-        """A run reads the log at the brokers."""
-        return False
+        """Whether the log that is read is a copy; a run reads it at the brokers."""
+        return bool(self.segments)
 
     @property
     def said(self) -> Version | None:

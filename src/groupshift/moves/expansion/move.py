@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 from groupshift.domain.cluster import retention_ms
@@ -11,12 +11,12 @@ from groupshift.domain.rows import ProblemRow
 from groupshift.domain.run import Checked, Findings, Outcome, Plan, RunState, StepRecord, Target
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.handlers import own_handlers
-from groupshift.engine.move import Aspects, Handler, Move, Run, Section
+from groupshift.engine.move import Aspects, Handler, Move, Observed, Run
 from groupshift.engine.question_text import utc
 from groupshift.engine.snapshots import Exceptions, TakeClusterSnapshot, fallen_offsets
 from groupshift.errors import Transient
 from groupshift.log.commit_hashes import LiveCommit
-from groupshift.moves.expansion import brokers, offsets, steps
+from groupshift.moves.expansion import brokers, offsets, run_report, steps
 from groupshift.moves.expansion.assess import PlacementAudit, audit_placement, plan_expansion
 from groupshift.moves.expansion.overview import overview
 from groupshift.moves.expansion.plan import BEGUN, ExpansionFacts, met, planned, rollback
@@ -35,6 +35,9 @@ from groupshift.moves.expansion.report import render
 from groupshift.moves.expansion.request import ExpansionRequest
 from groupshift.moves.expansion.steps import Prove, against, fence_of
 from groupshift.ports.runs import EventKind
+from groupshift.report.history import History
+from groupshift.report.kept import Kept
+from groupshift.report.run_page import PageParts
 
 STRAYS = "E96"
 """The rule that groups which moved lie where they belong, and nowhere else."""
@@ -125,11 +128,11 @@ class ExpansionMove(Move[ExpansionPorts]):
         """See `Move`."""
         return against(findings)
 
-    def overview(self, request: ExpansionRequest, facts: ExpansionFacts) -> Sequence[Section]:
+    def observed(self, request: ExpansionRequest, facts: ExpansionFacts) -> Observed:
         """See `Move`."""
-        return tuple(overview(facts.planned))
+        return Observed(sections=tuple(overview(facts.planned)))
 
-    def page(self, request: ExpansionRequest, facts: ExpansionFacts) -> str:
+    def assessment_page(self, request: ExpansionRequest, facts: ExpansionFacts) -> str:
         """See `Move`: with pictures of the load."""
         return render(facts.planned)
 
@@ -184,3 +187,7 @@ class ExpansionMove(Move[ExpansionPorts]):
         if state is not RunState.FINALISED:
             return "", ""
         return f"every broker uses {count_of(run)} partitions of the offsets topic", ""
+
+    def page(self, run: Run[ExpansionPorts], history: History, kept: Kept | None) -> PageParts:
+        """See `groupshift.report.run_page.HasPage`."""
+        return run_report.page(run, history, kept)

@@ -25,6 +25,9 @@ from groupshift.moves.protocol import facts, report, rules
 from groupshift.moves.protocol import plan as plans
 from groupshift.moves.protocol.facts import LiveGroup, ProtocolPorts, ProtocolRequest
 from groupshift.moves.protocol.steps import HANDLERS
+from groupshift.report.history import History
+from groupshift.report.kept import Kept
+from groupshift.report.run_page import PageParts
 
 
 class ProtocolMove(Move[ProtocolPorts]):
@@ -99,3 +102,7 @@ class ProtocolMove(Move[ProtocolPorts]):
     def report(self, run: Run[ProtocolPorts]) -> Sequence[Section]:
         """See `Move`."""
         return report.sections(run)
+
+    def page(self, run: Run[ProtocolPorts], history: History, kept: Kept | None) -> PageParts:
+        """See `groupshift.report.run_page.HasPage`."""
+        return report.page(run, history, kept)

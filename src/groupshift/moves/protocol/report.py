@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from groupshift.domain.foreign_text import shell
 from groupshift.domain.group_protocol import Protocol, Way
 from groupshift.domain.run import Plan, RunState, Step
 from groupshift.domain.verdict import Verdict
@@ -11,6 +12,11 @@ from groupshift.engine.members import REPLACE_MEMBERS
 from groupshift.engine.move import Run, Section
 from groupshift.moves.protocol.facts import ProtocolPorts
 from groupshift.ports.runs import EventKind
+from groupshift.report import group_page
+from groupshift.report.group_history import group_history_of
+from groupshift.report.history import History
+from groupshift.report.kept import Kept
+from groupshift.report.run_page import PageParts, sections_of
 
 _ROLLING = {
     Protocol.CONSUMER: "each partition rests for about 5 to 10 s, not all at the same time",
@@ -24,6 +30,11 @@ _OFFLINE = {
 maximum."""
 
 
+def _reached(plan: Plan) -> str:
+    who = "all members speak" if plan.about["whole"] else "the canary speaks"
+    return f"{who} the {plan.about['to']} protocol"
+
+
 def closing(plan: Plan, state: RunState) -> str:
     """Return where the run has led to, as a clause; empty where the engine's own says it."""
     to = Protocol(plan.about["to"])
@@ -31,8 +42,7 @@ def closing(plan: Plan, state: RunState) -> str:
         return f"rolled back to the {to.other} protocol, proven equal"
     if state is not RunState.MOVED:
         return ""
-    who = "all members speak" if plan.about["whole"] else "the canary speaks"
-    return f"{who} the {to} protocol; the rollback is open"
+    return f"{_reached(plan)}; the rollback is open"
 
 
 def pause(plan: Plan, ahead: Sequence[Step]) -> str:
@@ -69,3 +79,18 @@ def _judgements(run: Run[ProtocolPorts]) -> Iterator[tuple[str, str, str, str]]:
             yield event.step, "", Verdict.PASS.value, f"{len(event.body['findings'])} rules"
         for each in bad:
             yield event.step, str(each["rule"]), str(each["verdict"]), str(each["reason"])
+
+
+def page(run: Run[ProtocolPorts], history: History, kept: Kept | None) -> PageParts:
+    """Return the parts of the page of a run."""
+    group, about = group_history_of(history, kept), history.about
+    offline = " --offline" if about["way"] == Way.OFFLINE else ""
+    again = f"protocol VERB --group {shell(group.group)} --to {about['to']}{offline}"
+    return PageParts(
+        title=f"Group {group.group}",
+        sentence=group_page.sentence(group, _reached(history.plan)),
+        now=group_page.to_do(group, again),
+        first=group_page.sections(group, group_page.protocol_now(group)),
+        own=sections_of(sections(run)[:1]),
+        compares=False,
+    )

@@ -73,7 +73,9 @@ def test_every_step_that_changes_something_names_its_inverse() -> None:
     lowered = next(each for each in found if each.subject == "group.version")
     assert lowered.inverse == "upgrade group.version to 1"
     configs = next(each for each in found if each.act is Act.DELETE_CONFIGS)
-    assert configs.inverse == "set them again: consumer.session.timeout.ms=50000"
+    assert configs.inverse == (
+        f"set the configurations of group {configs.subject!r} again: consumer.session.timeout.ms=50000"
+    )
 
 
 def test_a_prepared_cluster_has_only_its_nodes_left() -> None:

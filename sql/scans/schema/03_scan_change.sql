@@ -1,5 +1,5 @@
 -- The history: what each scan found different from the one before.
-CREATE TABLE IF NOT EXISTS scan_change (
+CREATE TABLE scan_change (
     ensemble  VARCHAR(400) NOT NULL,
     number    INTEGER      NOT NULL,
     group_id  VARCHAR(255) NOT NULL,

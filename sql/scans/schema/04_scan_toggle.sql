@@ -1,5 +1,5 @@
--- What the waves of a scan did; the migration holds the details.
-CREATE TABLE IF NOT EXISTS scan_toggle (
+-- What the waves of a scan did; the run holds the details.
+CREATE TABLE scan_toggle (
     ensemble  VARCHAR(400) NOT NULL,
     number    INTEGER      NOT NULL,
     group_id  VARCHAR(255) NOT NULL,
@@ -7,7 +7,7 @@ CREATE TABLE IF NOT EXISTS scan_toggle (
     to_mode   VARCHAR(20)  NOT NULL,
     state     VARCHAR(20)  NOT NULL,
     reason    TEXT         NOT NULL,
-    migration VARCHAR(400) NOT NULL,
+    run       VARCHAR(400) NOT NULL,
     at_ms     BIGINT       NOT NULL,
     PRIMARY KEY (ensemble, number, group_id, wave)
 );

@@ -1,5 +1,5 @@
 -- One row a scan of an ensemble; a scan without an end runs or was killed.
-CREATE TABLE IF NOT EXISTS scan (
+CREATE TABLE scan (
     ensemble    VARCHAR(400) NOT NULL,
     number      INTEGER      NOT NULL,
     began_at_ms BIGINT       NOT NULL,

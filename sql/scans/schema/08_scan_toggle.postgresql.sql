@@ -2,4 +2,4 @@
 ALTER TABLE scan_toggle
     ALTER COLUMN ensemble  TYPE TEXT COLLATE "C",
     ALTER COLUMN group_id  TYPE TEXT COLLATE "C",
-    ALTER COLUMN migration TYPE TEXT COLLATE "C";
+    ALTER COLUMN run       TYPE TEXT COLLATE "C";

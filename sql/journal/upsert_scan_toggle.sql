@@ -1,4 +1,0 @@
-INSERT INTO scan_toggle (ensemble, number, group_id, wave, to_mode, state, reason, migration, at_ms)
-VALUES (:ensemble, :number, :group_id, :wave, :to_mode, :state, :reason, :migration, :at_ms)
-ON CONFLICT (ensemble, number, group_id, wave)
-DO UPDATE SET state = excluded.state, reason = excluded.reason, migration = excluded.migration, at_ms = excluded.at_ms;

@@ -1,0 +1,248 @@
+"""What is known of a group over the time of one run, from journal, evidence and ledgers: what its page
+shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from groupshift.domain.canary import NEVER, Look
+from groupshift.domain.evidence import Moment, Row, Store
+from groupshift.domain.ownership_history import KnownBy, Position, Sighting, Tenure, audited, seen
+from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.run import JUDGE, findings_from
+from groupshift.domain.seal import AUDITED
+from groupshift.domain.verdict import Finding, Verdict
+from groupshift.engine.group import VERDICT_FILE
+from groupshift.engine.handlers import JOB
+from groupshift.engine.move import worst_verdict
+from groupshift.errors import Broken
+from groupshift.ports.evidence import Delivered
+from groupshift.ports.runs import Event, EventKind
+from groupshift.report.history import History, StepHistory
+from groupshift.report.kept import Kept
+
+AUDIT_FILE, DIFFERENCES = "audit.json", "differences.parquet"
+SHOWN_DIFFERENCES = 10
+"""How many differences of a comparison that its phase does not allow are shown."""
+_Tables = Mapping[str, Sequence[Row]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """One comparison of two snapshots and its judgement: ``counts`` of offset differences by class,
+    ``refused`` the first rows that the phase does not allow and ``refusals`` how many there are,
+    ``expectations`` as the Spark job wrote them; ``folder`` is that of the job (empty: it left nothing)."""
+
+    phase: str
+    moment: str
+    verdict: Verdict
+    judged_at_ms: int
+    findings: tuple[Finding, ...]
+    counts: Mapping[str, int]
+    refused: tuple[Row, ...] = ()
+    refusals: int = 0
+    expectations: tuple[Mapping[str, Any], ...] = ()
+    folder: str = ""
+
+    @property
+    def where(self) -> str:
+        """Moment and phase, in words."""
+        return f"{self.moment} {self.phase}".replace("_", " ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupHistory:
+    """``modes`` are writes of the mode node (epoch ms, text); ``members`` maps every member met to its
+    kind; ``audit`` is ``audit.json`` of the consumption audit, if one was made; ``delivered`` is what ledgers
+    say where no audit was made, ``audit_output`` where one belongs."""
+
+    history: History
+    group: str
+    modes: tuple[tuple[int, str], ...]
+    sightings: tuple[Sighting, ...]
+    tenures: tuple[Tenure, ...]
+    known_by: KnownBy
+    members: Mapping[str, str]
+    compared: tuple[Compared, ...]
+    audit: Mapping[str, Any] | None = None
+    delivered: Delivered | None = None
+    audit_output: str = ""
+
+
+def group_history_of(history: History, kept: Kept | None) -> GroupHistory:
+    """Read what is known of the group of a run."""
+    tables = dict(_snapshots(history, kept))
+    sightings = tuple(sorted((*_snapshot_sightings(tables), *_looks(history)), key=lambda each: each.at_ms))
+    audit = kept.json(f"{AUDITED}{AUDIT_FILE}") if kept else None
+    group = history.record.target.name
+    tenures, known_by = _tenures(history, group, kept, sightings, audit)
+    return GroupHistory(
+        history=history,
+        group=group,
+        modes=tuple(_modes(history)),
+        sightings=sightings,
+        tenures=tenures,
+        known_by=known_by,
+        members=_members(tables, history),
+        compared=tuple(_compared(history, kept)),
+        audit=audit,
+        delivered=None if audit else _delivered(history, group, kept),
+        audit_output=kept.evidence.path(history.record.run, AUDITED.rstrip("/")) if kept else "EVIDENCE",
+    )
+
+
+def _delivered(history: History, group: str, kept: Kept | None) -> Delivered | None:
+    """From the ledgers that this deployment knows; a sentence where they cannot be read."""
+    if kept is None or kept.ledger is None:
+        return None
+    try:
+        return kept.ledger.delivered(group, history.record.created_at_ms, history.ended_ms)
+    except Broken as unsound:
+        kept.troubles.append(str(unsound))
+        return None
+
+
+def _snapshots(history: History, kept: Kept | None) -> Iterator[tuple[str, _Tables]]:
+    """Every snapshot that is whole, by its name; a sentence about each that is not."""
+    for each in history.steps:
+        stored = each.result.get("stored")
+        if each.step.kind == "snapshot" and stored and kept is not None:
+            tables = kept.tables(str(stored[0]), Moment(stored[1]))
+            if tables is not None:
+                yield each.step.subject, tables
+
+
+def _snapshot_sightings(tables: Mapping[str, _Tables]) -> Iterator[Sighting]:
+    for name, of in tables.items():
+        owners: dict[TopicPartition, tuple[str, ...]] = {_at(row): () for row in of["log_ends"]}
+        for row in of["owners"]:
+            owners[_at(row)] = (*owners.get(_at(row), ()), str(row["member_id"]))
+        for group in of["group"]:
+            yield Sighting(
+                at_ms=int(group["taken_at_ms"] or 0),
+                what=f"snapshot {name}".replace("_", " "),
+                owners=owners,
+                positions=_positions(of, str(group["effective_mode"])),
+            )
+
+
+def _positions(of: _Tables, mode: str) -> dict[TopicPartition, Position]:
+    """Log ends with the offset of the store that counts in this mode."""
+    store = Store.KAFKA if mode == Store.KAFKA.value else Store.ZOOKEEPER
+    offsets = {_at(row): row["offset"] for row in of["offsets"] if row["store"] == store.value}
+    return {
+        at: Position(committed=None if offsets.get(at) is None else int(offsets[at] or 0), end=end)
+        for at, end in ((_at(row), int(row["log_end"] or 0)) for row in of["log_ends"])
+    }
+
+
+def _samples(history: History) -> Iterator[Look]:
+    """Looks at a canary."""
+    for event in history.events:
+        if event.kind is EventKind.NOTED and {"held", "canary"} <= event.body.keys():
+            yield Look.from_data(event.body)
+
+
+def _looks(history: History) -> Iterator[Sighting]:
+    for look in _samples(history):
+        free = (name.rpartition("-") for name in look.unowned)
+        owners = {TopicPartition(topic, int(number)): () for topic, _, number in free}
+        yield Sighting(
+            at_ms=look.at_ms,
+            what="look at the canary",
+            owners={**owners, **{held.at: (held.member_id,) for held in look.held}},
+            positions={
+                held.at: Position(committed=None if held.znode == NEVER else held.znode, end=max(held.end, 0))
+                for held in look.held
+            },
+        )
+
+
+def _at(row: Row) -> TopicPartition:
+    return TopicPartition(str(row["topic"]), int(row["partition"] or 0))
+
+
+def _tenures(
+    history: History,
+    group: str,
+    kept: Kept | None,
+    sightings: Sequence[Sighting],
+    audit: Mapping[str, Any] | None,
+) -> tuple[tuple[Tenure, ...], KnownBy]:
+    """From the sharpest source that there is; what that one is silent about is as it was seen."""
+    from_ms, to_ms = history.record.created_at_ms, history.ended_ms
+    if audit and audit.get("hand_overs"):
+        sharp = audited(audit["hand_overs"], from_ms, to_ms)
+        if sharp:
+            return (*sharp, *_besides(sharp, sightings)), KnownBy.LOG
+    delivered: tuple[Tenure, ...] = ()
+    if kept is not None and kept.ledger is not None:
+        try:
+            delivered = tuple(kept.ledger.tenures(group, from_ms, to_ms))
+        except Broken as unsound:
+            kept.troubles.append(str(unsound))
+    if delivered:
+        return (*delivered, *_besides(delivered, sightings)), KnownBy.DELIVERIES
+    return seen(sightings), KnownBy.SIGHTINGS
+
+
+def _besides(known: Sequence[Tenure], sightings: Sequence[Sighting]) -> Iterator[Tenure]:
+    """Partitions that never changed hands, or of which nothing was delivered."""
+    told = {tenure.partition for tenure in known}
+    return (tenure for tenure in seen(sightings) if tenure.partition not in told)
+
+
+def _modes(history: History) -> Iterator[tuple[int, str]]:
+    """Acts that wrote the mode node."""
+    for event in history.events:
+        if event.kind is EventKind.ACTED and isinstance(event.body.get("node"), Mapping):
+            yield event.at_ms, str(event.body["node"]["data"])
+
+
+def _members(tables: Mapping[str, _Tables], history: History) -> dict[str, str]:
+    kinds = {str(row["member_id"]): str(row["kind"]) for of in tables.values() for row in of["members"]}
+    for look in _samples(history):
+        kinds |= dict.fromkeys(look.canary, "aware")
+    return kinds
+
+
+def _compared(history: History, kept: Kept | None) -> Iterator[Compared]:
+    judged: dict[str, Event] = {e.step: e for e in history.events if e.kind is EventKind.JUDGED and e.step}
+    for each in history.steps:
+        event = judged.get(each.step.key)
+        if each.step.kind != JUDGE or event is None:
+            continue
+        folder = _folder(history, each)
+        data = (kept.json(f"{folder}/{VERDICT_FILE}") if kept and folder else None) or {}
+        rows = kept.rows(f"{folder}/{DIFFERENCES}") if kept and folder else ()
+        refused = tuple(row for row in rows if not row.get("allowed", True))
+        findings = findings_from(event.body["findings"])
+        yield Compared(
+            phase=each.step.phase,
+            moment=str(each.step.args.get("moment", each.step.subject)),
+            verdict=worst_verdict(findings),
+            judged_at_ms=event.at_ms,
+            findings=findings,
+            counts={str(key): int(value) for key, value in data.get("counts", {}).items()},
+            refused=refused[:SHOWN_DIFFERENCES],
+            refusals=len(refused),
+            expectations=tuple(data.get("expectations", ())),
+            folder=folder if kept and f"{folder}/{VERDICT_FILE}" in kept.files else "",
+        )
+
+
+def _folder(history: History, judge: StepHistory) -> str:
+    """The folder of the comparison that a judge judges; empty where there is none."""
+    names = set(judge.step.args.get("compares", ()))
+    plans = (history.there, history.back)
+    plan = next(plan for plan in plans if any(each.step.key == judge.step.key for each in plan))
+    before = [each for each in plan if each.step.name in names and JOB in each.result]
+    own = [each for each in before if _same_rollback(each.step.key, judge.step.key)]
+    return str(own[-1].result[JOB]["output"]).rpartition("/")[2] if own else ""
+
+
+def _same_rollback(one: str, other: str) -> bool:
+    """Whether two keys are of one plan: those of the second rollback begin with ``back 2/``."""
+    return not one.startswith("back ") or one.partition("/")[0] == other.partition("/")[0]

@@ -1,0 +1,498 @@
+"""The parts of a page that runs of one group share: pictures of the run, of owners and of the lag, what was
+compared, and what was delivered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from groupshift.domain.foreign_text import shell
+from groupshift.domain.modes import MemberKind
+from groupshift.domain.ownership_history import KnownBy, hand_overs, lags
+from groupshift.domain.run import APPROVE, RunState, Step, findings_from
+from groupshift.domain.verdict import NOT_ASKED, Verdict, counted
+from groupshift.engine.move import worst_verdict
+from groupshift.ports.runs import Event, EventKind
+from groupshift.report.group_history import Compared, GroupHistory
+from groupshift.report.history import event_text
+from groupshift.report.page import (
+    SIGNS,
+    Alarm,
+    Cell,
+    Details,
+    Facts,
+    Key,
+    Legend,
+    Part,
+    Section,
+    Table,
+    Word,
+    clock,
+    code,
+    duration,
+    glance,
+    refused,
+    section,
+    spoken,
+    table,
+)
+from groupshift.report.pictures import MOST_OWNER_LANES, Bar, Dot, Lane, lag_curve, lanes, owners
+from groupshift.report.svg import Axis, axis_of, palette
+
+_MOST_ROWS = 300
+_MOST_MEMBERS = 60
+_MOST_ALARMS = 20
+_SHARP = {
+    KnownBy.LOG: "Times are those of ZooKeeper's transaction log; red is time without an owner.",
+    KnownBy.DELIVERIES: (
+        "A bar runs from the first to the last record that a member delivered before another one did, by "
+        "the members' own ledgers; what lies between two bars is time between deliveries, not without owner."
+    ),
+    KnownBy.SIGHTINGS: (
+        "A bar runs from the first to the last look at the same owner; what happened between two looks was "
+        "not seen, so nothing is drawn there. The audit of consumption knows the times to the millisecond."
+    ),
+}
+_KEY = Key(
+    [
+        ("stage", "measured"),
+        ("act", "acted, until it had settled"),
+        ("waiting", "waited for a person"),
+        ("✓ ? ! ✕", "verdict: passed, inconclusive, could not be measured, failed"),
+    ]
+)
+
+
+def sections(group: GroupHistory, *now: tuple[str, Cell]) -> list[Section]:
+    """Return the parts of the page before those that every run has; ``now`` are figures of the move."""
+    axis = _axis(group)
+    first = [
+        _summary(group, now),
+        _run(group, axis),
+        _findings(group),
+        _owners(group, axis),
+        _consumption(group) if group.audit else _unaudited(group),
+        _offsets(group),
+        _lag(group, axis),
+        _expectations(group),
+    ]
+    return [each for each in first if each is not None]
+
+
+def _axis(group: GroupHistory) -> Axis:
+    history = group.history
+    times = [event.at_ms for event in history.events if event.at_ms <= history.ended_ms]
+    times += [sighting.at_ms for sighting in group.sightings]
+    times += {tenure.start_ms for tenure in group.tenures}
+    return axis_of([*times, history.record.created_at_ms])
+
+
+def _summary(group: GroupHistory, now: Sequence[tuple[str, Cell]]) -> Section:
+    kinds, seen = list(group.members.values()), group.sightings
+    began = group.history.record.created_at_ms
+    return glance(
+        ("took", duration(group.history.ended_ms - began)),
+        ("partitions", len(seen[-1].owners) if seen else None),
+        ("members met", ", ".join(f"{kinds.count(kind)} {kind}" for kind in sorted(set(kinds))) or None),
+        *now,
+        ("offsets lost", sum(each.counts.get("lost", 0) for each in group.compared)),
+        ("offsets gone back", sum(each.counts.get("regressed", 0) for each in group.compared)),
+        ("hand-overs", sum(hand_overs(group.tenures).values()) if group.tenures else None),
+        *_consumed(group),
+        ("seen", f"{clock(seen[0].at_ms)} to {clock(seen[-1].at_ms)} UTC" if seen else "never"),
+    )
+
+
+def _consumed(group: GroupHistory) -> list[tuple[str, Cell]]:
+    """What was lost, processed twice, or stood still: from the audit, else from the ledgers, else nothing."""
+    audit, delivered = group.audit, group.delivered
+    if audit:
+        return [
+            ("without owner at most", duration(audit.get("longest_unowned_ms"))),
+            ("records lost", audit.get("lost")),
+            ("delivered again", audit.get("duplicates")),
+        ]
+    if delivered:
+        return [
+            ("longest pause of a partition", duration(delivered.longest_pause_ms)),
+            ("offsets passed over", delivered.passed_over),
+            ("delivered again", delivered.again),
+        ]
+    return []
+
+
+def mode_now(group: GroupHistory) -> tuple[str, Cell]:
+    """The mode that was written last."""
+    return "mode now", group.modes[-1][1] if group.modes else "zookeeper (never written)"
+
+
+_SPOKEN = {MemberKind.PLAIN.value: "classic", MemberKind.NATIVE.value: "consumer"}
+"""The rebalance protocol of members of a kind."""
+
+
+def protocol_now(group: GroupHistory) -> tuple[str, Cell]:
+    """The protocols of those who owned partitions last."""
+    last = group.sightings[-1].owners.values() if group.sightings else ()
+    kinds = {group.members.get(owner, "") for owned in last for owner in owned}
+    protocols = sorted({_SPOKEN[kind] for kind in kinds if kind in _SPOKEN})
+    return "protocol now", " and ".join(protocols) or "nobody owned a partition"
+
+
+def proven(group: GroupHistory) -> str:
+    """How much was compared, and what became of the committed offsets."""
+    after = [each for each in group.compared if each.counts]
+    asked = [finding for each in group.compared for finding in each.findings]
+    lost = sum(each.counts.get("lost", 0) for each in after)
+    back = sum(each.counts.get("regressed", 0) for each in after)
+    said = counted(asked, f"findings of {len(group.compared)} judgements")
+    offsets = (
+        f"{lost} committed offsets were lost and {back} went back"
+        if lost or back
+        else ("no committed offset was lost or went back")
+    )
+    return f"{said}; {offsets}." if after else f"{said}."
+
+
+def _run(group: GroupHistory, axis: Axis) -> Section:
+    """The run as a picture; its numbers are answers at gates, in the order of the table below."""
+    steps = {each.step.key: each.step for each in group.history.steps}
+    events = group.history.events
+    phases: dict[str, list[Event]] = {}
+    for event in events:
+        step = steps.get(event.step)
+        if step is not None and step.kind != APPROVE:
+            phases.setdefault(step.phase, []).append(event)
+    shown = [_gates(events), *(_phase(name, own, steps) for name, own in phases.items())]
+    names = ", ".join(each.replace("_", " ") for each in phases)
+    said = f"{len(phases)} phases from {clock(axis.from_ms)} to {clock(axis.to_ms)} UTC: {names}"
+    picture = lanes("The run over time", said, shown, axis, name="run", modes=group.modes)
+    return section("The run", picture, _KEY)
+
+
+def _gates(events: Iterable[Event]) -> Lane:
+    """Who took the run over when, how long each gate waited, and a number for each answer."""
+    shown: dict[str, int] = {}
+    over: list[Bar] = []
+    answers: list[Dot] = []
+    holder = ""
+    for event in events:
+        if event.kind is EventKind.CLAIMED and event.body.get("holder", "") != holder:
+            holder = str(event.body.get("holder", ""))
+            title = f"{holder} took over at {clock(event.at_ms)}"
+            over.append(Bar(from_ms=event.at_ms, to_ms=event.at_ms, title=title, look="claim"))
+        elif event.kind is EventKind.GATE_SHOWN:
+            shown.setdefault(event.step, event.at_ms)
+        elif event.kind is EventKind.GATE_ANSWERED:
+            since = shown.pop(event.step, event.at_ms)
+            name = event.step.partition(" ")[2]
+            title = f"{name}: {event_text(event)}, after {duration(event.at_ms - since)}"
+            over.append(Bar(from_ms=since, to_ms=event.at_ms, title=title, look="waiting"))
+            look = f"gate {'no' if event.body['choice'] == 'reject' else 'yes'}"
+            answers.append(Dot(at_ms=event.at_ms, sign=str(len(answers) + 1), title=title, look=look))
+    return Lane(name="gates", over=over, dots=answers)
+
+
+_MEASURES = frozenset({"snapshot", "compare", "judge", "rehearse"})
+
+
+def _phase(name: str, own: Sequence[Event], steps: Mapping[str, Step]) -> Lane:
+    """A phase from its first to its last event, when it acted, and its verdicts."""
+    begin, end = own[0].at_ms, own[-1].at_ms
+    name = name.replace("_", " ")
+    took = f"{name}: {clock(begin)} to {clock(end)}, {duration(end - begin)}"
+    over = [Bar(from_ms=begin, to_ms=end, title=took, look="stage")]
+    acts = [event.at_ms for event in own if steps[event.step].kind not in _MEASURES]
+    if acts:
+        over.append(Bar(from_ms=acts[0], to_ms=acts[-1], title=f"{name} acted, and settled", look="act"))
+    return Lane(name=name, over=over, dots=[_verdict(event) for event in own if _judges(event)])
+
+
+def _judges(event: Event) -> bool:
+    return event.kind is EventKind.JUDGED and bool(event.body["findings"])
+
+
+def _verdict(event: Event) -> Dot:
+    verdict = worst_verdict(findings_from(event.body["findings"]))
+    title = f"{event.step.partition(' ')[2]}: {event_text(event)}"
+    return Dot(at_ms=event.at_ms, sign=SIGNS[verdict], title=title, look=f"dot {verdict}")
+
+
+def _findings(group: GroupHistory) -> Section:
+    """Every finding that did not pass, worst first; then all of them, phase by phase."""
+    found = [(each, finding) for each in group.compared for finding in each.findings]
+    bad = sorted(
+        ((each, finding) for each, finding in found if finding.verdict is not Verdict.PASS),
+        key=lambda pair: -pair[1].verdict.rank,
+    )
+    listed = table(
+        found,
+        {
+            "phase": lambda pair: pair[0].where,
+            "rule": lambda pair: pair[1].rule,
+            "severity": lambda pair: spoken(pair[1].verdict) if pair[1].asked else NOT_ASKED,
+            "what was found": lambda pair: pair[1].reason,
+        },
+    )
+    return section(
+        "Findings",
+        f"{counted((f for _, f in found), 'findings')}." if found else "Nothing was judged yet.",
+        *(
+            Alarm(lead=f"{finding.rule}, {each.where}:", text=finding.reason, hint=finding.hint)
+            for each, finding in bad[:_MOST_ALARMS]
+        ),
+        Details(f"All {len(found)} findings", [listed]) if found else None,
+    )
+
+
+def _owners(group: GroupHistory, axis: Axis) -> Section:
+    if not group.tenures:
+        return section("Owners over time", "No owner was ever seen.")
+    colours = palette(tenure.member for tenure in group.tenures)
+    named = dict(list(colours.items())[:_MOST_MEMBERS])
+    notes = [_SHARP[group.known_by]]
+    if (more := len({each.partition for each in group.tenures}) - MOST_OWNER_LANES) > 0:
+        notes.append(f"{more} partitions that changed hands least have no lane; the table has them.")
+    if len(colours) > len(named):
+        notes.append(f"{len(colours) - len(named)} further members are not named here.")
+    return section(
+        "Owners over time",
+        " ".join(notes),
+        Legend(named, group.members),
+        owners(group.tenures, group.modes, axis, colours),
+        Key([("unowned", "no owner")]) if group.known_by is KnownBy.LOG else None,
+        _by_partition(group),
+    )
+
+
+def _by_partition(group: GroupHistory) -> Details:
+    counts = hand_overs(group.tenures)
+    gaps: dict[object, int] = {}
+    owner: dict[object, str] = {}
+    for each in sorted(group.tenures, key=lambda tenure: tenure.start_ms):
+        gaps[each.partition] = max(gaps.get(each.partition, 0), each.unowned_ms or 0)
+        owner[each.partition] = each.member
+    sharp = group.known_by is KnownBy.LOG
+    ordered = sorted(counts, key=lambda at: (-gaps[at], -counts[at], at))
+    listed = table(
+        ordered,
+        {
+            "partition": str,
+            "hand-overs": lambda at: counts[at],
+            "longest without owner": lambda at: duration(gaps[at]) if sharp else None,
+            "last owner": lambda at: owner[at],
+        },
+        numeric={"hand-overs", "longest without owner"},
+        most=_MOST_ROWS,
+    )
+    return Details(f"{len(counts)} partitions in figures", [listed])
+
+
+def _consumption(group: GroupHistory) -> Section:
+    audit = group.audit or {}
+    names = ("deliveries", "lost", "duplicates", "unexplained", "overlaps")
+    return section(
+        "What was delivered",
+        "Every record that the members delivered, held against ZooKeeper's transaction log; the whole audit "
+        "is in consumption/report.html.",
+        Facts(
+            [
+                *((name, audit.get(name)) for name in names),
+                ("longest without owner", duration(audit.get("longest_unowned_ms"))),
+            ]
+        ),
+    )
+
+
+def _unaudited(group: GroupHistory) -> Section:
+    """What the ledgers tell, and the command that makes the audit."""
+    delivered = group.delivered
+    source = shell(delivered.source) if delivered and delivered.source else "LEDGERS"
+    command = (
+        f"python -m groupshift.jobs.audit_consumption --group {shell(group.group)} "
+        f"--ledgers {source} --zookeeper-log ZOOKEEPER_LOG --output {shell(group.audit_output)} "
+        f"--from-ms {group.history.record.created_at_ms} --to-ms {group.history.ended_ms}"
+    )
+    note = (
+        f"From the members' ledgers: {delivered.deliveries:,} deliveries. Whether an offset that was passed "
+        "over held a record, and when a partition had no owner, an audit tells."
+        if delivered
+        else "What was lost or delivered again is not known: no ledgers were read and no audit was made."
+    )
+    run = shell(group.history.record.run)
+    taken_up = f"Then take it up into the evidence: groupshift report {run} --audit"
+    named = " LEDGERS is the folder of the members' ledgers," if source == "LEDGERS" else ""
+    how = f"To get it (ZOOKEEPER_LOG is the folder version-2 of a ZooKeeper server,{named} before report):"
+    return section("What was delivered", note, how, code(command), taken_up)
+
+
+_BAD_CLASSES = ("lost", "regressed")
+_CLASSES = ("lost", "extra", "regressed", "advanced", "metadata_only")
+
+
+def _offsets(group: GroupHistory) -> Section:
+    """How the committed offsets of each comparison differ, by class, and what was not allowed."""
+    compared = [each for each in group.compared if each.counts]
+    if not compared:
+        return section("Committed offsets", "Nothing was compared yet.")
+
+    def count(each: Compared, kind: str) -> Cell:
+        number = each.counts.get(kind, 0)
+        return refused(number) if kind in _BAD_CLASSES else number
+
+    heads = ["compared", "verdict", *(kind.replace("_", " ") for kind in _CLASSES), "not allowed"]
+    rows = [
+        (
+            each.where,
+            spoken(each.verdict),
+            *(count(each, kind) for kind in _CLASSES),
+            refused(each.refusals),
+        )
+        for each in compared
+    ]
+    note = (
+        "Committed offsets of two snapshots, by class. A group that consumes advances; lost and regressed "
+        "ones would be read again or skipped. Not allowed counts the rows of every table that the phase "
+        "does not make."
+    )
+    listed = Table(
+        heads=heads, rows=rows, numeric=heads[2:], caption="Differences of committed offsets by class"
+    )
+    return section("Committed offsets", note, listed, *(part for each in compared for part in _refused(each)))
+
+
+def _refused(each: Compared) -> Iterator[Part]:
+    """The first rows that the phase does not allow."""
+    if each.refused:
+        yield Word(f"Not allowed: {each.where}", tag="h3")
+        yield table(
+            each.refused,
+            {"table": "table", "class": "class", "what": "subject", "before": "before", "after": "after"},
+            numeric={"before", "after"},
+        )
+        if each.refusals > len(each.refused):
+            yield f"And {each.refusals - len(each.refused)} more in differences.parquet."
+
+
+def _lag(group: GroupHistory, axis: Axis) -> Section:
+    measured = lags(group.sightings)
+    if not measured:
+        return section("Lag", "The lag was never measured.")
+    figures = table(
+        measured,
+        {
+            "when": lambda each: clock(each.at_ms),
+            "at": "what",
+            "records in all": "total",
+            "most in one partition": "worst",
+            "which": lambda each: str(each.worst_at),
+        },
+        numeric={"records in all", "most in one partition"},
+        most=_MOST_ROWS,
+    )
+    return section(
+        "Lag",
+        "Records behind the log end, by the offsets of the store that counts in the mode of that moment.",
+        lag_curve(measured, group.modes, axis),
+        "Solid: all partitions together. Dashed: the one that lags most.",
+        Details(f"{len(measured)} measurements in figures", [figures]),
+    )
+
+
+def _expectations(group: GroupHistory) -> Section | None:
+    """What Great Expectations said of each snapshot; those that failed by name."""
+    asked = [each for each in group.compared if each.expectations]
+    if not asked:
+        return None
+
+    def failures(each: Compared, severity: str = "") -> list[Mapping[str, object]]:
+        failed = [one for one in each.expectations if not one["success"]]
+        return [one for one in failed if severity in {"", one["severity"]}]
+
+    heads = ["comparison", "hold", "critical failed", "warning failed", "info failed"]
+    rows = [
+        (
+            each.where,
+            f"{len(each.expectations) - len(failures(each))} of {len(each.expectations)}",
+            *(refused(len(failures(each, severity))) for severity in ("critical", "warning", "info")),
+        )
+        for each in asked
+    ]
+    caption = "Expectations that hold, and failures by severity"
+    failed = [(each, one) for each in asked for one in failures(each)]
+    named = table(
+        failed,
+        {
+            "comparison": lambda pair: pair[0].where,
+            "snapshot": lambda pair: pair[1]["snapshot"],
+            "table": lambda pair: pair[1]["table"],
+            "expectation": lambda pair: pair[1]["sentence"],
+            "severity": lambda pair: pair[1]["severity"],
+            "found": lambda pair: pair[1]["detail"],
+        },
+    )
+    note = "The rows themselves are in failing_rows.parquet of the comparison."
+    return section(
+        "Great Expectations",
+        Table(heads=heads, rows=rows, numeric=heads[1:], caption=caption),
+        *((named, note) if failed else ()),
+    )
+
+
+def sentence(group: GroupHistory, reached: str) -> str:
+    """What became of the group, for a person who was just woken up; ``reached`` says where a run that moved
+    it has led to."""
+    history, status = group.history, group.history.status
+    name, reason = f"Group {group.group}", status.reason.removesuffix(".")
+    why = (history.trouble or history.waiting or reason).removesuffix(".")
+    passed, state = status.verdict == Verdict.PASS, history.state
+    if passed and state in {RunState.MOVED, RunState.FINALISED}:
+        gone = "; the mode node is gone, so there is no rollback" if state is RunState.FINALISED else ""
+        return f"{name} was moved: {reached}{gone}. {proven(group)}"
+    if state is RunState.ROLLED_BACK and passed:
+        return f"{name} is back where it came from ({reason}). {proven(group)}"
+    match state:
+        case RunState.ROLLED_BACK:
+            cause = reason.removeprefix("rolled back: ")
+            return f"{name} was taken back, and that is proven. The reason: {cause}."
+        case RunState.ROLLING_BACK:
+            return f"{name} is on its way back and not proven to be there: {why or 'under way'}."
+        case RunState.RUNNING | RunState.MOVED:
+            return f"{name} is {state.replace('running', 'under way')}: {why or _phase_now(group)}."
+        case _:
+            return f"{name}: {why or state.value}. Nothing was changed."
+
+
+def _phase_now(group: GroupHistory) -> str:
+    begun = [each.step.phase for each in group.history.there if each.begun]
+    return f"phase {begun[-1].replace('_', ' ')} was begun last" if begun else "no phase has begun"
+
+
+def to_do(group: GroupHistory, again: str) -> tuple[tuple[str, str], ...]:
+    """What to do now; ``again`` is what a verb of the move is given for this group, such as
+    ``coordination VERB --group orders``."""
+    me, status = group.history.record.run, group.history.status
+    check = ("To prove that nobody changed this evidence since:", f"groupshift verify-evidence {me}")
+    back = ("To take it back:", f"groupshift roll-back {me} --execute")
+    go_on = f"groupshift continue {me} --execute"
+    passed = status.verdict == Verdict.PASS
+    once = "" if passed else ", once the findings below are understood"
+    ready = (f"To try again{once}:", f"groupshift {again.replace('VERB', 'assess')}")
+    stopped = ("A person stopped it here. The group consumes; decide whether it stays.", "")
+    kept = ("Nothing has to be done now. The rollback stays open.", "")
+    found: dict[RunState, tuple[tuple[str, str], ...]] = {
+        RunState.MOVED: (kept, back, check) if passed else (stopped, back),
+        RunState.FINALISED: (("Nothing has to be done: the move is over.", ""), check),
+        RunState.ROLLED_BACK: (*_left_behind(status.following), ready, check),
+        RunState.ROLLING_BACK: (("Correct what the first finding below names, then run this again:", go_on),),
+        RunState.RUNNING: (("To go on where it stopped:", go_on), back),
+        RunState.PLANNED: (("To run it:", go_on),),
+        RunState.APPROVED: (("To run it:", go_on),),
+    }
+    anew = (("To plan it again:", f"groupshift {again.replace('VERB', 'run')}"),)
+    return found.get(group.history.state, anew)
+
+
+def _left_behind(following: str) -> tuple[tuple[str, str], ...]:
+    """What a rollback left in Kafka is in the sentence; the command that removes it follows."""
+    if not following or following.startswith("groupshift report "):
+        return (("Nothing has to be done now: the group is as it was.", ""),)
+    return (("Members and ZooKeeper are as they were. To remove what stays in Kafka:", following),)

@@ -1,0 +1,423 @@
+"""What the journal tells of one run, for its page: whatever the move."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from groupshift.domain.run import (
+    APPROVE,
+    JUDGE,
+    Findings,
+    Json,
+    Outcome,
+    Plan,
+    RunState,
+    Step,
+    StepRecord,
+    StepState,
+    findings_from,
+    plan_from,
+)
+from groupshift.domain.seal import StoredFile
+from groupshift.domain.verdict import Verdict
+from groupshift.engine.move import Run, worst_verdict
+from groupshift.engine.question_text import undo_words, words_of
+from groupshift.engine.status import RunStatus, status_of
+from groupshift.ports.runs import Event, EventKind, RunRecord
+from groupshift.report.page import Headline
+from groupshift.report.runs import Comparison, Decision, NodeInterval, RunData, StepLine
+
+P = TypeVar("P")
+_BAD = frozenset({Verdict.FAIL.value, Verdict.ERROR.value})
+_WRONG = frozenset({Outcome.FAIL.value, Outcome.ERROR.value, Outcome.INCONCLUSIVE.value})
+_LOOKS = frozenset({EventKind.CHECKED, EventKind.JUDGED})
+_ABOUT_EVIDENCE = frozenset({EventKind.SEALING, EventKind.SEALED, EventKind.AUDITED})
+_SAID_YES = frozenset({"approve", "go_on"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepHistory:
+    """A step of a plan and what is journaled of it; ``record`` None: it was not begun."""
+
+    step: Step
+    record: StepRecord | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Whether it was begun and not left out."""
+        return self.record is not None and not self.record.left_out
+
+    @property
+    def done(self) -> bool:
+        """Whether it was made and read back."""
+        return self.record is not None and self.begun and self.record.state is StepState.DONE
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is to be done with it any more: it was made, or left out."""
+        return self.record is not None and self.record.state is StepState.DONE
+
+    @property
+    def at_ms(self) -> int:
+        """When it was journaled last (epoch ms); 0 before."""
+        return 0 if self.record is None else self.record.at_ms
+
+    @property
+    def result(self) -> Json:
+        """What act and looks came to; empty where nothing did."""
+        return {} if self.record is None else self.record.result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """Somebody let the run go on although ``step`` was not as it has to be, as ``reasons`` tell it."""
+
+    step: Step
+    reasons: tuple[str, ...]
+    who: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """Where the last process stopped, what its look came to, and why, in sentences."""
+
+    step: str
+    outcome: str
+    said: tuple[str, ...]
+    findings: Findings
+    only_rollback_helps: bool
+
+    @property
+    def is_trouble(self) -> bool:
+        """Whether it failed, or found what a person has to cure; else it only waits."""
+        bad = any(each.verdict in {Verdict.FAIL, Verdict.ERROR} for each in self.findings)
+        return self.outcome in _WRONG or (self.outcome == Outcome.PERSON and bad)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """A run as its journal has it: ``there`` are the steps of its plan, ``back`` those of its rollbacks, each
+    with how far it is; ``walked`` are those of the plan that was walked last."""
+
+    record: RunRecord
+    plan: Plan
+    status: RunStatus
+    there: tuple[StepHistory, ...]
+    back: tuple[StepHistory, ...]
+    walked: tuple[StepHistory, ...]
+    events: tuple[Event, ...]
+    rollbacks: tuple[Plan, ...] = ()
+
+    @property
+    def state(self) -> RunState:
+        """Where the run stands."""
+        return self.record.state
+
+    @property
+    def about(self) -> Json:
+        """What the move keeps in the plan besides its steps."""
+        return self.plan.about
+
+    @property
+    def steps(self) -> tuple[StepHistory, ...]:
+        """There, then back."""
+        return (*self.there, *self.back)
+
+    @property
+    def ended_ms(self) -> int:
+        """When something happened last (epoch ms); sealing or auditing is nothing that happens."""
+        acts = (each.at_ms for each in self.events if each.kind not in _ABOUT_EVIDENCE)
+        return max(acts, default=self.record.created_at_ms)
+
+    @property
+    def next(self) -> StepHistory | None:
+        """The first step that is not over, of the plan that is walked; None when all are."""
+        return next((each for each in self.walked if not each.over), None)
+
+    def of_kind(self, kind: str) -> tuple[StepHistory, ...]:
+        """The steps of the plan of this kind."""
+        return tuple(each for each in self.there if each.step.kind == kind)
+
+    @property
+    def stop(self) -> Stop | None:
+        """Where the last process stopped; None where another one has the run since, or none stopped."""
+        last = None
+        for event in self.events:
+            if event.kind is EventKind.STOPPED:
+                last = event
+            elif event.kind is EventKind.CLAIMED:
+                last = None
+        if last is None:
+            return None
+        findings = findings_from(last.body["findings"])
+        bad = tuple(each.with_remedy for each in findings if each.verdict is not Verdict.PASS)
+        detail = str(last.body["detail"])
+        told = (*(each for each in bad if each not in detail), *((detail,) if detail else ()))
+        return Stop(
+            step=last.step,
+            outcome=str(last.body["outcome"]),
+            said=told,
+            findings=findings,
+            only_rollback_helps=bool(last.body["only_rollback_helps"]),
+        )
+
+    @property
+    def trouble(self) -> str:
+        """Why an open run stopped, where something is wrong; else empty."""
+        stop = self.stop
+        return "; ".join(stop.said) if stop and stop.is_trouble and self.state.is_open else ""
+
+    @property
+    def waiting(self) -> str:
+        """What an open run waits for; empty where it does not, or there is `trouble`."""
+        stop = self.stop
+        return "; ".join(stop.said) if stop and not stop.is_trouble and self.state.is_open else ""
+
+    @property
+    def accepted(self) -> tuple[Accepted, ...]:
+        """What was found wrong and accepted by somebody, in order."""
+        steps = {each.step.key: each.step for each in self.steps}
+        found: dict[str, Accepted] = {}
+        for event in self.events:
+            if event.kind is EventKind.ACCEPTED and event.body["verdict"] in _BAD and event.step in steps:
+                said = event.body.get("findings") or ()
+                bad = tuple(f"{e['rule']}: {e['reason']}" for e in said if e["verdict"] != Verdict.PASS)
+                found[event.step] = Accepted(
+                    step=steps[event.step], reasons=bad, who=str(event.body["who"]), at_ms=event.at_ms
+                )
+        return tuple(found.values())
+
+
+def history_of(run: Run[P]) -> History:
+    """Return what the journal tells of a run.
+
+    Raises:
+        Rejected: the run is not in the journal, or its plan is of another version.
+    """
+    record, records, events = run.tools.runs.find(run.name), run.records, run.events()
+    plan = plan_from(record.plan)
+    rollbacks = tuple(
+        plan_from(json.dumps(each.body["plan"])) for each in events if each.kind is EventKind.ROLLBACK_BEGUN
+    )
+    back = {step.key: step for each in rollbacks for step in each.steps}
+    walked = rollbacks[-1] if rollbacks and record.state.goes_back else plan
+    return History(
+        record=record,
+        plan=plan,
+        status=status_of(run.tools.runs, run.name),
+        there=_steps(plan.steps, records),
+        back=_steps(back.values(), records),
+        walked=_steps(walked.steps, records),
+        events=events,
+        rollbacks=rollbacks,
+    )
+
+
+def _steps(steps: Iterable[Step], records: Mapping[str, StepRecord]) -> tuple[StepHistory, ...]:
+    return tuple(StepHistory(step=each, record=records.get(each.key)) for each in steps)
+
+
+def wrong_words(step: Step) -> str:
+    """Say what it means that a step is not as it has to be."""
+    if "base" in step.args and step.subject:
+        return f"snapshot {step.subject} is not equal to {step.args['base']}"
+    return f"step {step.key} is not as it has to be"
+
+
+def compared(history: History) -> tuple[Comparison, ...]:
+    """Every snapshot of a cluster that is compared with another one, in order; those that are not taken yet
+    too."""
+    return tuple(
+        _comparison(each)
+        for each in history.steps
+        if each.step.kind == "compare" and {"base", "move"} <= each.step.args.keys()
+    )
+
+
+def _comparison(each: StepHistory) -> Comparison:
+    found = each.result
+    said = findings_from(found.get("findings", ()))
+    problems = tuple(map(str, found.get("problems", ())))
+    verdict = worst_verdict(said) if "findings" in found else Verdict.ERROR if problems else None
+    bad = tuple(f"{one.rule}: {one.reason}" for one in said if one.verdict is not Verdict.PASS)
+    return Comparison(
+        subject=each.step.subject,
+        base=str(each.step.args["base"]),
+        rules=str(each.step.args["move"]),
+        verdict=verdict,
+        reasons=bad or problems,
+        groups=found.get("groups"),
+        at_ms=each.at_ms,
+        folder=str(found.get("folder", "")).rpartition("/")[2],
+        accepted_by=str(found.get("accepted_by", "")),
+    )
+
+
+def decisions(history: History, wrong: Callable[[Step], str] = wrong_words) -> tuple[Decision, ...]:
+    """Who approved, reviewed, accepted or took back what, in order; a gate that waits is last."""
+    steps = {each.step.key: each.step for each in history.steps}
+    accepted = {each.step.key: each for each in history.accepted}
+    found = []
+    for event in history.events:
+        step = steps.get(event.step)
+        said, body = "", event.body
+        yes: bool | None = True
+        if event.kind is EventKind.GATE_ANSWERED and step is not None:
+            review = f"review of {step.key}: {str(body['choice']).replace('_', ' ')}"
+            said = words_of(step) if step.kind == APPROVE else review
+            yes = body["choice"] in _SAID_YES
+        elif event.kind is EventKind.ACCEPTED and step is not None:
+            reasons = "; ".join(accepted[step.key].reasons) if step.key in accepted else ""
+            said = f"go on although {wrong(step)}{f': {reasons}' if reasons else ''}"
+            said = said if body["verdict"] in _BAD else f"accept what step {step.key} showed"
+        elif event.kind is EventKind.ROLLBACK_BEGUN:
+            because = f": {body['because']}" if body["because"] else ""
+            said = f"roll back to {str(body['to']).replace('_', ' ')}{because}"
+        if said:
+            who = str(body.get("who", ""))
+            found.append(Decision(subject=said, approved=yes, who=who, at_ms=event.at_ms))
+    waits = steps.get(history.status.question)
+    if waits is not None:
+        at_ms = max((e.at_ms for e in history.events if e.kind is EventKind.GATE_SHOWN), default=0)
+        found.append(Decision(subject=waits.does or waits.name, approved=None, who="", at_ms=at_ms))
+    return tuple(found)
+
+
+def met(history: History) -> dict[str, str]:
+    """What the first approval was given for: groups, brokers, members; the plan and the evidence aside."""
+    shown = [e.body["parts"] for e in history.events if e.kind is EventKind.GATE_SHOWN and "parts" in e.body]
+    parts = shown[0] if shown else {}
+    return {
+        f"{aspect} {item}": str(value)
+        for aspect, items in parts.items()
+        if aspect not in {"plan", "evidence"}
+        for item, value in items.items()
+    }
+
+
+_STATES = {
+    StepState.DONE: "done",
+    StepState.ACTED: "made, not read back yet",
+    StepState.INTENDED: "begun",
+    StepState.REOPENED: "to be done again",
+}
+
+
+def run_data(
+    history: History, files: Sequence[StoredFile] = (), wrong: Callable[[Step], str] = wrong_words
+) -> RunData:
+    """Return what the page of this run is made of."""
+    planned = history.record.created_at_ms
+    turned = max((each.at_ms for each in history.there), default=planned)
+    return RunData(
+        run=history.record.run,
+        cluster_id=history.record.target.cluster,
+        created_at_ms=planned,
+        plan_hash=history.record.plan_hash,
+        there=tuple(_shown(history.there, planned)),
+        back=tuple(_shown(history.back, turned)),
+        compared=compared(history),
+        decisions=decisions(history, wrong),
+        met=met(history),
+        files=files,
+    )
+
+
+def _shown(steps: Iterable[StepHistory], since_ms: int) -> Iterator[StepLine]:
+    for each in steps:
+        left_out = each.record.left_out if each.record else ""
+        now = f"left out: {left_out}" if left_out else ""
+        yield StepLine(
+            key=each.step.key,
+            does=words_of(each.step),
+            proof=each.step.proof,
+            back="" if each.step.kind in {APPROVE, JUDGE} else undo_words(each.step),
+            at_ms=each.at_ms,
+            took_ms=max(0, each.at_ms - since_ms),
+            state=now or (_STATES[each.record.state] if each.record else ""),
+        )
+        since_ms = each.at_ms or since_ms
+
+
+def node_intervals(
+    history: History, kind: str, now: str, ran: Callable[[Step], str]
+) -> tuple[NodeInterval, ...]:
+    """What each node ran, from the plan (``now``) to what was journaled last, where steps of this kind change
+    it to what ``ran`` says; nodes in the order of the plan."""
+    found: list[NodeInterval] = []
+    for node in dict.fromkeys(each.step.subject for each in history.of_kind(kind)):
+        its = {e.step.key for e in history.steps if (e.step.kind, e.step.subject) == (kind, node)}
+        found += _of_node(history, its, NodeInterval(node=node, ran=now, from_ms=0, to_ms=0), ran)
+    return tuple(found)
+
+
+def _of_node(
+    history: History, its: set[str], first: NodeInterval, ran: Callable[[Step], str]
+) -> Iterator[NodeInterval]:
+    """``its`` are the keys of the steps that change this node."""
+    now, since, before = first.ran, history.record.created_at_ms, history.record.created_at_ms
+    for each in history.steps:
+        if each.step.key in its and each.begun:
+            until = each.at_ms if each.done else history.ended_ms
+            yield replace(first, ran=now, from_ms=since, to_ms=before)
+            yield replace(first, ran=ran(each.step), from_ms=before, to_ms=until, changing=True)
+            if not each.done:
+                return
+            now, since = ran(each.step), each.at_ms
+        before = max(before, each.at_ms)
+    yield replace(first, ran=now, from_ms=since, to_ms=history.ended_ms)
+
+
+_WORDS = {
+    RunState.PREVIEW: "planned only",
+    RunState.PLANNED: "waiting for approval",
+    RunState.APPROVED: "approved, not begun",
+    RunState.RUNNING: "under way",
+    RunState.MOVED: "moved",
+    RunState.FINALISED: "finalised",
+    RunState.ROLLING_BACK: "not back yet",
+    RunState.ROLLED_BACK: "rolled back",
+    RunState.REJECTED: "nothing changed",
+}
+
+
+def headline_of(history: History, sentence: str, now: Sequence[tuple[str, str]]) -> Headline:
+    """The first lines of a page. A run that is not over is inconclusive; one that stopped at something wrong
+    has failed, and so has one on its way back that is not proven to be there."""
+    state, word = history.state, _WORDS[history.state]
+    verdict = Verdict(history.status.verdict) if history.status.verdict else Verdict.INCONCLUSIVE
+    if state is RunState.ROLLING_BACK or history.trouble:
+        verdict = Verdict.FAIL
+    if history.trouble and state is not RunState.ROLLING_BACK:
+        word = "stopped"
+    return Headline(verdict=verdict, word=word, sentence=sentence, now=now)
+
+
+_SHOWN = ("holder", "why", "to", "detail", "verdict", "reason", "because")
+
+
+def event_text(event: Event) -> str:  # noqa: PLR0911 - one sentence a kind
+    """What an event says, in one line, empty where its kind says it all; only known keys, so nothing
+    unexpected is shown."""
+    body = event.body
+    match event.kind:
+        case EventKind.GATE_ANSWERED:
+            return f"{str(body['choice']).replace('_', ' ')} by {body['who']}"
+        case EventKind.ACCEPTED:
+            return f"by {body['who']} ({body['verdict']})"
+        case EventKind.VOIDED:
+            return "; ".join(map(str, body["changes"]))
+        case EventKind.JUDGED | EventKind.CHECKED | EventKind.STOPPED:
+            bad = [f"{e['rule']}: {e['reason']}" for e in body["findings"] if e["verdict"] != Verdict.PASS]
+            return " · ".join([str(body["outcome"]), *bad, *([body["detail"]] if body["detail"] else [])])
+        case EventKind.SEALED:
+            signed = "signed" if body["signed"] else "not signed"
+            return f"{body['files']} files, {signed}, SHA-256 {str(body['digest'])[:12]}…"
+        case EventKind.AUDITED:
+            return f"{len(body['files'])} files of the audit of consumption"
+        case _:
+            return " · ".join(str(body[key]) for key in _SHOWN if body.get(key))

@@ -1,0 +1,115 @@
+"""What is kept of a run besides its journal, for its page: what is not as it was journaled is said, not
+shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from groupshift.domain.evidence import Moment, Row
+from groupshift.domain.run import Json
+from groupshift.domain.seal import JOURNAL, OWN, REPORT, StoredFile, values_of
+from groupshift.engine.evidence import brokers_met, measured, versions_met
+from groupshift.engine.origins import Known, exported, known_of
+from groupshift.errors import GroupshiftError
+from groupshift.ports.evidence import EvidenceStore, Ledger
+from groupshift.ports.runs import Runs
+from groupshift.report.page import Cell
+
+_MADE = frozenset({JOURNAL, REPORT, *OWN})
+"""What sealing writes itself: a page says nothing of it."""
+
+
+@dataclass(slots=True)
+class Kept:
+    """The evidence of one run. ``troubles`` grows by a sentence for each part that cannot be relied on."""
+
+    evidence: EvidenceStore
+    run: str
+    files: Mapping[str, StoredFile]
+    known: Known
+    about: tuple[tuple[str, Cell], ...] = ()
+    ledger: Ledger | None = None
+    troubles: list[str] = field(default_factory=list)
+
+    def relied_on(self, path: str) -> bool:
+        """Whether a file is there, and is the one that was journaled."""
+        demand, there = self.known.origins.demands.get(path), self.files.get(path)
+        if there is None and demand is None:
+            return False
+        if there is None:
+            self._say(f"evidence {path} is gone; it is not shown")
+        elif demand is None:
+            self._say(f"evidence {path} was not journaled: nothing is known of it; it is not shown")
+        elif demand.sha256 != there.sha256:
+            self._say(f"evidence {path} was altered after it was journaled; it is not shown")
+        else:
+            return True
+        return False
+
+    def json(self, path: str) -> dict[str, Any] | None:
+        """A JSON object; None where there is none, it is not one, or it cannot be relied on."""
+        if not self.relied_on(path):
+            return None
+        try:
+            data = values_of(self.evidence.read_text(self.run, *path.split("/")) or "null")
+        except ValueError:
+            return None
+        except GroupshiftError as unsound:
+            self._say(str(unsound))
+            return None
+        return data if isinstance(data, dict) else None
+
+    def rows(self, path: str) -> Sequence[Row]:
+        """The rows of a Parquet file; none as for `json`."""
+        if not self.relied_on(path):
+            return ()
+        try:
+            return self.evidence.rows(self.run, *path.split("/")) or ()
+        except GroupshiftError as unsound:
+            self._say(str(unsound))
+            return ()
+
+    def tables(self, attempt: str, moment: Moment) -> Mapping[str, Sequence[Row]] | None:
+        """The tables of a snapshot of a group; None for one that cannot be relied on."""
+        try:
+            return self.evidence.read(self.run, attempt, moment)
+        except GroupshiftError as unsound:
+            self._say(str(unsound))
+            return None
+
+    def _say(self, sentence: str) -> None:
+        if sentence not in self.troubles:
+            self.troubles.append(sentence)
+
+    @property
+    def shown(self) -> tuple[StoredFile, ...]:
+        """The files of the evidence that a page names, by path."""
+        return tuple(self.files[path] for path in sorted(self.files) if path not in _MADE)
+
+
+def kept_of(
+    evidence: EvidenceStore,
+    runs: Runs,
+    run: str,
+    *,
+    closing: Json | None = None,
+    ledger: Ledger | None = None,
+) -> Kept:
+    """Measure what is kept of a run; ``closing`` is what is journaled of an end that is not written yet.
+
+    Raises:
+        Rejected: the run is not in the journal.
+        Broken: a file cannot be read, or was replaced while it was read.
+    """
+    data = exported(runs, run, closing)
+    files = {each.path: each for each in measured(evidence, run)}
+    known = known_of(evidence, run, files, data)
+    found = tuple(each for path, each in files.items() if path not in _MADE)
+    about: list[tuple[str, Cell]] = [("plan hash approved", str(data["plan_hash"]))]
+    about += [(name, ", ".join(each)) for name, each in versions_met(evidence, run, found).items()]
+    brokers = brokers_met(data)
+    about += [("brokers met", "; ".join(brokers))] if brokers else []
+    about += [("doubted", each) for each in known.doubts]
+    return Kept(evidence=evidence, run=run, files=files, known=known, about=tuple(about), ledger=ledger)

@@ -1,0 +1,278 @@
+"""The toggle of one group by a scan, there or back: a run of the move coordination whose only act is the
+write of the mode node. It keeps its group to itself and survives a crash: the next scan goes on with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from groupshift.domain.facts import Facts
+from groupshift.domain.judgement import Judgement
+from groupshift.domain.modes import Mode
+from groupshift.domain.plan import StageName, WayBack
+from groupshift.domain.rulebook import BEFORE
+from groupshift.domain.rules import ask
+from groupshift.domain.run import RunState, StepState, plan_from
+from groupshift.domain.verdict import Verdict
+from groupshift.engine.begin import begin, claim
+from groupshift.engine.closing import reject
+from groupshift.engine.group import facts_of
+from groupshift.engine.move import Run, RunOptions, Tools
+from groupshift.engine.progress import Asks, Ended, Moved, Progress, Stopped, Waits
+from groupshift.engine.roll_back import begin_roll_back
+from groupshift.engine.run import advance, give_up
+from groupshift.errors import Conflict, Rejected, Transient
+from groupshift.moves.coordination.alone import ModeAlone
+from groupshift.moves.coordination.facts import CoordinationPorts
+from groupshift.moves.coordination.plan import MANUAL, SET_MODE
+from groupshift.ports.runs import RunRecord
+from groupshift.scan.ports import ToggleState
+
+ORIGIN = "scan-"
+"""How the origins of runs begin that a scan made, and the holders of its claims: only those it goes on
+with."""
+LOOK_AGAIN_S = 0.5
+_BACK = WayBack.ZOOKEEPER_MODE.value
+_BAD = frozenset({Verdict.FAIL, Verdict.ERROR})
+_NEVER_ACTED = frozenset({RunState.PREVIEW, RunState.PLANNED, RunState.APPROVED, RunState.REJECTED})
+
+
+@dataclass(slots=True, kw_only=True)
+class Toggle:
+    """One group on its way to ``to``: the claim of its run, how it stands, and why. ``silent_ms``: since when
+    a server does not answer (0: all do)."""
+
+    group: str
+    to: Mode
+    run: Run[CoordinationPorts] | None = None
+    state: ToggleState = ToggleState.STARTED
+    reason: str = ""
+    silent_ms: int = 0
+
+    @property
+    def name(self) -> str:
+        """Return the name of the run, empty before there is one."""
+        return self.run.name if self.run else ""
+
+    def end(self, state: ToggleState, reason: str) -> None:
+        """Say how it ended."""
+        self.state, self.reason = state, reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toggles:
+    """Starts and looks at toggles; ``moves`` are the one-step moves by the mode that they lead to.
+
+    No method raises for one group, unless a promise was violated: what went wrong is the toggle's state."""
+
+    moves: Mapping[Mode, ModeAlone]
+    tools: Tools
+    ports: CoordinationPorts
+
+    def start(self, group: str, to: Mode, holder: str) -> Toggle:
+        """Journal a run and make its one write, unless the group is not fit any more or somebody else's.
+
+        ``holder`` begins with `ORIGIN` and names this wave."""
+        toggle = Toggle(group=group, to=to)
+        try:
+            record = self._to_kafka(group, holder) if to is Mode.KAFKA else self._to_zookeeper(group)
+            toggle.run = self._claimed(record, to, holder) if record else None
+            if to is Mode.ZOOKEEPER and not _goes_back(toggle.run):
+                toggle.run = self._claimed(self._begun(group, to, holder), to, holder)
+        except Rejected as unfit:
+            toggle.end(ToggleState.SKIPPED, str(unfit))
+        except (Conflict, Transient) as failed:
+            toggle.end(ToggleState.FAILED, str(failed))
+        if toggle.run is not None and toggle.state is ToggleState.STARTED:
+            self._act(toggle, toggle.run)
+        return toggle
+
+    def look(self, toggle: Toggle) -> None:
+        """Go on with a run until it has to wait or is over. Whatever keeps a group from kafka mode sends it
+        back to zookeeper mode. A run that somebody took over is his: nothing is looked at any more."""
+        run = toggle.run
+        while run is not None and toggle.state is ToggleState.STARTED:
+            progress = self._advanced(toggle, run)
+            if progress is None or isinstance(progress, Waits):
+                return
+            self._met(toggle, run, progress)
+
+    def _act(self, toggle: Toggle, run: Run[CoordinationPorts]) -> None:
+        """Go on until the write was made; what does not allow it may heal as long as patience lasts."""
+        run.options = replace(run.options, patience_s=self.ports.terms.patience_s)
+        while toggle.state is ToggleState.STARTED:
+            progress = self._advanced(toggle, run, patient=False)
+            if progress is None:
+                return
+            record = run.records.get(progress.step.key) if isinstance(progress, Moved | Waits) else None
+            if record is not None and record.state is StepState.ACTED:
+                break
+            if isinstance(progress, Waits):
+                self.tools.clock.sleep(LOOK_AGAIN_S)
+            else:
+                self._met(toggle, run, progress)
+        run.options = replace(run.options, patience_s=0)
+
+    def _advanced(
+        self, toggle: Toggle, run: Run[CoordinationPorts], *, patient: bool = True
+    ) -> Progress | None:
+        """Make one act or one look; None where nothing more is to be done now."""
+        try:
+            progress = advance(run)
+        except Rejected as unfit:
+            self._refused(toggle, run, str(unfit))
+        except Conflict as lost:
+            toggle.end(ToggleState.FAILED, str(lost))
+        except Transient as silent:
+            now = self.tools.clock.now_ms()
+            toggle.silent_ms = toggle.silent_ms or now
+            toggle.reason = str(silent)
+            if not patient or now - toggle.silent_ms >= self.ports.terms.settle_s * 1000:
+                toggle.end(ToggleState.FAILED, str(silent))
+        else:
+            toggle.silent_ms = 0
+            return progress
+        return None
+
+    def _refused(self, toggle: Toggle, run: Run[CoordinationPorts], why: str) -> None:
+        """End the run of a group that is not fit any more, where nothing was changed."""
+        state = ToggleState.FAILED
+        try:
+            if run.refresh().state is RunState.APPROVED:
+                reject(run, why)
+                state = ToggleState.SKIPPED
+        except (Conflict, Transient) as failed:
+            why = f"{why}; {failed}"
+        toggle.end(state, why)
+
+    def _met(self, toggle: Toggle, run: Run[CoordinationPorts], progress: Progress) -> None:
+        """Say how a run ended, and turn one round that does not come to its end."""
+        match progress:
+            case Ended():
+                _end(toggle, run)
+            case Stopped(closing=closing) if closing is not None:
+                toggle.end(ToggleState.FAILED, closing.reason)
+            case Asks() | Stopped():
+                self._turn(toggle, run, _said(progress))
+            case _:
+                pass
+
+    def _turn(self, toggle: Toggle, run: Run[CoordinationPorts], why: str) -> None:
+        because = f"group {toggle.group} did not settle in {toggle.to} mode"
+        if run.going_back or toggle.to is Mode.ZOOKEEPER:
+            first = f"{because}: {_because(run)}; it could not be taken back ({why})"
+            toggle.end(ToggleState.FAILED, first if toggle.to is Mode.KAFKA else f"{because}: {why}")
+            give_up(run, toggle.reason)
+            return
+        try:
+            begin_roll_back(run, _BACK, why)
+        except (Rejected, Conflict, Transient) as failed:
+            toggle.end(ToggleState.FAILED, f"{because}: {why}; it could not be taken back ({failed})")
+            give_up(run, toggle.reason)
+
+    def _to_kafka(self, group: str, holder: str) -> RunRecord:
+        """Return the run to go on with, or a new one."""
+        ours = self._ours(group)
+        if ours is not None:
+            return ours
+        if self.ports.side.groups.read(group).mode.requested is Mode.KAFKA:
+            raise Rejected(f"the mode node of group {group} holds kafka already; nothing is to be written")
+        return self._begun(group, Mode.KAFKA, holder)
+
+    def _to_zookeeper(self, group: str) -> RunRecord | None:
+        """Return the run that brought the group where it is; None where a new one has to take it back."""
+        ours = self._ours(group)
+        facts = self._facts(group)
+        if ours is None and facts.view.mode.requested is not Mode.KAFKA:
+            raise Rejected(
+                f"the mode node of group {group} does not ask for kafka; nothing is to be taken back"
+            )
+        judged = Judgement(findings=ask(BEFORE[StageName.UNDO_TOGGLE], facts))
+        if judged.verdict in _BAD:
+            raise Rejected(f"group {group} cannot be taken back: {judged.reasons[0]}")
+        return ours or self._moved(group)
+
+    def _facts(self, group: str) -> Facts:
+        return facts_of(self.ports.side, group, MANUAL, Mode.ZOOKEEPER)
+
+    def _ours(self, group: str) -> RunRecord | None:
+        """Return the open run that a scan made and did not end. Raises `Rejected` for anybody else's."""
+        move = self.moves[Mode.KAFKA]
+        for record in self.tools.runs.in_the_way(move.target(self.ports, move.of(group))):
+            held = self.tools.runs.held(record.run)
+            made = record.move == move.name and record.origin.startswith(ORIGIN)
+            if made and (held is None or held.stopped or held.holder.startswith(ORIGIN)):
+                return record
+            by = f", held by {held.holder}" if made and held is not None else ""
+            raise Rejected(
+                f"group {group} has the open run {record.run} ({record.state}{by}); go on with it: "
+                f"groupshift continue {record.run} --execute, or take it back: "
+                f"groupshift roll-back {record.run} --execute"
+            )
+        return None
+
+    def _moved(self, group: str) -> RunRecord | None:
+        """Return the run that set the group to kafka mode, if its rollback is open."""
+        move = self.moves[Mode.ZOOKEEPER]
+        found = self.tools.runs.of_target(move.target(self.ports, move.of(group)))
+        latest = next((each for each in found if each.state not in _NEVER_ACTED), None)
+        if latest is None or latest.move != move.name or latest.state is not RunState.MOVED:
+            return None
+        return latest if _leads_to(latest) is Mode.KAFKA else None
+
+    def _begun(self, group: str, to: Mode, holder: str) -> RunRecord:
+        move, options = self.moves[to], RunOptions(who="scan", holder=holder)
+        origin = f"{holder}/{to}/{group}"
+        return begin(move, self.tools, self.ports, move.of(group), options, execute=True, origin=origin)
+
+    def _claimed(self, record: RunRecord, to: Mode, holder: str) -> Run[CoordinationPorts]:
+        held = self.tools.runs.held(record.run)
+        own = held is not None and held.holder.startswith(ORIGIN)
+        options = RunOptions(who="scan", holder=holder)
+        return claim(self.moves[to], self.tools, self.ports, record, options, take_over=own)
+
+
+def _goes_back(run: Run[CoordinationPorts] | None) -> bool:
+    """Whether a run leads to zookeeper mode from here on. One that changed nothing is closed: it cannot."""
+    if run is None:
+        return False
+    if _leads_to(run.record) is Mode.ZOOKEEPER:
+        return True
+    try:
+        begun = begin_roll_back(run, _BACK)
+    except (Rejected, Conflict, Transient) as failed:
+        give_up(run, str(failed))
+        raise
+    if not begun:
+        reject(run, "taken back before anything was changed")
+    return begun
+
+
+def _leads_to(record: RunRecord) -> Mode | None:
+    """The mode that the plan of a run leads to; None where it sets none."""
+    acts = [each for each in plan_from(record.plan).steps if each.kind == SET_MODE]
+    return Mode(acts[-1].args["to"]) if acts else None
+
+
+def _end(toggle: Toggle, run: Run[CoordinationPorts]) -> None:
+    reached = Mode.ZOOKEEPER if run.going_back else _leads_to(run.record)
+    if reached is toggle.to:
+        toggle.end(ToggleState.DONE, f"settled in {toggle.to} mode")
+        return
+    because = _because(run)
+    said = f"group {toggle.group} did not settle in {toggle.to} mode: {because}"
+    toggle.end(ToggleState.FAILED, f"{said}; it was taken back to zookeeper mode")
+
+
+def _because(run: Run[CoordinationPorts]) -> str:
+    begun = run.rollbacks()
+    said = str(begun[-1].body["because"]) if begun else ""
+    return said or "an earlier scan was killed while it took the group back"
+
+
+def _said(progress: Asks | Stopped) -> str:
+    """What was met where a run cannot go on by itself."""
+    if isinstance(progress, Stopped):
+        return "; ".join(progress.checked.sentences) or progress.checked.outcome.value
+    bad = [each.with_remedy for each in progress.question.findings if each.verdict is not Verdict.PASS]
+    return "; ".join(bad) or progress.question.detail or "somebody would have to be asked"

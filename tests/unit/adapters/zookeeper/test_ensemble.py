@@ -1,0 +1,93 @@
+"""What a window of groups is read of: each of both nodes of a migration-aware member only where one is not
+enough."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble
+from groupshift.adapters.zookeeper.multiread import Answer, Ask, Data
+from groupshift.adapters.zookeeper.session import Node, ZookeeperConnection
+from groupshift.domain.modes import MemberKind
+
+REGISTRATION = {"version": 1, "subscription": {"t": 1}, "pattern": "static", "timestamp": "1"}
+AWARE = {**REGISTRATION, "fence": 1}
+IDS, MIGRATION = "/consumers/g/ids", "/consumers/g/migration/ids"
+
+
+class Tree:
+    """Nodes by path, instead of a server; ``asked`` are the nodes that were read."""
+
+    def __init__(self, nodes: dict[str, bytes], persistent: str = "") -> None:
+        self.nodes, self.persistent, self.asked = nodes, persistent, list[str]()
+
+    def call(self, work: Any) -> Any:
+        """As `BulkReader.call`."""
+        return work(self.read)
+
+    def read(self, asks: Sequence[Ask]) -> list[Answer]:
+        """As `Read`."""
+        return [self._data(each.path) if isinstance(each, Data) else self._names(each.path) for each in asks]
+
+    def _data(self, path: str) -> Node | None:
+        self.asked.append(path)
+        inner = any(each.startswith(f"{path}/") for each in self.nodes)
+        if path not in self.nodes and not inner:
+            return None
+        owner = 0 if inner or path == self.persistent else 7
+        return Node(path=path, data=self.nodes.get(path, b""), version=0, czxid=1, mzxid=1, owner=owner)
+
+    def _names(self, path: str) -> tuple[str, ...] | None:
+        below = {each.removeprefix(f"{path}/").split("/")[0] for each in self.nodes if f"{path}/" in each}
+        return tuple(sorted(below)) or None
+
+
+def observed(tree: Tree) -> Any:
+    """The group of a window."""
+    reader = ZookeeperEnsemble(ZookeeperConnection("127.0.0.1:1"))
+    reader._reader = tree
+    ((side, _),) = reader.observe(("g",))
+    return side
+
+
+def member(migration: bytes) -> dict[str, bytes]:
+    """One migration-aware member, whose registration is whole."""
+    return {f"{IDS}/g_a": json.dumps(REGISTRATION).encode(), f"{MIGRATION}/g_a": migration}
+
+
+def test_of_an_aware_member_the_migration_id_is_enough() -> None:
+    """Its registration is not read."""
+    tree = Tree(member(json.dumps(AWARE).encode()))
+    side = observed(tree)
+    assert (side.problems, [each.subscription for each in side.members]) == ((), [(("t", 1),)])
+    assert f"{IDS}/g_a" not in tree.asked
+
+
+@pytest.mark.parametrize("held", [b"", b"{", b'{"fence": 1}', b'{"pattern": "static"}'])
+def test_a_malformed_migration_id_is_no_malformed_registration(held: bytes) -> None:
+    """The registration is read, and it is whole: no old member stumbles over it, and what is wrong is said of
+    the node that is wrong."""
+    side = observed(Tree(member(held)))
+    (found,) = side.members
+    assert (found.kind, found.subscription) == (MemberKind.AWARE, (("t", 1),))
+    assert not [each for each in side.problems if "registration" in each or "no old member" in each]
+    assert all(each.startswith(f"migration id {MIGRATION}/g_a holds") for each in side.problems)
+
+
+def test_both_nodes_are_said_where_both_are_malformed() -> None:
+    """Each by its own path."""
+    side = observed(Tree({f"{IDS}/g_a": b"[", f"{MIGRATION}/g_a": b"{"}))
+    first, second = side.problems
+    assert first.startswith(f"registration {IDS}/g_a holds '['")
+    assert second.startswith(f"migration id {MIGRATION}/g_a holds '{{'")
+
+
+def test_a_migration_id_that_no_living_member_made_does_not_hide_the_member() -> None:
+    """Its session is that of the registration."""
+    nodes = member(json.dumps(AWARE).encode())
+    (found,) = observed(Tree(nodes, persistent=f"{MIGRATION}/g_a")).members
+    assert found.session_id == 7
