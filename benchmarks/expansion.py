@@ -23,21 +23,13 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
 from typing import Any
 
 from measuring import Aim, fresh_home, median, report
 
-from groupshift.adapters.drivers.manual import ManualReplacement
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.spark_submit.java import java_binary
-from groupshift.application import run_engine
-from groupshift.application.expansion_plan import ExpansionPlan, run_plan
-from groupshift.application.expansion_run import MOVE, go_on
-from groupshift.application.expansion_work import ExpansionTools
-from groupshift.application.run_engine import Ended
-from groupshift.application.run_work import RunTerms
-from groupshift.bootstrap.runs import RunPlace, open_expansion
+from groupshift.bootstrap.moves import Place, journal, opened, tools_of
 from groupshift.domain.cluster import (
     BrokerView,
     ClusterView,
@@ -47,14 +39,22 @@ from groupshift.domain.cluster import (
     TopicView,
 )
 from groupshift.domain.group_protocol import Kind
+from groupshift.domain.judgement import Judgement
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import Answers, expected, partition_of, probe_names
-from groupshift.domain.step import RunAct
+from groupshift.domain.run import Plan, make_plan
+from groupshift.engine.begin import begin, claim
+from groupshift.engine.move import RunOptions, Tools
+from groupshift.engine.progress import Paused
+from groupshift.engine.run import drive
 from groupshift.moves.expansion.assess import PlannedExpansion, plan_expansion
 from groupshift.moves.expansion.facts import PlacementFacts
-from groupshift.moves.expansion.load import Mover
-from groupshift.ports.journal import ClusterRun
-from groupshift.settings import KafkaSettings
+from groupshift.moves.expansion.move import ExpansionMove
+from groupshift.moves.expansion.plan import ExpansionFacts
+from groupshift.moves.expansion.ports import SNAPSHOT, ExpansionPorts
+from groupshift.moves.expansion.request import ExpansionRequest
+from groupshift.ports.runs import RunRecord
+from groupshift.settings import parse
 from groupshift_sandbox.artifacts import SIMPLE_LOGGING, TOOLS, class_path
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.home import Home
@@ -66,8 +66,9 @@ NAMES, COUNT, AFTER = 500_000, 50, 100
 GROUPS, PARTITIONS, BY_THE_PEER = 1_000, 25, 20
 TOPIC = "orders"
 ALL = tuple(f"group-{number:04}" for number in range(GROUPS))
-_DRIVEN = (RunAct.SNAPSHOT, RunAct.DELETE_GROUPS, RunAct.RESTORE)
-_TIMED = (RunAct.SNAPSHOT, RunAct.RESTORE)
+_DRIVEN = ("snapshot", "delete-groups", "restore")
+_PHASES = {"snapshot": "snapshot", "delete-groups": "delete", "restore": "restore"}
+_TIMED = ("snapshot", "restore")
 _PLAN_S, _COMMIT_S, _RATIO = 5.0, 10.0, 20.0
 
 
@@ -126,42 +127,65 @@ def populate(bootstrap: str) -> None:
         )
 
 
-def plan_of(tools: ExpansionTools) -> ExpansionPlan:
-    """A run that takes every group away and gives it back where it was: what the broker counts stays, so that
+class Round(ExpansionMove):
+    """A run that takes every group away and gives it back where it was: what the broker uses stays, so that
     it can be done again. The audit at its end is what nobody does."""
-    view = tools.views.look()
-    whole = run_plan(PlacementFacts(view=view), view.count)
-    homes = {group: partition_of(group, view.count) for group in ALL}
-    return replace(
-        whole,
-        movers=tuple(Mover(group=group, before=home, after=home) for group, home in homes.items()),
-        steps=tuple(step for step in whole.steps if step.act in {*_DRIVEN, RunAct.AUDIT}),
-    )
+
+    def look(self, ports: ExpansionPorts, request: ExpansionRequest) -> ExpansionFacts:  # noqa: ARG002
+        """See `Move`: the brokers only."""
+        view = ports.views.look()
+        nothing: Any = {
+            "movers": (),
+            "costs": (),
+            "before": (),
+            "after": (),
+            "judgement": Judgement(findings=()),
+        }
+        found = PlannedExpansion(facts=PlacementFacts(view=view), to=view.count, **nothing)
+        return ExpansionFacts(planned=found, fenced=False)
+
+    def plan(self, request: ExpansionRequest, facts: ExpansionFacts) -> Plan:
+        """See `Move`."""
+        whole, count = super().plan(request, facts), facts.planned.to
+        homes = {group: partition_of(group, count) for group in ALL}
+        movers = [[group, home, home] for group, home in homes.items()]
+        kept = [each for each in whole.steps if each.kind in {*_DRIVEN, "audit"}]
+        return make_plan(kept, {**whole.about, "movers": movers})
 
 
-def driven(tools: ExpansionTools, run: ClusterRun, act: RunAct) -> float:
+def driven(at: tuple[Round, Tools, Any], run: RunRecord, kind: str) -> float:
     """Seconds of the one step of this kind, as a process does it that goes on with the run."""
-    terms = RunTerms(decide=lambda _question: True, who="benchmark", acts=frozenset({act}))
+    move, tools, ports = at
+    phases = frozenset({_PHASES[kind]})
+    options = RunOptions(who="benchmark", holder="benchmark", phases=phases)
     begun = time.perf_counter()
-    outcome = go_on(tools, terms, run)
+    progress = drive(claim(move, tools, ports, tools.runs.find(run.run), options))
     took = time.perf_counter() - begun
-    assert outcome.ended is Ended.PAUSED, f"{act.value}: {outcome.ended}, {outcome.detail}"
+    assert isinstance(progress, Paused), f"{kind}: {progress}"
     return took
 
 
-def ours(home: Home, bootstrap: str, number: int) -> dict[RunAct, float]:
+def ours(home: Home, bootstrap: str, number: int) -> dict[str, float]:
     """Seconds of each step; what is restored was read back."""
-    place = RunPlace(
-        kafka=KafkaSettings(bootstrap_servers=bootstrap),
-        journal=f"sqlite:///{home.root / f'journal-{number}.db'}",
-        evidence=home.root / "evidence",
+    settings = parse(
+        {
+            "kafka": {"bootstrap_servers": bootstrap},
+            "journal": {"url": f"sqlite:///{home.root / f'journal-{number}.db'}"},
+            "evidence": {"root": str(home.root / "evidence")},
+            "fleet": {"driver": "manual"},
+        }
     )
-    with open_expansion(place, ManualReplacement(), timeout_s=60.0) as tools:
-        plan = plan_of(tools)
-        run = run_engine.begin(MOVE, tools, plan)
-        took = {act: driven(tools, run, act) for act in _DRIVEN}
-        steps = tools.runs.steps(run.run)
-    (result,) = (steps[step.key].result for step in plan.steps if step.act is RunAct.RESTORE)
+    move, request = Round(), ExpansionRequest(to=AFTER)
+    with (
+        journal(settings) as runs,
+        opened(move, Place(settings=settings, timeout_s=60.0), request) as ports,
+    ):
+        tools = tools_of(runs, settings)
+        options = RunOptions(who="benchmark", holder="benchmark")
+        run = begin(move, tools, ports, request, options, execute=True)
+        took = {kind: driven((move, tools, ports), run, kind) for kind in _DRIVEN}
+        records = runs.steps(run.run)
+    (result,) = (each.result for key, each in records.items() if key.endswith(f"restore {SNAPSHOT}"))
     assert (result["equal"], result["left"]) == (GROUPS * PARTITIONS, 0), f"restored: {result}"
     return took
 
@@ -198,13 +222,13 @@ def restored(home: Home, rounds: int) -> tuple[list[Aim], dict[str, Any]]:
     found = [ours(home, bootstrap, number) for number in range(rounds)]
     peer = theirs(home, bootstrap)
     found += [ours(home, bootstrap, rounds + number) for number in range(rounds)]
-    seconds = [sum(each[act] for act in _TIMED) for each in found]
+    seconds = [sum(each[kind] for kind in _TIMED) for each in found]
     whole = peer * GROUPS / BY_THE_PEER
     aims = [
         Aim(name="commit_25k_s", value=median(seconds), aim=_COMMIT_S),
         Aim(name="cli_ratio", value=whole / median(seconds), aim=_RATIO, at_least=True),
     ]
-    steps = {act.value: [each[act] for each in found] for act in _DRIVEN}
+    steps = {kind: [each[kind] for each in found] for kind in _DRIVEN}
     return aims, {"seconds": seconds, "steps": steps, "peer_20_groups_s": peer}
 
 

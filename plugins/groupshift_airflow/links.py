@@ -84,7 +84,7 @@ class RunLink(BaseOperatorLink):
         """Address of the page; of all runs while the id is not known."""
         run = getattr(operator, "run", "")
         known = run and "{" not in run and run != "None"
-        address = f"{page_url('runs/')}{quote(run, safe='')}/" if known else page_url("runs/")
+        address = f"{page_url('runs/')}{quote(run, safe='')}/" if known else page_url()
         return f"{address}?look={AIRFLOW_LOOK}"
 
 

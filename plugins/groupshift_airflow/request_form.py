@@ -20,7 +20,7 @@ def of_request(request: type, *, zookeeper: bool = False) -> dict[str, Param]:
     """Return the parameters of a move with this request. Their defaults change nothing.
 
     Raises `Rejected` for an option that has the name of one of the others."""
-    own = {_key(each): param_of(each) for each in options_of(request)}
+    own = {_key(each): param_of(each) for each in _asked(request)}
     beside = {
         **(clusters() if zookeeper else kafka_cluster()),
         **for_every_run("**Off: plan only, nothing is changed.** On: act, after the approvals of the plan."),
@@ -47,7 +47,7 @@ def for_every_run(execute: str) -> dict[str, Param]:
 def roll_back() -> dict[str, Param]:
     """Return the parameters of the DAG that takes any run back."""
     run = "Id of the run, as the list of runs and `groupshift status` show it."
-    to = "`start`, or another point that the move of this run names."
+    to = "**Empty: all the way.** Else a point that the move of this run names, such as `zookeeper_mode`."
     text: dict[str, Any] = {"type": "string", "minLength": 1, "section": _WHAT}
     where = clusters()
     where["zookeeper_conn_id"] = Param(
@@ -59,7 +59,7 @@ def roll_back() -> dict[str, Param]:
     )
     return {
         "run": Param(**text, title="Run", description_md=run),
-        "to": Param("start", **text, title="How far back", description_md=to),
+        "to": Param("", type=["string", "null"], title="How far back", section=_WHAT, description_md=to),
         **where,
         **for_every_run("**Off: only show what would be undone.** On: roll back now, without a gate."),
     }
@@ -74,7 +74,12 @@ def watching() -> dict[str, Param]:
 
 def values_of(request: type, params: Any) -> dict[str, Any]:
     """Return the values of a request's options in a filled form."""
-    return {each.name: params[_key(each)] for each in options_of(request)}
+    return {each.name: params[_key(each)] for each in _asked(request)}
+
+
+def _asked(request: type) -> list[Option]:
+    """The options that a run has."""
+    return [each for each in options_of(request) if not each.assesses]
 
 
 def _key(option: Option) -> str:

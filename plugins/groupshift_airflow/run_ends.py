@@ -115,7 +115,7 @@ class BeginRollBack(Begins):
 
     template_fields: Sequence[str] = (*RunTask.template_fields, "to")
 
-    def __init__(self, *, to: str = "{{ params.to }}", **kwargs: Any) -> None:
+    def __init__(self, *, to: str = "{{ params.to or '' }}", **kwargs: Any) -> None:
         super().__init__(**{"run": "{{ params.run }}", **kwargs})
         self.to = to
 
@@ -133,10 +133,11 @@ class BeginRollBack(Begins):
             if params["execute"]:
                 options, over = self.options_of(context, direction="back"), bool(params["take_over"])
                 run = claim(found.move, found.tools, found.ports, found.record, options, take_over=over)
-                if take_back(run, self.to):
+                if take_back(run, self.to or run.move.back_to[0]):
                     self.show(run.plan)
             else:
-                plan = rollback_of(Run.reader(found.move, found.tools, found.ports, self.run), self.to)
+                reader = Run.reader(found.move, found.tools, found.ports, self.run)
+                plan = rollback_of(reader, self.to or found.move.back_to[0])
                 if plan is not None:
                     self.show(plan)
         return self.end(context, self.run)

@@ -57,6 +57,7 @@ def gate_of(question: Question, until_ms: int) -> Gate:
     quiet = next(labels[each] for each in _CHANGES_NOTHING if each in question.answers)
     parts = [
         f"**Run** {code(question.run)} · **step** {code(question.gate)} · plan `{question.plan_hash[:12]}`",
+        *([markdown(question.does)] if question.does else []),
         *(f"Asked again, because of this: {markdown(each)}" for each in question.changes),
         *([markdown(question.detail)] if question.detail else []),
         *_findings(question.findings),

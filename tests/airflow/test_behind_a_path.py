@@ -288,7 +288,7 @@ def _look(page: Page, name: str) -> None:
 def test_f08_the_menu_leads_to_the_pages_behind_the_path(ui: Page, behind: Behind) -> None:
     """Menu, list, migration, report, and back: all below the path."""
     ui.get_by_role("button", name="Browse").click()
-    ui.get_by_text("Migrations", exact=True).click()
+    ui.get_by_text("Moves", exact=True).click()
     listed = _shown(ui, "Newest first")
     assert listed.url.startswith(f"{behind.url}/groupshift/")
     _look(ui, "menu")

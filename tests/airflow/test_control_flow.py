@@ -1,4 +1,4 @@
-"""What a run does after each verdict and answer: the wiring of the DAGs, with scripted use cases."""
+"""What a run does after each look and answer: the DAGs of a move, over a simulated group."""
 
 from __future__ import annotations
 
@@ -6,149 +6,264 @@ from typing import Any
 
 import pytest
 
-from groupshift.domain.plan import Until
-from groupshift.domain.verdict import Verdict
+from groupshift.domain.modes import MemberKind
+from groupshift.domain.run import RunState
+from groupshift.ports.clock import CrashPoint
+from support.coordination_runs import CoordinationProcesses, make_coordination
+from support.simulated_dags import SimulatedDags, simulated_dags
+from support.simulated_runs import At
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(900)
 
-CONF = {"group": "orders", "execute": True, "soak_s": 0}
+OLD, AWARE, PLAIN = MemberKind.OLD, MemberKind.AWARE, MemberKind.PLAIN
+CONF = {"canary_watch": 0, "soak": 3}
+DAG = "migrate_coordination"
+CANARY = f"canary/replace_members {CrashPoint.AFTER_READ_BACK.value}"
 
 
-def test_a_full_run_walks_every_planned_stage_and_ends_green(run: Any, scripted: Any) -> None:
-    """Until toggle: canary, roll, rehearsal, toggle act once each, retire is skipped, soak follows."""
-    state, tasks = run("migrate_coordination", CONF)
-    assert state == "success"
-    assert [call for call in scripted.calls if call.startswith("act")] == [
-        "act canary",
-        "act roll",
-        "act toggle",
+@pytest.fixture
+def group() -> CoordinationProcesses:
+    """Three old members, six partitions."""
+    return make_coordination()
+
+
+@pytest.fixture
+def told(group: CoordinationProcesses, dagbag: Any, monkeypatch: pytest.MonkeyPatch) -> SimulatedDags:
+    """The DAGs over that group."""
+    return simulated_dags(group, dagbag.dags, monkeypatch)
+
+
+def of(tasks: dict[str, str], *names: str) -> list[str]:
+    """The states of these tasks."""
+    return [str(tasks[each]) for each in names]
+
+
+def test_a_full_run_walks_every_planned_phase_and_ends_green(
+    told: SimulatedDags, group: CoordinationProcesses
+) -> None:
+    """Until toggle: canary, roll, rehearsal, toggle act once each, retire is skipped, soak follows. Each
+    comparison is a Spark task of its own, before and after each act."""
+    state, tasks = told.go(DAG, **CONF)
+    assert (state, group.state(told.run), told.acts()) == (
+        "success",
+        RunState.MOVED,
+        ["canary", "roll", "toggle"],
+    )
+    assert [task for task, _, _ in told.asked] == ["approve_plan", "approve_toggle"]
+    assert [task for task, _ in told.jobs] == [
+        f"{phase}.compare_{moment}"
+        for phase in ("canary", "roll", "toggle", "soak")
+        for moment in ("before", "after")
     ]
-    assert scripted.calls.index("rehearse") < scripted.calls.index("answer toggle approve alice")
-    assert tasks["retire.snapshot_before"] == "skipped"
-    assert tasks["soak.judge_after"] == "success"
-    assert (tasks["keep"], tasks["finalise"]) == ("success", "skipped")
-    assert (tasks["going_back"], tasks["undo_members.act"]) == ("skipped", "skipped")
+    assert len({output for _, output in told.jobs}) == 8
+    assert of(tasks, "rehearse", "soak.wait", "soak.judge_after", "verdict", "planned") == ["success"] * 5
+    skipped = ("retire.snapshot_before", "retire.act", "last_gate", "finalise.act", "keep", "going_back")
+    assert of(tasks, *skipped, "undo_toggle.act", "undo_members.act") == ["skipped"] * 8
+    events = [(each.kind.value, each.step) for each in group.runs.events(told.run)]
+    rehearsed = next(at for at, (kind, step) in enumerate(events) if "rehearse" in step and kind == "checked")
+    answered = [at for at, (kind, step) in enumerate(events) if kind == "gate_answered" and "toggle" in step]
+    assert rehearsed < answered[0]
 
 
-def test_without_execute_the_run_ends_green_after_the_plan(run: Any, scripted: Any) -> None:
+def test_without_execute_the_run_ends_green_after_the_plan(
+    told: SimulatedDags, group: CoordinationProcesses
+) -> None:
     """Plan only: no gate is opened, nothing is acted on, no soak."""
-    state, tasks = run("migrate_coordination", {**CONF, "execute": False})
-    assert state == "success"
-    assert (tasks["plan"], tasks["approve_plan"], tasks["verdict"]) == ("success", "skipped", "success")
-    assert not [call for call in scripted.calls if call.split()[0] in {"act", "answer", "snapshot"}]
-    assert tasks["soak.snapshot_before"] == "skipped"
+    state, tasks = told.go(DAG, **CONF, execute=False)
+    assert (state, group.state(told.run), told.asked, told.acts()) == ("success", RunState.PREVIEW, [], [])
+    assert of(tasks, "plan", "verdict", "approve_plan", "soak.snapshot_before", "undo_members.act") == [
+        "success",
+        "success",
+        "skipped",
+        "skipped",
+        "skipped",
+    ]
 
 
-def test_a_run_until_canary_soaks_and_skips_what_was_not_asked_for(run: Any, scripted: Any) -> None:
-    """Stages beyond ``until`` are skipped and the final part still runs."""
-    scripted.until = Until.CANARY
-    state, tasks = run("migrate_coordination", {**CONF, "until": "canary"})
-    assert state == "success"
-    assert tasks["canary.judge_after"] == "success"
-    assert {tasks["roll.act"], tasks["rehearse"], tasks["approve_toggle"], tasks["last_gate"]} == {"skipped"}
-    assert tasks["soak.judge_after"] == "success"
+def test_a_run_until_canary_soaks_and_skips_what_was_not_asked_for(told: SimulatedDags) -> None:
+    """Phases beyond ``until`` are skipped and the final part still runs."""
+    state, tasks = told.go(DAG, **CONF, until="canary")
+    assert (state, told.acts()) == ("success", ["canary"])
+    assert of(tasks, "canary.judge_after", "soak.judge_after") == ["success"] * 2
+    assert of(tasks, "roll.act", "rehearse", "approve_toggle", "toggle.act", "last_gate") == ["skipped"] * 5
 
 
 @pytest.mark.parametrize(
-    ("until", "planned", "acts"),
+    ("answer", "ends", "done", "mode"),
     [
-        (Until.TOGGLE, ("toggle", "soak"), ["act toggle"]),
-        (Until.RETIRE, ("toggle", "retire", "soak", "finalise"), ["act toggle", "act retire"]),
-        (Until.RETIRE, ("retire", "soak", "finalise"), ["act retire"]),
-        (Until.ROLL, ("roll", "soak"), ["act roll"]),
-        (Until.TOGGLE, ("canary", "toggle", "soak"), ["act canary", "act toggle"]),
+        ("Keep", RunState.MOVED, ["success", "skipped", "skipped"], b"kafka"),
+        (None, RunState.MOVED, ["success", "skipped", "skipped"], b"kafka"),
+        ("Finalise", RunState.FINALISED, ["skipped", "success", "success"], None),
     ],
 )
-def test_a_group_that_has_come_some_way_before_goes_on_from_there(
-    run: Any, scripted: Any, answers: Any, until: Until, planned: tuple[str, ...], acts: list[str]
+def test_a_group_that_came_some_way_goes_on_from_there_to_its_last_gate(
+    told: SimulatedDags,
+    group: CoordinationProcesses,
+    answer: str | None,
+    ends: RunState,
+    done: list[str],
+    mode: bytes | None,
 ) -> None:
-    """Stages that the plan lacks are skipped, wherever they stand, and the others are done: all members may
-    be migration-aware already, the mode may be kafka already."""
-    scripted.until, scripted.planned = until, planned
-    state, tasks = run("migrate_coordination", {**CONF, "until": str(until)})
-    assert (state, [call for call in scripted.calls if call.startswith("act")]) == ("success", acts)
-    toggled = "toggle" in planned
-    asked = {tasks[task] for task in ("rehearse", "approve_toggle", "toggle.act")}
-    assert asked == {"success" if toggled else "skipped"}
-    assert tasks["soak.judge_after"] == "success"
+    """All members are migration-aware already: phases that the plan lacks are skipped, the others are done.
+    At the last gate nobody answering keeps the rollback open."""
+    for place in group.world.places.values():
+        place.kind = AWARE
+    group.world.tick()
+    told.answers["last_gate"] = answer
+    state, tasks = told.go(DAG, **CONF, until="retire")
+    assert (state, group.state(told.run), group.world.mode.data) == ("success", ends, mode)
+    assert told.acts()[:2] == ["toggle", "retire"]
+    assert of(tasks, "keep", "finalise.act", "finalise.wait") == done
+    assert of(tasks, "canary.act", "roll.act", "rehearse", "soak.judge_after") == [
+        "skipped",
+        "skipped",
+        "success",
+        "success",
+    ]
+    assert told.asked[-1][2] == ("Finalise", "Keep")
 
 
-@pytest.mark.parametrize("stage", ["roll", "toggle", "retire"])
-def test_nothing_is_done_behind_a_stage_at_which_a_person_stopped(
-    run: Any, scripted: Any, answers: Any, stage: str
-) -> None:
-    """Though the first stages are not in the plan, and the plan was approved."""
-    scripted.until, scripted.planned = Until.RETIRE, ("roll", "toggle", "retire", "soak", "finalise")
-    scripted.verdicts[f"{stage}/after"] = Verdict.INCONCLUSIVE
-    answers[f"{stage}.judge_after"] = "Stop here"
-    state, tasks = run("migrate_coordination", {**CONF, "until": "retire"})
-    done = [call.removeprefix("act ") for call in scripted.calls if call.startswith("act")]
-    assert (state, done[-1], tasks["soak.snapshot_before"]) == ("failed", stage, "upstream_failed")
-
-
+@pytest.mark.parametrize("answer", ["Reject", None])
 def test_a_plan_that_nobody_approves_changes_nothing_and_ends_red(
-    run: Any, scripted: Any, answers: Any
+    told: SimulatedDags, group: CoordinationProcesses, answer: str | None
 ) -> None:
-    """Expired is rejected by nobody: journaled, no act, no way back, a red run."""
-    answers["approve_plan"] = None
-    state, tasks = run("migrate_coordination", CONF)
-    assert state == "failed"
-    assert (tasks["approve_plan"], tasks["canary.snapshot_before"]) == ("failed", "upstream_failed")
-    assert "answer plan reject nobody (expired)" in scripted.calls
-    assert not [call for call in scripted.calls if call.startswith(("act", "begin_roll_back", "snapshot"))]
+    """Expired is rejected by nobody: journaled, no act, no rollback, a red run."""
+    told.answers["approve_plan"] = answer
+    state, tasks = told.go(DAG, **CONF)
+    assert (state, group.state(told.run), told.acts()) == ("failed", RunState.REJECTED, [])
+    assert of(tasks, "approve_plan", "canary.snapshot_before", "going_back", "undo_members.act") == [
+        "failed",
+        "upstream_failed",
+        "skipped",
+        "skipped",
+    ]
+    closed = next(e for e in group.runs.events(told.run) if e.kind == "closed")
+    assert f"declined by {'alice' if answer else 'nobody'}" in closed.body["reason"]
 
 
-def test_a_rejected_toggle_stops_there_with_the_way_back_open(run: Any, scripted: Any, answers: Any) -> None:
-    """Members stay migration-aware in zookeeper mode; nothing is undone without being asked for."""
-    answers["approve_toggle"] = "Reject"
-    state, tasks = run("migrate_coordination", CONF)
-    assert state == "failed"
-    assert "act toggle" not in scripted.calls
-    assert "begin_roll_back old_members" not in scripted.calls
-    assert tasks["going_back"] == "skipped"
+def test_a_rejected_toggle_stops_there_with_the_rollback_open(
+    told: SimulatedDags, group: CoordinationProcesses
+) -> None:
+    """Members stay migration-aware in zookeeper mode; nothing is undone without being asked for. The DAG
+    roll_back takes it back, phase by phase, and is green."""
+    told.answers["approve_toggle"] = "Reject"
+    state, tasks = told.go(DAG, **CONF)
+    assert (state, group.state(told.run), told.acts()) == ("failed", RunState.MOVED, ["canary", "roll"])
+    assert of(tasks, "approve_toggle", "toggle.act", "soak.wait", "going_back") == [
+        "failed",
+        "upstream_failed",
+        "upstream_failed",
+        "skipped",
+    ]
+    run = told.run
+    state, tasks = told.go("roll_back", run=run, execute=False)
+    assert told.said == {}
+    assert (state, group.state(run), tasks["undo_members.act"]) == ("success", RunState.MOVED, "skipped")
+    state, tasks = told.go("roll_back", run=run)
+    assert (state, group.state(run), group.kinds()) == ("success", RunState.ROLLED_BACK, [OLD] * 3)
+    assert of(tasks, "undo_toggle.act", "undo_fill.act", "undo_members.act", "undo_members.judge_after") == [
+        "skipped",
+        "skipped",
+        "success",
+        "success",
+    ]
 
 
-def test_a_failed_judgement_goes_back_without_asking_and_ends_red(run: Any, scripted: Any) -> None:
-    """The same stages walk back what was done; later forward stages never start."""
-    scripted.verdicts = {"toggle/after": Verdict.FAIL}
-    state, tasks = run("migrate_coordination", CONF)
-    assert state == "failed"
-    assert scripted.calls[-1] == "judge undo_members after"
-    assert "act undo_toggle" in scripted.calls
-    assert tasks["undo_members.judge_after"] == "success"
-    assert tasks["undo_retire.act"] == "skipped"
-    assert tasks["soak.snapshot_before"] == "upstream_failed"
+def test_a_run_goes_back_to_zookeeper_mode_and_then_further(
+    told: SimulatedDags, group: CoordinationProcesses
+) -> None:
+    """`to` says how far: mode back, aware members stay; then the members, too."""
+    told.go(DAG, **CONF)
+    run = told.run
+    state, tasks = told.go("roll_back", run=run, to="zookeeper_mode")
+    assert (state, group.state(run), group.kinds()) == ("success", RunState.ROLLED_BACK, [AWARE] * 3)
+    assert of(tasks, "undo_toggle.act", "undo_members.act") == ["success", "skipped"]
+    state, tasks = told.go("roll_back", run=run, to="old_members")
+    assert (state, group.kinds(), tasks["undo_members.act"]) == ("success", [OLD] * 3, "success")
 
 
-def test_an_inconclusive_judgement_asks_and_goes_on(run: Any, scripted: Any, answers: Any) -> None:
-    """A person accepts it and the run ends green."""
-    scripted.verdicts = {"roll/after": Verdict.INCONCLUSIVE}
-    answers["judge_after"] = answers["roll.judge_after"] = "Go on"
-    state, _ = run("migrate_coordination", CONF)
-    assert state == "success"
-    assert "answer review approve alice" in scripted.calls
+def test_a_failed_judgement_goes_back_without_asking_and_ends_red(
+    told: SimulatedDags, group: CoordinationProcesses
+) -> None:
+    """What was done is walked back phase by phase; later phases of the way there never start."""
+    place = group.world.places["m3"]
+
+    def held() -> None:
+        place.running, place.held = False, True
+
+    def there() -> None:
+        place.running, place.held = True, False
+        group.world.tick()
+
+    point = f"undo_members/judge before {CrashPoint.AFTER_READ_BACK.value}"
+    told.crash = At({CANARY: held, point: there})
+    state, tasks = told.go(DAG, **CONF)
+    assert (state, group.state(told.run)) == ("failed", RunState.ROLLED_BACK)
+    assert group.kinds() == [OLD] * 3
+    assert [task for task, end in tasks.items() if end == "failed"] == ["canary.judge_after", "verdict"]
+    assert of(tasks, "going_back", "undo_members.act", "undo_members.judge_after") == ["success"] * 3
+    assert of(tasks, "undo_retire.act", "undo_toggle.act") == ["skipped"] * 2
+    assert of(tasks, "roll.act", "soak.snapshot_before", "keep") == ["upstream_failed"] * 3
+    assert [task for task, _, _ in told.asked] == ["approve_plan"]
 
 
-def test_an_unanswered_review_changes_nothing_more(run: Any, scripted: Any, answers: Any) -> None:
-    """Silence is no decision to act: neither on nor back."""
-    scripted.verdicts = {"roll/after": Verdict.INCONCLUSIVE}
-    answers["roll.judge_after"] = None
-    state, tasks = run("migrate_coordination", CONF)
-    assert (state, tasks["roll.judge_after"], tasks["going_back"]) == ("failed", "failed", "skipped")
-    assert "act toggle" not in scripted.calls
+def test_a_failed_proof_of_the_rollback_stops_it(told: SimulatedDags, group: CoordinationProcesses) -> None:
+    """The killed member is still missing: the run stays open, and a person has to look. Triggering
+    `roll_back` goes on; it ends red, for the run went back by itself, as it does on the command line."""
+    place = group.world.places["m3"]
+
+    def held() -> None:
+        place.running, place.held = False, True
+
+    told.crash = At({CANARY: held})
+    state, tasks = told.go(DAG, **CONF)
+    assert (state, group.state(told.run)) == ("failed", RunState.ROLLING_BACK)
+    failed = [task for task, end in tasks.items() if end == "failed"]
+    assert failed[0] == "canary.judge_after"
+    assert failed[-1] == "verdict"
+    assert any(each.startswith("undo_members.") for each in failed)
+    place.running, place.held = True, False
+    group.world.tick()
+    state, tasks = told.go("roll_back", run=told.run)
+    assert set(told.said) == {"verdict"}, told.said
+    assert (state, group.state(told.run)) == ("failed", RunState.ROLLED_BACK)
+    assert [task for task, end in tasks.items() if end == "failed"] == ["verdict"]
 
 
-def test_a_failed_proof_of_the_way_back_stops_it(run: Any, scripted: Any) -> None:
-    """Undo of the mode not proven: the members are not touched, a person has to look."""
-    scripted.verdicts = {"toggle/after": Verdict.FAIL, "undo_toggle/after": Verdict.FAIL}
-    state, tasks = run("migrate_coordination", CONF)
-    assert (state, tasks["undo_members.snapshot_before"]) == ("failed", "upstream_failed")
-    assert scripted.calls.count("begin_roll_back old_members") == 1
+@pytest.mark.parametrize(
+    ("answer", "end", "state"),
+    [
+        ("Go on", "success", RunState.MOVED),
+        ("Stop here", "failed", RunState.MOVED),
+        ("Roll back", "failed", RunState.ROLLED_BACK),
+        (None, "failed", RunState.MOVED),
+    ],
+)
+def test_an_inconclusive_judgement_asks(
+    told: SimulatedDags, group: CoordinationProcesses, answer: str | None, end: str, state: RunState
+) -> None:
+    """A person goes on and the run ends green; silence is no decision to act: neither on nor back."""
+    group.clock.on_sleep.clear()
+    group.world.idle.update(group.world.all_partitions())
+    group.world.kafka.update(dict.fromkeys(group.world.all_partitions(), 90))
+    told.answers["canary.judge_after"] = answer
+    ended, tasks = told.go(DAG, **{**CONF, "canary_watch": 30}, until="roll")
+    assert told.asked[1][2] == ("Go on", "Roll back", "Stop here")
+    assert (ended, group.state(told.run)) == (end, state)
+    assert ("roll" in told.acts()) is (answer == "Go on")
+    assert tasks["roll.act"] == ("success" if answer == "Go on" else "upstream_failed")
+    assert tasks["undo_members.judge_after"] == ("success" if answer == "Roll back" else "skipped")
 
 
-def test_roll_back_without_execute_changes_nothing(run: Any, scripted: Any) -> None:
-    """It says where the migration stands."""
-    scripted.status = lambda _: (type("S", (), {"group": "orders", "phase": "moved"})(),)
-    state, tasks = run("roll_back", {"migration": "orders-1", "execute": False})
-    assert (state, tasks["undo_toggle.act"]) == ("success", "skipped")
-    assert scripted.calls == []
+def test_u11_a_refused_run_has_one_red_task_and_it_says_why(
+    told: SimulatedDags, group: CoordinationProcesses
+) -> None:
+    """Nothing is looked for under the name of a run that was never made."""
+    group.world.places.clear()
+    group.world.tick()
+    for dag, conf in ((DAG, CONF), ("roll_back", {"run": "nothing-1"})):
+        state, tasks = told.go(dag, **conf)
+        assert state == "failed"
+        assert [task for task, end in tasks.items() if end == "failed"] == ["plan"], dag
+        assert tasks["verdict"] == "skipped"
+    assert group.runs.recent(1) == ()

@@ -25,7 +25,6 @@ PARAMS = {
     "to": "3.9.2",
     "from": "4.3.1",
     "coordinator": None,
-    "segments": "",
     "live": False,
     "brokers_only": False,
     "soak_s": 0,

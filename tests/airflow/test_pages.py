@@ -4,39 +4,33 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import shutil
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import Any
 
 import pytest
 from airflow.models.dagrun import DagRun
 from airflow.utils.session import create_session
 from sqlalchemy import delete
 
-from groupshift.application.account import Account
-from groupshift.application.status import MigrationStatus, StageProgress, ValidationStatus
 from groupshift.audit.offsets import Audit, Looked, Mismatch
 from groupshift.audit.report import render
 from groupshift.audit.rules import BY_NUMBER
 from groupshift.bootstrap.audits import audit_store
-from groupshift.domain.evidence import Moment
-from groupshift.domain.modes import MemberKind
-from groupshift.domain.ownership_history import KnownBy
-from groupshift.domain.plan import Phase, Plan, Stage, StageName, Until
-from groupshift.domain.seal import Pack
-from groupshift.domain.step import ReplaceMembers
-from groupshift.domain.verdict import Verdict
-from groupshift.errors import Rejected
-from groupshift.ports.journal import Event, EventKind, StepState
+from groupshift.ports.runs import Runs
+from support.kept_runs import held_run, kept_processes
 from support.named_pipe import named_pipe
 
 AUDITS = "/groupshift/audits/"
-ADDRESSES = ("/groupshift/", "/groupshift/migrations/orders-1/", "/groupshift/run?dag_id=d&run_id=r")
-ONE = "/groupshift/migrations/orders-1/"
-UNKNOWN = "/groupshift/migrations/orders-2/"
+ADDRESSES = ("/groupshift/", "/groupshift/runs/RUN/", "/groupshift/run?dag_id=d&run_id=r")
+ONE = "/groupshift/runs/RUN/"
+JOB = f"{ONE}reports/JOB"
+HOLDER = "migrate_coordination/run-1"
 EVIL = "<script>alert(1)</script>"
 DIVERGE = BY_NUMBER["A33"]
 DIFFERENCE = Mismatch(
@@ -60,117 +54,63 @@ DIFFERENCE = Mismatch(
 )
 
 
-class _Journal:
-    """What the pages read, with hostile text wherever a person or a server can put text."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """Headers of a logged-in viewer, a run that is on its way back, and what a comparison of it left."""
 
-    def __init__(self, report: Path) -> None:
-        self.report = report
+    headers: dict[str, str]
+    runs: Runs
+    run: str
+    job: str
+    evidence: Path
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        return None
-
-    def status(self, migration: str | None) -> tuple[MigrationStatus, ...]:
-        if migration not in {None, "orders-1"}:
-            raise Rejected(f"migration {migration} is not known; list them with groupshift status")
-        return (_migration(self.report),)
-
-    def account(self, migration: str) -> Account:
-        (status,) = self.status(migration)
-        step = ReplaceMembers(slots=("m1",), old=MemberKind.OLD, new=MemberKind.AWARE)
-        return Account(
-            status=status,
-            plan=Plan(
-                group="orders",
-                driver="manual",
-                until=Until.TOGGLE,
-                soak_s=1,
-                execute=True,
-                slots=(),
-                stages=(Stage(name=StageName.CANARY, step=step),),
-            ),
-            approvals=(),
-            modes=(),
-            sightings=(),
-            tenures=(),
-            known_by=KnownBy.SIGHTINGS,
-            members={EVIL: "old"},
-            compared=(),
-            audit=None,
-            files=(),
-        )
-
-    def stage_report(self, migration: str, stage: str, moment: str) -> tuple[str, str]:
-        self.status(migration)
-        if (stage, moment) != ("canary", "after"):
-            raise Rejected(f"{stage}/{moment} was not judged")
-        return self.report.read_text(), ""
-
-    def pack(self, migration: str) -> Pack:
-        return Pack(
-            run=migration,
-            target="orders",
-            plan_hash="f" * 64,
-            state="rolling_back",
-            sealed_at_ms=0,
-            files=(),
-            doubts=(EVIL,),
-        )
+    def at(self, address: str) -> str:
+        """The address with the names of this run."""
+        return address.replace("RUN", self.run).replace("JOB", self.job)
 
 
-def _migration(report: Path) -> MigrationStatus:
-    step = ReplaceMembers(slots=("m1",), old=MemberKind.OLD, new=MemberKind.AWARE)
-    judged = ValidationStatus(
-        moment=Moment.AFTER, verdict=Verdict.FAIL, report=str(report), judged_at_ms=1_763_740_000_000
-    )
-    canary = StageProgress(
-        stage=Stage(name=StageName.CANARY, step=step),
-        step=StepState.ACTED,
-        began_at_ms=1_763_740_000_000,
-        validations=(judged,),
-        passed=False,
-    )
-    answered = {"gate": "plan", "choice": "approve", "who": EVIL, "fingerprint": "f"}
-    claimed = {"run": "migrate_coordination/run-1", "secret": "hush"}
-    kinds = ((EventKind.CLAIMED, claimed), (EventKind.GATE_ANSWERED, answered))
-    events = tuple(
-        Event(seq=number, at_ms=0, token=1, kind=kind, stage=None, body=body)
-        for number, (kind, body) in enumerate(kinds, 1)
-    )
-    return MigrationStatus(
-        migration="orders-1",
-        group="orders",
-        phase=Phase.ROLLING_BACK,
-        until=Until.TOGGLE,
-        plan_hash="f" * 64,
-        created_at_ms=0,
-        updated_at_ms=0,
-        stages=(canary,),
-        verdict=Verdict.FAIL,
-        reason=EVIL,
-        events=events,
-    )
+@pytest.fixture(scope="module")
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Runs, str]]:
+    """A journal and evidence with one run, whose requester has a hostile name."""
+    home = tmp_path_factory.mktemp("deployment")
+    found = kept_processes(home / "groupshift")
+    run = held_run(found, HOLDER, requester=EVIL)
+    yield home, found.runs, run
+    found.runs.close()
 
 
 @pytest.fixture
-def viewer(viewing: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
-    """Headers of a logged-in viewer; the pages read a journal with one hostile migration."""
-    from groupshift_airflow.web import pages
+def shown(
+    viewing: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    deployment: tuple[Path, Runs, str],
+) -> Shown:
+    """The pages read a copy of the evidence that is this test's own."""
+    home, runs, run = deployment
+    shutil.copytree(home, tmp_path / "home")
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("GROUPSHIFT_SETTINGS", raising=False)
+    evidence = tmp_path / "home" / "groupshift" / "evidence" / run
+    jobs = {
+        key: str(each.result["spark_job"]["output"]).rpartition("/")[2]
+        for key, each in runs.steps(run).items()
+        if "spark_job" in each.result
+    }
+    job = next(found for key, found in jobs.items() if "canary/compare after" in key)
+    return Shown(headers=viewing, runs=runs, run=run, job=job, evidence=evidence)
 
-    report = tmp_path / "report.html"
-    report.write_text("<h1>Compared</h1>")
-    monkeypatch.setattr(pages, "build_reading_app", lambda: _Journal(report))
-    return viewing
+
+@pytest.fixture
+def viewer(shown: Shown) -> dict[str, str]:
+    """Headers of a logged-in viewer of a deployment with one run."""
+    return shown.headers
 
 
-@pytest.mark.parametrize(
-    "address", [*ADDRESSES, f"{ONE}reports/canary/after", f"{ONE}report", AUDITS, f"{AUDITS}x/"]
-)
-def test_a_page_without_a_login_is_refused(server: Any, viewer: Any, address: str) -> None:
+@pytest.mark.parametrize("address", [*ADDRESSES, JOB, f"{ONE}report", AUDITS, f"{AUDITS}x/"])
+def test_a_page_without_a_login_is_refused(server: Any, shown: Shown, address: str) -> None:
     """FastAPI apps of plugins are open unless they demand a user."""
-    assert server.get(address, headers={"Accept": "application/json"}).status_code == 401
+    assert server.get(shown.at(address), headers={"Accept": "application/json"}).status_code == 401
 
 
 def test_a_browser_without_a_login_is_sent_to_it(server: Any, viewer: Any) -> None:
@@ -192,86 +132,87 @@ def test_a_user_without_a_role_is_refused(
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
-def test_pages_show_what_the_journal_holds_escaped(server: Any, viewer: dict[str, str], address: str) -> None:
+def test_pages_show_what_the_journal_holds_escaped(server: Any, shown: Shown, address: str) -> None:
     """No text from outside becomes markup, and no unknown key of an event is shown."""
-    answer = server.get(address, headers=viewer)
+    answer = server.get(shown.at(address), headers=shown.headers)
     assert answer.status_code == 200
     assert "<script" not in answer.text
-    assert "hush" not in answer.text
+    assert "fingerprint" not in answer.text
     assert "script-src" not in answer.headers["content-security-policy"]
     assert "default-src 'none'" in answer.headers["content-security-policy"]
 
 
-def test_a_migration_shows_its_stages_verdicts_and_reports(server: Any, viewer: dict[str, str]) -> None:
-    """What was done, what was judged, where the report is, who approved."""
-    text = server.get("/groupshift/migrations/orders-1/", headers=viewer).text
-    for part in ("m1: old → aware", "rolling back", 'href="reports/canary/after"', "plan: approve by"):
+def test_a_run_shows_its_steps_verdicts_and_reports(server: Any, shown: Shown) -> None:
+    """What is done next, what was judged, where the report is, who approved, and what to type."""
+    text = server.get(shown.at(ONE), headers=shown.headers).text
+    for part in ("undo_members", "rolling back", "approve by bob", f"groupshift status {shown.run} --watch"):
         assert part in text
+    assert "&lt;script&gt;alert(1)" in text
+    listed = server.get("/groupshift/", headers=shown.headers).text
+    assert f'href="runs/{shown.run}/"' in listed
+    assert "rolling back" in listed
 
 
-def test_the_tab_of_a_run_finds_its_migration(server: Any, viewer: dict[str, str]) -> None:
-    """By the run that claimed it; another run has none yet."""
+def test_the_tab_of_a_run_finds_what_it_works_on(server: Any, shown: Shown, airflow_run: str) -> None:
+    """By what its task ``plan`` told; another run has begun nothing yet."""
     address = "/groupshift/run?dag_id=migrate_coordination&run_id="
-    found = server.get(f"{address}run-1", headers=viewer).text
-    assert 'href="migrations/orders-1/reports/canary/after"' in found
-    assert "has not made or taken over" in server.get(f"{address}run-2", headers=viewer).text
-
-
-def test_a_report_is_shown_without_the_right_to_run_anything(server: Any, viewer: dict[str, str]) -> None:
-    """As written by the job, sandboxed."""
-    answer = server.get("/groupshift/migrations/orders-1/reports/canary/after", headers=viewer)
-    assert (answer.status_code, answer.text) == (200, "<h1>Compared</h1>")
-    assert answer.headers["content-security-policy"].endswith("sandbox")
-
-
-def test_the_whole_report_is_made_when_it_is_asked_for(server: Any, viewer: dict[str, str]) -> None:
-    """From journal and evidence as they are now, sandboxed, nothing in it is markup."""
-    page = server.get("/groupshift/migrations/orders-1/", headers=viewer).text
-    assert 'href="report"' in page
-    answer = server.get("/groupshift/migrations/orders-1/report", headers=viewer)
-    assert answer.status_code == 200
-    assert "on its way back and not proven to be there" in answer.text
-    assert "<script" not in answer.text
-    assert answer.headers["content-security-policy"].endswith("sandbox")
-    assert server.get("/groupshift/migrations/orders-2/report", headers=viewer).status_code == 404
+    found = server.get(f"{address}{airflow_run}", headers=shown.headers).text
+    assert f'href="runs/{shown.run}/report"' in found
+    assert "has begun no run" in server.get(f"{address}run-2", headers=shown.headers).text
 
 
 @pytest.fixture
-def real(viewer: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[str, Path]:
-    """A finished move with evidence on disk that the pages read: the address of a report, and its file."""
-    from groupshift_airflow.web import pages
-    from support.tampering import unsealed
+def airflow_run(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A run of a DAG whose task ``plan`` pushed the id of the run."""
+    from groupshift_airflow.web import run_pages
 
-    found = unsealed(tmp_path / "evidence")
-    monkeypatch.setattr(pages, "build_reading_app", found.app)
-    address = f"/groupshift/migrations/{found.migration}/reports/canary/after"
-    return address, found.folder / "canary" / "validation-after" / "report.html"
+    def pushed(_dag_id: str, run_id: str, key: str, *_tasks: object) -> str | None:
+        return shown.run if (run_id, key) == ("run-1", "return_value") else None
+
+    monkeypatch.setattr(run_pages, "_pushed", pushed)
+    return "run-1"
 
 
-def test_s08_an_altered_report_is_below_a_banner_that_it_cannot_cover(
-    server: Any, viewer: dict[str, str], real: tuple[str, Path]
-) -> None:
+def test_a_report_is_shown_without_the_right_to_run_anything(server: Any, shown: Shown) -> None:
+    """As written by the job, sandboxed."""
+    answer = server.get(shown.at(JOB), headers=shown.headers)
+    assert (answer.status_code, answer.text) == (200, "<!doctype html><title>report</title>")
+    assert answer.headers["content-security-policy"].endswith("sandbox")
+
+
+def test_the_whole_report_is_made_when_it_is_asked_for(server: Any, shown: Shown) -> None:
+    """From journal and evidence as they are now, sandboxed, nothing in it is markup."""
+    page = server.get(shown.at(ONE), headers=shown.headers).text
+    assert 'href="report"' in page
+    answer = server.get(shown.at(f"{ONE}report"), headers=shown.headers)
+    assert answer.status_code == 200
+    assert "on its way back and not proven to be there" in answer.text
+    assert "Evidence:" not in answer.text
+    assert "<script" not in answer.text
+    assert answer.headers["content-security-policy"].endswith("sandbox")
+    assert server.get("/groupshift/runs/orders-2/report", headers=shown.headers).status_code == 404
+
+
+def test_s08_an_altered_report_is_below_a_banner_that_it_cannot_cover(server: Any, shown: Shown) -> None:
     """The digest that was journaled when it was judged counts, before any sealing; the file is framed."""
-    address, path = real
+    address, path = shown.at(JOB), shown.evidence / shown.job / "report.html"
     judged = path.read_text()
-    assert server.get(address, headers=viewer).text == judged
+    assert server.get(address, headers=shown.headers).text == judged
     path.write_text("<h1>all is well</h1>")
-    answer = server.get(address, headers=viewer)
+    answer = server.get(address, headers=shown.headers)
     assert answer.status_code == 200
     assert "is not the report that was judged" in answer.text
     assert "all is well" not in answer.text
     assert "frame-src 'self'" in answer.headers["content-security-policy"]
-    framed = server.get(f"{address}?shown=as-it-is", headers=viewer)
+    framed = server.get(f"{address}?shown=as-it-is", headers=shown.headers)
     assert framed.text == "<h1>all is well</h1>"
     assert framed.headers["content-security-policy"].endswith("sandbox")
 
 
 @pytest.mark.parametrize("way", ["file", "folder", "pipe", "loop", "gone"])
-def test_s08_no_link_leads_out_of_the_evidence(
-    server: Any, viewer: dict[str, str], real: tuple[str, Path], way: str, tmp_path: Path
-) -> None:
+def test_s08_no_link_leads_out_of_the_evidence(server: Any, shown: Shown, way: str, tmp_path: Path) -> None:
     """Neither the file nor its folder may be a link; a pipe is not waited for."""
-    address, path = real
+    address, path = shown.at(JOB), shown.evidence / shown.job / "report.html"
     secret = tmp_path / "environ"
     secret.mkdir()
     (secret / "report.html").write_text("PASSWORD=hush")
@@ -285,7 +226,7 @@ def test_s08_no_link_leads_out_of_the_evidence(
         named_pipe(path)
     elif way == "loop":
         path.symlink_to(path)
-    answer = server.get(address, headers=viewer)
+    answer = server.get(address, headers=shown.headers)
     assert answer.status_code == (404 if way == "gone" else 503)
     assert "hush" not in answer.text
     said = {"pipe": "a named pipe", "gone": "is gone from its evidence"}.get(
@@ -295,11 +236,11 @@ def test_s08_no_link_leads_out_of_the_evidence(
 
 
 @pytest.mark.parametrize(
-    "tail", ["orders-2/", "orders-1/reports/roll/after", "orders-1/reports/canary/..%2f..%2fjournal.db"]
+    "address", ["/groupshift/runs/orders-2/", f"{ONE}reports/none", f"{ONE}reports/..%2f..%2fjournal.db"]
 )
-def test_what_the_journal_does_not_know_is_not_found(server: Any, viewer: dict[str, str], tail: str) -> None:
+def test_what_the_journal_does_not_know_is_not_found(server: Any, shown: Shown, address: str) -> None:
     """Paths come from the journal only."""
-    assert server.get(f"/groupshift/migrations/{tail}", headers=viewer).status_code == 404
+    assert server.get(shown.at(address), headers=shown.headers).status_code == 404
 
 
 def test_the_plugin_loads_without_errors(server: Any, viewer: dict[str, str]) -> None:
@@ -398,19 +339,14 @@ def test_f08_every_link_is_below_the_path_of_airflow(
     from groupshift_airflow import links
 
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", base)
-    task = SimpleNamespace(migration="orders 1/x")
-    link = links.MigrationLink().get_link(task, ti_key=None)  # type: ignore[arg-type]
+    task = SimpleNamespace(run="orders 1/x")
+    link = links.RunLink().get_link(task, ti_key=None)  # type: ignore[arg-type]
     below = page.removesuffix("audits/")
     assert (links.page_url("audits/"), links.page_path()) == (page, path)
-    assert link.startswith(f"{below}migrations/orders%201%2Fx/")
-    task.migration = "{{ unknown }}"
-    assert links.MigrationLink().get_link(task, ti_key=None).partition("?")[0] == below  # type: ignore[arg-type]
-    (_, of_migration), (_, of_report) = links.migration_links("orders 1/x")
-    assert (of_migration, of_report) == (
-        f"{path}migrations/orders%201%2Fx/",
-        f"{path}migrations/orders%201%2Fx/report",
-    )
-    assert links.run_links("r/1", "downgrade")[0][1] == f"{path}downgrades/r%2F1/"
+    assert link.startswith(f"{below}runs/orders%201%2Fx/")
+    task.run = "{{ unknown }}"
+    assert links.RunLink().get_link(task, ti_key=None).partition("?")[0] == below  # type: ignore[arg-type]
+    assert links.run_page("r/1") == f"{path}runs/r%2F1/"
 
 
 @pytest.mark.parametrize(("theme", "said"), [("dark", "@media all"), ("light", "@media not all")])
@@ -431,13 +367,13 @@ def test_u07_a_document_is_served_in_a_theme_and_else_as_the_browser_is(
 
 @pytest.mark.parametrize(
     "address",
-    [*ADDRESSES[:2], f"{ONE}report", f"{ONE}reports/canary/after", UNKNOWN],
+    [*ADDRESSES[:2], f"{ONE}report", JOB, "/groupshift/runs/none/"],
 )
 def test_u07_in_the_look_of_airflow_one_script_follows_it_and_no_other_may_run(
-    server: Any, viewer: dict[str, str], address: str
+    server: Any, shown: Shown, address: str
 ) -> None:
     """Known by its hash; pages of documents and of errors have it too, and nothing of a person is markup."""
-    found = server.get(f"{address}?look=airflow", headers=viewer)
+    found = server.get(f"{shown.at(address)}?look=airflow", headers=shown.headers)
     policy = found.headers["content-security-policy"]
     script = found.text.partition("<script>")[2].partition("</script>")[0]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -446,19 +382,19 @@ def test_u07_in_the_look_of_airflow_one_script_follows_it_and_no_other_may_run(
     assert "unsafe-inline" not in policy.partition("script-src")[2]
 
 
-def test_an_open_migration_says_who_holds_it_and_is_read_again(server: Any, viewer: dict[str, str]) -> None:
+def test_an_open_run_says_who_holds_it_and_is_read_again(server: Any, shown: Shown) -> None:
     """A run that Airflow does not know is only named; the page refreshes itself while something may come."""
-    text = server.get(ONE, headers=viewer).text
+    text = server.get(shown.at(ONE), headers=shown.headers).text
     assert 'http-equiv="refresh"' in text
-    assert "migrate_coordination/run-1" in text.partition("Held by")[2]
-    assert "since 1970-01-01 00:00:00 UTC" in text
+    assert HOLDER in text.partition("Held by")[2]
+    assert "since 2023-11-14" in text
 
 
 @pytest.mark.parametrize(
     ("state", "said"), [("failed", "that run has ended (failed)"), ("running", "nobody;")]
 )
-def test_the_holder_of_a_migration_is_a_link_to_its_run(
-    server: Any, viewer: dict[str, str], state: str, said: str
+def test_the_holder_of_a_run_is_a_link_to_its_run_of_a_dag(
+    server: Any, shown: Shown, state: str, said: str
 ) -> None:
     """Whether it still works on it is said, too."""
     due = datetime(2026, 3, 1, 2, 3, 4, tzinfo=UTC)
@@ -466,7 +402,7 @@ def test_the_holder_of_a_migration_is_a_link_to_its_run(
         given = {"dag_id": "migrate_coordination", "run_id": "run-1", "state": state}
         session.add(DagRun(**given, run_after=due, run_type="manual"))
     try:
-        text = server.get(ONE, headers=viewer).text
+        text = server.get(shown.at(ONE), headers=shown.headers).text
     finally:
         with create_session() as session:
             session.execute(delete(DagRun).where(DagRun.run_id == "run-1"))

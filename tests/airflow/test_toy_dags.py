@@ -168,6 +168,8 @@ class Request:
     clients: tuple[str, ...] = option("What members run.", default=())
     again: int | None = option("How often.", default=None)
     live: bool = option("Commits go on.", default=False)
+    from_: str = option("What they run.", default="")
+    copy: str = option("A copy of the log.", default="", assesses=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,7 +204,9 @@ def test_the_form_has_help_choices_and_bounds_of_the_request() -> None:
         "clients": [],
         "again": None,
         "live": False,
+        "from_": "",
     }
+    assert ("from" in form, {"from_", "copy"} & form.keys()) == (True, set())
     assert all({"title", "section", "description_md"} <= set(each.schema) for each in form.values())
 
     with pytest.raises(Rejected, match="execute is a parameter of every run"):

@@ -66,7 +66,7 @@ class Move:
                     raise AssertionError(made)
             return bool(told)
 
-        wait_until(reached, PATIENCE_S, f"a person is told what to do in {phase}", every_s=0.1)
+        wait_until(reached, 4 * PATIENCE_S, f"a person is told what to do in {phase}", every_s=0.1)
         return told[0]
 
     def looks(self) -> Moved | Waits:
@@ -78,7 +78,7 @@ class Move:
 
     def await_settled(self) -> None:
         """Wait until the group itself shows that the person is done."""
-        wait_until(lambda: isinstance(self.looks(), Moved), PATIENCE_S, "the group shows it", every_s=0.5)
+        wait_until(lambda: isinstance(self.looks(), Moved), 4 * PATIENCE_S, "the group shows it", every_s=0.5)
 
 
 @pytest.fixture

@@ -9,8 +9,10 @@ import pytest
 
 from groupshift.domain.group_protocol import Kind, Protocol, Way
 from groupshift.domain.modes import MemberKind
+from groupshift.domain.run import Outcome
+from groupshift.engine.watch import Looks, watch
 from groupshift_sandbox.kraft import KraftCluster
-from support.protocol_fleet import FleetOptions, fleet_at
+from support.protocol_fleet import PATIENCE_S, FleetOptions, fleet_at, patiently
 from support.protocol_move import ProtocolBench, bench_of, ended
 from support.warm_spark import warm_spark
 
@@ -41,6 +43,10 @@ def test_a_group_rolls_to_the_consumer_protocol_and_back(
         run = bench.run(Protocol.CONSUMER)
         assert ended(run.forward()) == ("moved", "pass", MOVED)
         assert (fleet.look().kind, _kinds(bench)) == (Kind.CONSUMER, {MemberKind.NATIVE})
+        left = patiently(
+            lambda: watch(bench.move, bench.tools, bench.ports, run.name, looks=Looks(within_s=PATIENCE_S))
+        )
+        assert left.outcome is Outcome.PASS, left.sentences
 
         assert ended(run.back()) == ("rolled_back", "pass", ROLLED_BACK)
         assert (fleet.look().kind, _kinds(bench)) == (Kind.CLASSIC, {MemberKind.PLAIN})

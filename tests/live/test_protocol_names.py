@@ -50,31 +50,33 @@ def test_f05_a_group_of_any_id_moves_there_and_back(
     monkeypatch: pytest.MonkeyPatch,
     name: str,
 ) -> None:
-    """Its evidence has one folder, which nobody has to quote; its name is shown as it is."""
-    from groupshift.domain.foreign_text import path_name, visible
+    """Its evidence has one folder, which nobody has to quote; its name is shown as it is, and what its run
+    left is watched."""
+    from groupshift.domain.foreign_text import visible
 
-    monkeypatch.setattr("groupshift.cli.options.build", compared_here)
+    monkeypatch.setattr("groupshift.cli.run_place.submit", compared_here)
     options = FleetOptions(group=name, topic=f"names-{IDS.index(name)}", partitions=2, clients=(CLIENTS[0],))
     with fleet_at(kraft.bootstrap, tmp_path, options) as fleet:
         fleet.await_written(5)
-        settings = str(_settings(fleet, tmp_path))
-        rest = ["--soak", "0", "--settings", settings]
-        assert main(["protocol", "run", "--group", name, "--to", "consumer", *rest]) == 0
+        settings = ["--settings", str(_settings(fleet, tmp_path))]
+        asked = ["protocol", "run", "--group", name, "--to", "consumer", "--soak", "0", *settings]
+        assert main(asked) == 0
         planned = " ".join(capsys.readouterr().out.split())
         assert f"plan for group {visible(name)}" in planned
-        assert (
-            main(["protocol", "run", "--group", name, "--to", "consumer", *rest, "--execute", "--yes"]) == 0
-        )
+        assert main([*asked, "--execute", "--yes"]) == 0
         assert fleet.look().kind is Kind.CONSUMER
 
         written = capsys.readouterr()
-        migration = re.search(r"migration (\S+)", written.err)
-        assert migration is not None
-        assert migration[1].startswith(f"{path_name(name)}-")
-        assert [each.name for each in (tmp_path / "evidence").iterdir()] == [migration[1]]
-        assert main(["roll-back", migration[1], "--execute", "--yes", "--settings", settings]) == 0
+        found = re.search(r"^run (\S+) of", written.err, re.MULTILINE)
+        assert found is not None
+        run = found[1]
+        assert re.fullmatch(r"protocol-[A-Za-z0-9._-]+-[0-9]{13}", run)
+        assert [each.name for each in (tmp_path / "evidence").iterdir()] == [run]
+        assert main(["watch", run, *settings]) == 0
+        assert "pass" in capsys.readouterr().out
+        assert main(["roll-back", run, "--execute", "--yes", *settings]) == 0
         assert fleet.look().kind is Kind.CLASSIC
         capsys.readouterr()
-        assert main(["status", "--settings", settings]) == 0
-        assert visible(name) in capsys.readouterr().out
+        assert main(["status", *settings]) == 0
+        assert visible(name)[:20] in capsys.readouterr().out
         assert fleet.settle().lost == {}

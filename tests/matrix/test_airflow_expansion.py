@@ -1,39 +1,44 @@
 """``expand_offsets_topic`` in a real Airflow, on a real broker: every task is killed -9 once when it is done,
-and two between an act and the journal; a person approves, and the run ends as one that nobody disturbed."""
+and two between an act and the journal; a person approves, and the run ends as one that nobody disturbed. The
+DAG ``roll_back`` takes a run back before its point of no return, and says one sentence after it."""
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from groupshift.adapters.kafka.cluster import KafkaCluster
-from groupshift.application.expansion_run import statuses
-from groupshift.bootstrap.clusters import cluster_runs
-from groupshift.ports.journal import RunState
+from groupshift.bootstrap.moves import journal
+from groupshift.domain.run import RunState
+from groupshift.engine.status import RunStatus, status_of
 from groupshift.settings import load as load_settings
 from groupshift_sandbox.down import down
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kraft import KraftCluster, KraftOptions
 from groupshift_sandbox.up import write_settings
 from support.downgrade_story import cluster_of
-from support.expansion_story import TOPIC, answered, committed, logged, placed, wanted
+from support.expansion_story import answered, committed, logged, placed, wanted
 from support.killed_tasks import Killing, killing_airflow
 from support.placement_story import audited
+from support.warm_spark import warm_spark
 
 pytestmark = pytest.mark.timeout(9000)  # every task runs twice
 
-DAG, RUN, TO = "expand_offsets_topic", "expand", 8
+DAG, BACK, BEFORE, TO = "expand_offsets_topic", "roll_back", 5, 8
 CONF = {"to": TO, "execute": True}
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[KraftCluster]:
-    """One node of 4.3.1."""
-    options = KraftOptions(heap="384m", properties={"offsets.topic.num.partitions": "5"})
+    """One node of 4.3.1; every group has its offsets."""
+    options = KraftOptions(heap="384m", properties={"offsets.topic.num.partitions": str(BEFORE)})
     with cluster_of(tmp_path, options) as started:
+        committed(started)
         yield started
 
 
@@ -42,35 +47,96 @@ def killing(cluster: KraftCluster, tmp_path: Path) -> Iterator[Killing]:
     """An Airflow whose tasks can be killed; brokers are restarted by the sandbox."""
     home = Home(tmp_path / "tool").create()
     try:
-        write_settings(home, "127.0.0.1:1", cluster.bootstrap)
-        nodes = tmp_path / "nodes.toml"
-        place = f'home = "{cluster.home.root}"\ncluster = "kraft"\n'
-        nodes.write_text(f'driver = "sandbox"\n[sandbox]\n{place}')
-        told = {"GROUPSHIFT_NODES": str(nodes), "GROUPSHIFT_TEST_HOOKS": "1"}
-        with killing_airflow(home, cluster.bootstrap, told) as found:
-            yield found
+        with warm_spark(tmp_path) as submit:
+            write_settings(home, "127.0.0.1:1", cluster.bootstrap)
+            nodes = tmp_path / "nodes.toml"
+            place = f'home = "{cluster.home.root}"\ncluster = "kraft"\n'
+            nodes.write_text(f'driver = "sandbox"\n[sandbox]\n{place}')
+            path = os.pathsep.join(
+                (str(submit.parent), str(Path(sys.executable).parent), os.environ.get("PATH", ""))
+            )
+            told = {"GROUPSHIFT_NODES": str(nodes), "GROUPSHIFT_TEST_HOOKS": "1", "PATH": path}
+            with killing_airflow(home, cluster.bootstrap, told) as found:
+                yield found
     finally:
         down(home)
 
 
+def status(killing: Killing, run: str = "") -> RunStatus:
+    """A run as it is journaled, by default the latest one."""
+    with journal(load_settings(killing.airflow.home.settings_file)) as runs:
+        return status_of(runs, run or runs.recent(1)[0].run)
+
+
+def worked(killing: Killing, dag: str, run: str) -> set[str]:
+    """The tasks that did anything: a skipped one is not killed."""
+    tasks = killing.airflow.api.tasks(dag, run)
+    assert set(tasks.values()) <= {"success", "skipped"}, tasks
+    return {task for task, state in tasks.items() if state == "success"}
+
+
 def test_the_topic_is_expanded_with_every_task_killed_once(cluster: KraftCluster, killing: Killing) -> None:
-    """Every offset is there, in the bytes of the log; each step was read back once."""
-    committed(cluster)
-    with closing(KafkaCluster(cluster.bootstrap, timeout_s=60.0)) as raw:
-        assert set(raw.leaders([TOPIC]).values()) == {1}
-    killing.arm(RUN)
-    killing.arm_step(RUN, "delete", "delete-groups.after_act")
-    killing.arm_step(RUN, "brokers", "restart 1.after_act")
-    state = killing.airflow.run(DAG, RUN, CONF, {"approve_plan": "Approve"})
-    runs = cluster_runs(load_settings(killing.airflow.home.settings_file).journal.url)
-    with closing(runs):
-        (run,) = runs.recent(9)
-        stands = [f"{each.step.key}: {each.stand} {each.result}" for each in statuses(runs, run)]
-    assert (state, run.state) == ("success", RunState.DONE), "\n".join(stands)
-    tasks = killing.airflow.api.tasks(DAG, RUN)
-    assert set(tasks.values()) == {"success"}
-    assert killing.killed(RUN) == set(tasks)
-    assert [killing.deaths(task) for task in ("snapshot", "delete", "brokers")] == [1, 2, 2]
+    """Every offset is there, in the bytes of the log; each step was read back once. It is watched, and cannot
+    be taken back: a sentence, and nothing else."""
+    real, run = killing.airflow, "expand"
+    killing.arm(run)
+    killing.arm_step(run, "delete.walk", "delete-groups.after_act")
+    killing.arm_step(run, "restart.walk", "restart 1.after_act")
+    ended = real.run(DAG, run, CONF, {"approve_plan": "Approve"})
+    found = status(killing)
+    assert (ended, found.state) == ("success", RunState.FINALISED), found
+    assert killing.killed(run) == worked(killing, DAG, run)
+    assert [killing.deaths(task) for task in ("snapshot.act", "delete.walk", "restart.walk")] == [1, 2, 2]
     assert answered(cluster) == wanted()
     assert logged(cluster) == placed(TO)
     assert audited(cluster).clean
+    assert real.run("watch_offsets_topic", "watch", {}, {}) == "success"
+    assert real.run(BACK, "late", {"run": found.run, "execute": True}, {}) == "failed"
+    assert f"run {found.run} is finalised: there is no rollback any more" in real.said(BACK, "late", "plan")
+    assert (status(killing).state, logged(cluster)) == (RunState.FINALISED, placed(TO))
+
+
+def test_a_run_is_rolled_back_before_its_point_of_no_return(cluster: KraftCluster, killing: Killing) -> None:
+    """The process of the command line dies when groups are deleted, and ``roll_back`` gives them back. One
+    that dies when partitions are made is refused by it, and ended by ``expand_offsets_topic``."""
+    real = killing.airflow
+    _killed(killing, "create-partitions.before_journal")
+    deleted = status(killing)
+    assert answered(cluster) != wanted(), "groups that move are deleted"
+    back = {"run": deleted.run, "execute": True, "take_over": True}
+    assert real.run(BACK, "back", back, {"undo.walk": "Approve"}) == "success", real.said(
+        BACK, "back", "verdict"
+    )
+    assert status(killing, deleted.run).state == RunState.ROLLED_BACK
+    assert (answered(cluster), logged(cluster)) == (wanted(), placed(BEFORE))
+    assert audited(cluster).clean
+
+    _killed(killing, "restart 1.after_act")
+    begun = status(killing)
+    refused = {"run": begun.run, "execute": True, "take_over": True}
+    assert real.run(BACK, "late", refused, {}) == "failed"
+    said = real.said(BACK, "late", "plan")
+    assert f"go on with: groupshift continue {begun.run} --execute" in said, said
+    assert status(killing).state == RunState.RUNNING, "nothing but a sentence"
+    forward = {**CONF, "take_over": True}
+    assert real.run(DAG, "forward", forward, {}) == "success", real.said(DAG, "forward", "verdict")
+    assert status(killing, begun.run).state == RunState.FINALISED
+    assert (answered(cluster), logged(cluster)) == (wanted(), placed(TO))
+
+
+def _killed(killing: Killing, at: str) -> None:
+    """Begin a run on the command line, which dies at this point of a step."""
+    home = killing.airflow.home
+    place = ("--settings", str(home.settings_file), "--nodes", str(home.root.parent / "nodes.toml"))
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "groupshift.cli.main", "expansion", "run"),
+            *("--to", str(TO), "--execute", "--yes", *place, "--timeout", "60"),
+        ],
+        env={**os.environ, "GROUPSHIFT_TEST_HOOKS": "1", "GROUPSHIFT_CRASH_AT_STEP": at},
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.domain.evidence import Manifest, Moment, Row
+from groupshift.ports.spark_jobs import ProofRequest
+from groupshift.spark.output import write_parquet, write_text
 from groupshift_testing.evidence import MemoryProof
 from support.simulated_move import Bench, make_bench
 
@@ -40,6 +42,22 @@ class DiskProof(MemoryProof):
         manifest = self.evidence.manifest(*key)
         assert manifest is not None
         return manifest, self.evidence.read(*key)
+
+
+class FullProof(DiskProof):
+    """A comparison that leaves every kind of file that the Spark jobs leave."""
+
+    def run(self, request: ProofRequest) -> None:
+        """See the port."""
+        output = Path(request.output)
+        output.mkdir(parents=True, exist_ok=True)
+        if output.name == "consumption":
+            write_text(output / "audit.json", '{"verdict": "pass"}')
+        else:
+            super().run(request)
+            write_parquet(output / "differences.parquet", [{"allowed": True}], {"allowed": "bool"})
+            write_parquet(output / "failing_rows.parquet", [{"row": "{}"}], {"row": "string"})
+        write_text(output / "report.html", "<!doctype html><title>report</title>")
 
 
 def disk_bench(root: Path) -> Bench:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from groupshift.adapters.sqlalchemy.scans import SqlScans
+from groupshift.domain.group import GroupView
 from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.rules_canary import CanaryLimits
 from groupshift.domain.run import Target
@@ -123,3 +124,18 @@ def make_fleet(folder: Path) -> Fleet:
         brake=MemoryBrake(),
         evidence=MemoryEvidence(),
     )
+
+
+class Deaf:
+    """A reader that shows members of some groups as if they acted on another mode than the one that is
+    set."""
+
+    def __init__(self, fleet: Fleet, groups: set[str], mode: Mode = Mode.ZOOKEEPER) -> None:
+        self._fleet, self._groups, self._mode = fleet, groups, mode
+
+    def read(self, group: str) -> GroupView:
+        """See the port."""
+        view = self._fleet.ensemble.read_one(group)
+        if group not in self._groups:
+            return view
+        return replace(view, members=tuple(replace(m, mode=self._mode) for m in view.members))

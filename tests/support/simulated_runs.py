@@ -152,11 +152,17 @@ class Processes:
         """A request for this group."""
         return ProtocolRequest(**{"group": self.world.group, "soak": 0, **values})
 
-    def begin(self, *, execute: bool = True, origin: str = "", **values: Any) -> str:
+    def begin(self, *, execute: bool = True, origin: str = "", requester: str = "", **values: Any) -> str:
         """Plan a run and return its name."""
         request = self.request(**values)
         made = begin(
-            self.move, self.tools(), self.ports(), request, self.options(), execute=execute, origin=origin
+            self.move,
+            self.tools(),
+            self.ports(),
+            request,
+            self.options(requester=requester),
+            execute=execute,
+            origin=origin,
         )
         return made.run
 

@@ -1,9 +1,9 @@
-"""Who holds an open migration, since when, and what it waits for: from the journal and from Airflow."""
+"""Who holds an open run, since when, and what it waits for: from the journal and from Airflow."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from airflow.models.dagrun import DagRun
 from airflow.models.hitl import HITLDetail
@@ -12,22 +12,19 @@ from airflow.utils.session import create_session
 from airflow.utils.state import DagRunState
 from sqlalchemy import select
 
-from groupshift.application.event_text import event_text
-from groupshift.domain.plan import OPEN
-from groupshift.ports.journal import EventKind
+from groupshift.domain.run import OPEN
+from groupshift.engine.status import RunStatus
+from groupshift.ports.runs import Event
+from groupshift.report.history import event_text
 from groupshift_airflow.links import airflow_path, required_actions, run_path
 from groupshift_airflow.web.view import moment
-
-if TYPE_CHECKING:
-    from groupshift.application.status import MigrationStatus
-    from groupshift.ports.journal import Event
 
 _OVER = frozenset({DagRunState.SUCCESS, DagRunState.FAILED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """The run that claimed a migration last. ``address`` is its page in Airflow, ``gate`` the page where its
+    """The process that claimed a run last. ``address`` is its page in Airflow, ``gate`` the page where its
     question is answered; both are empty where there is none. ``ended`` says how it ended, empty before."""
 
     who: str
@@ -38,14 +35,15 @@ class Held:
     ended: str = ""
 
 
-def held(found: MigrationStatus) -> Held | None:
-    """None for a migration that is closed, or that nobody has claimed."""
-    claim = next((event for event in reversed(found.events) if event.kind is EventKind.CLAIMED), None)
-    if claim is None or found.phase not in OPEN:
+def held(now: RunStatus, events: Sequence[Event]) -> Held | None:
+    """None for a run that is over, or that nobody has claimed."""
+    if not now.holder or now.state not in OPEN:
         return None
-    name = str(claim.body.get("run", ""))
-    known = Held(who=name, since=moment(claim.at_ms), waits=_last(found.events))
-    dag_id, _, run_id = name.partition("/")
+    waits = now.waits_for or (f"an answer at gate {now.question}" if now.question else _last(events))
+    known = Held(who=now.holder, since=moment(now.held_since_ms), waits=waits)
+    if now.stopped:
+        known = replace(known, ended="stopped by itself")
+    dag_id, _, run_id = now.holder.partition("/")
     return _in_airflow(known, dag_id, run_id) if run_id else known
 
 
@@ -68,15 +66,16 @@ def _in_airflow(known: Held, dag_id: str, run_id: str) -> Held:
     found = replace(known, who=f"{dag_id}, run {run_id}", address=airflow_path(run_path(dag_id, run_id)))
     if state in _OVER:
         return replace(found, ended=str(state), waits="nobody: start a run for it, or roll it back")
+    found = replace(found, ended="")
     if gate is None:
         return found
     place = required_actions(dag_id, run_id, gate.task_id, gate.map_index)
     return replace(found, waits=f"an answer: {gate.subject}", gate=airflow_path(place))
 
 
-def _last(events: tuple[Event, ...]) -> str:
+def _last(events: Sequence[Event]) -> str:
     """What is journaled last: the run works on what follows it."""
     last = events[-1]
-    stage = f"{last.stage}: " if last.stage else ""
+    step = f"{last.step}: " if last.step else ""
     said = event_text(last)
-    return f"nobody; last journaled: {stage}{last.kind.value.replace('_', ' ')}{f' ({said})' if said else ''}"
+    return f"nobody; last journaled: {step}{last.kind.value.replace('_', ' ')}{f' ({said})' if said else ''}"

@@ -1,112 +1,120 @@
-"""The pages about runs that change a cluster: all of a move that are journaled, the report of one, and that
-of an Airflow run."""
+"""The pages about runs of any move: the latest ones, one with its steps, its report, and what its Spark jobs
+reported."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+# No future annotations: FastAPI reads the types of dependencies where the functions are made.
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
-from airflow.api_fastapi.core_api.security import requires_access_dag
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
+from airflow.api_fastapi.core_api.security import GetUserDep
 from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from groupshift.application.run_accounts import account_of
-from groupshift.application.run_reports import headline_of, page_of
-from groupshift.bootstrap.clusters import cluster_runs
+from groupshift.adapters.sqlalchemy.runs import SqlRuns
+from groupshift.bootstrap.reports import evidence_of, page_of
+from groupshift.domain.run import RunState
+from groupshift.engine.status import RunStatus, status_of
+from groupshift.engine.verification import objection
 from groupshift.errors import Rejected
-from groupshift.ports.journal import NEXT, ClusterRun, ClusterRuns
-from groupshift_airflow.hooks import base_settings
-from groupshift_airflow.operators import PLAN, REFUSED, UNKNOWN
+from groupshift.ports.runs import EventKind, RunRecord, Runs
+from groupshift.report.history import event_text
+from groupshift.settings import Settings, parse
+from groupshift_airflow.hooks import SETTINGS_VARIABLE, base_settings
+from groupshift_airflow.operators import PLAN, REFUSED
 from groupshift_airflow.web import view
-from groupshift_airflow.web.rendering import framed, rendered, sandboxed, slashed
+from groupshift_airflow.web.holding import held
+from groupshift_airflow.web.rendering import POLICY, REFRESH_S, framed, rendered, sandboxed, slashed
 
 _LISTED = 100
+_FORBIDDEN = 403
+_QUIET = frozenset({EventKind.NOTED, EventKind.SEALING, EventKind.WAITS, EventKind.SHOWN})
+"""Kinds that the event after them tells already."""
+_JOB_REPORT = "report.html"
+runs_of_moves = APIRouter(prefix="/runs")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MovePages:
-    """What the pages of a move are called: ``title`` of the list, the DAG's name in Airflow (``trigger``);
-    ``ends`` tells from what to what a plan leads."""
-
-    move: str
-    title: str
-    trigger: str
-    ends: Callable[[Any], tuple[object, object]]
-
-
-_BY_DAG: Mapping[str, MovePages] = {
-    "downgrade_coordinator": MovePages(
-        move="downgrade",
-        title="Downgrades of brokers",
-        trigger="Downgrade brokers",
-        ends=lambda plan: (plan.now, plan.release),
-    ),
-    "expand_offsets_topic": MovePages(
-        move="expansion",
-        title="Expansions of the offsets topic",
-        trigger="Expand the offsets topic",
-        ends=lambda plan: (f"{plan.before} partitions", plan.to),
-    ),
-}
-DAGS = frozenset(_BY_DAG)
-"""The DAGs that drive such runs."""
+def listed(request: Request, user: Any) -> Response:
+    """The latest runs that this user may read, newest first."""
+    with _journal() as runs:
+        records = [each for each in runs.recent(_LISTED) if _may_read(user, each)]
+        rows = [{"run": each, "now": status_of(runs, each.run)} for each in records]
+    return rendered(
+        request, "runs.html", runs=rows, verdict=_verdict_of, moment=view.moment, user=user.get_name()
+    )
 
 
-def routers() -> Iterator[APIRouter]:
-    """The pages of each move, for those who may read runs of its DAG."""
-    for dag_id, pages in _BY_DAG.items():
-        yield _router(dag_id, pages)
+@runs_of_moves.get("/{run}", response_class=RedirectResponse)
+def with_slash(request: Request, run: str) -> str:
+    """As its own address is written: reports are relative to the page."""
+    return slashed(request, run)
 
 
-def _router(dag_id: str, pages: MovePages) -> APIRouter:
-    reads = Depends(requires_access_dag("GET", DagAccessEntity.RUN, param_dag_id=dag_id))
-    found = APIRouter(prefix=f"/{pages.move}s", dependencies=[reads])
+@runs_of_moves.get("/{run}/", response_class=HTMLResponse)
+def one(request: Request, run: str, user: GetUserDep) -> Response:
+    """One run as it stands now, from the journal. `Rejected` for one that is not known."""
+    with _readable(run, user) as (runs, record):
+        return _page(request, runs, record, base="")
 
-    @found.get("/", response_class=HTMLResponse)
-    def listed(request: Request) -> Response:
-        """The latest runs, newest first."""
-        with _journal() as runs:
-            rows = [_row(pages, runs, run) for run in runs.recent(_LISTED, move=pages.move)]
-        return rendered(request, "runs.html", pages=pages, runs=rows, moment=view.moment)
 
-    @found.get("/{run}", response_class=RedirectResponse)
-    def with_slash(request: Request, run: str) -> str:
-        """As its own address is written."""
-        return slashed(request, run)
+@runs_of_moves.get("/{run}/report")
+def whole_report(request: Request, run: str, user: GetUserDep) -> Response:
+    """The report of a run as it stands now, from journal and evidence."""
+    with _readable(run, user) as (runs, record):
+        if around := framed(request, refresh=record.state.is_open):
+            return around
+        text, _ = page_of(runs, _settings(), record.run)
+    return sandboxed(request, text)
 
-    @found.get("/{run}/")
-    def one(request: Request, run: str) -> Response:
-        """The report of one run as it stands now, from the journal. `Rejected` for one that is not known."""
-        return _page(request, pages.move, run)
 
-    return found
+@runs_of_moves.get("/{run}/reports/{job}")
+def job_report(request: Request, run: str, job: str, user: GetUserDep, shown: str = "") -> Response:
+    """A report as a Spark job wrote it, shown without any right to run or fetch anything. One that is not the
+    one that was journaled is shown below a banner, in a frame that cannot cover it (``shown=as-it-is``)."""
+    with _readable(run, user) as (runs, record):
+        if around := framed(request):
+            return around
+        if job not in _jobs(runs, record.run).values():
+            raise Rejected(f"run {run} has no report {job}")
+        path, evidence = f"{job}/{_JOB_REPORT}", evidence_of(_settings())
+        text = evidence.read_text(record.run, job, _JOB_REPORT)
+        if text is None:
+            raise Rejected(f"the report {job} of run {run} is gone from its evidence")
+        why = objection(evidence, runs, record.run, path)
+    if not why or shown == "as-it-is":
+        return sandboxed(request, text)
+    answer = rendered(request, "altered.html", sentence=why)
+    answer.headers["Content-Security-Policy"] = f"{POLICY}; frame-src 'self'; frame-ancestors 'self'"
+    return answer
 
 
 def of_run(request: Request, dag_id: str, run_id: str) -> Response:
-    """The report of what this run of a DAG works on."""
-    move = _BY_DAG[dag_id].move
+    """The page of what a run of a DAG works on. Who asks may read runs of that DAG, whose plan shows the
+    run."""
+    with _journal() as runs:
+        record = _found(runs, dag_id, run_id)
+        if record is not None:
+            return _page(request, runs, record, base=f"runs/{record.run}/")
+    refused = _pushed(dag_id, run_id, REFUSED, (PLAN, "assess"))
+    nothing = "This run has begun no run of a move: its task 'plan' has not ended yet, or it only planned."
+    why = f"This run was refused, and nothing was changed: {refused}" if refused else nothing
+    return rendered(request, "problem.html", sentence=why)
+
+
+def _found(runs: Runs, dag_id: str, run_id: str) -> RunRecord | None:
+    """By what its task ``plan`` told, else the one that it began."""
     named = _pushed(dag_id, run_id, "return_value")
-    if named in {None, UNKNOWN}:
-        only = f"This run has begun no {move}: its task 'plan' has not ended yet, or only planned."
-        sentence = refusal(dag_id, run_id) or only
-        return rendered(request, "problem.html", sentence=sentence)
-    return _page(request, move, str(named))
-
-
-def pushed_by(dag_id: str, run_id: str) -> Any:
-    """Return what the plan of a run of a DAG pushed: an id; None where it has not ended."""
-    return _pushed(dag_id, run_id, "return_value")
-
-
-def refusal(dag_id: str, run_id: str) -> str:
-    """Why a run of a DAG was refused before it made anything; empty where it was not."""
-    why = _pushed(dag_id, run_id, REFUSED, (PLAN, "assess"))
-    return f"This run was refused, and nothing was changed: {why}" if why else ""
+    if isinstance(named, str):
+        try:
+            return runs.find(named)
+        except Rejected:
+            pass
+    return runs.of_origin(f"{dag_id}/{run_id}")
 
 
 def _pushed(dag_id: str, run_id: str, key: str, tasks: tuple[str, ...] = (PLAN,)) -> Any:
@@ -117,31 +125,83 @@ def _pushed(dag_id: str, run_id: str, key: str, tasks: tuple[str, ...] = (PLAN,)
         return None if found is None else XComModel.deserialize_value(found)
 
 
-def _page(request: Request, move: str, run: str) -> Response:
-    with _journal() as runs:
-        found = runs.find(run)
-        if found.move != move:
-            raise Rejected(f"run {run} is a run of {found.move}, not of {move}")
-        if around := framed(request, refresh=bool(NEXT[found.state])):
-            return around
-        return sandboxed(request, page_of(found, runs.steps(run)))
+def _page(request: Request, runs: Runs, record: RunRecord, base: str) -> Response:
+    now = status_of(runs, record.run)
+    events = runs.events(record.run)
+    return rendered(
+        request,
+        "run.html",
+        run=record,
+        now=now,
+        asked=json.loads(record.request),
+        base=base,
+        held=held(now, events),
+        jobs=_jobs(runs, record.run),
+        steps=now.steps,
+        events=[
+            {
+                "at": view.moment(each.at_ms),
+                "kind": each.kind.value.replace("_", " "),
+                "step": each.step,
+                "text": event_text(each),
+            }
+            for each in events
+            if each.kind not in _QUIET
+        ],
+        moment=view.moment,
+        refresh=REFRESH_S if record.state.is_open else 0,
+        verdict=_verdict_of(now),
+    )
+
+
+def _jobs(runs: Runs, run: str) -> dict[str, str]:
+    """The folder of what the Spark job of each step left, where it left a report; by the key of the step."""
+    return {
+        key: str(each.result["spark_job"]["output"]).rstrip("/").rpartition("/")[2]
+        for key, each in runs.steps(run).items()
+        if "spark_job" in each.result and _JOB_REPORT in each.result.get("outcome", {})
+    }
+
+
+def _verdict_of(now: RunStatus) -> str:
+    return now.verdict or ("pass" if now.state == RunState.PREVIEW else "inconclusive")
+
+
+def _may_read(user: Any, run: RunRecord) -> bool:
+    """Whether a user may read runs of the DAG that began this one; one of the command line has none."""
+    dag_id, _, begun = run.origin.partition("/")
+    if not begun:
+        return True
+    details, entity = DagDetails(id=dag_id), DagAccessEntity.RUN
+    manager = get_auth_manager()
+    return bool(manager.is_authorized_dag(method="GET", access_entity=entity, details=details, user=user))
 
 
 @contextmanager
-def _journal() -> Iterator[ClusterRuns]:
+def _readable(run: str, user: Any) -> Iterator[tuple[Runs, RunRecord]]:
+    """The journal and a run that this user may read. `Rejected` for one that is not known."""
+    with _journal() as runs:
+        record = runs.find(run)
+        if not _may_read(user, record):
+            raise HTTPException(_FORBIDDEN, "you may not read runs of the DAG that began this one")
+        yield runs, record
+
+
+@contextmanager
+def _journal() -> Iterator[Runs]:
     """Of this deployment. Raises `Rejected` where its settings name none that can be used."""
     url = base_settings().get("journal", {}).get("url", "")
     if not url:
         raise Rejected("the settings of this deployment name no journal: add journal.url")
-    with closing(cluster_runs(str(url))) as runs:
-        yield runs
-
-
-def _row(pages: MovePages, runs: ClusterRuns, run: ClusterRun) -> dict[str, Any]:
-    """One whose plan is of another release is listed all the same."""
+    runs = SqlRuns(str(url))
     try:
-        steps = runs.steps(run.run)
-        top, ends = headline_of(run, steps), pages.ends(account_of(run, steps).plan)
-    except ValueError:
-        return {"run": run, "ends": ("-", "-"), "verdict": "error", "word": "of another release"}
-    return {"run": run, "ends": ends, "verdict": top.verdict.value, "word": top.word}
+        yield runs
+    finally:
+        runs.close()
+
+
+def _settings() -> Settings:
+    """Of this deployment; no cluster is asked for anything."""
+    sections = base_settings()
+    sections.setdefault("kafka", {"bootstrap_servers": "unused:9092"})
+    return parse(sections, source=os.environ.get(SETTINGS_VARIABLE, "defaults"))

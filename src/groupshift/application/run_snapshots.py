@@ -9,7 +9,6 @@ from typing import Any
 
 from groupshift.application.run_commits import committing, differing_commits, keep_commits
 from groupshift.application.run_work import HOLDS, REQUESTER, Handler, Look, Question, RunWork
-from groupshift.application.snapshot_cluster import snapshot_cluster
 from groupshift.domain.equality_rules import FIELDS, PREFIX, Comparison, Field
 from groupshift.domain.rows import LISTED_TOO, ProblemRow
 from groupshift.domain.step import RunAct, RunStep, Seen
@@ -74,7 +73,9 @@ def _snapshot(work: RunWork, step: RunStep, _intent: Mapping[str, Any]) -> Mappi
 def _taken(work: RunWork, step: RunStep) -> tuple[list[ProblemRow], Mapping[str, Any]]:
     """Every problem of a snapshot that is taken now, and what is journaled of it."""
     folder = work.tools.evidence / work.run / f"{step.subject}-{work.token}"
-    state, manifest = snapshot_cluster(work.tools.reader, work.tools.store, folder)
+    work.tools.store.refuse(folder)
+    state = work.tools.reader.take(None)
+    manifest = work.tools.store.write(folder, state)
     problems = [each for each in state.problems if not work.harmless(each)]
     return problems, {
         "folder": str(folder),

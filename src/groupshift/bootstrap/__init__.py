@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Self
 
 from groupshift.application import (
@@ -16,14 +15,12 @@ from groupshift.application import (
     finalise,
     gates,
     judge,
-    leftovers,
     pack,
     plan,
     proof,
     rehearse,
     roll_back,
     snapshot,
-    snapshot_cluster,
     soak,
     status,
     watch,
@@ -34,7 +31,7 @@ from groupshift.application.pack import Progress
 from groupshift.application.records import move_of
 from groupshift.application.status import MigrationStatus
 from groupshift.bootstrap.connect import connect
-from groupshift.domain.evidence import Manifest, Moment, PlanOf
+from groupshift.domain.evidence import Manifest, Moment
 from groupshift.domain.judgement import (
     ASK,
     ActOutcome,
@@ -51,7 +48,6 @@ from groupshift.domain.modes import Holder
 from groupshift.domain.plan import Answer, Gate, MoveRequest, Stage, StageName, WayBack
 from groupshift.domain.seal import REPORT, Pack, Verification
 from groupshift.domain.secrets import without_login
-from groupshift.ports.changes import OffsetRestoring
 from groupshift.ports.evidence import Verifier
 from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.settings import Settings
@@ -102,10 +98,6 @@ class App:
     def planned(self, migration: str) -> Planned:
         """The journaled plan."""
         return plan.planned(self._env, migration)
-
-    def plan_of(self, migration: str, folder: Path | None = None) -> tuple[str, PlanOf]:
-        """The group of a migration, and what binds a snapshot of a cluster (into ``folder``) to its plan."""
-        return snapshot_cluster.plan_of(self._env, migration, folder)
 
     def has_stage(self, migration: str, stage: StageName | str) -> bool:
         """Whether the plan, or the way back once begun, contains this stage."""
@@ -235,14 +227,6 @@ class App:
     def leftover(self, migration: str) -> Leftover | None:
         """What a migration that was rolled back left in Kafka; None where that is nothing."""
         return self.account(migration).leftover
-
-    def stale_offsets(self, group: str) -> tuple[Leftover | None, str]:
-        """What Kafka holds of a group that ZooKeeper coordinates, and why it may not be removed."""
-        return leftovers.stale_offsets(self._env, group)
-
-    def remove_stale_offsets(self, group: str, restoring: OffsetRestoring) -> Leftover | None:
-        """Remove that, and read back that it is gone."""
-        return leftovers.remove_stale_offsets(self._env, group, restoring)
 
     def pack(self, migration: str) -> Pack:
         """What sealing the migration's evidence would write now; nothing is written."""

@@ -38,6 +38,7 @@ from groupshift.bootstrap.connect import (
 )
 from groupshift.bootstrap.drivers import driver_of
 from groupshift.bootstrap.reports import evidence_of, pages_of
+from groupshift.domain.evidence import PlanOf, refuse_older
 from groupshift.domain.modes import Isolation
 from groupshift.domain.requests import options_of
 from groupshift.domain.rules_canary import CanaryLimits
@@ -284,6 +285,31 @@ def journal(settings: Settings) -> Iterator[Runs]:
         yield runs
     finally:
         runs.close()
+
+
+@contextmanager
+def zookeeper_sided(settings: Settings) -> Iterator[ZookeeperSide]:
+    """Open groups as ZooKeeper and Kafka together know them."""
+    side, close = zookeeper_side(settings, SystemClock())
+    try:
+        yield side
+    finally:
+        close()
+
+
+def plan_of(settings: Settings, run: str, folder: Path | None = None) -> tuple[str, PlanOf]:
+    """Return the group of a run (empty: it is of a cluster), and what binds a snapshot to its plan.
+
+    Raises:
+        Rejected: the journal knows no such run, or a snapshot taken now into ``folder`` would be older than
+            the plan, since this clock is behind.
+    """
+    with journal(settings) as runs:
+        record = runs.find(run)
+    plan = PlanOf(migration=run, hash=record.plan_hash, made_at_ms=record.created_at_ms)
+    if folder is not None:
+        refuse_older(f"snapshot {folder}", SystemClock().now_ms(), plan)
+    return record.target.name if record.target.kind == "group" else "", plan
 
 
 def tools_of(runs: Runs, settings: Settings, pages: Pages | None = None) -> Tools:

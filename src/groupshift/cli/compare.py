@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from groupshift.adapters.spark_submit.java import java_home
+from groupshift.bootstrap.moves import plan_of
 from groupshift.cli import output as render
-from groupshift.cli.options import Bound, Json, SettingsFile, open_app
+from groupshift.cli.options import Bound, Json, SettingsFile, settings
 from groupshift.cli.terminal import Console, Table, progress_bar
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.evidence import refuse_other
@@ -43,7 +44,7 @@ def compare(  # noqa: PLR0913 - the options of a verb
     live: Live = False,
     output: Output = None,
     memory: Memory = "2g",
-    migration: Bound = "",
+    run: Bound = "",
     settings_file: SettingsFile = None,
     as_json: Json = False,
 ) -> int:
@@ -54,8 +55,8 @@ def compare(  # noqa: PLR0913 - the options of a verb
         if (missing.name or "").startswith("groupshift"):
             raise
         raise Rejected(f"{NEEDS_SPARK} ({missing.name} is missing)") from missing
-    if migration:
-        _refuse_other_plans((before, after), migration, settings_file)
+    if run:
+        _refuse_other_plans((before, after), run, settings_file)
     _refuse_heap(memory)
     chosen = output or after.absolute().parent / f"compare-{move}"
     request = comparing.Request(
@@ -76,12 +77,10 @@ def _refuse_heap(memory: str) -> None:
         raise Rejected(f"--memory {memory!r} is no size of a heap: write a number and k, m or g, such as 2g")
 
 
-def _refuse_other_plans(folders: tuple[Path, Path], migration: str, settings_file: Path | None) -> None:
+def _refuse_other_plans(folders: tuple[Path, Path], run: str, settings_file: Path | None) -> None:
     from groupshift.adapters.parquet.compare_inputs import read_manifest
 
-    opened, _ = open_app(settings_file)
-    with opened:
-        _, plan = opened.plan_of(migration)
+    _, plan = plan_of(settings(settings_file), run)
     for folder in folders:
         refuse_other(f"snapshot {folder}", read_manifest(folder), plan)
 

@@ -78,7 +78,7 @@ def _of(move: Move[Any], verb: Callable[..., int]) -> Callable[..., int]:
         shared = {name: value for name, value in given.items() if name in names}
         return at_place(move=move, given=values_of(move, asked), **shared)
 
-    return shaped(called, list(parameters(move, own)))
+    return shaped(called, list(parameters(move, own, assesses=verb is _assess)))
 
 
 _FILLED = frozenset({"move", "given"})

@@ -148,7 +148,8 @@ Ensemble = Annotated[
 Bound = Annotated[
     str,
     typer.Option(
-        "--migration",
+        "--run",
+        metavar="RUN",
         help="Whose plan this belongs to: neither older than it nor of another (journal of the settings).",
         show_default=False,
     ),

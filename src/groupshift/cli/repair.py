@@ -12,6 +12,7 @@ import typer
 
 from groupshift.bootstrap.clusters import log_erasing, offset_restoring, placement_views
 from groupshift.bootstrap.connect import group_snapshots
+from groupshift.bootstrap.moves import journal, zookeeper_sided
 from groupshift.cli import output
 from groupshift.cli.downgrade_log import log_at
 from groupshift.cli.options import (
@@ -22,7 +23,7 @@ from groupshift.cli.options import (
     Servers,
     SettingsFile,
     Timeout,
-    open_app,
+    settings,
     shown,
     wanted,
 )
@@ -31,6 +32,7 @@ from groupshift.cli.terminal import Console, Table, styled
 from groupshift.domain.commit_places import Stray
 from groupshift.domain.foreign_text import command
 from groupshift.errors import Rejected
+from groupshift.moves.coordination.leftovers import remove_stale_offsets, stale_offsets
 from groupshift.moves.expansion.epochs import EpochPlan, EpochsRepaired, plan_epochs, repair_epochs
 from groupshift.moves.expansion.repair import (
     UNDECIDED,
@@ -118,18 +120,19 @@ def offsets(
     """Find the committed offsets that a rollback left in Kafka of a group which ZooKeeper coordinates; with
     --execute delete them, and read back that none is left.
 
-    Refused for a group in kafka mode, with members that commit to Kafka, with an open migration, where
+    Refused for a group in kafka mode, with members that commit to Kafka, with an open run, where
     Kafka's offset is the only or the higher one, or where nobody is there and the mode node is gone. Exit
     code 1: something is left, or it is refused."""
-    opened, parsed = open_app(settings_file)
-    with opened:
-        found, against = opened.stale_offsets(group)
+    parsed = settings(settings_file)
+    with journal(parsed) as runs, zookeeper_sided(parsed) as side:
+        found, against = stale_offsets(side, runs, group)
         removed = execute and found is not None
         if removed:
             with closing(offset_restoring(parsed.kafka, timeout_s=timeout)) as restoring:
-                opened.remove_stale_offsets(group, restoring)
+                remove_stale_offsets(side, runs, group, restoring)
     may = found is not None and not against and not removed
-    then = found.command if found and may else command("groupshift", "assess", "--group", group)
+    assess = command("groupshift", "coordination", "assess", "--group", group)
+    then = found.command if found and may else assess
     if as_json:
         data = {} if found is None else {str(at): offset for at, offset in sorted(found.offsets.items())}
         document = {"group": group, "offsets": data, "against": against, "removed": removed, "next": then}

@@ -19,11 +19,15 @@ from groupshift.errors import Rejected
 
 ASKED = "What is asked for"
 """The panel of a move's own options in the help of its verbs."""
+ASSESS = "assess"
 _METAVARS: Mapping[str, str] = {"text": "TEXT", "integer": "INTEGER", "number": "NUMBER"}
 
 
-def parameters(move: Move[Any], shared: Iterable[Parameter]) -> tuple[Parameter, ...]:
+def parameters(
+    move: Move[Any], shared: Iterable[Parameter], *, assesses: bool = True
+) -> tuple[Parameter, ...]:
     """Return the parameters of a verb of this move: its request's options, then the ``shared`` ones.
+    ``assesses`` False: without those of ``assess`` alone.
 
     None is the value of an option that was not given. Raises `Rejected` when an option has the name of a
     shared one."""
@@ -33,7 +37,7 @@ def parameters(move: Move[Any], shared: Iterable[Parameter]) -> tuple[Parameter,
     taken = [each.flag for each in found if each.flag in flags]
     if taken:
         raise Rejected(f"move {move.name} has options that every move has: {', '.join(taken)}; rename them")
-    return (*map(_parameter, found), *later)
+    return (*(_parameter(each) for each in found if assesses or not each.assesses), *later)
 
 
 def _flags(parameter: Parameter) -> tuple[str, ...]:
@@ -97,7 +101,7 @@ def default_of(each: Option) -> str:
 def values_of(move: Move[Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of the request's options that were given."""
     names = [each.name for each in options_of(move.request)]
-    return {name: given[name] for name in names if given[name] is not None and given[name] != []}
+    return {name: given[name] for name in names if given.get(name) is not None and given[name] != []}
 
 
 def asked_again(move: Move[Any], verb: str, request: Any) -> str:
@@ -106,7 +110,7 @@ def asked_again(move: Move[Any], verb: str, request: Any) -> str:
     for each in options_of(move.request):
         value = data[each.name]
         usual = list(each.default) if each.many and not each.required else each.default
-        if value is None or value == usual:
+        if value is None or value == usual or (each.assesses and verb != ASSESS):
             continue
         if each.kind == "flag":
             words.append(each.flag if value else f"--no-{each.flag.removeprefix('--')}")

@@ -65,6 +65,9 @@ OnlyGroup = Annotated[str, typer.Option("--group", "-g", help="Only of this grou
 Limit = Annotated[int, typer.Option("--limit", help="How many that are over.", min=1)]
 Previews = Annotated[bool, typer.Option("--previews", help="Those that were only planned, too.")]
 Watch = Annotated[bool, typer.Option("--watch", help="Show it again whenever it changes.")]
+Within = Annotated[float, typer.Option("--within", help="Seconds to look until it holds.", min=0)]
+For = Annotated[float, typer.Option("--for", help="Seconds to look for as long as it holds.", min=0)]
+Every = Annotated[float, typer.Option("--every", help="Seconds between two looks.", min=0.1)]
 TakeOver = Annotated[bool, typer.Option("--take-over", help="Take it over from a process that has it.")]
 Accept = Annotated[
     str, typer.Option("--accept", metavar="STEP", help="Accept what this step showed.", show_default=False)
@@ -381,15 +384,24 @@ def report(
 
 
 @placed
-def watch(run: RunId, *, as_json: Json = False, where: Where) -> int:
+def watch(
+    run: RunId,
+    *,
+    within: Within = 0,
+    seconds: For = 0,
+    every: Every = 1,
+    as_json: Json = False,
+    where: Where,
+) -> int:
     """Judge again what a run that is over left.
 
     For as long as that can change. Exit code 1: it does not hold."""
+    looks = watching.Looks(within_s=within, for_s=seconds, every_s=every)
     with session(place_of(where)) as at:
         record, move = _move_of(at, run)
         request = move.request_from(json.loads(record.request))
         with at.ports(move, request) as ports:
-            checked = watching.watch(move, at.tools, ports, run)
+            checked = watching.watch(move, at.tools, ports, run, looks=looks)
     fails = checked.outcome is Outcome.FAIL
     held = f"groupshift report {run}" if checked.outcome is Outcome.PASS else f"groupshift watch {run}"
     following = f"groupshift roll-back {run}" if fails and record.state is RunState.MOVED else held

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from groupshift.application.snapshot_cluster import snapshot_cluster
 from groupshift.bootstrap.connect import cluster_snapshot_store, ensemble_snapshots, group_snapshots
+from groupshift.bootstrap.moves import plan_of
 from groupshift.cli import output as render
 from groupshift.cli.options import (
     Bound,
@@ -20,7 +20,6 @@ from groupshift.cli.options import (
     Timeout,
     ensemble,
     one_cluster,
-    open_app,
     settings,
     shown,
     wanted,
@@ -29,6 +28,7 @@ from groupshift.cli.terminal import Console, Table
 from groupshift.domain.evidence import ClusterManifest, PlanOf
 from groupshift.domain.foreign_text import shell, visible
 from groupshift.domain.rows import GONE, ClusterState, ReadFrom
+from groupshift.engine.snapshots import snapshot_cluster
 from groupshift.errors import Rejected
 from groupshift.ports.cluster import GroupSnapshots
 from groupshift.settings import KafkaSettings, ZookeeperSettings
@@ -51,7 +51,7 @@ def snapshot(  # noqa: PLR0913 - the options of a verb
     read_from: Store = ReadFrom.KAFKA,
     bootstrap_servers: Servers = "",
     zookeeper: Ensemble = "",
-    migration: Bound = "",
+    run: Bound = "",
     timeout: Timeout = 10.0,
     settings_file: SettingsFile = None,
     as_json: Json = False,
@@ -59,9 +59,9 @@ def snapshot(  # noqa: PLR0913 - the options of a verb
     """Snapshot groups, members, assignments, stable committed offsets and log ends; nothing is changed.
 
     Exit code 1: the snapshot was written, but something could not be read (table problems)."""
-    if bootstrap_servers and migration:
-        raise Rejected("--migration reads the journal of the settings: leave out --bootstrap-servers")
-    group, plan = _plan(migration, settings_file, output)
+    if bootstrap_servers and run:
+        raise Rejected("--run reads the journal of the settings: leave out --bootstrap-servers")
+    group, plan = _plan(run, settings_file, output)
     chosen = [group] if group and not groups and not every else wanted("snapshot", groups, every=every)
     kafka, nodes = _where(bootstrap_servers, zookeeper, settings_file, read_from)
     reader = _reader(kafka, nodes, read_from, timeout)
@@ -81,13 +81,9 @@ def snapshot(  # noqa: PLR0913 - the options of a verb
     return 1 if any(not row.of_leftover for row in state.problems) else 0
 
 
-def _plan(migration: str, settings_file: Path | None, output: Path) -> tuple[str, PlanOf | None]:
-    """The group and the plan of a migration; nothing without one."""
-    if not migration:
-        return "", None
-    opened, _ = open_app(settings_file)
-    with opened:
-        return opened.plan_of(migration, output)
+def _plan(run: str, settings_file: Path | None, output: Path) -> tuple[str, PlanOf | None]:
+    """Return the group and the plan of a run; nothing without one."""
+    return plan_of(settings(settings_file), run, output) if run else ("", None)
 
 
 def _where(
@@ -142,7 +138,7 @@ def _show(console: Console, state: ClusterState, output: Path) -> None:
     if in_zookeeper:
         console.print(
             f"a snapshot holds offsets but no members of groups read in ZooKeeper ({in_zookeeper:,} here); "
-            "members of one: groupshift assess --group GROUP"
+            "members of one: groupshift coordination assess --group GROUP"
         )
     for group in _unknown(state)[:_SHOWN]:
         console.print(f"group '{visible(group)}': its coordinator does not know it", style="yellow")

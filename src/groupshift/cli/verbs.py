@@ -15,7 +15,6 @@ from groupshift.cli import runs
 from groupshift.cli.audit import app as audit
 from groupshift.cli.both import verbs_of_both
 from groupshift.cli.compare import compare
-from groupshift.cli.downgrade import app as downgrade
 from groupshift.cli.evidence import report, verify_evidence
 from groupshift.cli.hazards import hazards
 from groupshift.cli.installed import add_installed
@@ -336,7 +335,7 @@ def _add_before(app: typer.Typer) -> None:
         for name, verb in verbs.items():
             app.command(name, rich_help_panel=BEFORE)(verb)
         app.add_typer(plans, name="plan", rich_help_panel=BEFORE)
-    for name, group in {"protocol": protocol, "downgrade": downgrade}.items():
+    for name, group in {"protocol": protocol}.items():
         if name not in ported:
             app.add_typer(group, name=name, rich_help_panel=BEFORE)
 

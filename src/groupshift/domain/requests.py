@@ -50,7 +50,8 @@ class Option:
     in their order. ``default`` is `REQUIRED` where it has to be given. ``minimum`` and ``maximum`` bound a
     number (None: no bound); ``optional``: None is a value. ``setting`` names the setting that is taken where
     it is not given, such as ``fleet.driver`` (empty: none). ``pattern``, of the whole text, is what a form
-    holds it to before it is sent (empty: nothing); the request itself says what is wrong."""
+    holds it to before it is sent (empty: nothing); the request itself says what is wrong. ``assesses``: only
+    ``assess`` takes it; no run has it, and no form."""
 
     name: str
     kind: Kind
@@ -63,6 +64,7 @@ class Option:
     maximum: float | None = None
     setting: str = ""
     pattern: str = ""
+    assesses: bool = False
 
     @property
     def flag(self) -> str:
@@ -83,9 +85,17 @@ def option(
     maximum: float | None = None,
     setting: str = "",
     pattern: str = "",
+    assesses: bool = False,
 ) -> Any:
     """Return the dataclass field of an option; ``text`` is its help, one sentence."""
-    metadata = {"help": text, "minimum": minimum, "maximum": maximum, "setting": setting, "pattern": pattern}
+    metadata = {
+        "help": text,
+        "minimum": minimum,
+        "maximum": maximum,
+        "setting": setting,
+        "pattern": pattern,
+        "assesses": assesses,
+    }
     return field(metadata=metadata) if default is REQUIRED else field(default=default, metadata=metadata)
 
 
@@ -121,6 +131,7 @@ def _option(request: type, entry: Any, hint: Any) -> Option:
         maximum=entry.metadata.get("maximum"),
         setting=entry.metadata.get("setting", ""),
         pattern=entry.metadata.get("pattern", ""),
+        assesses=entry.metadata.get("assesses", False),
     )
 
 

@@ -540,6 +540,10 @@ class Move(Protocol[P]):
         """Judge a run that is over, again; until when it can change is in the detail."""
         return Checked(outcome=PASSED.outcome, detail=f"{self.name} has nothing to watch after its end")
 
+    def watcher(self, run: Run[P]) -> Callable[[], Checked]:
+        """Return what judges a run that is over, look after look: it may remember its looks."""
+        return lambda: self.watch(run)
+
     def closing(self, run: Run[P], state: RunState) -> tuple[str, str]:
         """Where the run has led to, as a clause, and the next command (empty: the engine's)."""
         return "", ""

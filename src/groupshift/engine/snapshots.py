@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from groupshift.domain.equality_rules import FIELDS, PREFIX, Comparison, Field
-from groupshift.domain.rows import LISTED_TOO, ProblemRow
+from groupshift.domain.evidence import ClusterManifest, PlanOf, refuse_older
+from groupshift.domain.rows import LISTED_TOO, ClusterState, ProblemRow
 from groupshift.domain.run import (
     PASSED,
     Checked,
@@ -33,7 +34,7 @@ from groupshift.engine.handlers import JOB
 from groupshift.engine.move import Handler, Run, Snapshot, Standing
 from groupshift.errors import Rejected, Transient
 from groupshift.log.commit_hashes import LiveCommit, differences, live_commits
-from groupshift.ports.cluster import ClusterGroups, ClusterSnapshotStore
+from groupshift.ports.cluster import ClusterGroups, ClusterSnapshotStore, GroupSnapshots, Progress
 from groupshift.ports.evidence import EvidenceFolder
 from groupshift.ports.log import CommitHashes, OffsetsLog
 from groupshift.ports.spark_jobs import Compared, ComparisonOutcomes
@@ -51,6 +52,26 @@ _RESTARTING = frozenset({Comparison.PROTOCOL, Comparison.PROTOCOL_BACK})
 _BAD = frozenset({Verdict.FAIL, Verdict.ERROR})
 _SAID = 10
 """How many sentences are journaled; all are in the folder of the outcome."""
+
+
+def snapshot_cluster(
+    reader: GroupSnapshots,
+    store: ClusterSnapshotStore,
+    folder: Path,
+    groups: Collection[str] | None = None,
+    *,
+    plan: PlanOf | None = None,
+    progress: Progress | None = None,
+) -> tuple[ClusterState, ClusterManifest]:
+    """Take a snapshot of ``groups`` (None: all) into ``folder``, which is looked at before anything is read.
+
+    With ``plan`` it is bound to that plan; `Rejected` where this clock is before the plan's. Raises as
+    `GroupSnapshots.take` and `ClusterSnapshotStore.write`."""
+    store.refuse(folder)
+    state = reader.take(groups, progress=progress)
+    if plan is not None:
+        refuse_older(f"snapshot {folder}", state.taken_at_ms, plan)
+    return state, store.write(folder, state, plan)
 
 
 class ClusterPorts(Protocol):

@@ -242,7 +242,9 @@ def _comparison(each: StepHistory) -> Comparison:
     found = each.result
     said = findings_from(found.get("findings", ()))
     problems = tuple(map(str, found.get("problems", ())))
-    verdict = worst_verdict(said) if "findings" in found else Verdict.ERROR if problems else None
+    verdict = Verdict.ERROR if problems else None
+    if "findings" in found:
+        verdict = worst_verdict(said) if said else Verdict.PASS
     bad = tuple(f"{one.rule}: {one.reason}" for one in said if one.verdict is not Verdict.PASS)
     return Comparison(
         subject=each.step.subject,

@@ -97,6 +97,11 @@ class Toggles:
                 return
             self._met(toggle, run, progress)
 
+    def leave(self, toggle: Toggle, why: str) -> None:
+        """Journal that this process stops by itself, so that a person can go on without taking it over."""
+        if toggle.run is not None and toggle.state is ToggleState.STARTED:
+            give_up(toggle.run, why)
+
     def _act(self, toggle: Toggle, run: Run[CoordinationPorts]) -> None:
         """Go on until the write was made; what does not allow it may heal as long as patience lasts."""
         run.options = replace(run.options, patience_s=self.ports.terms.patience_s)
@@ -203,10 +208,10 @@ class Toggles:
             made = record.move == move.name and record.origin.startswith(ORIGIN)
             if made and (held is None or held.stopped or held.holder.startswith(ORIGIN)):
                 return record
-            by = f", held by {held.holder}" if made and held is not None else ""
+            by = f", held by {held.holder}," if made and held is not None else ""
             raise Rejected(
-                f"group {group} has the open run {record.run} ({record.state}{by}); go on with it: "
-                f"groupshift continue {record.run} --execute, or take it back: "
+                f"run {record.run} of {record.target} is {record.state}{by} and is in the way of group "
+                f"{group}; go on with it: groupshift continue {record.run} --execute, or take it back: "
                 f"groupshift roll-back {record.run} --execute"
             )
         return None

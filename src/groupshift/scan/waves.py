@@ -198,11 +198,16 @@ class Waves:
 
     def _settle(self, begun: list[Toggle]) -> list[Toggle]:
         """Each with its end: done, or failed and taken back. The patience of the steps bounds it."""
-        while waiting := [each for each in begun if each.state is ToggleState.STARTED]:
-            for each in waiting:
-                self.toggles.look(each)
-            if any(each.state is ToggleState.STARTED for each in waiting):
-                self.clock.sleep(LOOK_AGAIN_S)
+        try:
+            while waiting := [each for each in begun if each.state is ToggleState.STARTED]:
+                for each in waiting:
+                    self.toggles.look(each)
+                if any(each.state is ToggleState.STARTED for each in waiting):
+                    self.clock.sleep(LOOK_AGAIN_S)
+        except (KeyboardInterrupt, SystemExit):
+            for each in begun:
+                self.toggles.leave(each, "the scan was interrupted")
+            raise
         return begun
 
     def _note(self, toggle: Toggle, wave: int) -> ToggleRecord:

@@ -161,7 +161,7 @@ def test_b4_validate_a_snapshot_older_than_its_plan(
     assert main(["validate", migration, "canary", "after"]) == REJECTED
     said = one_sentence(capsys)
     assert "snapshot canary/before was taken at " in said
-    assert f"(migration {migration}) was made: it says nothing about this move; take it again" in said
+    assert f"(run {migration}) was made: it says nothing about this move; take it again" in said
     assert listing(pack) == before
 
 

@@ -136,3 +136,22 @@ def test_the_docs_get_a_table_of_the_options() -> None:
     assert "| `--partitions` | number | New count. At least 1, at most 900. | 50 |" in table
     assert r"| `--groups` | text | Groups \| that move. May be given several times. | - |" in table
     assert "| `--watched` | yes or no | Watch the canary. | yes |" in table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assessed:
+    """One option that a run does not have."""
+
+    to: str = option("Release of the brokers.")
+    copy: str = option("A copy of the log.", default="", assesses=True)
+
+
+def test_an_option_of_assess_alone_is_none_of_a_run() -> None:
+    """Neither as an option nor in the command that comes next."""
+    move: Any = SimpleNamespace(name="mine", request=Assessed)
+    assert [each.name for each in parameters(move, [])] == ["to", "copy"]
+    assert [each.name for each in parameters(move, [], assesses=False)] == ["to"]
+    assert values_of(move, {"to": "3.9.2"}) == {"to": "3.9.2"}
+    asked = Assessed(to="3.9.2", copy="folder")
+    assert asked_again(move, "assess", asked) == "groupshift mine assess --to 3.9.2 --copy folder"
+    assert asked_again(move, "run", asked) == "groupshift mine run --to 3.9.2"

@@ -86,6 +86,12 @@ def as_it_is(group: GroupHistory, state: RunState, verdict: str, **events: Any) 
     )
 
 
+def ended_with(group: GroupHistory, **words: str) -> GroupHistory:
+    """The same run with other words of its end."""
+    history = group.history
+    return replace(group, history=replace(history, status=replace(history.status, **words)))
+
+
 def test_the_first_sentence_says_what_became_of_the_group(moved: tuple[CoordinationProcesses, str]) -> None:
     """Moved, by how much proven, and the command that takes it back."""
     text, run = page(moved), moved[1]
@@ -249,8 +255,7 @@ def test_what_a_rollback_left_in_kafka_is_offered_to_be_removed(group: GroupHist
     )
     (said, typed), *_ = group_page.to_do(left, "VERB")
     assert (said.endswith("To remove what stays in Kafka:"), typed) == (True, "remove it")
-    nothing = replace(back.history.status, following="groupshift report x")
-    none = replace(back, history=replace(back.history, status=nothing))
+    none = ended_with(back, following="groupshift report x")
     assert group_page.to_do(none, "VERB")[0][0].startswith("Nothing has to be done now")
 
 

@@ -5,36 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from groupshift.domain.group import GroupView
 from groupshift.domain.modes import MemberKind, Mode
-from groupshift.domain.plan import WayBack
-from groupshift.domain.run import Outcome, RunState, SparkJob
-from groupshift.domain.verdict import Verdict
-from groupshift.engine.begin import claim
-from groupshift.engine.closing import closing_of
-from groupshift.engine.move import Run, RunOptions, Tools
-from groupshift.engine.progress import Ended
-from groupshift.engine.roll_back import begin_roll_back
-from groupshift.engine.run import drive
-from groupshift.engine.watch import watch
+from groupshift.domain.run import RunState
 from groupshift.errors import Rejected, Transient
-from groupshift.moves.coordination.move import CoordinationMove
-from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind, RunRecord
-from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.scan import scan as scan_module
 from groupshift.scan.changes import Aspect
 from groupshift.scan.ports import EnsembleReader, ToggleRecord, ToggleState
 from groupshift.scan.state import Life, Observed
 from groupshift.scan.waves import WaveRules
-from groupshift_testing.evidence import MemoryProof
-from groupshift_testing.world import Killed
-from support.simulated_fleet import Fleet, make_fleet, target_of
-from support.simulated_runs import KillAt
+from support.simulated_fleet import Deaf, Fleet, make_fleet, target_of
 
 RULES = WaveRules(size=2, budget=2, stable_s=3_600)
 RULES_AT_ONCE = replace(RULES, stable_s=0)
@@ -218,19 +201,6 @@ def test_a_run_of_waves_that_is_repeated_has_no_new_budget_and_no_second_write(f
     assert [fleet.ensemble.worlds[name].mode_writes for name in ("a", "b", "c")] == [1, 3, 1]
 
 
-class Deaf:
-    """A reader that shows members of some groups as if they did not act on the mode."""
-
-    def __init__(self, fleet: Fleet, groups: set[str]) -> None:
-        self._fleet, self._groups = fleet, groups
-
-    def read(self, group: str) -> GroupView:
-        view = self._fleet.ensemble.read_one(group)
-        if group not in self._groups:
-            return view
-        return replace(view, members=tuple(replace(m, mode=Mode.ZOOKEEPER) for m in view.members))
-
-
 def test_groups_that_do_not_settle_go_back_and_use_up_the_budget(fleet: Fleet) -> None:
     """No more than the budget is ever started and failed; the others are left and say why."""
     for name in ("a", "b", "c", "d"):
@@ -310,24 +280,6 @@ def foreign(group: str) -> RunRecord:
     )
 
 
-@pytest.mark.parametrize(
-    "point", [CrashPoint.AFTER_JOURNAL, CrashPoint.AFTER_ACT, CrashPoint.AFTER_READ_BACK]
-)
-def test_a_scan_killed_while_it_toggles_is_continued_by_the_next(fleet: Fleet, point: CrashPoint) -> None:
-    """Same end, one write, one run; the next scan knows its own and goes on with it."""
-    fleet.add("a")
-    fleet.scan()
-    scans = fleet.scans(KillAt("toggle/set_mode", point))
-    with pytest.raises(Killed):
-        scans.toggle(scans.last(), RULES, execute=True)
-    again = fleet.scans()
-    waves = again._waves(again.last(), RULES, lambda _: None).run(("a",), Mode.KAFKA, execute=True)
-    assert states_of(waves.toggles) == {"a": ToggleState.DONE}
-    assert fleet.ensemble.worlds["a"].mode_writes == 1
-    (record,) = fleet.runs.recent(9)
-    assert record.state is RunState.MOVED
-
-
 def test_groups_are_taken_back_by_name_and_pattern(fleet: Fleet) -> None:
     """Those of a scan's run and those that somebody toggled by hand; the rest stays in kafka mode."""
     for name in ("orders-a", "orders-b", "bills"):
@@ -346,110 +298,6 @@ def test_groups_are_taken_back_by_name_and_pattern(fleet: Fleet) -> None:
     assert fleet.run_of("orders-a").state is RunState.ROLLED_BACK
     with pytest.raises(Rejected, match="'nobody' names no group"):
         scans.take_back(["nobody"], RULES, execute=True)
-
-
-def claimed(fleet: Fleet, run: str, holder: str = "cli-back") -> Run[Any]:
-    """A person's process claims a run, as the command line does; it takes it over."""
-    proof = MemoryProof(fleet.evidence)
-
-    def submit(job: SparkJob) -> None:
-        proof.run(ProofRequest(job=job.job, arguments=job.arguments, output=job.output))
-
-    options = RunOptions(who="ann", holder=holder, submit=submit)
-    tools = Tools(runs=fleet.runs, clock=fleet.clock)
-    record = fleet.runs.find(run)
-    return claim(CoordinationMove(), tools, fleet.ports(), record, options, take_over=True)
-
-
-def test_a_toggle_of_a_wave_is_taken_back_by_roll_back_like_any_run(fleet: Fleet) -> None:
-    """With its snapshots and proof: the journal knows what a scan did as it knows a move."""
-    fleet.add("a")
-    fleet.scan()
-    scans = fleet.scans()
-    run = claimed(fleet, scans.toggle(scans.last(), RULES, execute=True).toggles[0].run)
-    assert begin_roll_back(run, WayBack.ZOOKEEPER_MODE)
-    ended = drive(run)
-    assert isinstance(ended, Ended), ended
-    assert (ended.closing.state, ended.closing.verdict) == (RunState.ROLLED_BACK, Verdict.PASS)
-    assert "proven equal" in ended.closing.reason
-    assert {"snapshot", "compare", "judge", "set_mode"} <= {each.kind for each in run.plan.steps}
-    assert fleet.ensemble.worlds["a"].mode.requested is Mode.ZOOKEEPER
-
-
-def test_what_a_scan_did_can_be_watched_and_reported(fleet: Fleet) -> None:
-    """There and back, its end says where it led to, and the move's own parts are there."""
-    fleet.add("a")
-    fleet.add("by-hand").write_mode(b"kafka")
-    fleet.scan()
-    scans, move = fleet.scans(), CoordinationMove()
-    there = scans.toggle(scans.last(), RULES, execute=True).toggles[0].run
-    back = scans.take_back(["by-hand"], RULES, execute=True).toggles[0].run
-    tools, said = Tools(runs=fleet.runs, clock=fleet.clock), dict[str, str]()
-    for name in (there, back):
-        run = Run.reader(move, tools, fleet.ports(), name)
-        said[name] = closing_of(run).reason
-        assert watch(move, tools, fleet.ports(), name).outcome is Outcome.PASS
-        assert [each.title for each in move.report(run)] == ["The move", "Judgements"]
-    assert said == {
-        there: "moved, still on MigratingConsumer; the rollback is open",
-        back: "set back to zookeeper mode",
-    }
-    fleet.scan()
-    taken = scans.take_back(["a"], RULES, execute=True).toggles[0]
-    assert taken.run == there
-    assert closing_of(Run.reader(move, tools, fleet.ports(), there)).reason == "rolled back to zookeeper mode"
-
-
-def test_a_toggle_of_a_scan_that_a_person_goes_on_with_goes_back_by_the_mode_alone(fleet: Fleet) -> None:
-    """No member is replaced, though the move could: the plan of a scan replaced none."""
-    fleet.add("a")
-    fleet.scan()
-    scans = fleet.scans(KillAt("toggle/set_mode", CrashPoint.AFTER_ACT))
-    with pytest.raises(Killed):
-        scans.toggle(scans.last(), RULES, execute=True)
-    run = claimed(fleet, fleet.run_of("a").run)
-    run.ports = fleet.ports(Deaf(fleet, {"a"}))
-    ended = drive(run)
-    assert isinstance(ended, Ended), ended
-    assert ended.closing.state is RunState.ROLLED_BACK
-    assert run.rollbacks()[0].body["to"] == WayBack.ZOOKEEPER_MODE
-    assert {each.kind for each in run.plan.steps} <= {"snapshot", "compare", "judge", "set_mode"}
-
-
-def test_a_scan_killed_while_it_takes_a_group_back_is_continued_by_the_next(fleet: Fleet) -> None:
-    """That group failed, whoever finishes it; nothing is written twice, and the run is closed."""
-    fleet.add("a")
-    fleet.scan()
-    scans = fleet.scans(KillAt("01 toggle/set_mode"), groups=Deaf(fleet, {"a"}))
-    with pytest.raises(Killed):
-        scans.toggle(scans.last(), RULES, execute=True)
-    assert fleet.run_of("a").state is RunState.ROLLING_BACK
-    again = fleet.scans()
-    (found,) = again._waves(again.last(), RULES, lambda _: None).run(("a",), Mode.KAFKA, execute=True).toggles
-    assert (found.state, "taken back to zookeeper mode" in found.reason) == (ToggleState.FAILED, True)
-    assert (fleet.run_of("a").state, fleet.ensemble.worlds["a"].mode_writes) == (RunState.ROLLED_BACK, 2)
-
-
-def test_u01_a_toggle_of_a_scan_that_a_person_took_over_is_his(fleet: Fleet) -> None:
-    """The waves stop looking at it at once, say who has it, and take nothing back; the next scan leaves it
-    alone."""
-    fleet.add("a")
-    fleet.scan()
-    scans = fleet.scans(groups=Deaf(fleet, {"a"}))
-    fleet.clock.on_sleep.append(lambda _seconds: taken or taken.append(claimed(fleet, fleet.run_of("a").run)))
-    taken: list[Run[Any]] = []
-    (ended,) = scans.toggle(scans.last(), RULES, execute=True).toggles
-    assert (ended.state, "run cli-back took this run over" in ended.reason) == (ToggleState.FAILED, True)
-    kinds = [event.kind for event in fleet.runs.events(ended.run)]
-    assert kinds[kinds.index(EventKind.CLAIMED, 2) :] == [EventKind.CLAIMED]
-    (left,) = (
-        fleet.scans()
-        ._waves(scans.last(), RULES, lambda _: None)
-        .run(("a",), Mode.KAFKA, execute=True)
-        .toggles
-    )
-    assert (left.state, "held by cli-back" in left.reason) == (ToggleState.SKIPPED, True)
-    assert fleet.ensemble.worlds["a"].mode_writes == 1
 
 
 def test_a_plain_consumer_forbids_the_way_back(fleet: Fleet) -> None:

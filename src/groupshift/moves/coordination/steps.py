@@ -54,7 +54,7 @@ class ApproveCoordination(Approve[CoordinationPorts]):
 
     def is_old(self, run: Run[CoordinationPorts], step: Step, answered: Event) -> bool:
         """See `Approve`."""
-        if answered.token == run.token:
+        if run.holders.get(answered.token) == run.holders.get(run.token):
             return False
         if step.phase == StageName.FINALISE:
             return fingerprint_of(current(run)) != str(answered.body["fingerprint"])

@@ -270,25 +270,9 @@ def planned(request: DowngradeRequest, facts: DowngradeFacts) -> Plan:
 def observed(facts: DowngradeFacts) -> Observed:
     """Return what was found of the cluster and its log, and every step there, also where a rule forbids it
     now."""
-    found, view, log = steps(facts), facts.view, facts.log
-    levels = (
-        f"{name} {name_of(level) if name == METADATA else level}"
-        for name, level in sorted(view.finalised.items())
-    )
-    kinds = Counter("+".join(sorted(each.kinds)) or "unknown" for each in facts.groups)
-    groups = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "none"
-    read = "not read" if log is None else f"{log.records:,} records read"
-    met_in = f"features: {', '.join(levels) or 'none'}; groups: {groups}; log of the offsets topic: {read}"
-    head = ("#", "step", "of", "what is done", "proof before the next", "rollback")
-    rows = tuple(
-        (str(number), each.act.value, each.subject or "-", each.does, each.proof, each.inverse or "-")
-        for number, each in enumerate(found, 1)
-    )
-    plan = Section(
-        title=f"the way to {facts.target}: groupshift downgrade run takes it", head=head, rows=rows
-    )
+    view, log = facts.view, facts.log
     return Observed(
-        sections=(Section(title="cluster", sentences=(met_in,)), *((plan,) if rows else ())),
+        sections=tuple(_sections(facts)),
         data={
             "to": facts.target.release,
             "coordinator": facts.target.coordinator,
@@ -308,9 +292,28 @@ def observed(facts: DowngradeFacts) -> Observed:
                 "records": None if log is None else log.records,
                 "new_types": {} if log is None else log.new_types,
             },
-            "steps": found,
+            "steps": steps(facts),
         },
     )
+
+
+def _sections(facts: DowngradeFacts) -> Iterator[Section]:
+    levels = (
+        f"{name} {name_of(level) if name == METADATA else level}"
+        for name, level in sorted(facts.view.finalised.items())
+    )
+    kinds = Counter("+".join(sorted(each.kinds)) or "unknown" for each in facts.groups)
+    groups = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "none"
+    read = "not read" if facts.log is None else f"{facts.log.records:,} records read"
+    said = f"features: {', '.join(levels) or 'none'}; groups: {groups}; log of the offsets topic: {read}"
+    yield Section(title="The cluster", sentences=(said,))
+    rows = tuple(
+        (str(number), each.act.value, each.subject or "-", each.does, each.proof, each.inverse or "-")
+        for number, each in enumerate(steps(facts), 1)
+    )
+    if rows:
+        head = ("#", "step", "of", "what is done", "proof before the next", "rollback")
+        yield Section(title=f"the way to {facts.target}", head=head, rows=rows)
 
 
 def _is_new(coordinator: Coordinator) -> bool:

@@ -24,8 +24,9 @@ class DowngradeRequest:
         "The group coordinator that the older release will run; without it its default.", default=None
     )
     segments: str = option(
-        "A copy of __consumer_offsets' files, only to assess; without it the log is read at the brokers.",
+        "A copy of __consumer_offsets' files; without it the log is read at the brokers.",
         default="",
+        assesses=True,
     )
     live: bool = option("Consumers commit while the brokers are replaced.", default=False)
     brokers_only: bool = option("Controllers of their own keep their release.", default=False)

@@ -138,7 +138,7 @@ class ExpansionMove(Move[ExpansionPorts]):
 
     def plan(self, request: ExpansionRequest, facts: ExpansionFacts) -> Plan:
         """See `Move`."""
-        return planned(facts)
+        return planned(facts, request.drain_s)
 
     def fingerprint(self, facts: ExpansionFacts | None, begun: Collection[str]) -> Aspects:
         """See `Move`."""

@@ -54,8 +54,8 @@ def met(facts: PlacementFacts, to: int) -> dict[str, dict[str, str]]:
     }
 
 
-def planned(found: ExpansionFacts) -> Plan:
-    """Return the plan that the engine walks."""
+def planned(found: ExpansionFacts, drain_s: int) -> Plan:
+    """Return the plan that the engine walks; groups may take ``drain_s`` seconds to become empty."""
     facts, to = found.planned.facts, found.planned.to
     brokers = tuple(each.node_id for each in facts.view.cluster.brokers)
     about = {
@@ -68,7 +68,7 @@ def planned(found: ExpansionFacts) -> Plan:
         "met": met(facts, to),
         "checks": findings_data(found.planned.judgement.findings),
     }
-    return make_plan(_steps(found, brokers), about)
+    return make_plan((*_looking(drain_s), *_steps(found, brokers)), about)
 
 
 def _steps(found: ExpansionFacts, brokers: tuple[int, ...]) -> Iterator[Step]:
@@ -77,7 +77,6 @@ def _steps(found: ExpansionFacts, brokers: tuple[int, ...]) -> Iterator[Step]:
         facts.view.cluster,
         any(each.coordinator is Coordinator.OLD for each in facts.view.cluster.brokers),
     )
-    yield from _looking()
     yield from _approved(found)
     yield from _changing(found, old=old)
     controller = cluster.quorum.leader if cluster.quorum else None
@@ -96,20 +95,21 @@ def _steps(found: ExpansionFacts, brokers: tuple[int, ...]) -> Iterator[Step]:
         yield _reopen()
 
 
-def _looking() -> Iterator[Step]:
+def _looking(drain_s: int) -> Iterator[Step]:
     yield Step(
         phase="drain",
         kind="drain",
         when_late=WhenLate.END,
+        patience_s=drain_s,
         does="wait until every group is without members, on every broker (Connect, Streams and MirrorMaker "
         "too), and no transaction writes offsets",
         proof="every broker lists every group as Empty",
     )
     yield snapshot_step(
-        "drain", SNAPSHOT, does=f"snapshot {SNAPSHOT} of all groups, with the bytes of their records"
+        "snapshot", SNAPSHOT, does=f"snapshot {SNAPSHOT} of all groups, with the bytes of their records"
     )
     yield Step(
-        phase="drain",
+        phase="snapshot",
         kind="agree",
         subject=SNAPSHOT,
         does="compare what brokers answered with what the log has",

@@ -103,7 +103,7 @@ def _not_adopted(facts: PlacementFacts) -> Complaint:
         f"{TOPIC} has {count} partitions and all brokers count {used}: the count was changed and no broker "
         f"was restarted since; {lost}{named}"
     )
-    hint = f"restart no broker before this is cured: groupshift plan expansion --to {count}"
+    hint = f"restart no broker before this is cured: groupshift expansion assess --to {count}"
     return Verdict.FAIL if facts.to is None else Verdict.INCONCLUSIVE, reason, hint
 
 

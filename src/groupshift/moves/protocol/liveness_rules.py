@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from groupshift.domain.facts import Complaint, sentence_list
+from groupshift.domain.group import GroupView
 from groupshift.domain.group_protocol import Kind, ProtocolMember, ProtocolView
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rows import GONE
@@ -207,6 +208,23 @@ def _moving(watch: MemberWatch, look: MemberLook) -> Iterator[Complaint]:
         yield Verdict.INCONCLUSIVE, reason, _SELDOM
     if look.unread:
         yield Verdict.INCONCLUSIVE, f"committed offsets cannot be read: {look.unread}", ""
+
+
+def look_at(group: GroupView) -> MemberLook | None:
+    """Return what a look at a group tells of its members; None where brokers alone were not asked. Offsets of
+    a group that has problems are not complete."""
+    view = group.protocol
+    if view is None:
+        return None
+    if view.group.kind not in {Kind.CLASSIC, Kind.CONSUMER} or not MemberLook(view=view).told:
+        return MemberLook(view=view)
+    if group.problems:
+        return MemberLook(view=view, unread=group.problems[0])
+    return MemberLook(
+        view=view,
+        committed={each.partition: each.offset for each in group.kafka_offsets},
+        ends={each.partition: each.end for each in group.log_ends},
+    )
 
 
 Watching = Callable[[MemberWatch, MemberLook], Iterator[Complaint]]

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Literal
 
-from groupshift.domain.group_protocol import Protocol
-from groupshift.domain.protocol.settled import Wanted, settled
-from groupshift.domain.run import (
-    Checked,
-    Findings,
-    Outcome,
-    Plan,
-    RunState,
-    Step,
-    StepRecord,
-    Target,
-    outcome_of,
-)
+from groupshift.domain.run import Checked, Findings, Plan, RunState, Step, StepRecord, Target
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.members import raise_fence
-from groupshift.engine.move import Aspects, Move, Run, Section
+from groupshift.engine.move import Aspects, Move, Observed, Run, Section
 from groupshift.moves.protocol import facts, report, rules
 from groupshift.moves.protocol import plan as plans
 from groupshift.moves.protocol.facts import LiveGroup, ProtocolPorts, ProtocolRequest
+from groupshift.moves.protocol.liveness import Watcher
 from groupshift.moves.protocol.steps import HANDLERS
 from groupshift.report.history import History
 from groupshift.report.kept import Kept
@@ -55,6 +44,10 @@ class ProtocolMove(Move[ProtocolPorts]):
         """See `Move`."""
         return rules.assess(request, facts)
 
+    def observed(self, request: ProtocolRequest, facts: LiveGroup) -> Observed:
+        """See `Move`: the members, and what the coordinator will answer."""
+        return report.observed(request, facts)
+
     def obstacles(self, request: ProtocolRequest, facts: LiveGroup, findings: Findings) -> Findings:
         """See `Move`. What could not be measured is one."""
         del request, facts
@@ -83,13 +76,13 @@ class ProtocolMove(Move[ProtocolPorts]):
         return plans.roll_back_plan(run.there, run.records, len(run.rollbacks()) + 1, facts.terms)
 
     def watch(self, run: Run[ProtocolPorts]) -> Checked:
-        """Ask whether the group has settled: of the wanted type, all members on its epochs."""
-        view = run.ports.side.groups.read(run.record.target.name).protocol
-        if view is None:
-            return Checked(outcome=Outcome.ERROR, detail="the brokers of the group were not read")
-        findings = settled(view, Wanted(protocol=Protocol(run.there.about["to"])))
-        detail = "a group can change as long as it has members: watch it again after each change of them"
-        return Checked(outcome=outcome_of(findings), findings=findings, detail=detail)
+        """See `Move`: one look."""
+        return self.watcher(run)()
+
+    def watcher(self, run: Run[ProtocolPorts]) -> Callable[[], Checked]:
+        """See `Move`. The group is of the wanted type with all members on its epochs, and everybody whom the
+        driver has in a place is a member that commits."""
+        return Watcher(run).look
 
     def closing(self, run: Run[ProtocolPorts], state: RunState) -> tuple[str, str]:
         """See `Move`."""

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from groupshift.domain.foreign_text import shell
-from groupshift.domain.group_protocol import Protocol, Way
+from groupshift.domain.group_protocol import Protocol, ProtocolView, Way
+from groupshift.domain.protocol import rules_group
+from groupshift.domain.protocol.answers import Answer
+from groupshift.domain.protocol.facts import ProtocolFacts
+from groupshift.domain.protocol.forecast import forecast
 from groupshift.domain.run import Plan, RunState, Step
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.members import REPLACE_MEMBERS
-from groupshift.engine.move import Run, Section
-from groupshift.moves.protocol.facts import ProtocolPorts
+from groupshift.engine.move import Observed, Run, Section
+from groupshift.moves.protocol.facts import LiveGroup, ProtocolPorts, ProtocolRequest
 from groupshift.ports.runs import EventKind
 from groupshift.report import group_page
 from groupshift.report.group_history import group_history_of
@@ -33,6 +37,44 @@ maximum."""
 def _reached(plan: Plan) -> str:
     who = "all members speak" if plan.about["whole"] else "the canary speaks"
     return f"{who} the {plan.about['to']} protocol"
+
+
+def observed(request: ProtocolRequest, live: LiveGroup) -> Observed:
+    """Return who is in the group, and what its coordinator will answer on the way; nothing is foretold of
+    what is no group of consumers."""
+    view = live.facts.view.protocol
+    if view is None:
+        return Observed()
+    aim = request.aim
+    facts = ProtocolFacts(view=view, to=aim.to, way=aim.way)
+    alien = [*rules_group.exists(facts), *rules_group.movable(facts)]
+    answers = () if alien else forecast(aim.to, aim.way, view.group, view.settings)
+    sections = [_members(view), *([_answers(answers)] if answers else [])]
+    return Observed(sections=tuple(sections), data={"answers": answers, "view": view})
+
+
+def _members(view: ProtocolView) -> Section:
+    group = view.group
+    epoch = f", epoch {group.epoch}" if group.epoch is not None else ""
+    said = f"Type {group.kind}, {group.state}{epoch}; members: {len(group.members)}"
+    head = ("member", "client id", "instance id", "host", "speaks", "epoch", "partitions")
+    rows = tuple(
+        (
+            *(each.member_id, each.client_id, each.instance_id or "", each.host, each.speaks or "not told"),
+            *("" if each.epoch is None else str(each.epoch), str(len(each.assigned))),
+        )
+        for each in group.members
+    )
+    return Section(title="Members", sentences=(said,), head=head if rows else (), rows=rows)
+
+
+def _answers(answers: Sequence[Answer]) -> Section:
+    head = ("row", "outcome", "type after", "error", "because", "what helps")
+    rows = tuple(
+        (each.number, each.outcome.value, each.kind or "", str(each.code or ""), each.reason, each.remedy)
+        for each in answers
+    )
+    return Section(title="What the coordinator will answer", head=head, rows=rows)
 
 
 def closing(plan: Plan, state: RunState) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from groupshift.application.downgrade_plan import from_json, run_plan, to_json
 from groupshift.domain.cluster import ClusterView, QuorumView
-from groupshift.domain.step import RunAct
+from groupshift.domain.run import Plan
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.domain.versions import Version
 from groupshift.moves.downgrade.facts import DowngradeFacts, LogFacts
+from groupshift.moves.downgrade.plan import planned
 from groupshift.moves.downgrade.releases import target_of
+from groupshift.moves.downgrade.request import DowngradeRequest
 from groupshift.moves.downgrade.rules import ask, obstacles
 from support.downgrade_clusters import broker, cluster, listed
 
@@ -30,6 +31,11 @@ def beside_controllers(level: int = 1) -> ClusterView:
     return cluster(broker(1, groups=[listed("g")]), broker(2), features=features, quorum=APART)
 
 
+def plan_of(found: DowngradeFacts) -> Plan:
+    """The plan of a run there."""
+    return planned(DowngradeRequest(to="3.9.2", from_="4.3.1", brokers_only=found.brokers_only), found)
+
+
 def failed(found: tuple[Finding, ...]) -> set[str]:
     """Numbers of the rules that say no."""
     return {each.rule for each in found if each.verdict in {Verdict.FAIL, Verdict.ERROR}}
@@ -37,15 +43,14 @@ def failed(found: tuple[Finding, ...]) -> set[str]:
 
 def test_controllers_are_not_replaced_and_the_plan_says_so() -> None:
     """Without the option they are."""
-    plan = run_plan(facts(beside_controllers()))
-    assert [each.subject for each in plan.steps if each.act is RunAct.REPLACE] == ["1", "2"]
+    plan = plan_of(facts(beside_controllers()))
+    assert [each.subject for each in plan.steps if each.kind == "replace"] == ["1", "2"]
     said = "approve this plan: only brokers are replaced, controllers (101, 102) keep their release"
-    assert (plan.steps[0].does, plan.brokers_only) == (said, True)
-    (awaited,) = (each for each in plan.steps if each.act is RunAct.AWAIT_SNAPSHOT)
+    assert plan.steps[0].does == said
+    (awaited,) = (each for each in plan.steps if each.kind == "await-snapshot")
     assert awaited.proof.startswith("every broker (controllers keep their release")
-    assert from_json(to_json(plan)) == plan
-    whole = run_plan(facts(beside_controllers(), brokers_only=False))
-    assert [each.subject for each in whole.steps if each.act is RunAct.REPLACE] == ["1", "2", "102", "101"]
+    whole = plan_of(facts(beside_controllers(), brokers_only=False))
+    assert [each.subject for each in whole.steps if each.kind == "replace"] == ["1", "2", "102", "101"]
     assert whole.hash != plan.hash
 
 
@@ -64,7 +69,7 @@ def test_a_change_of_the_metadata_log_forbids_it_for_brokers_too() -> None:
     """They read that log."""
     view = replace(beside_controllers(0), finalised={"metadata.version": 30})
     assert {"W12", "H04"} <= failed(ask(facts(view)))
-    assert run_plan(facts(view)).steps == ()
+    assert plan_of(facts(view)).steps == ()
 
 
 def test_combined_nodes_and_zookeeper_have_no_controllers_that_could_stay() -> None:

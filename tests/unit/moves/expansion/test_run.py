@@ -100,7 +100,7 @@ def test_a_commit_after_the_snapshot_stops_before_anything_is_deleted() -> None:
     world = committed(Coordinator.OLD)
     driver = driver_of(world)
     run = begun(driver)
-    assert where(driver.go_on(run, phases=frozenset({"drain"}))) == ("paused", "approve plan")
+    assert where(driver.go_on(run, phases=frozenset({"drain", "snapshot"}))) == ("paused", "approve plan")
     assert world.commit_as_client("g1", 999, 1)
     stopped = driver.go_on(run)
     assert where(stopped) == ("failed", "compare S0")

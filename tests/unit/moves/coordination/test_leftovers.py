@@ -11,15 +11,23 @@ from typing import Any
 
 import pytest
 
-from groupshift.application.group_headline import headline
+from groupshift.cli import repair
+from groupshift.cli.main import main
+from groupshift.domain.foreign_text import command, visible
 from groupshift.domain.group import CommittedOffset, GroupView, KafkaGroup, KafkaMember, Member
+from groupshift.domain.leftover import Leftover, against_removal, leftover
 from groupshift.domain.modes import ABSENT_MODE, MemberKind, ModeNode
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.plan import Phase, Until, WayBack
+from groupshift.domain.plan import WayBack
+from groupshift.domain.run import RunState
 from groupshift.domain.verdict import Verdict
+from groupshift.engine.progress import Ended
+from groupshift.engine.roll_back import begin_roll_back
+from groupshift.engine.status import status_of
 from groupshift.errors import Conflict, Transient
+from groupshift.moves.coordination.leftovers import remove_stale_offsets, stale_offsets
 from groupshift.ports.changes import unheld
-from support.simulated_move import Bench, make_bench
+from support.coordination_runs import CoordinationProcesses, make_coordination
 
 GROUP = "orders-app"
 COMMAND = f"groupshift repair offsets --group {GROUP} --execute"
@@ -29,76 +37,89 @@ FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
 class Deleting:
     """Deletes Kafka's offsets in the simulated world, or does not."""
 
-    def __init__(self, bench: Bench, refused: str = "", *, lazy: bool = False) -> None:
-        self.bench, self.refused, self.lazy = bench, refused, lazy
+    def __init__(self, group: CoordinationProcesses, refused: str = "", *, lazy: bool = False) -> None:
+        self.group, self.refused, self.lazy = group, refused, lazy
         self.asked: list[str] = []
 
     def delete(self, groups: Collection[str], hold: Callable[[], None] = unheld) -> dict[str, str]:
+        """See the port."""
         hold()
         self.asked.extend(groups)
         if self.refused:
             return dict.fromkeys(groups, self.refused)
         if not self.lazy:
-            self.bench.world.kafka.clear()
+            self.group.world.kafka.clear()
         return {}
+
+    def close(self) -> None:
+        """See the port."""
 
 
 @pytest.fixture
-def back() -> tuple[Bench, str]:
+def back() -> CoordinationProcesses:
     """A group that went to Kafka's coordination and came back, while its members went on committing."""
-    bench = make_bench()
-    migration, _ = bench.move(until=Until.TOGGLE)
-    closing = bench.roll_back(migration)
-    assert closing.phase is Phase.ROLLED_BACK
-    return bench, migration
+    group = make_coordination()
+    name = moved(group)
+    assert isinstance(group.roll_back(name), Ended)
+    assert group.state(name) is RunState.ROLLED_BACK
+    return group
 
 
-def test_u15_the_closing_of_a_rollback_says_what_stays_in_kafka(back: tuple[Bench, str]) -> None:
-    """With the number, and the command that removes it; the report offers it as a step."""
-    bench, migration = back
-    app = bench.app()
-    (found,) = app.status(migration)
-    many = len(bench.world.kafka)
+def moved(group: CoordinationProcesses) -> str:
+    """A run that moved the group."""
+    name = group.begin()
+    group.drive(name)
+    assert group.state(name) is RunState.MOVED
+    return name
+
+
+def stale(group: CoordinationProcesses) -> tuple[Leftover | None, str]:
+    """What Kafka holds now, and why it stays."""
+    return stale_offsets(group.ports().side, group.runs, GROUP)
+
+
+def remove(group: CoordinationProcesses, deleting: Any) -> Leftover | None:
+    """Remove it."""
+    return remove_stale_offsets(group.ports().side, group.runs, GROUP, deleting)
+
+
+def test_u15_the_closing_of_a_rollback_says_what_stays_in_kafka(back: CoordinationProcesses) -> None:
+    """With the number, and the command that removes it as the next one."""
+    (record,) = back.runs.recent(1)
+    status = status_of(back.runs, record.run)
+    many = len(back.world.kafka)
     assert many
-    assert f"Kafka still holds {many} committed offsets of group {GROUP}" in found.reason
-    assert COMMAND in found.reason
-    top = headline(app.account(migration))
-    assert COMMAND in [command for _, command in top.now]
-    assert not any("the group is as it was" in text for text, _ in top.now)
+    assert f"Kafka still holds {many} committed offsets of group {GROUP}" in status.reason
+    assert status.following == COMMAND
 
 
 def test_u15_a_forced_rollback_says_it_too() -> None:
     """The run that moved the group and had to take it back."""
-    bench = make_bench()
-    migration, _ = bench.move(until=Until.TOGGLE)
-    app = bench.app()
-    token = app.claim(migration, "forced")
-    app.begin_roll_back(migration, WayBack.OLD_MEMBERS, token, because="a person saw lag")
-    closing = bench.roll_back(migration)
-    assert (closing.phase, closing.verdict) == (Phase.ROLLED_BACK, Verdict.FAIL)
-    assert COMMAND in closing.reason
+    group = make_coordination()
+    name = moved(group)
+    begin_roll_back(group.claim(name, holder="forced"), WayBack.OLD_MEMBERS, "a person saw lag")
+    ended = group.drive(name, holder="forced")
+    assert isinstance(ended, Ended)
+    assert (ended.closing.state, ended.closing.verdict) == (RunState.ROLLED_BACK, Verdict.FAIL)
+    assert ended.closing.following == COMMAND
 
 
 def test_u15_a_rollback_to_the_mode_leaves_offsets_that_are_in_use() -> None:
     """Migration-aware members stay and commit to Kafka too: nothing is to be removed."""
-    bench = make_bench()
-    migration, _ = bench.move(until=Until.TOGGLE)
-    closing = bench.roll_back(migration, WayBack.ZOOKEEPER_MODE)
-    assert closing.phase is Phase.ROLLED_BACK
-    assert "repair offsets" not in closing.reason
-    assert bench.app().leftover(migration) is None
+    group = make_coordination()
+    ended = group.roll_back(moved(group), to=WayBack.ZOOKEEPER_MODE)
+    assert isinstance(ended, Ended)
+    assert "Kafka still holds" not in ended.closing.reason
     with pytest.raises(Conflict, match="members at its Kafka coordinator"):
-        bench.app().remove_stale_offsets(GROUP, Deleting(bench))  # type: ignore[arg-type]
+        remove(group, Deleting(group))
 
 
-def test_u15_stale_offsets_are_removed_and_read_back(back: tuple[Bench, str]) -> None:
+def test_u15_stale_offsets_are_removed_and_read_back(back: CoordinationProcesses) -> None:
     """Afterwards nothing is left, and doing it again does nothing."""
-    bench, _ = back
-    deleting: Any = Deleting(bench)
-    removed = bench.app().remove_stale_offsets(GROUP, deleting)
-    assert removed
-    assert (bench.app().stale_offsets(GROUP), deleting.asked) == ((None, ""), [GROUP])
-    assert bench.app().remove_stale_offsets(GROUP, deleting) is None
+    deleting = Deleting(back)
+    assert remove(back, deleting)
+    assert (stale(back), deleting.asked) == ((None, ""), [GROUP])
+    assert remove(back, deleting) is None
     assert deleting.asked == [GROUP]
 
 
@@ -110,20 +131,18 @@ def test_u15_stale_offsets_are_removed_and_read_back(back: tuple[Bench, str]) ->
     ],
 )
 def test_u15_what_kafka_does_not_delete_is_said(
-    back: tuple[Bench, str], given: dict[str, Any], error: type[Exception], said: str
+    back: CoordinationProcesses, given: dict[str, Any], error: type[Exception], said: str
 ) -> None:
     """A refusal of the coordinator, and a deletion that had no effect."""
-    bench, _ = back
     with pytest.raises(error, match=said):
-        bench.app().remove_stale_offsets(GROUP, Deleting(bench, **given))  # type: ignore[arg-type]
+        remove(back, Deleting(back, **given))
 
 
-def test_u15_an_open_migration_keeps_its_offsets(back: tuple[Bench, str]) -> None:
+def test_u15_an_open_run_keeps_its_offsets(back: CoordinationProcesses) -> None:
     """A new one may rely on them."""
-    bench, _ = back
-    bench.plan(until=Until.TOGGLE, run="another")
-    with pytest.raises(Conflict, match="is open"):
-        bench.app().remove_stale_offsets(GROUP, Deleting(bench))  # type: ignore[arg-type]
+    name = back.begin()
+    with pytest.raises(Conflict, match=f"nothing was removed: run {name} of group {GROUP} is open"):
+        remove(back, Deleting(back))
 
 
 def _view(**changed: Any) -> GroupView:
@@ -169,8 +188,6 @@ def test_u15_only_offsets_that_nobody_continues_from_may_be_removed(
 ) -> None:
     """Kafka mode, a member of Kafka's, an aware member, an unread node, the only or the higher offset, and a
     group as finalise leaves it while its members are away stand against."""
-    from groupshift.domain.leftover import against_removal
-
     against = against_removal(_view(**changed))
     assert (said in against) if said else against == ""
 
@@ -188,8 +205,6 @@ def test_u15_the_sentence_names_the_furthest_partition(
     kafka: dict[TopicPartition, int], zookeeper: dict[TopicPartition, int], said: str
 ) -> None:
     """In records, with thousands apart; nothing is said of a group without offsets in Kafka."""
-    from groupshift.domain.leftover import leftover
-
     found = leftover("a b", kafka, zookeeper)
     assert found is not None
     assert said in found.sentence
@@ -199,44 +214,30 @@ def test_u15_the_sentence_names_the_furthest_partition(
 
 @pytest.mark.parametrize("options", [[], ["--execute"]])
 def test_u15_the_command_removes_nothing_without_execute(
-    back: tuple[Bench, str],
+    back: CoordinationProcesses,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     options: list[str],
 ) -> None:
     """It says what it would remove, and then what it removed."""
-    from groupshift.cli import repair
-    from groupshift.cli.main import main
-
-    bench, _ = back
-    app = bench.app()
-    deleting = Deleting(bench)
-    deleting.close = lambda: None  # type: ignore[attr-defined]
-    monkeypatch.setattr(
-        repair, "open_app", lambda _: (_Entered(app), SimpleNamespace(kafka=None)), raising=False
-    )
+    deleting = Deleting(back)
+    monkeypatch.setattr(repair, "settings", lambda _file: SimpleNamespace(kafka=None))
+    monkeypatch.setattr(repair, "journal", lambda _settings: nullcontext(back.runs))
+    monkeypatch.setattr(repair, "zookeeper_sided", lambda _settings: nullcontext(back.ports().side))
     monkeypatch.setattr(repair, "offset_restoring", lambda *_, **__: deleting)
-    many, execute = len(bench.world.kafka), bool(options)
+    many, execute = len(back.world.kafka), bool(options)
     code = main(["repair", "offsets", "--group", GROUP, "--json", *options])
     said = json.loads(capsys.readouterr().out)
     assert (code, said["removed"], len(said["offsets"])) == (0 if execute else 1, execute, many)
-    assert len(bench.world.kafka) == (0 if execute else many)
+    after = f"groupshift coordination assess --group {GROUP}"
+    assert said["next"] == (after if execute else COMMAND)
+    assert len(back.world.kafka) == (0 if execute else many)
     assert deleting.asked == ([GROUP] if execute else [])
-
-
-class _Entered(nullcontext[Any]):
-    """The App as what is entered, without closing what the test goes on with."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.enter_result, name)
 
 
 @pytest.mark.parametrize("group", ["a\nb", "x;id", "\x1b[31m", "\u202eppa"])
 def test_f05_the_command_that_removes_leftovers_names_the_group_it_is_about(group: str) -> None:
     """Pasted into a shell it is one word, and what a terminal cannot show is written by its code point."""
-    from groupshift.domain.foreign_text import command, visible
-    from groupshift.domain.leftover import Leftover
-
     found = Leftover(group=group, offsets={FIRST: 7})
     assert found.command == command("groupshift", "repair", "offsets", "--group", group, "--execute")
     assert found.command == visible(found.command)
@@ -259,8 +260,6 @@ def test_u15_offsets_that_are_ahead_are_said_to_skip_records(
     kafka: dict[TopicPartition, int], zookeeper: dict[TopicPartition, int], said: str, unsaid: str
 ) -> None:
     """A plain Kafka consumer would never read these: worse than reading some again."""
-    from groupshift.domain.leftover import leftover
-
     found = leftover("g", kafka, zookeeper)
     assert found is not None
     assert said in found.sentence

@@ -1,21 +1,20 @@
-"""The plan as it is executed: what it adds to the steps, that it survives the journal, and its way back."""
+"""The plan as it is executed: what it adds to the steps, that it survives the journal, and its rollback."""
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from groupshift.application.downgrade_plan import RunPlan, from_json, run_plan, to_json, way_back
 from groupshift.domain.cluster import Asked, ClusterView
 from groupshift.domain.group_protocol import PROTOCOLS, Kind
-from groupshift.domain.step import Journaled, RunAct, Stand, next_of
+from groupshift.domain.run import Plan, StepRecord, StepState, plan_from
 from groupshift.domain.versions import Version
 from groupshift.errors import Rejected
 from groupshift.log import Decoded
 from groupshift.moves.downgrade.facts import DowngradeFacts, log_facts
+from groupshift.moves.downgrade.plan import observed, planned, rollback
 from groupshift.moves.downgrade.properties import INTER_BROKER
 from groupshift.moves.downgrade.releases import target_of
+from groupshift.moves.downgrade.request import DowngradeRequest
 from groupshift.moves.downgrade.rules import ask, no_go, obstacles
 from support.coordinator_story import commit, consumer_group, log
 from support.downgrade_clusters import broker, cluster, listed
@@ -49,14 +48,27 @@ def lowering() -> DowngradeFacts:
     return facts(view, "3.9.2", "4.3.1")
 
 
-def acts(plan: RunPlan) -> list[str]:
+def plan_of(found: DowngradeFacts, *, live: bool = False) -> Plan:
+    """The plan of a run there."""
+    return planned(DowngradeRequest(to=found.target.release, from_=str(found.said), live=live), found)
+
+
+def named(plan: Plan) -> list[str]:
     """What is done to what."""
-    return [each.key[3:] for each in plan.steps]
+    return [f"{each.kind} {each.subject}" for each in plan.steps]
+
+
+def done(plan: Plan, count: int) -> dict[str, StepRecord]:
+    """The first steps of a plan, each read back."""
+    return {
+        each.key: StepRecord(key=each.key, state=StepState.DONE, token=1, at_ms=1)
+        for each in plan.steps[:count]
+    }
 
 
 def test_the_go_comes_before_the_nodes_and_a_comparison_after_each() -> None:
     """In the one order of the plan."""
-    assert acts(run_plan(lowering())) == [
+    assert named(plan_of(lowering())) == [
         "approve plan", "snapshot A", "convert-empty left", "compare B", "delete-configs left",
         "lower group.version", "lower metadata.version", "await-snapshot __cluster_metadata",
         "prove 3.9.2", "compare C0", "replace 2", "compare C2", "replace 1", "compare C1",
@@ -65,7 +77,7 @@ def test_the_go_comes_before_the_nodes_and_a_comparison_after_each() -> None:
 
 def test_what_is_forward_only_is_approved_and_what_it_needs_is_put_back() -> None:
     """Around the compaction."""
-    found = acts(run_plan(compacting()))
+    found = named(plan_of(compacting()))
     begins = found.index("approve forward-only")
     assert found[begins : begins + 4] == [
         "approve forward-only", "quicken-compaction __consumer_offsets", "compact __consumer_offsets",
@@ -76,41 +88,61 @@ def test_what_is_forward_only_is_approved_and_what_it_needs_is_put_back() -> Non
 @pytest.mark.parametrize("of", [compacting, lowering])
 def test_a_plan_survives_the_journal_with_its_hash(of: object) -> None:
     """And another plan has another one."""
-    plan = run_plan(of())  # type: ignore[operator]
-    again = from_json(to_json(plan))
+    plan = plan_of(of())  # type: ignore[operator]
+    again = plan_from(plan.text)
     assert (again, again.hash) == (plan, plan.hash)
-    assert run_plan(of(), live=True).hash != plan.hash  # type: ignore[operator]
-    for key, said in (("version", "version 9, this groupshift reads version 1"), ("move", "of downgrade")):
-        with pytest.raises(Rejected, match=said):
-            from_json(json.dumps({**json.loads(to_json(plan)), key: 9}))
+    assert plan_of(of(), live=True).hash != plan.hash  # type: ignore[operator]
 
 
-def test_the_way_back_is_the_begun_steps_last_first() -> None:
+def test_the_rollback_is_the_begun_steps_last_first() -> None:
     """Nodes are compared with what was before them; what changed nothing is left out."""
-    plan = run_plan(lowering())
-    begun = [each.key for each in plan.steps][:11]
-    found = way_back(plan, begun)
-    assert [each.key[8:] for each in found] == [
+    plan = plan_of(lowering())
+    found = rollback(plan, done(plan, 11), 1)
+    assert named(found) == [
         "approve back", "replace 2", "compare D", "raise metadata.version", "raise group.version",
         "set-configs left",
     ]  # fmt: skip
-    assert (found[1].args, found[3].args) == ({"back": True}, {"to": 22})
-    assert way_back(plan, begun[:4]) == ()
+    assert (found.steps[1].args["back"], found.steps[3].args) == (True, {"to": 22})
+    assert rollback(plan, done(plan, 4), 1).steps == ()
 
 
-def test_the_topic_is_put_back_on_the_way_back_too() -> None:
+def test_the_topic_is_put_back_in_a_rollback_too() -> None:
     """Though what was compacted stays so."""
-    plan = run_plan(compacting())
-    begun = [each.key for each in plan.steps if each.act is RunAct.QUICKEN]
-    assert [each.act for each in way_back(plan, begun)] == [RunAct.APPROVE, RunAct.SETTLE]
+    plan = plan_of(compacting())
+    begun = {key: each for key, each in done(plan, 99).items() if "quicken-compaction" in key}
+    assert named(rollback(plan, begun, 1)) == ["approve back", "settle-compaction __consumer_offsets"]
+
+
+def test_who_only_assesses_sees_the_cluster_the_log_and_every_step() -> None:
+    """As data, and for people; the plan asks nobody what the brokers run."""
+    seen = observed(lowering())
+    cluster_is, way = seen.sections
+    assert [each.act.value for each in seen.data["steps"]] == [
+        "snapshot", "convert-empty", "compare", "delete-configs", "lower", "lower", "await-snapshot",
+        "edit-properties", "snapshot", "replace", "replace",
+    ]  # fmt: skip
+    assert seen.data["features"] == {"metadata.version": 22, "group.version": 1}
+    assert seen.data["groups"]["left"]["types"] == {Kind.CONSUMER}
+    assert seen.data["log"]["new_types"]
+    (said,) = cluster_is.sentences
+    assert said.startswith("features: group.version 1, metadata.version 4.0-IV0 (22); groups: ")
+    assert way.rows[1][3] == "let one classic member join group 'left' and leave, without committing"
+
+
+def test_a_run_reads_the_log_at_its_brokers_and_is_told_what_they_run() -> None:
+    """A copy of the log is for who only assesses."""
+    for request, said in (
+        (DowngradeRequest(to="3.9.2"), "say what the brokers run with --from"),
+        (DowngradeRequest(to="3.9.2", from_="4.3.1", segments="copy"), "leave --segments out"),
+    ):
+        with pytest.raises(Rejected, match=said):
+            planned(request, lowering())
 
 
 def test_files_are_told_to_whoever_replaces_the_node() -> None:
     """By name, where the older release does not take them."""
     without = {
-        each.subject: each.args["without"]
-        for each in run_plan(lowering()).steps
-        if each.act is RunAct.REPLACE
+        each.subject: each.args["without"] for each in plan_of(lowering()).steps if each.kind == "replace"
     }
     assert without == {"1": [PROTOCOLS], "2": []}
 
@@ -143,24 +175,3 @@ def test_what_no_step_answers_is_an_obstacle(view: ClusterView, to: str, rule: s
     now = "3.9.2" if not view.kraft else "4.3.1"
     found = facts(view, to, now, log(commit("g")))
     assert rule in {each.rule for each in obstacles(found, ask(found))}
-
-
-def test_a_fresh_step_is_done_again_by_another_process_until_a_node_is_touched() -> None:
-    """The one table of transitions decides."""
-    steps = run_plan(lowering()).steps
-    done = {each.key: Journaled(stand=Stand.DONE, token=1) for each in steps[:10]}
-    first, later = next_of(steps, done, 1), next_of(steps, done, 2)
-    assert first is not None
-    assert later is not None
-    assert (first.step.act, later.step.act) == (RunAct.REPLACE, RunAct.PROVE)
-    written = {**done, steps[10].key: Journaled(stand=Stand.INTENDED, token=1)}
-    only, own = next_of(steps, written, 2), next_of(steps, written, 1)
-    assert only is not None
-    assert own is not None
-    assert (only.step.act, own.step.act, own.doing.value) == (RunAct.PROVE, RunAct.REPLACE, "act")
-    touched = {**done, steps[10].key: Journaled(stand=Stand.INTENDED, token=1, taken=True)}
-    found = next_of(steps, touched, 2)
-    assert found is not None
-    assert (found.step.key, found.doing.value) == (steps[10].key, "act")
-    every = {each.key: Journaled(stand=Stand.DONE, token=1) for each in steps}
-    assert next_of(steps, every, 9) is None
