@@ -24,7 +24,7 @@ def kept_processes(home: Path) -> CoordinationProcesses:
 
 
 def held_run(found: CoordinationProcesses, holder: str, requester: str = "") -> str:
-    """A run that ``requester`` asked for, which moved its canary and is on its way back; ``holder`` has it."""
+    """A run that ``requester`` asked for, which moved its canary and goes back; ``holder`` has it."""
     run = found.begin(until=Until.CANARY, soak=1, requester=requester)
     found.drive(run)
     claimed = found.claim(run, holder=holder)
