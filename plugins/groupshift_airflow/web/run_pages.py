@@ -26,7 +26,7 @@ from groupshift.ports.runs import EventKind, RunRecord, Runs
 from groupshift.report.history import event_text
 from groupshift.settings import Settings, parse
 from groupshift_airflow.hooks import SETTINGS_VARIABLE, base_settings
-from groupshift_airflow.operators import PLAN, REFUSED
+from groupshift_airflow.run_tasks import PLAN, REFUSED
 from groupshift_airflow.web import view
 from groupshift_airflow.web.holding import held
 from groupshift_airflow.web.rendering import POLICY, REFRESH_S, framed, rendered, sandboxed, slashed
