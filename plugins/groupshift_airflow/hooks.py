@@ -1,4 +1,4 @@
-"""Connections to settings to the App: the only place that reads Airflow connections."""
+"""Connections become settings: the only place that reads Airflow connections."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from groupshift.foreign_files import toml
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
-    from groupshift.bootstrap import App
     from groupshift.scan.scan import FleetScans
     from groupshift.settings import ApprovalSettings, Settings, SparkSettings
 
@@ -405,17 +404,8 @@ def evidence_root() -> str:
     return str(base_settings().get("evidence", {}).get("root", "")).rstrip("/")
 
 
-def build_app(kafka_conn_id: str, zookeeper_conn_id: str) -> App:
-    """The App of these two connections; clusters are connected to at first use, close it after.
-
-    Raises `Rejected` for a missing or wrong connection or setting."""
-    from groupshift.bootstrap import build
-
-    return build(cluster_settings(kafka_conn_id, zookeeper_conn_id))
-
-
 def build_scans(kafka_conn_id: str, zookeeper_conn_id: str) -> FleetScans:
-    """The use cases of a whole ensemble over these two connections. Raises as `build_app`."""
+    """The use cases of a whole ensemble over these two connections. Raises as `cluster_settings`."""
     from groupshift.bootstrap.scans import build_scans as build
 
     return build(cluster_settings(kafka_conn_id, zookeeper_conn_id))
@@ -435,14 +425,3 @@ def cluster_settings(kafka_conn_id: str, zookeeper_conn_id: str) -> Settings:
     base = os.environ.get(SETTINGS_VARIABLE, "the defaults")
     named = ", ".join(each for each in (kafka_conn_id, zookeeper_conn_id) if each not in {"", "None"})
     return parse(sections, source=f"connections {named} and {base}")
-
-
-def build_reading_app() -> App:
-    """An App for the pages: journal and evidence of this deployment, no cluster is asked for anything."""
-    from groupshift.bootstrap import build
-    from groupshift.settings import parse
-
-    sections = base_settings()
-    sections.setdefault("kafka", {"bootstrap_servers": "unused:9092"})
-    sections.setdefault("zookeeper", {"hosts": "unused:2181"})
-    return build(parse(sections, source=os.environ.get(SETTINGS_VARIABLE, "defaults")))
