@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from groupshift.adapters.drivers.kubernetes import KubernetesApi, KubernetesFleet
-from groupshift.bootstrap import build
+from groupshift.bootstrap.drivers import fleet
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.driver import Started
@@ -325,15 +325,14 @@ def test_the_settings_open_the_driver(server, stateful, tmp_path, monkeypatch):
         "evidence": {"root": str(tmp_path)},
         "fleet": {"driver": "kubernetes", "kubernetes": told},
     }
-    with build(parse(sections)) as app:
-        assert app._env.driver == "kubernetes"
-        assert isinstance(app._env.fleets("kubernetes"), KubernetesFleet)
-        with monkeypatch.context() as bare:
-            for name in [each for each in sys.modules if each.partition(".")[0] == "kubernetes"]:
-                bare.setitem(sys.modules, name, None)
-            for name in ("kubernetes",):
-                bare.delitem(sys.modules, f"groupshift.adapters.drivers.{name}")
-            with pytest.raises(Rejected, match=r"pip install 'kafka-groupshift\[kubernetes\]'"):
-                app._env.fleets("kubernetes")
-        with pytest.raises(Rejected, match="choose one of process, manual, command, kubernetes"):
-            app._env.fleets("puppet")
+    found, groups = parse(sections).fleet, object()
+    assert found.driver == "kubernetes"
+    assert isinstance(fleet(found, groups, found.driver), KubernetesFleet)
+    with monkeypatch.context() as bare:
+        for name in [each for each in sys.modules if each.partition(".")[0] == "kubernetes"]:
+            bare.setitem(sys.modules, name, None)
+        bare.delitem(sys.modules, "groupshift.adapters.drivers.kubernetes")
+        with pytest.raises(Rejected, match=r"pip install 'kafka-groupshift\[kubernetes\]'"):
+            fleet(found, groups, found.driver)
+    with pytest.raises(Rejected, match="choose one of process, manual, command, kubernetes"):
+        fleet(found, groups, "puppet")

@@ -10,11 +10,9 @@ from pathlib import Path
 import pytest
 
 from groupshift.adapters.spark_submit.submit import LOG, SparkSubmit, shipped_code, stays_here
-from groupshift.adapters.system import KillAt, Whom
-from groupshift.bootstrap.connect import crash_points
-from groupshift.domain.plan import StageName
-from groupshift.errors import Rejected, Transient
-from groupshift.ports.clock import CrashPoint, NoCrash
+from groupshift.adapters.system import KillAtStep, Whom
+from groupshift.errors import Transient
+from groupshift.ports.clock import CrashPoint
 from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.settings import SparkSettings
 from groupshift_sandbox.processes import wait_until
@@ -137,29 +135,15 @@ def test_a_missing_spark_submit_is_named(tmp_path: Path) -> None:
         runner.run(request(tmp_path))
 
 
-def test_crash_points_exist_only_with_the_test_hook(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The variable alone does nothing; a wrong point is refused."""
-    monkeypatch.setenv("GROUPSHIFT_CRASH_AT", "canary.after_act")
-    monkeypatch.delenv("GROUPSHIFT_TEST_HOOKS", raising=False)
-    assert isinstance(crash_points(), NoCrash)
-    monkeypatch.setenv("GROUPSHIFT_TEST_HOOKS", "1")
-    assert isinstance(crash_points(), KillAt)
-    monkeypatch.setenv("GROUPSHIFT_CRASH_AT", "canary.later")
-    with pytest.raises(Rejected, match=r"canary\.later"):
-        crash_points()
-    monkeypatch.setenv("GROUPSHIFT_CRASH_AT", "")
-    assert isinstance(crash_points(), NoCrash)
-
-
 @pytest.mark.parametrize("whom", list(Whom))
 def test_a_crash_point_kills_only_there(whom: Whom, monkeypatch: pytest.MonkeyPatch) -> None:
     """With SIGKILL: the process, or its parent first."""
     killed: list[tuple[int, int]] = []
     monkeypatch.setattr(os, "kill", lambda pid, number: killed.append((pid, number)))
-    point = KillAt(StageName.TOGGLE, CrashPoint.AFTER_ACT, whom)
-    point.reached(StageName.TOGGLE, CrashPoint.AFTER_JOURNAL)
-    point.reached(StageName.CANARY, CrashPoint.AFTER_ACT)
+    point = KillAtStep("toggle/set_mode", CrashPoint.AFTER_ACT, whom)
+    point.reached("09 toggle/set_mode", CrashPoint.AFTER_JOURNAL)
+    point.reached("05 canary/replace_members", CrashPoint.AFTER_ACT)
     assert killed == []
-    point.reached(StageName.TOGGLE, CrashPoint.AFTER_ACT)
+    point.reached("09 toggle/set_mode", CrashPoint.AFTER_ACT)
     mine = [(os.getpid(), signal.SIGKILL)]
     assert killed == (mine if whom is Whom.SELF else [(os.getppid(), signal.SIGKILL), *mine])

@@ -67,7 +67,8 @@ class KillAt:
 
 @dataclass(slots=True)
 class Driven:
-    """A cluster whose ports are recorded, one process after the other; as `goldens.cluster_stories.Told`."""
+    """A cluster whose ports are recorded, one process after the other: what a story of
+    `goldens.cluster_stories` gets."""
 
     world: Any
     driver: Driver

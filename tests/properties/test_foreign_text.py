@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from groupshift.adapters.drivers.manual import instruction_for
-from groupshift.application.brief_text import findings_table, step_text
-from groupshift.cli import hazards, output, run_show, scan_render
+from groupshift.cli import hazards, output, run_output, scan_render
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.step import ReplaceMembers
+from groupshift.domain.run import Step
 from groupshift.domain.verdict import Finding, Verdict
+from groupshift.engine.question_text import findings_table, words_of
 from groupshift.ports.driver import Change
 from groupshift.report import page, pictures
 from groupshift.report.page import html_of
@@ -80,7 +80,7 @@ TABLES: dict[str, Callable[[Any, str], None]] = {
     "hazards": lambda console, text: console.print(hazards._table([_finding(text)], "protocol")),  # type: ignore[arg-type]
     "next": output.next_command,
     "brake": scan_render.show_brake,
-    "plan of a run": lambda console, text: console.print(run_show.plan_table((_step(text),), {})),
+    "plan of a run": lambda console, text: console.print(run_output.steps_table("x", (_step(text),))),
 }
 
 
@@ -91,9 +91,7 @@ def _styled(text: str) -> Any:
 
 
 def _step(text: str) -> Any:
-    from types import SimpleNamespace
-
-    return SimpleNamespace(key="k", does=text, proof=text, inverse=text)
+    return Step(phase="p", kind="k", does=text, proof=text)
 
 
 @pytest.mark.parametrize("place", TABLES)
@@ -309,8 +307,8 @@ def test_s12_the_places_of_a_step_are_no_markup() -> None:
     """Member ids are what a client chose."""
     from groupshift.domain.foreign_text import markdown
 
-    step = ReplaceMembers(slots=("![x](http://evil.example)",), old=MemberKind.OLD, new=MemberKind.AWARE)
-    assert "img" not in _rendered(markdown(step_text(step))).tags
+    step = Step(phase="p", kind="k", does="![x](http://evil.example)")
+    assert "img" not in _rendered(markdown(words_of(step))).tags
 
 
 def test_f05_two_ids_have_two_folders_and_each_is_one_name() -> None:

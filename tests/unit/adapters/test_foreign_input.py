@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from groupshift.application.pack import verify_folder
 
 from groupshift.adapters.ledger.files import LedgerFiles
 from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.adapters.signing import Ed25519Signer, Ed25519Verifier
-from groupshift.application.pack import verify_folder
 from groupshift.domain.evidence import Moment
 from groupshift.domain.seal import Pack, StoredFile, pack_from_json
 from groupshift.domain.verdict import Verdict
@@ -169,10 +169,10 @@ def test_s13_a_patience_without_end_is_one_sentence(value: str, tmp_path: Path) 
 @pytest.mark.parametrize("url", ["sqlite:///a\0b", "sqlite:////tmp/a%00b/journal.db"])
 def test_s13_a_journal_at_a_path_that_is_none_is_one_sentence(url: str, tmp_path: Path) -> None:
     """A zero byte, also an encoded one."""
-    from groupshift.adapters.sqlalchemy.database import Database
+    from groupshift.adapters.sqlalchemy.runs import SqlRuns
 
     with pytest.raises(Rejected, match=r"journal\.url"):
-        Database(url if "%" not in url else url.replace("%00", "\0"))
+        SqlRuns(url if "%" not in url else url.replace("%00", "\0"))
 
 
 @pytest.mark.parametrize("verb", ["status", "report", "verify-evidence"])
@@ -191,10 +191,10 @@ def test_s13_an_id_that_is_no_utf8_is_in_no_journal(
 
 def test_s13_a_text_that_is_no_utf8_is_kept_in_no_journal(tmp_path: Path) -> None:
     """A reason, a group, a name: whatever a person hands over."""
-    from groupshift.adapters.sqlalchemy.database import Database
+    from groupshift.adapters.sqlalchemy.runs import SqlRuns
 
     with pytest.raises(Rejected, match="no UTF-8"):
-        Database(f"sqlite:///{tmp_path}/journal.db").rows("find_by_run", run="\udcff")
+        SqlRuns(f"sqlite:///{tmp_path}/journal.db").find("\udcff")
 
 
 @pytest.mark.timeout(20)

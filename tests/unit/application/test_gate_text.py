@@ -150,6 +150,7 @@ def test_u09_the_plans_gate_says_places_pause_and_what_comes_next() -> None:
 def test_u09_a_move_of_the_protocol_says_the_pause_that_was_measured(to: str, way: str, said: str) -> None:
     """Per direction and way, from docs/reference/protocol-on-real-brokers.md."""
     from groupshift.application.brief_text import pause_text
+
     from groupshift.domain.group_protocol import Protocol, Way
 
     bench = make_bench()
@@ -162,8 +163,9 @@ def test_u09_the_canarys_measurements_stand_in_the_gate_that_follows_it() -> Non
     from groupshift.application.approval import current
     from groupshift.application.brief_text import Asked, body
     from groupshift.application.records import load
-    from groupshift.domain.judgement import ASK
     from groupshift.ports.journal import Entry, EventKind
+
+    from groupshift.domain.judgement import ASK
 
     bench = make_bench()
     migration, _ = bench.move()
@@ -201,6 +203,7 @@ def test_s12_what_a_stranger_named_is_no_markup_in_a_gate(text: str) -> None:
 def test_s12_a_client_id_in_a_plan_is_no_markup() -> None:
     """A driver that knows no places takes the names that clients gave themselves."""
     from groupshift.application.brief_text import step_text
+
     from groupshift.domain.foreign_text import shown
     from groupshift.domain.step import ReplaceMembers
 
@@ -213,6 +216,7 @@ def test_s12_a_client_id_in_a_plan_is_no_markup() -> None:
 def test_u09_an_approval_of_a_cluster_run_says_what_it_lets_happen(move: str) -> None:
     """The same text in the terminal and on the page."""
     from groupshift.application.brief_text import run_by_hand, run_text
+
     from groupshift.domain.step import RunAct, RunStep
 
     steps = (
@@ -306,6 +310,7 @@ def test_u09_an_approval_that_became_void_is_asked_again_for_what_is_left() -> N
 def test_u09_a_no_to_the_plan_of_a_cluster_run_closes_it_and_a_later_one_does_not(move: str) -> None:
     """There is nothing to take back of the former; the latter says how."""
     from groupshift.application.brief_text import run_text
+
     from groupshift.domain.step import RunAct, RunStep
 
     plan = RunStep(key="01 approve plan", act=RunAct.APPROVE, subject="plan", does="approve the plan")
@@ -514,6 +519,7 @@ def test_u09_a_gate_in_the_terminal_names_the_commands_where_a_page_has_links() 
 def test_u09_a_downgrade_says_how_many_nodes_this_approval_lets_be_replaced() -> None:
     """Not every node where only brokers are, and none before the next question."""
     from groupshift.application.brief_text import run_text
+
     from groupshift.domain.step import RunAct, RunStep
 
     plan = RunStep(key="01 approve plan", act=RunAct.APPROVE, subject="plan", does="approve the plan")
@@ -536,6 +542,7 @@ def test_u09_a_downgrade_says_how_many_nodes_this_approval_lets_be_replaced() ->
 def _planned() -> Any:
     """A run of this move that may begin, over a simulated cluster."""
     from groupshift.application import expansion_run
+
     from groupshift.log.releases import Coordinator
     from support.simulated_expansion import committed
     from support.simulated_expansion import tools_of as expansion_tools
@@ -547,6 +554,7 @@ def _planned() -> Any:
 def test_the_gates_of_a_run_that_changes_a_cluster_count_its_checks(move: str) -> None:
     """The rules that were asked for the plan, what did not pass in full; later what is done, too."""
     from groupshift.application.brief_text import run_text
+
     from groupshift.domain.step import RunAct
 
     planned = _planned()

@@ -7,15 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from groupshift.application import expansion_run
+from groupshift.application.run_pack import seal_run
+from groupshift.ports.journal import ClusterRun, RunState, RunStepRecord, StepState
 
 from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.adapters.parquet.snapshots import CommitHashFiles, ParquetClusterSnapshots
-from groupshift.application import expansion_run
-from groupshift.application.run_pack import seal_run
 from groupshift.domain.rows import ClusterState
 from groupshift.domain.seal import pack_from_json
 from groupshift.log.releases import Coordinator
-from groupshift.ports.journal import ClusterRun, RunState, RunStepRecord, StepState
 from support import simulated_expansion
 from support.named_pipe import named_pipe
 

@@ -8,11 +8,12 @@ from pathlib import Path
 from groupshift.audit.offsets import Audit, Looked, Mismatch
 from groupshift.audit.rules import BY_NUMBER
 from groupshift.cli import audit, snapshot
-from groupshift.cli.live import LiveListener
+from groupshift.cli.run_driving import Teller
 from groupshift.cli.terminal import PAUSE_S, Changes, Console, Table
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.hazards import Facts, hazards_of
 from groupshift.domain.rows import ClusterState, GroupRow, ReadFrom
+from groupshift.domain.run import Step
 
 
 def _console(width: int = 200) -> tuple[Console, io.StringIO]:
@@ -32,11 +33,13 @@ def test_a_countdown_is_no_line_a_second() -> None:
 def test_a_run_in_a_pipe_tells_what_changes() -> None:
     """Not what is left of a wait."""
     console, file = _console()
-    listener = LiveListener(console)
+    step = Step(phase="soak", kind="soak", key="12 soak/soak", does="looks on")
+    teller = Teller(console, lambda _step: 60.0)
     for left in range(60, 0, -1):
-        listener.doing(f"{left} s left")
-    listener.doing("judging after soak")
-    assert file.getvalue().split("\n") == ["  60 s left", "  judging after soak", ""]
+        teller.tell(step, f"{left} s left")
+    teller.tell(step, "all is as it was")
+    teller.stop()
+    assert file.getvalue().split("\n") == ["12 soak/soak  looks on", "  60 s left", "  all is as it was", ""]
 
 
 def test_a_snapshot_says_why_it_has_no_members() -> None:
@@ -104,22 +107,3 @@ def test_a_table_that_fits_is_a_table() -> None:
         assert file.getvalue().startswith("groups")
         assert ("- group" in file.getvalue()) is lists
         assert "a-name-of-thirty-characters-xx" in file.getvalue()
-
-
-def test_u17_a_judgement_in_the_terminal_counts_apart_what_was_not_asked() -> None:
-    """Not as many findings as there are rules: how many could have failed, and passed."""
-    from types import SimpleNamespace
-    from typing import Any
-
-    from groupshift.domain.evidence import Moment
-    from groupshift.domain.judgement import Judgement
-    from groupshift.domain.verdict import Finding, Verdict
-
-    told = io.StringIO()
-    listener = LiveListener(Console(file=told, width=200))
-    stage: Any = SimpleNamespace(name="canary")
-    findings = [Finding(rule=f"V{n}", verdict=Verdict.PASS, reason="equal", asked=n > 1) for n in range(5)]
-    bad = Finding(rule="V9", verdict=Verdict.INCONCLUSIVE, reason="m2 was not seen")
-    listener.judged(stage, Moment.AFTER, Judgement(findings=(*findings, bad)))
-    assert "after canary: inconclusive (3 of 4 checks passed, 2 not asked)" in told.getvalue()
-    assert "V9: m2 was not seen" in told.getvalue()

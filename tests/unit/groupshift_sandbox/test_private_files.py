@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.adapters.sqlalchemy.journal import SqlJournal
+from groupshift.adapters.sqlalchemy.runs import SqlRuns
 from groupshift.errors import Rejected
 from groupshift_sandbox import up as sandbox
 from groupshift_sandbox.home import Home
@@ -37,7 +37,7 @@ def test_s19_the_folders_of_a_sandbox_are_closed(tmp_path: Path) -> None:
 
 def test_s19_a_journal_in_a_file_is_its_owners(tmp_path: Path) -> None:
     """With the files that SQLite keeps beside it; the folder that is made for it as well."""
-    journal = SqlJournal(f"sqlite:///{tmp_path}/kept/journal.db")
+    journal = SqlRuns(f"sqlite:///{tmp_path}/kept/journal.db")
     assert journal.recent(1) == ()
     assert mode(tmp_path / "kept") == 0o700
     found = {path.name: mode(path) for path in (tmp_path / "kept").iterdir()}

@@ -6,13 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from groupshift.domain.books import BOOKS
 from groupshift.domain.facts import Facts, Place
 from groupshift.domain.group_protocol import Aim, Kind, Policy, Protocol, ProtocolGroup, ProtocolView, Way
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.observation import view_of
 from groupshift.domain.plan import MoveName, MoveRequest, StageName
-from groupshift.domain.protocol import rulebook
+from groupshift.domain.protocol import assessing, rulebook
 from groupshift.domain.rules import RULES, ask
 from groupshift.domain.verdict import Verdict
 from support.protocol_groups import broker, classic, consumer, view
@@ -106,11 +105,10 @@ def test_problems_of_reading_are_errors() -> None:
 
 def test_assess_says_the_preflight_the_hazards_and_what_is_live() -> None:
     """Of another kind of group only that it is none of consumers."""
-    book = BOOKS[MoveName.PROTOCOL]
     request = MoveRequest(group="g", move=MoveName.PROTOCOL, to=Protocol.CONSUMER)
-    found = {finding.rule for finding in book.assess(request, _facts(classic(2)))}
+    found = {finding.rule for finding in assessing.findings(request, _facts(classic(2)))}
     assert {"P01", "P08", "P19", "PR02", "C11", "C18"} <= found
     assert any(rule.startswith("H") for rule in found)
-    share = book.assess(request, _facts(ProtocolGroup(group="g", kind=Kind.SHARE, state="Stable")))
+    share = assessing.findings(request, _facts(ProtocolGroup(group="g", kind=Kind.SHARE, state="Stable")))
     assert [finding.rule for finding in share] == ["P01", "P02"]
     assert share[-1].verdict is Verdict.FAIL
