@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import pytest
 
 from groupshift.adapters.drivers.process import ask
+from groupshift.bootstrap.moves import verified
 from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.run import RunState
 from groupshift.settings import load
