@@ -115,7 +115,8 @@ class SimulatedDags:
     ``answers`` are by task id; None is the expiry of the question: its default, chosen by nobody. ``asked``
     is which tasks asked, with subject and answers; ``said`` why tasks of the last run failed or were skipped.
     ``crash`` calls back at crash points, ``before`` with a task's id before each entry of it, ``parked``
-    between its question and the answer. ``fails`` says which Spark jobs leave nothing. ``kept`` is what tasks of the last run left for others. ``jobs`` are
+    between its question and the answer. ``fails`` says which Spark jobs leave nothing.
+    ``kept`` is what tasks of the last run left for others. ``jobs`` are
     the tasks that ran a Spark job, with its output."""
 
     bench: Processes
