@@ -8,6 +8,7 @@ import pytest
 
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.run import RunState
+from groupshift.errors import Transient
 from groupshift.ports.clock import CrashPoint
 from support.coordination_runs import CoordinationProcesses, make_coordination
 from support.simulated_dags import SimulatedDags, simulated_dags
@@ -266,3 +267,41 @@ def test_u11_a_refused_run_has_one_red_task_and_it_says_why(
         assert [task for task, end in tasks.items() if end == "failed"] == ["plan"], dag
         assert tasks["verdict"] == "skipped"
     assert group.runs.recent(1) == ()
+
+
+def test_a_run_and_its_answers_bear_the_names_of_who_gave_them(
+    told: SimulatedDags, group: CoordinationProcesses
+) -> None:
+    """Who triggered asked for it, who answered approved it. XCom carries the run's name."""
+    told.go(DAG, **CONF, until="canary")
+    record = group.runs.find(told.run)
+    assert (record.requester, record.origin) == ("ann", f"{DAG}/run-1")
+    answers = [each.body for each in group.runs.events(told.run) if each.kind == "gate_answered"]
+    assert [(each["who"], each["choice"]) for each in answers] == [("alice", "approve")]
+    assert told.kept["plan", "return_value"] == told.run
+
+
+def test_a_task_that_is_tried_again_asks_for_no_approval_that_holds(told: SimulatedDags) -> None:
+    """The cluster did not answer at the first step behind the gate: its next try claims anew, and goes on."""
+
+    def silent() -> None:
+        raise Transient("the group did not answer")
+
+    told.crash = At({f"canary/snapshot before canary {CrashPoint.BEFORE_JOURNAL.value}": silent})
+    state, _ = told.go(DAG, **CONF, until="canary")
+    assert (state, told.said["canary.snapshot_before"]) == ("success", "the group did not answer")
+    assert [task for task, _, _ in told.asked] == ["approve_plan"]
+
+
+@pytest.mark.parametrize(("answer", "state"), [("Roll back", RunState.ROLLED_BACK), (None, RunState.RUNNING)])
+def test_what_could_not_be_measured_is_measured_once_more_and_cannot_be_waved_through(
+    told: SimulatedDags, group: CoordinationProcesses, answer: str | None, state: RunState
+) -> None:
+    """No job leaves a verdict: after the second time a person chooses between back and stop."""
+    fails = iter([True, True])
+    told.fails = lambda job: "canary-compare-after" in job.output and next(fails, False)
+    told.answers["canary.judge_after"] = answer
+    ended, tasks = told.go(DAG, **CONF, until="canary")
+    assert told.asked[1][2] == ("Roll back", "Stop here")
+    assert (ended, tasks["canary.judge_after"]) == ("failed", "failed")
+    assert group.state(told.run) in {state, RunState.MOVED}

@@ -161,7 +161,7 @@ def test_phases_come_in_order_with_the_rehearsal_before_the_toggles_approval(dag
 
 
 def test_every_phase_is_the_same_chain(dagbag: Any) -> None:
-    """Forward and back: snapshot, compare, judge, act, wait, snapshot, compare, judge; the soak has no act."""
+    """There and back: snapshot, compare, judge, act, wait, snapshot, compare, judge; the soak has no act."""
     chain = [
         "snapshot_before",
         "compare_before",
@@ -193,8 +193,8 @@ def test_every_phase_is_the_same_chain(dagbag: Any) -> None:
 
 
 def test_whatever_waits_frees_its_slot_and_may_be_asked_often(dagbag: Any) -> None:
-    """No process waits for a group or a person; a look that a busy scheduler counts as failed, and an answer in
-    the instant in which a gate parks, do not use up the tries."""
+    """No process waits for a group or a person; a look that a busy scheduler counts as failed, and an answer
+    in the instant in which a gate parks, do not use up the tries."""
     from airflow.sdk import BaseSensorOperator
 
     from groupshift_airflow.run_steps import ENTRIES, Steps
@@ -260,7 +260,7 @@ def test_a_number_out_of_its_limits_is_refused_and_not_replaced(
         ("migrate_coordination", "canary_share", -0.25, "refused"),
         ("migrate_coordination", "canary_share", 0, "held"),
         ("migrate_coordination", "canary_share", 1, "held"),
-        ("expand_offsets_topic", "to", 1, "refused"),
+        ("expand_offsets_topic", "to", 0, "refused"),
         ("expand_offsets_topic", "to", 2, "held"),
     ],
 )

@@ -6,21 +6,21 @@ One sandbox for all of them, in order: each run leaves the group as the next one
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 
 import pytest
 from kazoo.client import KazooClient
 
 from groupshift.adapters.drivers.process import ask
-from groupshift.bootstrap import build
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.plan import Answer, Choice, Phase
+from groupshift.domain.run import RunState
 from groupshift.errors import Rejected, Transient
-from groupshift.ports.journal import EventKind
-from groupshift.settings import load
+from groupshift.ports.runs import EventKind
 from groupshift_sandbox.processes import wait_until
 from groupshift_sandbox.state import SandboxState
 from support.real_airflow import CONF, GROUP, HEARTBEAT, Real, acts_of, kinds_of, real_airflow
+from support.typed_again import typed_again
 
 pytestmark = pytest.mark.timeout(2000)  # longer than a run may take, with its sandbox's start
 
@@ -65,9 +65,9 @@ def test_a_missing_connection_is_refused_with_one_sentence(real: Real) -> None:
     """Nothing was planned, the run is red, the log says what to create."""
     state = real.run("migrate_coordination", "nowhere", {**CONF, "kafka_conn_id": "nowhere"}, {})
     assert state == "failed"
-    log = real.said("migrate_coordination", "nowhere", "assess")
+    log = real.said("migrate_coordination", "nowhere", "plan")
     assert "connection 'nowhere' does not exist; create it under Admin > Connections" in log
-    assert real.attempts("migrate_coordination", "nowhere")["assess"] == 1
+    assert real.attempts("migrate_coordination", "nowhere")["plan"] == 1
 
 
 def test_an_audit_is_green_until_a_mismatch_is_planted_then_its_last_task_is_red(real: Real) -> None:
@@ -110,9 +110,9 @@ def test_a_rejected_plan_changes_nothing(real: Real) -> None:
     state = real.run("migrate_coordination", "rejected", conf, {"approve_plan": "Reject"})
     tasks = real.api.tasks("migrate_coordination", "rejected")
     assert (state, tasks["approve_plan"], tasks["canary.act"]) == ("failed", "failed", "upstream_failed")
-    found = real.migration()
-    assert (found.phase, acts_of(found)) == (Phase.REJECTED, [])
-    assert "rejected by admin" in found.reason
+    found = real.status()
+    assert (found.state, acts_of(real.events())) == (RunState.REJECTED, [])
+    assert "declined by admin" in found.reason
     assert people(real) == before
 
 
@@ -124,11 +124,19 @@ def test_an_expired_approval_changes_nothing(real: Real) -> None:
         shown.extend(real.asked("migrate_coordination", "expired") if not shown else ())
 
     state = real.run("migrate_coordination", "expired", {**CONF, "gate_expiry_s": 30}, {}, look)
-    found = real.migration()
-    assert (state, found.phase, acts_of(found)) == ("failed", Phase.REJECTED, [])
-    assert "rejected by nobody (expired)" in found.reason
+    found = real.status()
+    assert (state, found.state, acts_of(real.events())) == ("failed", RunState.REJECTED, [])
+    assert "declined by nobody (expired)" in found.reason
+    with real.runs() as runs:
+        plan_hash = runs.find(found.run).plan_hash
     (body,) = shown
-    for part in ("### Plan", "| 1 | canary |", "### Live findings", found.plan_hash, "fingerprint of group"):
+    for part in (
+        "What happens after a yes",
+        "replaces m1",
+        "rules asked",
+        plan_hash[:12],
+        "Without an answer",
+    ):
         assert part in body
 
 
@@ -141,7 +149,7 @@ def test_a_failed_proof_rolls_back_by_itself_and_ends_red(real: Real) -> None:
             tell(real, verb="hold", slot="m2")
             tell(real, verb="signal", slot="m2", signal="KILL")
             planted.append("m2")
-        if tasks.get("canary.judge_after") == "failed" and planted == ["m2"]:
+        if tasks.get("going_back") == "success" and planted == ["m2"]:
             tell(real, verb="release", slot="m2")
             planted.append("released")
 
@@ -150,66 +158,62 @@ def test_a_failed_proof_rolls_back_by_itself_and_ends_red(real: Real) -> None:
     tasks = real.api.tasks("migrate_coordination", "planted")
     assert planted == ["m2", "released"]
     assert (state, tasks["undo_members.judge_after"], tasks["verdict"]) == ("failed", "success", "failed")
-    found = real.migration()
-    assert found.phase is Phase.ROLLED_BACK
+    found = real.status()
+    assert found.state == RunState.ROLLED_BACK
     assert "m2" in found.reason
     assert set(kinds_of(real.view())) == {MemberKind.OLD}
 
 
-def taken_at_gate(real: Real) -> tuple[str, int]:
-    """A run waits at its first gate; somebody claims its migration on the command line, and rejects it."""
-    claimed: list[tuple[str, int]] = []
+def taken_at_gate(real: Real) -> str:
+    """A run waits at its first gate; somebody claims it on the command line."""
+    claimed: list[str] = []
 
     def take(tasks: dict[str, str]) -> None:
         if tasks.get("approve_plan") == "awaiting_input" and not claimed:
-            found = real.migration().migration
-            with build(load(real.home.settings_file)) as app:
-                claimed.append((found, app.claim(found, "cli-over")))
+            claimed.append(real.status().run)
+            with real.runs() as runs:
+                now = int(time.time() * 1000)
+                runs.claim(claimed[0], "cli-over", now, anew=True, take_over=True)
 
     answers = {"approve_plan": "Approve"}
     state = real.run("migrate_coordination", "gated", {**CONF, "until": "canary"}, answers, take)
     tasks = real.api.tasks("migrate_coordination", "gated")
     assert (state, tasks["canary.act"], tasks["verdict"]) == ("failed", "upstream_failed", "failed")
-    for task in ("approve_plan", "verdict"):
-        said = real.said("migrate_coordination", "gated", task)
-        assert "run cli-over took this migration over at" in said
-        assert "look there" in said
+    said = real.said("migrate_coordination", "gated", "approve_plan")
+    assert f"run cli-over took run {claimed[0]} over" in said
+    assert "cli-over has it: look there" in real.said("migrate_coordination", "gated", "verdict")
     return claimed[0]
 
 
 def test_u01_a_run_that_is_taken_over_at_a_gate_or_while_it_waits_ends_there(real: Real) -> None:
     """The answer at the gate is refused. Of the run whose canary waits nothing is measured, judged or asked
     beside the rollback that took it over: every event since bears the rollback's token."""
-    migration, token = taken_at_gate(real)
-    found = real.migration()
-    assert (found.migration, found.phase) == (migration, Phase.PLANNED)
-    assert found.events[-1].kind is EventKind.CLAIMED, "nothing of the first run reached the journal"
-    with build(load(real.home.settings_file)) as app:
-        no = Answer(choice=Choice.REJECT, who="ann", fingerprint="")
-        app.under(migration, token).answer(migration, "plan", no)
-        assert app.close(migration, token).phase is Phase.REJECTED
+    run = taken_at_gate(real)
+    assert (real.status().run, real.status().state) == (run, RunState.PLANNED)
+    assert real.events()[-1].kind is EventKind.CLAIMED, "nothing of the first run reached the journal"
+    typed_again(real.home, "roll-back", run, "--take-over", "--execute", "--yes")
+    assert real.status().state == RunState.REJECTED
 
     over: list[str] = []
 
     def take(tasks: dict[str, str]) -> None:
         if tasks.get("canary.act") == "success" and not over:
-            over.append(real.migration().migration)
-            back = {"migration": over[0], "to": "old_members", "execute": True}
+            over.append(real.status().run)
+            back = {"run": over[0], "to": "old_members", "take_over": True, "execute": True}
             real.api.trigger("roll_back", "over", back)
 
     conf = {**CONF, "until": "canary"}
     state = real.run("migrate_coordination", "taken", conf, {"approve_plan": "Approve"}, take)
     tasks = real.api.tasks("migrate_coordination", "taken")
-    assert (state, over) == ("failed", [real.migration().migration])
+    assert (state, over) == ("failed", [real.status().run])
     assert [task for task, end in tasks.items() if end == "failed"] == ["verdict"]
-    assert "run roll_back/over took this migration over at" in real.said(
-        "migrate_coordination", "taken", "verdict"
-    )
+    assert "roll_back/over has it: look there" in real.said("migrate_coordination", "taken", "verdict")
     assert [*real.api.follow("roll_back", "over", real.run_s)][-1] == "success"
-    found = real.migration()
-    assert found.phase is Phase.ROLLED_BACK
-    taken = max(event.seq for event in found.events if event.kind is EventKind.CLAIMED)
-    later = {(event.token, str(event.kind)) for event in found.events if event.seq > taken}
-    assert {number for number, kind in later if kind != "sealed"} == {2}
+    assert real.status().state == RunState.ROLLED_BACK
+    claims = [each for each in real.events() if each.kind is EventKind.CLAIMED]
+    other = next(each for each in claims if each.body["holder"] == "roll_back/over")
+    theirs = {each.token for each in claims if each.body["holder"] == "roll_back/over"}
+    later = {(each.token, str(each.kind)) for each in real.events() if each.seq > other.seq}
+    assert {number for number, kind in later if kind != "sealed"} <= theirs
     assert len(real.asked("migrate_coordination", "taken")) == 1, "nobody was asked but for the plan"
     assert set(kinds_of(real.view())) == {MemberKind.OLD}

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.bootstrap import build
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.plan import Phase
+from groupshift.domain.run import RunState
 from groupshift.settings import load
 from groupshift_sandbox.airflow_api import AirflowApi
 from groupshift_sandbox.processes import wait_until
 from groupshift_sandbox.up import start_airflow
+from support.coordination_app import coordination_app
 from support.field_sandbox import PARTITIONS, Field, field_sandbox, prove_there_and_back, ready
 from support.real_airflow import CONF, HEARTBEAT, Real
 
@@ -39,19 +39,18 @@ def test_f01_f02_leftovers_transactions_and_compaction_go_there_and_back_in_airf
 ) -> None:
     """`migrate_coordination` and `roll_back`: both green, every verdict pass, nothing lost."""
     field, real = old
-    with build(field.settings) as app:
+    with coordination_app(field.settings) as app:
         ready(app)
         field.write_transactions_when_aware()
         yes = {
             "approve_plan": "Approve",
             "approve_toggle": "Approve",
-            "last_gate": "Keep the way back open",
         }
-        assert real.run("migrate_coordination", "field", CONF, yes) == "success", real.migration().reason
-        moved = real.migration()
-        assert moved.phase is Phase.MOVED
+        assert real.run("migrate_coordination", "field", CONF, yes) == "success", real.status()
+        moved = real.status()
+        assert moved.state == RunState.MOVED
         wait_until(lambda: field.writer.aborted > PARTITIONS, 60.0, "transactions were aborted")
         field.write_plain_records()
-        conf = {"migration": moved.migration, "to": "old_members", "execute": True}
-        assert real.run("roll_back", "field-back", conf, {}) == "success", real.migration().reason
-        prove_there_and_back(field, app, moved.migration, tmp_path)
+        conf = {"run": moved.run, "to": "old_members", "execute": True}
+        assert real.run("roll_back", "field-back", conf, {}) == "success", real.status()
+        prove_there_and_back(field, app, moved.run, tmp_path)

@@ -8,15 +8,16 @@ reaches the journal, the evidence or a person from then on could only come from 
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
 
 from groupshift.adapters.drivers.process import ask
-from groupshift.bootstrap import build
+from groupshift.bootstrap.moves import verified
 from groupshift.domain.modes import MemberKind, Mode
-from groupshift.domain.plan import Phase
+from groupshift.domain.run import RunState
 from groupshift.settings import load
 from groupshift_sandbox.processes import wait_until
 from support.real_airflow import CONF, HEARTBEAT, Real, acts_of, kinds_of, real_airflow
@@ -26,10 +27,10 @@ from support.warm_spark import warm_spark
 pytestmark = pytest.mark.timeout(2400)  # longer than a run and the way back may take
 
 SESSION = {"zookeeper.session.timeout.ms": "30000"}
-YES = {"approve_plan": "Approve", "approve_toggle": "Approve", "last_gate": "Keep the way back open"}
+YES = {"approve_plan": "Approve", "approve_toggle": "Approve", "last_gate": "Keep"}
 DAG = "migrate_coordination"
-QUIET = {**CONF, "canary_watch_s": 0}
-LEFT_BY_SPARK = "validation-"
+QUIET = {**CONF, "canary_watch": 0}
+LEFT_BY_SPARK = "-compare-"
 """A job that Spark had begun before ends; what it writes lies in the folder of a proof that nobody judged."""
 
 
@@ -55,20 +56,19 @@ class Left:
 
 def left_of(real: Real, dag: str, run: str) -> Left:
     """As it is now."""
-    found = real.migration()
-    root = real.home.evidence / found.migration
+    root = real.home.evidence / real.status().run
     files = {
         str(each.relative_to(root)): hashlib.sha256(each.read_bytes()).hexdigest()
         for each in sorted(root.rglob("*"))
         if each.is_file()
     }
-    events = tuple(event.seq for event in found.events)
+    events = tuple(event.seq for event in real.events())
     return Left(events=events, files=files, questions=len(real.asked(dag, run)))
 
 
 @dataclass
 class Taking:
-    """Claims the latest migration once the task ``at`` of a run is in this state."""
+    """Claims the latest run once the task ``at`` of a run is in this state."""
 
     real: Real
     dag: str
@@ -76,14 +76,14 @@ class Taking:
     at: str
     state: str
     left: Left | None = None
-    token: int = 0
 
     def __call__(self, tasks: dict[str, str]) -> None:
         """Called with the states of the run's tasks again and again."""
         if tasks.get(self.at) != self.state or self.left is not None:
             return
-        with build(load(self.real.home.settings_file)) as app:
-            self.token = app.claim(self.real.migration().migration, "cli-over")
+        with self.real.runs() as runs:
+            now = int(time.time() * 1000)
+            runs.claim(self.real.status().run, "cli-over", now, anew=True, take_over=True)
         self.left = left_of(self.real, self.dag, self.run)
 
     def check(self, ended: str, gates: tuple[str, ...] = ()) -> None:
@@ -93,10 +93,11 @@ class Taking:
         assert ended == "failed"
         tasks = self.real.api.tasks(self.dag, self.run)
         assert sorted(each for each, end in tasks.items() if end == "failed") == sorted((*gates, "verdict"))
-        for task in (*gates, "verdict"):
+        for task in gates:
             said = self.real.said(self.dag, self.run, task)
-            assert "run cli-over took this migration over at" in said, (task, said[-2000:])
-            assert "look there" in said
+            assert "run cli-over took run" in said, (task, said[-2000:])
+        said = self.real.said(self.dag, self.run, "verdict")
+        assert "cli-over has it: look there" in said, said[-2000:]
         now = left_of(self.real, self.dag, self.run)
         assert (now.events, now.questions) == (self.left.events, self.left.questions)
         other = {
@@ -107,27 +108,25 @@ class Taking:
         assert {name for name in other if LEFT_BY_SPARK not in name} == set()
 
 
-def take_over(real: Real, run: str, conf: dict[str, object], at: str, state: str) -> int:
-    """Run the DAG, take its migration over there; afterwards nothing of it may have gone on. Returns the
-    token of whoever took it over."""
+def take_over(real: Real, run: str, conf: dict[str, object], at: str, state: str) -> None:
+    """Run the DAG, take its run over there; afterwards nothing of it may have gone on."""
     taking = Taking(real, DAG, run, at, state)
     gates = (at,) if state == "awaiting_input" else ()
     taking.check(real.run(DAG, run, conf, YES, taking), gates)
-    return taking.token
 
 
 def back(real: Real, to: str) -> None:
     """`roll-back` on the command line."""
-    typed_again(real.home, "roll-back", real.migration().migration, "--to", to, "--execute", "--yes")
-    assert real.migration().phase is Phase.ROLLED_BACK
+    run = real.status().run
+    typed_again(real.home, "roll-back", run, "--to", to, "--take-over", "--execute", "--yes")
+    assert real.status().state == RunState.ROLLED_BACK
     assert real.view().effective_mode is Mode.ZOOKEEPER
 
 
-def close(real: Real, token: int) -> None:
+def close(real: Real) -> None:
     """Nothing was changed: whoever took it over ends it."""
-    found = real.migration().migration
-    with build(load(real.home.settings_file)) as app:
-        assert app.close(found, token).phase is Phase.REJECTED
+    typed_again(real.home, "roll-back", real.status().run, "--take-over", "--execute", "--yes")
+    assert real.status().state == RunState.REJECTED
 
 
 def test_u01_taken_over_while_the_others_are_replaced(real: Real) -> None:
@@ -148,18 +147,18 @@ def test_u01_taken_over_while_the_others_are_replaced(real: Real) -> None:
         ("toggle.snapshot_before", "success"),
         ("approve_toggle", "awaiting_input"),
         ("toggle.act", "success"),
-        ("toggle.validate_after", "running"),
+        ("toggle.compare_after", "running"),
         ("soak.wait", "running"),
     ],
 )
 def test_u01_taken_over_from_the_toggle_on(real: Real, at: str, state: str) -> None:
     """At its gate, while it is measured, acts and is watched; then the mode goes back."""
-    conf = {**QUIET, "until": "toggle", "soak_s": 60 if at == "soak.wait" else 5}
-    token = take_over(real, f"at-{at}".replace(".", "-"), conf, at, state)
-    if acts_of(real.migration()):
+    conf = {**QUIET, "until": "toggle", "soak": 60 if at == "soak.wait" else 5}
+    take_over(real, f"at-{at}".replace(".", "-"), conf, at, state)
+    if acts_of(real.events()):
         back(real, "zookeeper_mode")
     else:
-        close(real, token)
+        close(real)
 
 
 def test_u01_taken_over_on_its_own_way_back(real: Real) -> None:
@@ -186,16 +185,16 @@ def test_u01_taken_over_on_its_own_way_back(real: Real) -> None:
     assert ended == "failed"
     assert [task for task, end in tasks.items() if end == "failed"] == ["verdict"]
     assert left_of(real, DAG, "way-back") == taking.left
-    assert "run cli-over took this migration over at" in real.said(DAG, "way-back", "verdict")
+    assert "cli-over has it: look there" in real.said(DAG, "way-back", "verdict")
     wait_until(lambda: len(real.view().members) == 2, 120.0, "both members are there", every_s=1.0)
     back(real, "zookeeper_mode")
 
 
 def test_u01_a_roll_back_is_taken_over_too(real: Real) -> None:
     """The DAG `roll_back` while old members take their places again; the command line ends what it began."""
-    found = real.migration().migration
+    found = real.status().run
     taking = Taking(real, "roll_back", "back", "undo_members.act", "success")
-    conf = {"migration": found, "to": "old_members", "execute": True}
+    conf = {"run": found, "take_over": True, "to": "old_members", "execute": True}
     taking.check(real.run("roll_back", "back", conf, {}, taking))
     back(real, "old_members")
     assert set(kinds_of(real.view())) == {MemberKind.OLD}
@@ -209,8 +208,9 @@ def test_u01_taken_over_at_the_last_gate(real: Real) -> None:
 
 
 def test_u01_what_a_run_left_is_no_trouble_to_the_evidence(real: Real) -> None:
-    """`verify-evidence` of every migration that was taken over, and then back, is sound."""
-    with build(load(real.home.settings_file)) as app:
-        checked = [app.verify_evidence(found.migration) for found in app.status()]
+    """`verify-evidence` of every run that was taken over, and then back, is sound."""
+    with real.runs() as runs:
+        names = [each.run for each in runs.recent(100, previews=False)]
+    checked = [verified(load(real.home.settings_file), each) for each in names]
     assert checked
-    assert [found.troubles for found in checked] == [()] * len(checked)
+    assert [found.troubles if found else None for found in checked] == [()] * len(checked)

@@ -115,7 +115,8 @@ class SimulatedDags:
     ``answers`` are by task id; None is the expiry of the question: its default, chosen by nobody. ``asked``
     is which tasks asked, with subject and answers; ``said`` why tasks of the last run failed or were skipped.
     ``crash`` calls back at crash points, ``before`` with a task's id before each entry of it, ``parked``
-    between its question and the answer. ``kept`` is what tasks of the last run left for others. ``jobs`` are
+    between its question and the answer. ``fails`` says which Spark jobs leave nothing.
+    ``kept`` is what tasks of the last run left for others. ``jobs`` are
     the tasks that ran a Spark job, with its output."""
 
     bench: Processes
@@ -126,6 +127,7 @@ class SimulatedDags:
     crash: StepCrashPoints = field(default_factory=NoStepCrash)
     before: Callable[[str], None] = lambda _task: None
     parked: Callable[[str], None] = lambda _task: None
+    fails: Callable[[SparkJob], bool] = lambda _job: False
     said: dict[str, str] = field(default_factory=dict)
     kept: dict[tuple[str, str], Any] = field(default_factory=dict)
     count: int = 0
@@ -249,7 +251,8 @@ def simulated_dags(bench: Processes, dags: Any, patch: pytest.MonkeyPatch) -> Si
 
     def submit(self: Steps, context: Any, job: SparkJob, settings: Any) -> None:
         told.jobs.append((self.task_id, job.output))
-        bench.submit(job)
+        if not told.fails(job):
+            bench.submit(job)
 
     patch.setattr(HITLOperator, "execute", park)
     patch.setattr(Steps, "submit", submit)
