@@ -1,4 +1,4 @@
-"""All verbs, in the panels of the help."""
+"""Every verb, in the panels of the help."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the verbs of a downgrade read the log of the offsets topic."""
+"""Where verbs read the log of the offsets topic."""
 
 from __future__ import annotations
 
