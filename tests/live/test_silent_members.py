@@ -159,7 +159,14 @@ class Watching:
     def __init__(self, bootstrap: str, group: str, names: Sequence[str]) -> None:
         self.looks, self.at_ms = 0, 0
         self.found: tuple[Finding, ...] = ()
-        settings = parse({"kafka": {"bootstrap_servers": bootstrap}, "fleet": {"driver": "manual"}})
+        settings = parse(
+            {
+                "kafka": {"bootstrap_servers": bootstrap},
+                "fleet": {"driver": "manual"},
+                "journal": {"url": "sqlite://"},
+                "evidence": {"root": "unused"},
+            }
+        )
         self._side, self._close = broker_side(settings)
         self._group, self._members = group, MemberWatch(expected=Counter(names))
         self.thread = Thread(target=self._watch, daemon=True)
