@@ -17,14 +17,14 @@ class GroupshiftPlugin(AirflowPlugin):
     fastapi_apps: ClassVar[list[Any]] = [{"app": LazyPages(), "url_prefix": PREFIX, "name": "groupshift"}]
     external_views: ClassVar[list[Any]] = [
         {
-            "name": "Moves",
+            "name": "Groupshift",
             "href": page_path(f"?look={AIRFLOW_LOOK}"),
             "destination": "nav",
             "category": "browse",
             "url_route": "groupshift-moves",
         },
         {
-            "name": "Move",
+            "name": "Groupshift",
             "href": page_path(f"run?dag_id={{DAG_ID}}&run_id={{RUN_ID}}&look={AIRFLOW_LOOK}"),
             "destination": "dag_run",
             "url_route": "groupshift-run",

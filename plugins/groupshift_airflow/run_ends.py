@@ -11,9 +11,8 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, D
 from groupshift.domain.run import Checked, Outcome, RunState, Target
 from groupshift.domain.verdict import Verdict as Judged
 from groupshift.errors import Rejected
-from groupshift_airflow.operators import UNKNOWN, run_key, telling
 from groupshift_airflow.request_form import values_of
-from groupshift_airflow.run_tasks import RunTask
+from groupshift_airflow.run_tasks import UNKNOWN, RunTask, run_key, telling
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

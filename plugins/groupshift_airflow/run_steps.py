@@ -28,11 +28,9 @@ from groupshift.domain.reactions import Choice
 from groupshift.domain.run import APPROVE, JUDGE, Outcome, RunState, SparkJob, StepState, spark_job_from
 from groupshift.errors import Fenced, Transient
 from groupshift_airflow import submitting
-from groupshift_airflow.gates import person
 from groupshift_airflow.hooks import require_spark, spark_settings
-from groupshift_airflow.operators import UNKNOWN, require_execute
 from groupshift_airflow.run_gates import ACCEPT, ALL, CHOICES, DONE, LABELS, Gate, Work, gate_of, gate_of_work
-from groupshift_airflow.run_tasks import RunTask
+from groupshift_airflow.run_tasks import UNKNOWN, RunTask, person, require_execute
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowSkipException
 
+from groupshift.errors import GroupshiftError
 from groupshift_airflow.hooks import cluster_settings
 from groupshift_airflow.links import RunLink
-from groupshift_airflow.operators import requester_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -21,6 +22,51 @@ if TYPE_CHECKING:
     from groupshift.engine.move import Move, RunOptions, Tools
     from groupshift.ports.runs import RunRecord
     from groupshift.settings import Settings
+
+PLAN = "plan"
+"""Task that makes a run or names it; it returns the run's id."""
+REFUSED = "refused"
+"""XCom key of the sentence with which a run was refused."""
+UNKNOWN = "None"
+"""What an id renders to when the task that makes it failed."""
+NOBODY = "nobody (expired)"
+
+
+def named(user: str) -> str:
+    """Return a user of Airflow. An account of the operating system is told in round brackets: a name that
+    looks like one is not taken for one."""
+    return user.replace("(uid", "[uid")
+
+
+def requester_of(run: Any) -> str:
+    """Return who triggered this run of a DAG, as `named` tells it; ``airflow`` where nobody did."""
+    return named(getattr(run, "triggering_user_name", None) or "airflow")
+
+
+def person(user: Mapping[str, Any] | None) -> str:
+    """Return who answered, by Airflow's word."""
+    return named(str((user.get("name") or user.get("id")) if user else NOBODY))
+
+
+def run_key(dag_id: str, run_id: str) -> str:
+    """Return how the journal names an Airflow run."""
+    return f"{dag_id}/{run_id}"
+
+
+def require_execute(context: Context) -> None:
+    """Skip this task, and with it what it guards, unless the run was triggered with ``execute``."""
+    if not context["params"]["execute"]:
+        raise AirflowSkipException("planned only: trigger again with 'execute' to act")
+
+
+@contextmanager
+def telling(context: Context) -> Iterator[None]:
+    """Keep why the beginning of a run was refused, for its tab: there is no run to show."""
+    try:
+        yield
+    except GroupshiftError as why:
+        context["ti"].xcom_push(key=REFUSED, value=str(why))
+        raise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

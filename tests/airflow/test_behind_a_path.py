@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -23,21 +23,16 @@ from urllib.parse import quote, urljoin
 import pytest
 from playwright.sync_api import Browser, Frame, Page
 
-from groupshift.adapters.sqlalchemy.journal import SqlJournal
-from groupshift.application.proof import REPORT_FILE, folder
 from groupshift.audit.offsets import Audit, Looked
 from groupshift.audit.report import render
-from groupshift.bootstrap import App
 from groupshift.bootstrap.audits import audit_store
-from groupshift.domain.evidence import Moment
-from groupshift.domain.plan import Until, WayBack
 from groupshift.domain.verdict import Verdict
 from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.report import page as pages
 from groupshift_sandbox.airflow_api import AirflowApi
 from groupshift_sandbox.processes import free_port, wait_until
-from groupshift_testing.evidence import MemoryProof
-from support.simulated_move import make_bench
+from support.disk_evidence import FullProof
+from support.kept_runs import held_run, kept_processes
 
 PATH = "/team/airflow"
 RUN, AUDIT_RUN = "behind-1", "behind-2"
@@ -59,11 +54,11 @@ pytestmark = pytest.mark.timeout(420)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behind:
-    """An Airflow behind a path, and the migration that its run works on; ``strayed`` is what the host was
+    """An Airflow behind a path, and the run of a move that its run works on; ``strayed`` is what the host was
     asked for outside of the path."""
 
     url: str
-    migration: str
+    run: str
     strayed: list[str]
 
 
@@ -71,7 +66,7 @@ class Behind:
 def behind(database: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Behind]:
     """The API server as a process of its own over the database of these tests, and a proxy before it."""
     home = tmp_path_factory.mktemp("behind")
-    migration = _kept(home)
+    run = _kept(home)
     _runs()
     with _proxy() as (port, strayed, backend):
         url = f"http://127.0.0.1:{port}{PATH}"
@@ -88,38 +83,31 @@ def behind(database: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         try:
             wait_until(AirflowApi(url=url).answers, STARTED_S, f"Airflow answers at {url}", every_s=0.5)
             strayed.clear()
-            yield Behind(url=url, migration=migration, strayed=strayed)
+            yield Behind(url=url, run=run, strayed=strayed)
         finally:
             server.terminate()
             server.wait(60)
 
 
-class Reporting(MemoryProof):
-    """A proof that leaves a report, too: one that was not there when it was judged is shown as altered."""
+class Reporting(FullProof):
+    """A comparison that leaves the report of this test."""
 
     def run(self, request: ProofRequest) -> None:
-        """As the Spark job, which writes the report beside its verdict."""
+        """See `FullProof`."""
         super().run(request)
-        output = dict(zip(request.arguments[::2], request.arguments[1::2], strict=True))["--output"]
-        self.evidence.texts[f"{output}/{REPORT_FILE}"] = REPORT
+        (Path(request.output) / "report.html").write_text(REPORT)
 
 
 def _kept(home: Path) -> str:
-    """A journal with a migration on its way back that `RUN` holds, a report of it, and an audit."""
+    """A journal with a run on its way back that `RUN` holds, reports of it, and an audit."""
     journal, evidence = f"sqlite:///{home / 'journal.db'}", home / "evidence"
     sections = f'[journal]\nurl = "{journal}"\n[evidence]\nroot = "{evidence}"\n[fleet]\ndriver = "manual"\n'
     (home / "settings.toml").write_text(sections)
-    with closing(SqlJournal(journal)) as kept:
-        bench = make_bench()
-        bench.journal = kept  # type: ignore[assignment]
-        bench.proof = Reporting(bench.evidence)
-        migration, _ = bench.move(until=Until.CANARY)
-        app = App(replace(bench.environment()))
-        token = app.claim(migration, f"migrate_coordination/{RUN}")
-        app.begin_roll_back(migration, WayBack.OLD_MEMBERS, token)
-    where = evidence / migration / "canary" / folder(Moment.AFTER)
-    where.mkdir(parents=True)
-    (where / REPORT_FILE).write_text(REPORT)
+    found_runs = kept_processes(home)
+    with closing(found_runs.runs):
+        found_runs.proof = Reporting(found_runs.evidence)
+        holder = f"migrate_coordination/{RUN}"
+        run = held_run(found_runs, holder, origin=holder)
     found = Audit(
         began_ms=0,
         ended_ms=1,
@@ -130,11 +118,11 @@ def _kept(home: Path) -> str:
     )
     kept_as = evidence / "audits" / f"{DUE:%Y%m%dT%H%M%S}-1"
     audit_store().write(str(kept_as), found, render(found))
-    return migration
+    return run
 
 
 def _runs() -> None:
-    """A run of the migration that waits at its first gate, and one of the audit."""
+    """A run of the DAG that waits at its first gate, and one of the audit."""
     from airflow.dag_processing.bundles.manager import DagBundlesManager
     from airflow.dag_processing.dagbag import BundleDagBag, sync_bag_to_db
     from airflow.models.hitl import HITLDetail
@@ -286,24 +274,24 @@ def _look(page: Page, name: str) -> None:
 
 
 def test_f08_the_menu_leads_to_the_pages_behind_the_path(ui: Page, behind: Behind) -> None:
-    """Menu, list, migration, report, and back: all below the path."""
+    """Menu, list, run, report, and back: all below the path."""
     ui.get_by_role("button", name="Browse").click()
-    ui.get_by_text("Moves", exact=True).click()
+    ui.get_by_text("Groupshift", exact=True).click()
     listed = _shown(ui, "Newest first")
     assert listed.url.startswith(f"{behind.url}/groupshift/")
     _look(ui, "menu")
-    listed.get_by_role("link", name=behind.migration).click()
+    listed.get_by_role("link", name=behind.run).click()
     one = _shown(ui, "Plan hash")
-    assert one.url.startswith(f"{behind.url}/groupshift/migrations/{behind.migration}/")
-    one.locator("a[href*='reports/canary/after']").first.click()
+    assert one.url.startswith(f"{behind.url}/groupshift/runs/{behind.run}/")
+    one.locator("a[href*='reports/']").first.click()
     _shown(ui, "What was compared")
     _look(ui, "menu-report")
 
 
 def test_u06_the_tab_of_a_run_and_its_gate_are_behind_the_path(ui: Page, behind: Behind) -> None:
-    """The tab says who holds the migration and leads to the question of the run."""
+    """The tab says who holds it and leads to the question of the run."""
     ui.goto(f"{behind.url}/dags/migrate_coordination/runs/{RUN}")
-    ui.get_by_role("link", name="Migration", exact=True).click()
+    ui.get_by_role("link", name="Groupshift", exact=True).click()
     tab = _shown(ui, "Held by")
     assert tab.url.startswith(f"{behind.url}/groupshift/run")
     assert f"run {RUN}" in tab.locator("dl").inner_text()
@@ -318,9 +306,9 @@ def test_u06_the_tab_of_a_run_and_its_gate_are_behind_the_path(ui: Page, behind:
 def test_f08_the_link_of_a_task_is_behind_the_path(ui: Page, behind: Behind) -> None:
     """As the worker makes it, whose configuration names the address."""
     code = (
-        "from groupshift_airflow.links import MigrationLink\n"
-        f"task = type('Task', (), {{'migration': {behind.migration!r}}})\n"
-        "print(MigrationLink().get_link(task(), ti_key=None))"
+        "from groupshift_airflow.links import RunLink\n"
+        f"task = type('Task', (), {{'run': {behind.run!r}}})\n"
+        "print(RunLink().get_link(task(), ti_key=None))"
     )
     plugins = str(Path(__file__).resolve().parents[2] / "plugins")
     variables = {**os.environ, "AIRFLOW__API__BASE_URL": behind.url, "PYTHONPATH": plugins}
@@ -333,18 +321,18 @@ def test_f08_the_link_of_a_task_is_behind_the_path(ui: Page, behind: Behind) -> 
     )
     ui.goto(urljoin(f"{behind.url}/", told.stdout.split()[-1]))
     ui.get_by_text("Plan hash").wait_for()
-    assert ui.url.startswith(f"{behind.url}/groupshift/migrations/{behind.migration}/")
+    assert ui.url.startswith(f"{behind.url}/groupshift/runs/{behind.run}/")
 
 
 def test_f08_a_browser_comes_back_behind_the_path_after_its_login(browser: Browser, behind: Behind) -> None:
     """The login knows where the page is, whatever the proxy told Airflow about its host."""
     page = browser.new_context().new_page()
     page.set_default_timeout(LOOK_MS)
-    page.goto(f"{behind.url}/groupshift/migrations/{behind.migration}?look=airflow")
+    page.goto(f"{behind.url}/groupshift/runs/{behind.run}?look=airflow")
     page.fill("input[name=username]", "viewer")
     page.fill("input[name=password]", "viewer")
     page.click("button[type=submit]")
-    page.wait_for_url(f"{behind.url}/groupshift/migrations/{behind.migration}/?look=airflow")
+    page.wait_for_url(f"{behind.url}/groupshift/runs/{behind.run}/?look=airflow")
     page.context.close()
     assert behind.strayed == []
 
@@ -361,7 +349,7 @@ def test_u07_pages_and_reports_follow_the_switch_of_airflow(
     _look(ui, f"tab-{first}")
     _switch(ui, then)
     _ground(ui, "Plan hash", grounds[then][0])
-    _shown(ui, "Plan hash").locator("a[href*='reports/canary/after']").first.click()
+    _shown(ui, "Plan hash").locator("a[href*='reports/']").first.click()
     _ground(ui, "What was compared", grounds[then][1])
     _look(ui, f"report-{then}")
     _switch(ui, first)
@@ -370,14 +358,14 @@ def test_u07_pages_and_reports_follow_the_switch_of_airflow(
 
 
 def test_u07_a_report_that_is_a_tab_follows_the_switch_and_may_run_nothing(ui: Page, behind: Behind) -> None:
-    """The audit of a run; the report of a migration opened alone is as the desktop is."""
+    """The audit of a run; the report of a run opened alone is as the desktop is."""
     _switch(ui, "dark")
     ui.goto(f"{behind.url}/dags/audit_offsets/runs/{quote(AUDIT_RUN)}/plugin/groupshift-run")
     _ground(ui, "No offset differs", REPORT_DARK)
     _look(ui, "audit-dark")
     _switch(ui, "light")
     _ground(ui, "No offset differs", REPORT_LIGHT)
-    alone = f"{behind.url}/groupshift/migrations/{behind.migration}/reports/canary/after"
+    alone = f"{behind.url}/groupshift/runs/{behind.run}/report"
     answer: Any = ui.goto(alone)
     assert answer.headers["content-security-policy"].endswith("sandbox")
     assert ui.locator("script").count() == 0

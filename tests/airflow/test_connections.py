@@ -146,8 +146,8 @@ def test_the_key_that_signs_evidence_is_a_connection(
     monkeypatch.delenv(hooks.SETTINGS_VARIABLE, raising=False)
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path))
     found = hooks.cluster_settings("groupshift_kafka_default", "groupshift_zookeeper_default")
-    place, _ = run_places.place_and_driver("groupshift_kafka_default", "expansions")
-    assert found.evidence.signing_key == place.signing_key == "hush-key"
+    place = run_places.run_place(found)
+    assert found.evidence.signing_key == place.settings.evidence.signing_key == "hush-key"
     assert "hush" not in repr(found) + repr(place)
 
 

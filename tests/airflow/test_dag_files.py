@@ -75,7 +75,7 @@ def test_a_dag_file_is_at_most_eighty_lines(file: Path) -> None:
 
 
 def test_the_defaults_of_every_form_change_nothing(dagbag: Any) -> None:
-    """Noop unless execute; group and migration have no default, so they must be filled in."""
+    """Noop unless execute; group and run have no default, so they must be filled in."""
     forms = {name: dag.params for name, dag in dagbag.dags.items()}
     assert "execute" not in forms.pop("audit_offsets")  # it cannot change anything
     assert "execute" not in forms.pop("watch_offsets_topic")
@@ -90,7 +90,8 @@ def test_the_defaults_of_every_form_change_nothing(dagbag: Any) -> None:
     assert not forms["scan_fleet"]["toggle"]
     assert forms["scan_fleet"]["take_back"] == []
     assert not forms["migrate_coordination"].get_param("group").has_value
-    assert not forms["roll_back"].get_param("migration").has_value
+    assert not forms["roll_back"].get_param("run").has_value
+    assert forms["roll_back"]["to"] == "", "all the way"
 
 
 def test_every_parameter_has_a_title_a_section_and_an_explanation(dagbag: Any) -> None:
@@ -135,11 +136,10 @@ def test_an_audit_ends_with_its_verdict_and_covers_every_group_by_default(dagbag
     assert dag.params["groups"] == []
 
 
-def test_stages_come_in_order_with_the_rehearsal_before_the_toggles_approval(dagbag: Any) -> None:
-    """assess, plan, approval, canary, roll, rehearsal, approval, toggle, retire, soak, last gate, verdict."""
+def test_phases_come_in_order_with_the_rehearsal_before_the_toggles_approval(dagbag: Any) -> None:
+    """plan, approval, canary, roll, rehearsal, approval, toggle, retire, soak, last gate, verdict."""
     order = [task.task_id for task in dagbag.dags["migrate_coordination"].topological_sort()]
     wanted = [
-        "assess",
         "plan",
         "approve_plan",
         "canary.act",
@@ -150,7 +150,7 @@ def test_stages_come_in_order_with_the_rehearsal_before_the_toggles_approval(dag
         "retire.act",
         "soak.wait",
         "last_gate",
-        "finalise",
+        "finalise.act",
         "going_back",
         "undo_retire.act",
         "undo_toggle.act",
@@ -160,16 +160,16 @@ def test_stages_come_in_order_with_the_rehearsal_before_the_toggles_approval(dag
     assert [task for task in order if task in wanted] == wanted
 
 
-def test_every_stage_is_the_same_chain(dagbag: Any) -> None:
-    """Forward and back: snapshot, proof, judge, act, wait, snapshot, proof, judge; the soak has no act."""
+def test_every_phase_is_the_same_chain(dagbag: Any) -> None:
+    """Forward and back: snapshot, compare, judge, act, wait, snapshot, compare, judge; the soak has no act."""
     chain = [
         "snapshot_before",
-        "validate_before",
+        "compare_before",
         "judge_before",
         "act",
         "wait",
         "snapshot_after",
-        "validate_after",
+        "compare_after",
         "judge_after",
     ]
     dag = dagbag.dags["migrate_coordination"]
@@ -178,6 +178,7 @@ def test_every_stage_is_the_same_chain(dagbag: Any) -> None:
         group, _, name = task.task_id.rpartition(".")
         groups.setdefault(group, []).append(name)
     assert groups.pop("soak") == [name for name in chain if name != "act"]
+    assert groups.pop("finalise") == ["act", "wait"]
     del groups[""]
     assert set(groups) == {
         "canary",
@@ -191,25 +192,16 @@ def test_every_stage_is_the_same_chain(dagbag: Any) -> None:
     assert all(names == chain for names in groups.values())
 
 
-def test_sensors_free_their_slot(dagbag: Any) -> None:
-    """No process waits for a group; looks that a busy scheduler counts as failed do not use up the tries."""
-    from groupshift_airflow.retries import LATE
+def test_whatever_waits_frees_its_slot_and_may_be_asked_often(dagbag: Any) -> None:
+    """No process waits for a group or a person; a look that a busy scheduler counts as failed, and an answer in
+    the instant in which a gate parks, do not use up the tries."""
+    from airflow.sdk import BaseSensorOperator
 
-    waits = [task for dag in dagbag.dags.values() for task in dag.tasks if task.task_id.endswith("wait")]
-    assert {(task.mode, task.retries) for task in waits} == {("reschedule", LATE)}
-
-
-def test_a_gate_may_be_answered_at_once(dagbag: Any) -> None:
-    """An answer in the instant in which a gate parks may cost a try: it is asked again. A judge counts its
-    tries, and an act is repeated as often as before."""
-    from groupshift_airflow import cluster_runs
-    from groupshift_airflow.gates import Act, Approval, Judge, LastGate
-    from groupshift_airflow.retries import ATTEMPTS, LATE
+    from groupshift_airflow.run_steps import ENTRIES, Steps
 
     tasks = [task for dag in dagbag.dags.values() for task in dag.tasks]
-    gates = Approval | LastGate | cluster_runs.Approval
-    assert {task.retries for task in tasks if isinstance(task, gates)} == {LATE}
-    assert {task.retries for task in tasks if isinstance(task, Judge | Act)} == {ATTEMPTS - 1}
+    assert {task.mode for task in tasks if isinstance(task, BaseSensorOperator)} == {"reschedule"}
+    assert {task.retries for task in tasks if isinstance(task, Steps)} == {ENTRIES}
 
 
 def test_every_task_uses_the_one_retry_table(dagbag: Any) -> None:
@@ -234,15 +226,11 @@ def test_every_task_uses_the_one_retry_table(dagbag: Any) -> None:
 
 
 def test_every_gate_defaults_to_changing_nothing(dagbag: Any) -> None:
-    """An expired gate rejects, stops or keeps; it never acts."""
+    """An expired gate stops; it never acts. What a gate asks brings its own default (`test_gates`)."""
     from airflow.providers.standard.operators.hitl import HITLOperator
 
     gates = [task for dag in dagbag.dags.values() for task in dag.tasks if isinstance(task, HITLOperator)]
-    assert {tuple(task.defaults) for task in gates} == {
-        ("Reject",),
-        ("Stop here",),
-        ("Keep the way back open",),
-    }
+    assert {tuple(task.defaults) for task in gates} == {("Stop here",)}
 
 
 @pytest.mark.parametrize("dag", ["migrate_coordination", "migrate_protocol"])
@@ -255,7 +243,7 @@ def test_a_number_out_of_its_limits_is_refused_and_not_replaced(
     """The form of Airflow puts ``minimum`` in place of -5; without it the server says what is wrong."""
     from airflow.sdk.exceptions import ParamValidationError
 
-    param = dagbag.dags[dag].params.get_param("soak_s")
+    param = dagbag.dags[dag].params.get_param("soak")
     assert not {"minimum", "maximum"} & set(param.schema)
     assert "From 0 to 604800." in param.schema["description_md"]
     if end == "held":

@@ -1,287 +1,120 @@
-# ruff: noqa: ARG002, ARG005 - a double has the parameters of the real one
-"""Each gate and judge by itself: what it asks, what it journals, how it fails."""
+"""What a person is asked in Airflow: texts, buttons, and the answer that counts when nobody gives one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import replace
 
 import pytest
-from airflow.providers.standard.operators.hitl import HITLOperator
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-from airflow.sdk.timezone import utcnow
 
-from groupshift.domain.plan import Gate, Until
-from groupshift.domain.verdict import Verdict
-from groupshift.errors import Conflict, Rejected, Transient
-from groupshift_airflow import gates, operators
-
-
-@dataclass
-class _TaskInstance:
-    """The part of a task instance that gates use."""
-
-    try_number: int = 3
-    max_tries: int = 2
-    pushed: dict[str, Any] = field(default_factory=dict)
-
-    def xcom_push(self, key: str, value: Any) -> None:
-        self.pushed[key] = value
-
-    def xcom_pull(self, task_ids: str, key: str) -> Any:
-        return self.pushed.get(key)
-
-
-@dataclass
-class _Run:
-    dag_id: str = "migrate_coordination"
-    run_id: str = "run-1"
-    triggering_user_name: str = "alice"
-
-
-PARAMS = {
-    "group": "orders",
-    "driver": "process",
-    "canary": 1,
-    "canary_share": 0.0,
-    "canary_watch_s": 0,
-    "soak_s": 0,
-    "until": "toggle",
-    "execute": True,
-    "gate_expiry_s": 60,
-}
-IDS = {"migration": "orders-1", "token": "7", "kafka_conn_id": "k", "zookeeper_conn_id": "z"}
-
-
-@pytest.fixture
-def context(database: None) -> dict[str, Any]:
-    """A context on the last try."""
-    return {"ti": _TaskInstance(), "params": dict(PARAMS), "dag_run": _Run()}
-
-
-@pytest.fixture
-def asked(scripted: Any, monkeypatch: pytest.MonkeyPatch) -> list[HITLOperator]:
-    """The gates that parked instead of parking."""
-    parked: list[HITLOperator] = []
-    monkeypatch.setattr(HITLOperator, "execute", lambda self, context: parked.append(self))
-    return parked
-
-
-@pytest.fixture
-def answer(context: dict[str, Any]) -> Callable[[Any, str | None], Any]:
-    """Resume a parked gate with an answer of alice, or of nobody."""
-
-    def give(gate: Any, choice: str | None) -> Any:
-        context["ti"].pushed["fingerprint"] = "print-1"
-        event = {
-            "chosen_options": [choice] if choice else gate.defaults,
-            "params_input": {},
-            "responded_at": utcnow(),
-            "responded_by_user": {"id": "alice", "name": "alice"} if choice else None,
-        }
-        return gate.execute_complete(context, event)
-
-    return give
-
-
-def _approval(gate: Gate = Gate.PLAN) -> gates.Approval:
-    return gates.Approval(task_id="gate", gate=gate, **IDS)
-
-
-def _judge(stage: str = "canary") -> gates.Judge:
-    return gates.Judge(task_id="judge", stage=stage, moment="after", **IDS)
-
-
-def test_an_approval_shows_the_brief_and_expires_as_the_form_says(context: Any, asked: Any) -> None:
-    """Subject and Markdown come from the App, the time to answer from the trigger form."""
-    _approval().execute(context)
-    (gate,) = asked
-    assert (gate.subject, gate.body, gate.options) == ("plan?", "| a | b |", ["Approve", "Reject"])
-    assert gate.response_timeout.total_seconds() == 60
-    assert context["ti"].pushed == {"fingerprint": "print-1"}
-
-
-def test_an_approval_is_journaled_with_who_gave_it(scripted: Any, answer: Any) -> None:
-    """By name."""
-    answer(_approval(), "Approve")
-    assert scripted.calls == ["answer plan approve alice"]
-
-
-def test_a_try_after_the_answer_asks_again_only_where_the_answer_is_no_approval_that_holds(
-    context: Any, scripted: Any, asked: Any, answer: Any
-) -> None:
-    """Airflow may take a try for failed whose answer is journaled; a first try always asks."""
-    answer(_approval(), "Approve")
-    assert _approval().execute(context) is None
-    assert asked == []
-    _approval(Gate.TOGGLE).execute(context)
-    scripted.changed = True
-    _approval().execute(context)
-    scripted.changed, context["ti"].try_number = False, 1
-    _approval().execute(context)
-    assert [each.gate for each in asked] == [Gate.TOGGLE, Gate.PLAN, Gate.PLAN]
-
-
-@pytest.mark.parametrize(("choice", "who"), [("Reject", "alice"), (None, "nobody (expired)")])
-def test_a_gate_without_approval_fails_its_task(
-    scripted: Any, answer: Any, choice: str | None, who: str
-) -> None:
-    """Nothing behind a failed task runs; rejected and expired are both journaled."""
-    with pytest.raises(AirflowFailException, match="the plan was not approved by"):
-        answer(_approval(), choice)
-    assert scripted.calls == [f"answer plan reject {who}"]
-
-
-def test_an_approval_is_void_when_the_group_changed(scripted: Any, answer: Any) -> None:
-    """The App reads the group again when the answer arrives."""
-    scripted.changed = True
-    with pytest.raises(Conflict, match="approval void"):
-        answer(_approval(), "Approve")
-
-
-def test_the_toggles_gate_opens_only_when_a_toggle_is_planned(
-    context: Any, scripted: Any, asked: Any
-) -> None:
-    """Skipped otherwise, and with it the toggle."""
-    scripted.until = Until.ROLL
-    with pytest.raises(AirflowSkipException):
-        _approval(Gate.TOGGLE).execute(context)
-    assert asked == []
-
-
-def test_a_group_that_is_not_ready_is_refused_with_its_sentence(context: Any, scripted: Any) -> None:
-    """The plan raises what the App says; the retry table fails it at once."""
-    scripted.refuse = "group orders has no members; start them first"
-    with pytest.raises(Rejected, match="has no members"):
-        operators.Plan(task_id="plan", **IDS).execute(context)
-    assert scripted.calls == []
-
-
-def test_a_plan_is_asked_for_by_the_person_who_triggered(context: Any, scripted: Any) -> None:
-    """And is found again by the run, so that a repeated task makes no second one."""
-    assert operators.Plan(task_id="plan", **IDS).execute(context) == "orders-1"
-    assert scripted.calls == [
-        "plan orders toggle True migrate_coordination/run-1",
-        "claim orders-1 migrate_coordination/run-1",
-    ]
-    assert operators.move_request(context).actor == "alice"
-
-
-def test_an_inconclusive_judgement_offers_all_three_ways(context: Any, scripted: Any, asked: Any) -> None:
-    """On, back, or stop."""
-    scripted.verdicts = {"canary/after": Verdict.INCONCLUSIVE}
-    _judge().execute(context)
-    assert asked[0].options == ["Go on", "Roll back", "Stop here"]
-
-
-def test_what_could_not_be_measured_cannot_be_waved_through(context: Any, scripted: Any, asked: Any) -> None:
-    """After the last try a person decides between back and stop."""
-    scripted.verdicts = {"canary/after": Verdict.ERROR}
-    _judge().execute(context)
-    assert asked[0].options == ["Roll back", "Stop here"]
-
-
-def test_an_error_is_measured_again_first(context: Any, scripted: Any, asked: Any) -> None:
-    """Before the last try it is a failure that is tried again."""
-    scripted.verdicts = {"canary/after": Verdict.ERROR}
-    context["ti"].try_number = 1
-    with pytest.raises(Transient, match="could not measure"):
-        _judge().execute(context)
-    assert asked == []
-
-
-def test_a_failed_judgement_begins_the_way_back_without_asking(
-    context: Any, scripted: Any, asked: Any
-) -> None:
-    """The decision is in the journal before the task fails."""
-    scripted.calls = ["act canary"]
-    scripted.verdicts = {"canary/after": Verdict.FAIL}
-    with pytest.raises(AirflowFailException, match="the rule says fail; rolling back: undo_members"):
-        _judge().execute(context)
-    assert scripted.calls[-1] == "begin_roll_back old_members"
-    assert scripted.because == "canary: V01: the rule says fail"
-    assert asked == []
-
-
-def test_a_failure_before_anything_was_changed_says_so(context: Any, scripted: Any) -> None:
-    """There is nothing to take back."""
-    scripted.verdicts = {"canary/after": Verdict.FAIL}
-    with pytest.raises(AirflowFailException, match="nothing was changed"):
-        _judge().execute(context)
-
-
-def test_a_failed_proof_of_the_way_back_begins_no_other_one(context: Any, scripted: Any) -> None:
-    """A person has to look."""
-    scripted.calls = ["act canary"]
-    scripted.verdicts = {"undo_members/after": Verdict.FAIL}
-    with pytest.raises(AirflowFailException, match="a person has to look"):
-        _judge("undo_members").execute(context)
-    assert "begin_roll_back old_members" not in scripted.calls
-
-
-def test_a_person_can_choose_the_way_back(scripted: Any, answer: Any) -> None:
-    """Journaled as not accepted, then begun."""
-    scripted.calls = ["act canary"]
-    with pytest.raises(AirflowFailException, match="alice chose to roll back"):
-        answer(_judge(), "Roll back")
-    assert scripted.calls[1:] == ["answer review reject alice", "begin_roll_back old_members"]
-
-
-def test_a_person_can_go_on(scripted: Any, answer: Any) -> None:
-    """Journaled as accepted."""
-    answer(_judge(), "Go on")
-    assert scripted.calls == ["answer review approve alice"]
-
-
-def test_the_manual_driver_shows_its_instruction(context: Any, scripted: Any, asked: Any) -> None:
-    """The act parks while a person deploys."""
-    scripted.instruction = "Deploy the new build on **m1**."
-    gates.Act(task_id="act", stage="canary", **IDS).execute(context)
-    assert asked[0].body.startswith(scripted.instruction)
-    assert asked[0].options == ["Deployed", "Stop here"]
-    assert all(f"**{option}**" in asked[0].body for option in asked[0].options)
-
-
-def test_a_person_can_stop_before_deploying(answer: Any, scripted: Any) -> None:
-    """The act fails; the judge behind it asks what to do."""
-    with pytest.raises(AirflowFailException, match="alice stopped before deploying"):
-        answer(gates.Act(task_id="act", stage="canary", **IDS), "Stop here")
-
-
-def test_the_last_gate_is_skipped_when_nothing_can_be_finalised(
-    context: Any, scripted: Any, asked: Any
-) -> None:
-    """A run until canary or roll ends without the question."""
-    scripted.until = Until.ROLL
-    with pytest.raises(AirflowSkipException):
-        gates.LastGate(task_id="last", finalise="finalise", keep="keep", **IDS).execute(context)
-    assert asked == []
-
-
-def test_s11_who_asks_in_airflow_has_the_name_of_who_answers() -> None:
-    """A user's name that looks like an account's is not taken for one: neither of who answers nor of who
-    asked."""
-    from groupshift.application.approval import identity
-    from groupshift_airflow.operators import move_request
-
-    spoofed = "eve (uid 0, alice)"
-    run = _Run(triggering_user_name=spoofed)
-    actor = move_request({"params": PARAMS, "dag_run": run}).actor  # type: ignore[typeddict-item]
-    assert actor == gates.person({"id": "1", "name": spoofed})
-    assert identity(actor) not in {"alice", "eve"}
-
-
-def test_u17_the_log_of_a_task_does_not_say_pass_of_what_was_not_asked(context: Any) -> None:
-    """Each finding is a line of it."""
-    from types import SimpleNamespace
-
-    from groupshift.domain.verdict import Finding
-
-    lines: list[str] = []
-    log = SimpleNamespace(info=lambda *said: lines.append(said[0] % said[1:]))
-    found = [Finding(rule="C1", verdict=Verdict.PASS, reason="no owner to look at", asked=False)]
-    found += [Finding(rule="C2", verdict=Verdict.PASS, reason="equal")]
-    show: Any = operators.UseCase.show
-    show(SimpleNamespace(log=log), tuple(found))
-    assert [line.split(" C")[0].strip() for line in lines] == ["not asked", "pass"]
+from groupshift.domain.reactions import Choice
+from groupshift.domain.run import Step
+from groupshift.domain.verdict import Finding, Verdict
+from groupshift.engine.move import Question, Section
+from groupshift_airflow.run_gates import CHOICES, LABELS, OPTIONAL, Work, gate_of, gate_of_work
+from groupshift_airflow.run_tasks import named, person
+
+UNTIL_MS = 1_700_000_000_000
+BAD = Finding(rule="C11", verdict=Verdict.FAIL, reason="partition 0 has no owner", hint="wait")
+GOOD = Finding(rule="C03", verdict=Verdict.PASS, reason="every node was understood")
+PLAN = Question(
+    run="coordination-orders-1",
+    gate="01 plan/approve",
+    answers=(Choice.APPROVE, Choice.REJECT),
+    fingerprint="ab" * 32,
+    plan_hash="cd" * 32,
+    ahead=(Step(phase="canary", kind="replace_members", does="replaces m1"),),
+    findings=(GOOD, BAD),
+    pause="members stop for about 10 s",
+    shown=(Section(title="Members", head=("member", "kind"), rows=(("m1", "old"),)),),
+)
+
+
+def test_an_approval_shows_plan_findings_what_comes_and_until_when() -> None:
+    """Whoever answers sees for what, and what silence does."""
+    gate = gate_of(PLAN, UNTIL_MS)
+    for part in (
+        "coordination-orders-1",
+        "01 plan/approve",
+        "cdcdcdcdcdcd",
+        "2 rules asked",
+        "partition 0 has no owner",
+        "What happens after a yes",
+        "replaces m1",
+        "members stop for about 10 s",
+        "| m1 | old |",
+        "Without an answer until 2023-11-14 22:13:20 UTC it is *Reject*",
+        "/groupshift/runs/coordination-orders-1/",
+    ):
+        assert part in gate.body, part
+    assert "every node was understood" not in gate.body, "what passes is counted"
+    assert (gate.options, gate.default) == (("Approve", "Reject"), "Reject")
+    assert (gate.step, gate.fingerprint) == (PLAN.gate, PLAN.fingerprint)
+    assert gate.subject == "Approve: 01 plan/approve of coordination-orders-1"
+
+
+def test_an_approval_that_became_void_says_why_it_is_asked_again() -> None:
+    """What changed since."""
+    gate = gate_of(replace(PLAN, changes=("members m9: absent is now old",)), UNTIL_MS)
+    assert "Asked again, because of this: members m9: absent is now old" in gate.body
+
+
+def test_the_last_gate_offers_finalise_and_keep_and_silence_keeps() -> None:
+    """What cannot be undone is not called an approval."""
+    gate = gate_of(replace(PLAN, optional=True), UNTIL_MS)
+    assert (gate.options, gate.default) == (("Finalise", "Keep"), "Keep")
+    assert (CHOICES["Finalise"], CHOICES["Keep"]) == (Choice.APPROVE, Choice.REJECT)
+
+
+@pytest.mark.parametrize(
+    ("answers", "labels"),
+    [
+        ((Choice.GO_ON, Choice.ROLL_BACK, Choice.STOP), ("Go on", "Roll back", "Stop here")),
+        ((Choice.ROLL_BACK, Choice.STOP), ("Roll back", "Stop here")),
+        ((Choice.GO_ON, Choice.STOP), ("Go on", "Stop here")),
+    ],
+)
+def test_silence_at_a_review_stops(answers: tuple[Choice, ...], labels: tuple[str, ...]) -> None:
+    """Neither on nor back is decided by nobody."""
+    gate = gate_of(replace(PLAN, answers=answers, gate="08 canary/judge after"), UNTIL_MS)
+    assert (gate.options, gate.default) == (labels, "Stop here")
+    assert gate.subject.startswith("Decide: ")
+
+
+def test_every_answer_has_one_label_and_every_label_one_answer() -> None:
+    """A button means one thing."""
+    assert set(LABELS) == set(Choice)
+    assert len(CHOICES) == len(LABELS) + len(OPTIONAL)
+
+
+def test_a_person_is_told_what_to_do_and_may_accept_only_what_was_shown() -> None:
+    """Done looks again; accepting is offered where a step was shown; a rollback where something was begun."""
+    work = Work(run="r-1", step="05 canary/replace_members", instruction="restart m1", detail="m1 is old")
+    gate = gate_of_work(work, UNTIL_MS)
+    assert (gate.options, gate.default, gate.fingerprint) == (("Done", "Stop here"), "Stop here", "")
+    assert "restart m1" in gate.body
+    shown = gate_of_work(replace(work, acceptable=True, undoable=True), UNTIL_MS)
+    assert shown.options == ("Look again", "Accept", "Roll back", "Stop here")
+    assert "it ends red" in shown.body
+
+
+def test_s12_foreign_text_in_a_question_is_no_markup() -> None:
+    """Names of groups, members and steps come from elsewhere."""
+    bad = "![x](http://evil.example) <b> \x1b"
+    question = replace(
+        PLAN, detail=bad, pause=bad, changes=(bad,), findings=(replace(BAD, reason=bad),), run="r`x`"
+    )
+    for gate in (
+        gate_of(question, UNTIL_MS),
+        gate_of_work(Work(run="r", step="s", instruction=bad, detail=bad), UNTIL_MS),
+    ):
+        assert "![x](http" not in gate.body
+        assert "<b>" not in gate.body
+        assert "\x1b" not in gate.body + gate.subject
+
+
+def test_who_answered_is_airflows_user_or_nobody() -> None:
+    """A user whose name looks like an account of the operating system is not taken for one."""
+    assert person({"id": "7", "name": "alice"}) == "alice"
+    assert person({"id": "7", "name": ""}) == "7"
+    assert person(None) == "nobody (expired)"
+    assert named("bob (uid 0)") == "bob [uid 0)"

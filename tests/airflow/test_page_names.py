@@ -28,11 +28,12 @@ def test_f05_the_form_of_the_protocol_move_takes_any_group() -> None:
     """As the command line does; that of coordination takes what the old consumer takes."""
     import re
 
-    from groupshift_airflow.form import migrate, protocol
+    from groupshift_airflow.runbook import form
 
+    coordination, protocol = form("coordination", zookeeper=True), form("protocol")
     for name in ("[/team]/orders", "app[prod]", "a b#c", "data/data-serving:forwarder"):
-        assert re.search(protocol()["group"].schema["pattern"], name)
-        assert not re.search(migrate()["group"].schema["pattern"], name)
+        assert re.search(protocol["group"].schema["pattern"], name)
+        assert not re.search(coordination["group"].schema["pattern"], name)
 
 
 def test_s12_the_plan_of_a_run_at_its_gate_is_no_markup() -> None:

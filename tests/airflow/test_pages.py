@@ -147,6 +147,7 @@ def test_a_run_shows_its_steps_verdicts_and_reports(server: Any, shown: Shown) -
     text = server.get(shown.at(ONE), headers=shown.headers).text
     for part in ("undo_members", "rolling back", "approve by bob", f"groupshift status {shown.run} --watch"):
         assert part in text
+    assert f'href="reports/{shown.job}"' in text
     assert "&lt;script&gt;alert(1)" in text
     listed = server.get("/groupshift/", headers=shown.headers).text
     assert f'href="runs/{shown.run}/"' in listed

@@ -40,7 +40,7 @@ def test_a_run_is_shown_with_its_steps_and_who_decided(
     """A run of any installed move; what strangers named is text."""
     run = world.begin(request=ToyRequest(name=EVIL)).run
     world.drive(run)
-    listed = server.get("/groupshift/runs/", headers=viewing)
+    listed = server.get("/groupshift/", headers=viewing)
     assert (listed.status_code, run in listed.text) == (200, True)
     page = server.get(f"/groupshift/runs/{quote(run)}/", headers=viewing)
     assert page.status_code == 200
@@ -49,13 +49,16 @@ def test_a_run_is_shown_with_its_steps_and_who_decided(
     assert "finalised" in page.text
     assert EVIL not in page.text
     assert EVIL not in listed.text
+    report = server.get(f"/groupshift/runs/{quote(run)}/report", headers=viewing)
+    assert (report.status_code, EVIL in report.text) == (200, False)
+    assert "Steps there" in report.text
     assert server.get("/groupshift/runs/none/", headers=viewing).status_code == 404
 
 
 def test_a_page_without_a_login_is_refused(server: Any, world: World) -> None:
     """As every page."""
     run = world.begin().run
-    for address in ("/groupshift/runs/", f"/groupshift/runs/{run}/"):
+    for address in ("/groupshift/", f"/groupshift/runs/{run}/", f"/groupshift/runs/{run}/report"):
         assert server.get(address, headers={"Accept": "application/json"}).status_code == 401
 
 
@@ -73,5 +76,6 @@ def test_a_run_of_a_dag_that_a_user_may_not_read_is_not_shown(
 
     monkeypatch.setattr(SimpleAuthManager, "is_authorized_dag", only_others)
     assert server.get(f"/groupshift/runs/{run}/", headers=viewing).status_code == 403
-    listed = server.get("/groupshift/runs/", headers=viewing)
+    assert server.get(f"/groupshift/runs/{run}/report", headers=viewing).status_code == 403
+    listed = server.get("/groupshift/", headers=viewing)
     assert (listed.status_code, run in listed.text) == (200, False)

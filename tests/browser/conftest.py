@@ -13,13 +13,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from groupshift.adapters.system import SystemClock
-from groupshift.bootstrap import App, build
-from groupshift.cli.live import Agreed
+from groupshift.adapters.spark_submit.submit import SparkSubmit
+from groupshift.bootstrap.moves import journal
 from groupshift.cli.main import main
-from groupshift.cli.runner import Runner, claim
-from groupshift.domain.plan import MoveRequest, Until, WayBack
-from groupshift.domain.verdict import Verdict
+from groupshift.domain.plan import Until
 from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.settings import load
 from groupshift_sandbox.down import down
@@ -27,7 +24,6 @@ from groupshift_sandbox.home import Home
 from groupshift_sandbox.processes import wait_until
 from groupshift_sandbox.up import UpOptions, up
 from support.chromium import LOOK_MS, launched
-from support.simulated_move import Watcher
 from support.warm_spark import warm_spark
 
 GROUP, IDLE = "orders-app", 5
@@ -79,41 +75,29 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         with warm_spark(home.root) as submit:
             text = home.settings_file.read_text().replace("[spark]", f'[spark]\nsubmit = "{submit}"')
             home.settings_file.write_text(text + "[thresholds]\npatience_s = 60\nsettle_s = 240\n")
-            with build(load(home.settings_file)) as app:
-                migration = moved_and_back(app, home)
-            written = home.root / "report.html"
-            given = ["report", migration, "--output", str(written), "--settings", str(home.settings_file)]
-            assert main(given) == 0
-            assert main(["verify-evidence", migration, "--settings", str(home.settings_file)]) == 0
+            run = moved_and_back(home)
+            written, where = home.root / "report.html", ["--settings", str(home.settings_file)]
+            assert main(["report", run, "--audit", "--output", str(written), *where]) == 0
+            assert main(["verify-evidence", run, *where]) == 0
         yield written
     finally:
         down(home)
 
 
-def moved_and_back(app: App, home: Home) -> str:
-    """The migration, after it went there and back and was audited."""
-    wait_until(lambda: app.assess(MoveRequest(group=GROUP)).ready, 90.0, "the group is ready")
-    asked = MoveRequest(group=GROUP, until=Until.TOGGLE, soak_s=1, execute=True, actor="browser test")
-    migration = app.plan(asked).migration
-    assert runner(app, migration, "there").forward().verdict is Verdict.PASS
-    assert runner(app, migration, "back").back(WayBack.OLD_MEMBERS).verdict is Verdict.PASS
-    output = home.evidence / migration / "consumption"
+def moved_and_back(home: Home) -> str:
+    """The run, after it went there and back and was audited."""
+    where, settings = ["--settings", str(home.settings_file)], load(home.settings_file)
+    asked = ["--group", GROUP, "--until", Until.TOGGLE.value]
+    wait_until(lambda: main(["coordination", "assess", *asked, *where]) == 0, 90.0, "the group is ready")
+    assert main(["coordination", "run", *asked, "--soak", "1", "--execute", "--yes", *where]) == 0
+    with journal(settings) as runs:
+        run = runs.recent(1)[0].run
+    assert main(["roll-back", run, "--execute", "--yes", *where]) == 0
+    output = home.evidence / run / "consumption"
     job = files("groupshift.jobs") / "audit_consumption.py"
     arguments = (
         *("--ledgers", str(home.ledgers), "--zookeeper-log", str(home.zookeeper)),
         *("--group", GROUP, "--output", str(output)),
     )
-    app.prove(ProofRequest(job=str(job), arguments=arguments, output=str(output)))
-    return migration
-
-
-def runner(app: App, migration: str, run: str) -> Runner:
-    """What drives the migration in this process; every gate is approved."""
-    return Runner(
-        app=app,
-        claimed=claim(app, migration, run, "browser test"),
-        decide=Agreed(),
-        listener=Watcher(),
-        clock=SystemClock(),
-        settle_s=240,
-    )
+    SparkSubmit(settings.spark).run(ProofRequest(job=str(job), arguments=arguments, output=str(output)))
+    return run

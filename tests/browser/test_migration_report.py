@@ -5,20 +5,23 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page
 
 from browser.conftest import Opened, watched
-from groupshift.application.group_report import render
-from groupshift.bootstrap import build
+from groupshift.bootstrap.moves import journal
 from groupshift.domain.plan import Until
-from groupshift.ports.journal import Event, EventKind
+from groupshift.domain.run import findings_from
+from groupshift.domain.verdict import Verdict
+from groupshift.engine.move import worst_verdict
+from groupshift.ports.runs import Event, EventKind
+from groupshift.report.kept import kept_of
+from groupshift.report.run_page import closed_reader, document_of
 from groupshift.settings import load
 from groupshift_sandbox.home import Home
-from support.simulated_move import make_bench
+from support.coordination_runs import make_coordination
 
 pytestmark = pytest.mark.timeout(2700)  # the first one waits for Chromium and a run there and back
 
@@ -59,7 +62,7 @@ def test_it_opens_from_its_file_and_asks_for_nothing(opened: Opened, report: Pat
     opened.page.wait_for_load_state("networkidle")
     assert opened.requests == [report.as_uri()]
     assert opened.complaints == []
-    assert "Group orders-app: taken back" in opened.page.title()
+    assert "Group orders-app: rolled back" in opened.page.title()
 
 
 def test_it_says_first_what_became_of_the_group(opened: Opened, tmp_path: Path) -> None:
@@ -75,10 +78,10 @@ def test_it_says_first_what_became_of_the_group(opened: Opened, tmp_path: Path) 
     assert keep(page, "migration-report", tmp_path).stat().st_size > 20_000
 
 
-def journal(report: Path) -> tuple[Event, ...]:
+def written_down(report: Path) -> tuple[Event, ...]:
     """What the run of this report wrote down."""
-    with build(load(Home(report.parent).settings_file)) as app:
-        return app.status()[0].events
+    with journal(load(Home(report.parent).settings_file)) as runs:
+        return runs.events(runs.recent(1)[0].run)
 
 
 def test_the_pictures_have_names_and_show_what_happened(opened: Opened, report: Path) -> None:
@@ -95,13 +98,14 @@ def test_the_pictures_have_names_and_show_what_happened(opened: Opened, report: 
     lanes = owners.locator("css=text").filter(has_text=re.compile("^orders-"))
     assert lanes.count() == 6, "also the idle partition has a lane"
     run = page.get_by_role("img", name="The run over time")
-    events = journal(report)
-    judged = [each for each in events if each.kind is EventKind.JUDGED and each.body["verdict"] == "pass"]
-    answered = [each.body["gate"] for each in events if each.kind is EventKind.GATE_ANSWERED]
+    events = written_down(report)
+    found = [each for each in events if each.kind is EventKind.JUDGED and each.body["findings"]]
+    judged = [e for e in found if worst_verdict(findings_from(e.body["findings"])) is Verdict.PASS]
+    answered = [each.step.partition(" ")[2] for each in events if each.kind is EventKind.GATE_ANSWERED]
     assert run.locator("circle.dot.pass").count() == len(judged)
-    assert len({(each.stage, each.body["moment"]) for each in judged}) == 12
+    assert len({each.step for each in judged}) == 12
     assert run.locator("circle.gate").count() == len(answered)
-    assert {"plan", "toggle"} <= set(answered)
+    assert {"plan/approve", "toggle/approve"} <= set(answered)
     for shape in run.locator("circle").all():
         assert float(shape.get_attribute("cx") or 0) + 8 <= 1000, "nothing is cut off at the edge"
 
@@ -153,17 +157,21 @@ def test_every_table_has_heads_that_name_its_columns(opened: Opened) -> None:
 
 
 def test_hostile_names_do_nothing(browser: Browser, tmp_path: Path) -> None:
-    """What a group or a person is called is never run."""
-    bench = make_bench()
-    migration, _ = bench.move(Until.CANARY)
-    account = bench.app().account(migration)
+    """What a person is called, or a file of the evidence, is never run."""
+    processes = make_coordination()
+    processes.seals = False
     evil = "<img src=x onerror=alert(1)><script>console.log('run')</script>"
-    status = replace(account.status, group=evil, reason=evil)
+    run = processes.begin(until=Until.CANARY, requester=evil)
+    processes.drive(run)
+    kept = kept_of(processes.evidence, processes.runs, run)
+    kept.troubles.append(evil)
     path = tmp_path / "hostile.html"
-    path.write_text(render(replace(account, status=status, members={evil: evil}, troubles=(evil,))))
+    reader = closed_reader(processes.move, processes.runs, processes.clock, run)
+    path.write_text(document_of(reader, kept))
     seen = watched(browser.new_page())
     seen.page.goto(path.as_uri())
     assert seen.requests == [path.as_uri()]
     assert seen.complaints == []
-    assert evil in seen.page.locator("h1").inner_text()
+    assert evil in seen.page.locator(".lead").inner_text()
+    assert evil in seen.page.locator(".banner").inner_text()
     seen.page.close()

@@ -1,5 +1,5 @@
 """The journal of cluster runs in memory and on SQLite: `cluster_runs_suite`. The same suite runs on a
-PostgreSQL in ``tests/live/test_postgres_journal.py``."""
+PostgreSQL in ``tests/live/test_postgres_runs.py``."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The journal port in memory and on SQLite: `journal_suite` and `journal_contention`. The same suites run on
-PostgreSQL in ``tests/live/test_postgres_journal.py``, since this folder needs no server of a database."""
+PostgreSQL in ``tests/live/test_postgres_runs.py``, since this folder needs no server of a database."""
 
 from __future__ import annotations
 

@@ -5,27 +5,34 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pytest
 from kazoo.client import KazooClient
-from kazoo.exceptions import ConnectionLoss
 
 from groupshift.adapters.system import SystemClock
 from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
 from groupshift.adapters.zookeeper.session import Session, ZookeeperConnection
-from groupshift.application.environment import Environment
-from groupshift.bootstrap import App
 from groupshift.domain.group import GroupView
-from groupshift.domain.judgement import ActState
 from groupshift.domain.modes import ABSENT_MODE, Holder, MemberKind, Mode, ModeNode
-from groupshift.domain.plan import Answer, Choice, Gate, StageName
+from groupshift.domain.plan import WayBack
+from groupshift.domain.run import SparkJob, StepState
+from groupshift.engine.gates import answer
+from groupshift.engine.move import Answer, Question
+from groupshift.engine.progress import Asks, Moved, Waits
+from groupshift.engine.roll_back import begin_roll_back
+from groupshift.engine.run import advance
 from groupshift.errors import Conflict, Rejected
+from groupshift.moves.coordination.facts import CoordinationPorts
 from groupshift.ports.changes import ModeSwitch
 from groupshift.ports.clock import CrashPoint
-from groupshift.settings import Thresholds
+from groupshift.ports.group import GroupTerms
 from groupshift_testing.world import MemoryModeSwitch, World
-from support.simulated_move import Bench, make_bench
+from support.coordination_runs import SHARED, CoordinationProcesses, make_coordination
+from support.simulated_runs import At
+
+TOGGLE = "toggle/set_mode"
+"""The step that writes the mode, and, behind ``back``, the one that takes it back."""
 
 
 @pytest.fixture
@@ -235,78 +242,82 @@ def test_of_two_tools_at_once_exactly_one_writes(zookeeper: str, group: str) -> 
 
 
 @dataclass
-class Tool:
+class Tool(CoordinationProcesses):
     """One installation of groupshift: its own journal, the same group in the same ZooKeeper.
 
-    Its group reader shows the simulated members with the mode node of the real server; ``meanwhile``
-    happens once, between an intent and its act."""
+    Its group reader shows the simulated members with the mode node of the real server."""
 
-    bench: Bench
-    switch: ZookeeperModeSwitch
-    migration: str = ""
-    token: int = 0
-    meanwhile: Callable[[], object] | None = None
+    switch: ZookeeperModeSwitch | None = None
+    name: str = ""
+    voids: int = 0
+    asked_changes: list[str] = field(default_factory=list)
 
     def read(self, group: str) -> GroupView:
         """`groupshift.ports.cluster.GroupReader`."""
-        return replace(self.bench.world.read(group), mode=self.switch.read(group))
+        assert self.switch is not None
+        return replace(self.world.read(group), mode=self.switch.read(group))
 
-    def reached(self, stage: StageName, point: CrashPoint) -> None:
-        """`groupshift.ports.clock.CrashPoints`."""
-        assert stage in {StageName.TOGGLE, StageName.UNDO_TOGGLE}
-        if point is CrashPoint.AFTER_JOURNAL and self.meanwhile:
-            happens, self.meanwhile = self.meanwhile, None
-            happens()
+    def ports(self) -> CoordinationPorts:
+        """See `Processes`."""
+        found = CoordinationProcesses.ports(self)
+        return replace(found, side=replace(found.side, groups=self, mode=self.switch))
 
-    @property
-    def app(self) -> App:
-        """The use cases of this installation."""
-        there = Environment(
-            groups=self,
-            mode=self.switch,
-            fleets=lambda _driver: self.bench.fleet,
-            evidence=self.bench.evidence,
-            ledger=self.bench.world,
-            journal=self.bench.journal,
-            proof=self.bench.proof,
-            clock=self.bench.clock,
-            job="validate.py",
-            thresholds=Thresholds(patience_s=1),
-            crash=self,
-        )
-        return App(there)
+    def act(self, meanwhile: Callable[[], object] | None = None) -> bool:
+        """A new process drives the run until it wrote the mode; ``meanwhile`` happens between its intent and
+        its act. False: somebody would have to approve anew what changed."""
+        at = At({f"{TOGGLE} {CrashPoint.AFTER_JOURNAL.value}": meanwhile} if meanwhile else {})
+        run = self.claim(self.name, at, take_over=True)
+        while not any(
+            each.state is StepState.ACTED and each.token == run.token
+            for key, each in run.records.items()
+            if key.endswith(f" {TOGGLE}") and key.startswith("back ") is run.going_back
+        ):
+            match advance(run):
+                case Moved(work=SparkJob() as job):
+                    self.submit(job)
+                case Waits():
+                    self.clock.sleep(1)
+                case Asks(question=question):
+                    given = self.decide(question)
+                    if given is None:
+                        return False
+                    answer(run, question.gate, given)
+                case Moved():
+                    pass
+                case other:
+                    raise AssertionError(other)
+        return True
 
-    def approve(self, gate: Gate) -> None:
-        """A person looks at the gate and says yes."""
-        brief = self.app.brief(self.migration, gate)
-        yes = Answer(choice=Choice.APPROVE, who="ann", fingerprint=brief.fingerprint)
-        self.app.answer(self.migration, gate, yes)
-
-    def act(self, stage: StageName) -> ActState:
-        """Toggle one way or the other."""
-        return self.app.act(self.migration, stage, self.token).state
+    def decide(self, question: Question) -> Answer | None:
+        """Approve what was not approved before; not what became void, until somebody counts it."""
+        self.asked_changes += question.changes
+        if question.changes and self.voids == 0:
+            return None
+        return CoordinationProcesses.decide(self, question)
 
 
 @pytest.fixture
 def tools(zookeeper: str, group: str) -> Iterator[tuple[Tool, Tool]]:
-    """Two installations: the first is about to toggle to kafka (approved), the second about to take
-    back to zookeeper a toggle of its own; an operator has emptied the mode node."""
+    """Two installations: the first is about to toggle to kafka, the second about to take back to zookeeper a
+    toggle of its own; an operator has emptied the mode node."""
     connections = [ZookeeperConnection(zookeeper) for _ in range(2)]
-    there, back = (Tool(make_bench(MemberKind.AWARE), ZookeeperModeSwitch(each)) for each in connections)
-    for tool in (there, back):
-        tool.bench.world.group = group
-        tool.migration = tool.app.plan(tool.bench.request(group=group)).migration
-        tool.token = tool.app.claim(tool.migration, "run")
-        tool.approve(Gate.PLAN)
-        tool.approve(Gate.TOGGLE)
-    back.act(StageName.TOGGLE)
-    back.app.begin_roll_back(back.migration, "zookeeper_mode", back.token)
+    made = []
+    for connection in connections:
+        found = make_coordination(MemberKind.AWARE)
+        shared = {name: getattr(found, name) for name in SHARED}
+        tool = Tool(**shared, switch=ZookeeperModeSwitch(connection), terms=GroupTerms(patience_s=1))
+        tool.world.group = group
+        tool.clock.sleep(len(made))  # else both would give their runs one name
+        tool.name = tool.begin()
+        made.append(tool)
+    there, back = made
+    assert back.act()
+    begin_roll_back(back.claim(back.name, take_over=True), WayBack.ZOOKEEPER_MODE)
     operator = KazooClient(hosts=zookeeper)
     operator.start(timeout=60)
     operator.set(f"/consumers/{group}/migration/mode", b"")
     operator.stop()
     operator.close()
-    there.approve(Gate.TOGGLE)
     yield there, back
     for connection in connections:
         connection.close()
@@ -317,86 +328,28 @@ def test_scenario_32_mode_cas(tools: tuple[Tool, Tool], group: str, loser: str) 
     """Two tools set kafka and zookeeper at once: the one that comes second fails with a version
     conflict, and asks its preconditions again before it writes; a toggle needs a new approval too."""
     there, back = tools
+    assert there.switch is not None
     if loser == "kafka":
-        there.meanwhile = lambda: back.act(StageName.UNDO_TOGGLE)
         with pytest.raises(Conflict, match="changed by someone else"):
-            there.act(StageName.TOGGLE)
+            there.act(back.act)
         assert there.switch.read(group).data == b"zookeeper"
-        with pytest.raises(Conflict, match=r"approval void: .*mode node"):
-            there.act(StageName.TOGGLE)
-        there.approve(Gate.TOGGLE)
-        there.bench.clock.on_sleep.clear()
-        kafka, there.bench.world.kafka = there.bench.world.kafka, {}
+        assert not there.act(), "the mode node is another one than was approved"
+        assert any("mode node" in each for each in there.asked_changes), there.asked_changes
+        there.voids = 1
+        there.clock.on_sleep.clear()
+        kafka, there.world.kafka = there.world.kafka, {}
         with pytest.raises(Rejected, match="C12: no offset in Kafka"):
-            there.act(StageName.TOGGLE)
-        there.bench.world.kafka = kafka
-        assert there.act(StageName.TOGGLE) is ActState.DONE
+            there.act()
+        there.world.kafka = kafka
+        assert there.act()
     else:
-        back.meanwhile = lambda: there.act(StageName.TOGGLE)
         with pytest.raises(Conflict, match="changed by someone else"):
-            back.act(StageName.UNDO_TOGGLE)
-        assert back.switch.read(group).data == b"kafka"
-        back.bench.world.strangers = ("kc-1",)
+            back.act(there.act)
+        assert there.switch.read(group).data == b"kafka"
+        back.world.strangers = ("kc-1",)
         with pytest.raises(Rejected, match="C16: plain Kafka members kc-1"):
-            back.act(StageName.UNDO_TOGGLE)
-        back.bench.world.strangers = ()
-        assert back.act(StageName.UNDO_TOGGLE) is ActState.DONE
+            back.act()
+        back.world.strangers = ()
+        assert back.act()
     node = there.switch.read(group)
     assert (node.data, node.version) == (loser.encode(), 3), "written once by each, after the operator"
-
-
-def test_a_node_that_someone_else_made_is_seen(real: ModeSwitch, zookeeper: str, group: str) -> None:
-    """The bytes as they are, also malformed ones; a write repairs them."""
-    operator = KazooClient(hosts=zookeeper)
-    operator.start(timeout=60)
-    operator.create(f"/consumers/{group}/migration/mode", b"kafka\n", makepath=True)
-    operator.stop()
-    operator.close()
-    node = real.read(group)
-    assert (node.data, node.malformed, node.requested) == (b"kafka\n", True, Mode.ZOOKEEPER)
-    assert real.compare_and_set(group, node, Mode.ZOOKEEPER).data == b"zookeeper"
-
-
-@pytest.mark.parametrize("name", ["", "a/b", ".."])
-def test_a_name_that_is_no_path_element_is_refused(real: ModeSwitch, name: str) -> None:
-    """Before anything is asked of ZooKeeper."""
-    with pytest.raises(Rejected, match="cannot be a consumer group"):
-        real.read(name)
-
-
-def lose_the_answer(monkeypatch: pytest.MonkeyPatch, method: str) -> list[str]:
-    """The next request of this kind reaches the server, but its answer is lost with the connection."""
-    done: list[str] = []
-    original = getattr(Session, method)
-
-    def losing(self: Session, *arguments: object) -> None:
-        original(self, *arguments)
-        done.append(method)
-        if len(done) == 1:
-            raise ConnectionLoss
-
-    monkeypatch.setattr(Session, method, losing)
-    return done
-
-
-@pytest.mark.parametrize("method", ["create", "set"])
-def test_a_write_whose_answer_was_lost_is_found_and_not_repeated(
-    real: ModeSwitch, group: str, monkeypatch: pytest.MonkeyPatch, method: str
-) -> None:
-    """The tool looks before it writes again: one write, no conflict with itself."""
-    before = ABSENT_MODE
-    if method == "set":
-        before = real.compare_and_set(group, ABSENT_MODE, Mode.ZOOKEEPER)
-    done = lose_the_answer(monkeypatch, method)
-    node = real.compare_and_set(group, before, Mode.KAFKA)
-    assert (node.data, node.version, done) == (b"kafka", before.version + 1, [method])
-
-
-def test_a_deletion_whose_answer_was_lost_is_found(
-    real: ModeSwitch, group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The node is gone, which is what was asked for."""
-    node = real.compare_and_set(group, ABSENT_MODE, Mode.ZOOKEEPER)
-    done = lose_the_answer(monkeypatch, "delete")
-    real.delete(group, node)
-    assert (real.read(group), done) == (ABSENT_MODE, ["delete"])

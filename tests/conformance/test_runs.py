@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,11 +11,12 @@ import pytest
 
 from groupshift.adapters.sqlalchemy.journal import SqlJournal
 from groupshift.adapters.sqlalchemy.runs import SqlRuns
-from groupshift.errors import Conflict, Rejected
+from groupshift.errors import Rejected
 from groupshift.ports.runs import Runs
 from groupshift_testing.runs import MemoryRuns
+from support.runs_contention import *  # noqa: F403 - the suite's tests are this module's tests
 from support.runs_suite import *  # noqa: F403 - the suite's tests are this module's tests
-from support.runs_suite import CLUSTER, GROUP, run_record
+from support.runs_suite import run_record
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -27,6 +27,12 @@ def runs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Runs]:
     )
     yield made
     made.close()
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """The URL of an empty SQLite database."""
+    return f"sqlite:///{tmp_path / 'journal.db'}"
 
 
 def test_it_lives_in_one_database_with_the_old_journal(tmp_path: Path) -> None:
@@ -47,28 +53,3 @@ def test_a_database_that_is_newer_is_refused_and_left_alone(tmp_path: Path) -> N
         opened.execute("INSERT INTO run_schema VALUES (2, 1, '9.9.9')")
     with pytest.raises(Rejected, match=r"schema version 2, made by groupshift 9\.9\.9"):
         SqlRuns(f"sqlite:///{file}").recent(1)
-
-
-def test_of_many_that_begin_at_once_one_begins(tmp_path: Path) -> None:
-    """Of a cluster and its group: the look and the write are one transaction."""
-    url = f"sqlite:///{tmp_path / 'journal.db'}"
-    SqlRuns(url).recent(1)
-    start, made = threading.Barrier(6), []
-
-    def begins(number: int) -> None:
-        runs = SqlRuns(url)
-        start.wait()
-        try:
-            runs.create(run_record(str(number), target=CLUSTER if number % 2 else GROUP))
-            made.append(number)
-        except Conflict:
-            pass
-        finally:
-            runs.close()
-
-    threads = [threading.Thread(target=begins, args=(number,)) for number in range(6)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join(60)
-    assert len(made) == 1

@@ -1,5 +1,5 @@
 """The port of the scans' history in memory and on SQLite: `scans_suite`. The same suite runs on PostgreSQL in
-``tests/live/test_postgres_journal.py``."""
+``tests/live/test_postgres_runs.py``."""
 
 from __future__ import annotations
 

@@ -253,7 +253,8 @@ def test_an_altered_file_is_refused_before_spark_compares(sandbox: Sandbox, app:
 
 
 ACTS = ("canary/replace_members", "roll/replace_members", "toggle/set_mode")
-ACTS_BACK = ("undo_toggle/set_mode", "undo_members/replace_members")
+ACTS_BACK = ("toggle/set_mode", "canary/replace_members")
+"""Each is named after the first act that it takes back."""
 
 
 def groupshift(sandbox: Sandbox, arguments: list[str], crash: str = "", whom: str = "self") -> int:

@@ -23,9 +23,9 @@ def kept_processes(home: Path) -> CoordinationProcesses:
     return found
 
 
-def held_run(found: CoordinationProcesses, holder: str, requester: str = "") -> str:
-    """A run that ``requester`` asked for, which moved its canary and goes back; ``holder`` has it."""
-    run = found.begin(until=Until.CANARY, soak=1, requester=requester)
+def held_run(found: CoordinationProcesses, holder: str, requester: str = "", origin: str = "") -> str:
+    """A run of ``requester`` that moved its canary and is on its way back; ``holder`` has it."""
+    run = found.begin(until=Until.CANARY, soak=1, requester=requester, origin=origin)
     found.drive(run)
     claimed = found.claim(run, holder=holder)
     assert begin_roll_back(claimed, found.move.back_to[0])

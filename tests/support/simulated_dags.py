@@ -114,7 +114,8 @@ class SimulatedDags:
 
     ``answers`` are by task id; None is the expiry of the question: its default, chosen by nobody. ``asked``
     is which tasks asked, with subject and answers; ``said`` why tasks of the last run failed or were skipped.
-    ``crash`` calls back at crash points, ``before`` with a task's id before each entry of it. ``jobs`` are
+    ``crash`` calls back at crash points, ``before`` with a task's id before each entry of it, ``parked``
+    between its question and the answer. ``kept`` is what tasks of the last run left for others. ``jobs`` are
     the tasks that ran a Spark job, with its output."""
 
     bench: Processes
@@ -124,7 +125,9 @@ class SimulatedDags:
     jobs: list[tuple[str, str]] = field(default_factory=list)
     crash: StepCrashPoints = field(default_factory=NoStepCrash)
     before: Callable[[str], None] = lambda _task: None
+    parked: Callable[[str], None] = lambda _task: None
     said: dict[str, str] = field(default_factory=dict)
+    kept: dict[tuple[str, str], Any] = field(default_factory=dict)
     count: int = 0
 
     def go(self, dag: str, **conf: Any) -> tuple[str, dict[str, str]]:
@@ -145,7 +148,7 @@ class SimulatedDags:
                 break
             for task in left:
                 self._turn(going, task, instances[task.task_id])
-        self.said = going.said
+        self.said, self.kept = going.said, going.kept
         leaves = [going.states[each.task_id] for each in found.tasks if not each.downstream_task_ids]
         return FAILED if _BAD & set(leaves) else SUCCESS, going.states
 
@@ -211,6 +214,7 @@ class SimulatedDags:
         try:
             return task.poke(context)
         except Parked as parked:
+            self.parked(task.task_id)
             task.execute_complete(context, parked.event)
             return True
         finally:
@@ -236,11 +240,7 @@ def simulated_dags(bench: Processes, dags: Any, patch: pytest.MonkeyPatch) -> Si
 
     def park(self: HITLOperator, context: Any) -> None:
         told.asked.append((self.task_id, self.subject, tuple(self.options)))
-        assert self.task_id in told.answers, (
-            self.subject,
-            [e for e in self.body.split(chr(10)) if "again" in e],
-            told.bench.runs.events(told.run)[-6:],
-        )
+        assert self.task_id in told.answers, (self.task_id, self.body)
         choice = told.answers[self.task_id]
         user = {"id": "alice", "name": "alice"} if choice else None
         given = {"chosen_options": [choice] if choice else self.defaults, "responded_by_user": user}

@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from groupshift.application.run_work import RunTerms
 from groupshift.domain.cluster import Asked, ClusterView
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.evidence import ClusterManifest
+from groupshift.domain.group_counts import Counts, GaugedBroker
 from groupshift.domain.group_protocol import PROTOCOLS, Kind
 from groupshift.domain.rows import ClusterState, GroupRow, OffsetRow
 from groupshift.domain.verdict import Verdict
@@ -321,12 +321,6 @@ class KillAt:
             raise Killed
 
 
-def yes(**changes: object) -> RunTerms:
-    """Everything is approved."""
-    values: dict[str, object] = {"decide": lambda _asked: True, "who": "me", "patience_s": 60.0}
-    return RunTerms(**values | changes)  # type: ignore[arg-type]
-
-
 def two_of_43() -> World:
     """Two nodes of 4.3.1 with everything that a way to 3.9.2 has to prepare but compaction."""
     return World(
@@ -355,6 +349,21 @@ def one_of_39() -> World:
     )
 
 
+class NobodyCounts:
+    """Nobody asks for the counts of groups."""
+
+    def count(self) -> Mapping[int, Counts]:
+        """No broker."""
+        return {}
+
+    def read(self, address: str) -> GaugedBroker:
+        """Nobody answers."""
+        raise Transient(f"nobody answers at {address}")
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
 def driver_of(world: World) -> Driver:
     """Processes of the engine in this world."""
     shelf = Shelf(world)
@@ -370,5 +379,7 @@ def driver_of(world: World) -> Driver:
         outcomes=comparisons,
         nodes=world,
         evidence=EvidenceFolder(Path("evidence")),
+        lists=NobodyCounts(),
+        gauges=NobodyCounts(),
     )
     return Driver(move=DowngradeMove(), ports=ports, comparisons=comparisons)

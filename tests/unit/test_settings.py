@@ -116,3 +116,13 @@ def test_a_file_that_is_missing_or_no_toml_is_named(tmp_path: Path) -> None:
     broken.write_text("[kafka\n")
     with pytest.raises(Rejected, match="not valid TOML"):
         load(broken)
+
+
+def test_s11_settings_say_who_may_approve() -> None:
+    """One section for every move; wrong types are named."""
+    found = parse({**GOOD, "approval": {"approvers": ["ann"], "four_eyes": True}}).approval
+    assert (found.approvers, found.four_eyes) == (("ann",), True)
+    with pytest.raises(Rejected, match=r"approval\.four_eyes is not true or false"):
+        parse({**GOOD, "approval": {"four_eyes": 1}})
+    with pytest.raises(Rejected, match=r"approval\.approvers is not a list of texts"):
+        parse({**GOOD, "approval": {"approvers": "ann"}})

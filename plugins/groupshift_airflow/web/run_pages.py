@@ -26,7 +26,7 @@ from groupshift.ports.runs import EventKind, RunRecord, Runs
 from groupshift.report.history import event_text
 from groupshift.settings import Settings, parse
 from groupshift_airflow.hooks import SETTINGS_VARIABLE, base_settings
-from groupshift_airflow.operators import PLAN, REFUSED
+from groupshift_airflow.run_tasks import PLAN, REFUSED
 from groupshift_airflow.web import view
 from groupshift_airflow.web.holding import held
 from groupshift_airflow.web.rendering import POLICY, REFRESH_S, framed, rendered, sandboxed, slashed
@@ -127,7 +127,7 @@ def _pushed(dag_id: str, run_id: str, key: str, tasks: tuple[str, ...] = (PLAN,)
 
 def _page(request: Request, runs: Runs, record: RunRecord, base: str) -> Response:
     now = status_of(runs, record.run)
-    events = runs.events(record.run)
+    events, jobs = runs.events(record.run), _jobs(runs, record.run)
     return rendered(
         request,
         "run.html",
@@ -136,7 +136,8 @@ def _page(request: Request, runs: Runs, record: RunRecord, base: str) -> Respons
         asked=json.loads(record.request),
         base=base,
         held=held(now, events),
-        jobs=_jobs(runs, record.run),
+        jobs=jobs,
+        before={key: job for key, job in jobs.items() if key not in {each.key for each in now.steps}},
         steps=now.steps,
         events=[
             {

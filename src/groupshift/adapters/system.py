@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 
-from groupshift.domain.plan import StageName
 from groupshift.errors import Rejected
 from groupshift.ports.clock import CrashPoint
 
@@ -38,36 +37,6 @@ class Whom(StrEnum):
 
     SELF = "self"
     PARENT = "parent"
-
-
-class KillAt:
-    """`groupshift.ports.clock.CrashPoints` that sends SIGKILL at one point of one stage."""
-
-    def __init__(self, stage: StageName, point: CrashPoint, whom: Whom = Whom.SELF) -> None:
-        self._stage, self._point, self._whom = stage, point, whom
-
-    @classmethod
-    def from_environment(cls, environ: Mapping[str, str]) -> KillAt | None:
-        """From ``GROUPSHIFT_CRASH_AT=<stage>.<point>`` and ``GROUPSHIFT_CRASH_WHOM=self|parent``.
-
-        None when no point is asked for; raises `Rejected` for one that does not exist."""
-        text = environ.get("GROUPSHIFT_CRASH_AT", "")
-        if not text:
-            return None
-        stage, _, point = text.partition(".")
-        try:
-            whom = Whom(environ.get("GROUPSHIFT_CRASH_WHOM", Whom.SELF.value))
-            return cls(StageName(stage), CrashPoint(point), whom)
-        except ValueError as error:
-            raise Rejected(f"GROUPSHIFT_CRASH_AT {text!r} is no <stage>.<point>: {error}") from error
-
-    def reached(self, stage: StageName, point: CrashPoint) -> None:
-        """Kill, if this is the point."""
-        if (stage, point) != (self._stage, self._point):
-            return
-        if self._whom is Whom.PARENT:
-            os.kill(os.getppid(), signal.SIGKILL)
-        os.kill(os.getpid(), signal.SIGKILL)
 
 
 class KillAtStep:

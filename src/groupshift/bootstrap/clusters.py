@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from groupshift.ports.changes import ClusterActs, OffsetRestoring, TopicExpansion
 from groupshift.ports.clock import NoStepCrash, StepCrashPoints
 from groupshift.ports.cluster import DowngradeViews, PlacementViews
-from groupshift.ports.evidence import EvidenceStore
-from groupshift.ports.journal import ClusterRuns
 from groupshift.ports.log import CommitHashes, LogErasing
 from groupshift.settings import KafkaSettings
 
@@ -35,25 +32,11 @@ def cluster_acts(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> ClusterAct
     )
 
 
-def cluster_runs(url: str) -> ClusterRuns:
-    """The journal of runs in this database. Raises `Rejected` for a URL that cannot be used."""
-    from groupshift.adapters.sqlalchemy.journal import SqlClusterRuns
-
-    return SqlClusterRuns(url)
-
-
 def commit_hashes() -> CommitHashes:
     """Where the hashes of live commits are kept: JSON files beside the snapshots."""
     from groupshift.adapters.parquet.snapshots import CommitHashFiles
 
     return CommitHashFiles()
-
-
-def run_evidence(folder: Path) -> EvidenceStore:
-    """The evidence of runs, each in a folder of its id below this one."""
-    from groupshift.adapters.parquet.evidence import ParquetEvidence
-
-    return ParquetEvidence(folder)
 
 
 def step_crash_points(environ: Mapping[str, str]) -> StepCrashPoints:

@@ -1,22 +1,17 @@
-"""The adapter of each port: groups, snapshots of a cluster, protocol migrations.
+"""The adapter of each port: groups, and snapshots of a cluster.
 
 Imports are local, so a DAG file pays for none when Airflow parses it.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import partial
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from groupshift.application.environment import Environment
 from groupshift.bootstrap.drivers import fleet
-from groupshift.domain.modes import Isolation
-from groupshift.domain.plan import MoveName
 from groupshift.domain.rows import ReadFrom
-from groupshift.ports.clock import Clock, CrashPoints, NoCrash
+from groupshift.ports.clock import Clock
 from groupshift.ports.cluster import (
     ClusterGroups,
     ClusterSnapshotStore,
@@ -31,42 +26,6 @@ from groupshift.settings import KafkaSettings, Settings, ZookeeperSettings
 
 if TYPE_CHECKING:
     from groupshift.adapters.zookeeper.session import ZookeeperConnection
-
-
-def connect(settings: Settings) -> Environment:
-    """Everything a migration needs."""
-    from groupshift.adapters.kafka.record_log import KafkaRecordLog
-    from groupshift.adapters.ledger.files import LedgerFiles
-    from groupshift.adapters.parquet.evidence import ParquetEvidence
-    from groupshift.adapters.spark_submit.submit import SparkSubmit
-    from groupshift.adapters.sqlalchemy.journal import SqlJournal
-    from groupshift.adapters.system import SystemClock
-
-    clock = SystemClock()
-    side, close_groups = zookeeper_side(settings, clock)
-    protocol, close_protocol = _protocol_side(settings)
-    journal = SqlJournal(settings.journal.url)
-    return Environment(
-        groups=side.groups,
-        mode=side.mode,
-        access=side.access,
-        records=KafkaRecordLog(settings.kafka.bootstrap_servers, settings.kafka.properties),
-        isolation=Isolation(settings.fleet.isolation_level),
-        driver=settings.fleet.driver,
-        fleets=side.fleets,
-        evidence=ParquetEvidence(settings.evidence.root),
-        ledger=LedgerFiles(settings.evidence.ledgers or None),
-        journal=journal,
-        proof=SparkSubmit(settings.spark),
-        clock=clock,
-        job=str(files("groupshift").joinpath("jobs", "validate.py")),
-        thresholds=settings.thresholds,
-        approval=settings.approval,
-        crash=crash_points(),
-        signer=signer_of(settings.evidence.signing_key),
-        closing=(close_groups, close_protocol, journal.close),
-        sides={MoveName.PROTOCOL: protocol},
-    )
 
 
 def signer_of(key: str) -> Signer | None:
@@ -110,25 +69,6 @@ def zookeeper_side(settings: Settings, clock: Clock) -> tuple[ZookeeperSide, Cal
     return side, groups.close
 
 
-def _protocol_side(settings: Settings) -> tuple[Callable[[], GroupSide], Callable[[], None]]:
-    """How to open groups as Kafka's brokers alone know them, and how to close what was opened."""
-    opened: list[GroupSide] = []
-    closing: list[Callable[[], None]] = []
-
-    def open_once() -> GroupSide:
-        if not opened:
-            side, close_side = broker_side(settings)
-            opened.append(side)
-            closing.append(close_side)
-        return opened[0]
-
-    def close() -> None:
-        for each in closing:
-            each()
-
-    return open_once, close
-
-
 def broker_side(settings: Settings) -> tuple[BrokerSide, Callable[[], None]]:
     """A group as Kafka's brokers alone know it, and how to close what was opened."""
     from groupshift.adapters.groups import KafkaGroupReader, LiveAccess
@@ -158,15 +98,6 @@ def zookeeper_connection(where: ZookeeperSettings) -> ZookeeperConnection:
         password=where.password,
         properties=where.properties,
     )
-
-
-def crash_points() -> CrashPoints:
-    """None outside tests; with ``GROUPSHIFT_TEST_HOOKS=1`` what ``GROUPSHIFT_CRASH_AT`` asks for."""
-    if os.environ.get("GROUPSHIFT_TEST_HOOKS") != "1":
-        return NoCrash()
-    from groupshift.adapters.system import KillAt
-
-    return KillAt.from_environment(os.environ) or NoCrash()
 
 
 def group_snapshots(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> ClusterGroups:

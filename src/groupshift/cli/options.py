@@ -1,4 +1,4 @@
-"""Options that several commands share, and how to get from them to an open App.
+"""Options that several commands share.
 
 Also how options are typed again in the next command, and what the commands for whole clusters share: which
 groups, which brokers, and progress.
@@ -17,42 +17,14 @@ from typing import Annotated
 
 import typer
 
-from groupshift.bootstrap import App, build
 from groupshift.cli.terminal import Console, progress_bar
 from groupshift.domain.addresses import joined, kafka_servers, zookeeper_ensemble
-from groupshift.domain.plan import MoveRequest, Until
 from groupshift.errors import Rejected
 from groupshift.ports.cluster import Progress
-from groupshift.settings import DRIVERS, Settings, ZookeeperSettings, load
+from groupshift.settings import Settings, ZookeeperSettings, load
 
 Group = Annotated[str, typer.Option("--group", "-g", help="The consumer group.", show_default=False)]
-DRIVER_HELP = f"Fleet driver: {', '.join(DRIVERS)}; without it the one in the settings."
-Driver = Annotated[str, typer.Option(help=DRIVER_HELP, show_default=False)]
-Canary = Annotated[int, typer.Option(help="Members replaced first.")]
-CanaryShare = Annotated[float, typer.Option(help="Instead: fewest members with this share, such as 0.25.")]
-CanaryWatch = Annotated[int, typer.Option(help="Seconds to compare the canary with old members; 0: not.")]
-Soak = Annotated[int, typer.Option(help="Seconds to keep judging after the last act.")]
-UntilOption = Annotated[Until, typer.Option(help="The last act.")]
 Execute = Annotated[bool, typer.Option("--execute", help="Act; without it only a plan is made.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Approve plan and toggle; keep the way back open.")]
-MigrationId = Annotated[str, typer.Argument(metavar="MIGRATION", show_default=False)]
-
-WATCH_S = 60
-"""How long the command line watches a canary unless told otherwise."""
-
-
-def repeated(asked: MoveRequest) -> str:
-    """The options that were not left at their default, to be typed again."""
-    given = {
-        "driver": (asked.driver, ""),
-        "canary": (asked.canary, 1),
-        "canary-share": (asked.canary_share, 0.0),
-        "canary-watch": (asked.canary_watch_s, WATCH_S),
-        "soak": (asked.soak_s, 60),
-    }
-    return "".join(f" --{name} {value}" for name, (value, usual) in given.items() if value != usual)
-
-
 SETTINGS_VARIABLE = "GROUPSHIFT_SETTINGS"
 HOME_VARIABLE = "GROUPSHIFT_HOME"
 DEFAULT_HOME = ".groupshift/sandbox"
@@ -89,12 +61,6 @@ def _of_sandbox() -> Path:
     return Path(os.environ.get(HOME_VARIABLE) or DEFAULT_HOME) / "settings.toml"
 
 
-def open_app(path: Path | None) -> tuple[App, Settings]:
-    """A ready App; use it in a ``with`` statement."""
-    parsed = settings(path)
-    return build(parsed), parsed
-
-
 def account() -> str:
     """The account that this process runs as, whatever the environment claims."""
     try:
@@ -105,7 +71,7 @@ def account() -> str:
 
 def who() -> str:
     """The person at the keyboard: the name that the environment tells, and beside it the account that the
-    operating system does (`groupshift.application.approval.identity` reads it)."""
+    operating system does (`groupshift.engine.approvers` reads it)."""
     real = account()
     try:
         claimed = getpass.getuser()

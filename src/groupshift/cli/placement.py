@@ -9,7 +9,7 @@ import typer
 
 from groupshift.bootstrap.clusters import placement_views
 from groupshift.cli import output
-from groupshift.cli.downgrade_log import log_at
+from groupshift.cli.offsets_log import log_at
 from groupshift.cli.options import Json, Servers, SettingsFile, Timeout, one_cluster, settings, shown
 from groupshift.cli.terminal import Console, Table, styled
 from groupshift.domain.cluster import configured

@@ -14,7 +14,7 @@ from groupshift.bootstrap.clusters import log_erasing, offset_restoring, placeme
 from groupshift.bootstrap.connect import group_snapshots
 from groupshift.bootstrap.moves import journal, zookeeper_sided
 from groupshift.cli import output
-from groupshift.cli.downgrade_log import log_at
+from groupshift.cli.offsets_log import log_at
 from groupshift.cli.options import (
     Execute,
     Group,

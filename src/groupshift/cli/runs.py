@@ -30,7 +30,7 @@ from groupshift.cli.run_output import (
 )
 from groupshift.cli.run_place import Session, Where, place_of, placed, session
 from groupshift.cli.terminal import Console
-from groupshift.domain.foreign_text import visible
+from groupshift.domain.foreign_text import command, visible
 from groupshift.domain.run import Outcome, RunState, Step
 from groupshift.engine import watch as watching
 from groupshift.engine.closing import Closing, reject
@@ -364,8 +364,9 @@ def report(
     shown = str(output.absolute()) if output else page.where
     if record.state.is_open:
         following = status.following
-    elif where.state is None and page.sealed:
-        following = f"groupshift verify-evidence {run}"
+    elif page.sealed:
+        folder = str(Path(page.where).parent)
+        following = command("groupshift", "verify-evidence", run if where.state is None else folder)
     else:
         over = {RunState.MOVED: f"groupshift watch {run}"}
         following = over.get(record.state, "groupshift status")

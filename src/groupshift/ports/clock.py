@@ -8,8 +8,6 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Protocol
 
-from groupshift.domain.plan import StageName
-
 
 class Clock(Protocol):
     """Wall clock and waiting; tests pass a clock of their own."""
@@ -24,7 +22,7 @@ class Clock(Protocol):
 
 
 class CrashPoint(StrEnum):
-    """Where, in the act of a stage."""
+    """Where, in the act of a step."""
 
     BEFORE_JOURNAL = "before_journal"
     AFTER_JOURNAL = "after_journal"
@@ -32,23 +30,8 @@ class CrashPoint(StrEnum):
     AFTER_READ_BACK = "after_read_back"
 
 
-class CrashPoints(Protocol):
-    """Called at each point; does nothing outside tests."""
-
-    def reached(self, stage: StageName, point: CrashPoint) -> None:
-        """The act of ``stage`` has come to ``point``."""
-        ...
-
-
-class NoCrash:
-    """The implementation outside tests."""
-
-    def reached(self, stage: StageName, point: CrashPoint) -> None:
-        """Do nothing."""
-
-
 class StepCrashPoints(Protocol):
-    """Likewise in the steps of a run that changes a whole cluster."""
+    """Called at each point; does nothing outside tests."""
 
     def reached(self, step: str, point: CrashPoint) -> None:
         """The step of this key has come to ``point``."""

@@ -1,6 +1,6 @@
 """Evidence: a store for snapshots and results, signatures, the sealed pack of a run, the members' ledger.
 
-A pack is signed, and anyone can check who signed it. A run is sealed before it ends. The ledger is what the
+A pack is signed, and anyone can check who signed it. The ledger is what the
 members say they delivered.
 """
 
@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NewType, Protocol
+from typing import NewType, Protocol
 
 from groupshift.domain.evidence import Manifest, Moment, Row
 from groupshift.domain.ownership_history import Tenure
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.seal import StoredFile
-from groupshift.ports.journal import ClusterRun, RunStepRecord
 
 EvidenceFolder = NewType("EvidenceFolder", Path)
 """The folder below which runs keep their snapshots and what is sealed of them."""
@@ -98,26 +97,6 @@ class Verifier(Protocol):
 
         Raises `Rejected` for a key that cannot be used."""
         ...
-
-
-SEALED = "sealed"
-"""The name under which the journal of a run keeps what its sealing came to; no step has it."""
-
-
-class RunSealing(Protocol):
-    """Writes the report and the manifest over every file of a run."""
-
-    def __call__(self, run: ClusterRun, steps: Mapping[str, RunStepRecord]) -> Mapping[str, Any]:
-        """``run`` as it will have ended, ``steps`` as journaled. Gives what is journaled of the sealing: the
-        SHA-256 of the manifest (``digest``) and the number of ``files``; empty: nothing was sealed.
-
-        Raises `Transient` or `Rejected` where the evidence cannot be written."""
-        ...
-
-
-def not_sealed(run: ClusterRun, steps: Mapping[str, RunStepRecord]) -> Mapping[str, Any]:  # noqa: ARG001
-    """For runs without a place for evidence."""
-    return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

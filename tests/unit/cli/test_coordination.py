@@ -21,11 +21,12 @@ from groupshift.engine.move import Move, Tools
 from groupshift.ports.runs import Runs
 from groupshift.settings import Settings
 from support.coordination_runs import CoordinationProcesses, make_coordination
+from support.disk_evidence import DiskEvidence, DiskProof
 
 GROUP = ("--group", "orders-app")
 SETTINGS = (
     '[kafka]\nbootstrap_servers = "b:9092"\n[zookeeper]\nhosts = "z"\n[fleet]\ndriver = "manual"\n'
-    '[journal]\nurl = "sqlite://"\n[evidence]\nroot = "/e"\n'
+    '[journal]\nurl = "sqlite://"\n'
 )
 
 
@@ -33,8 +34,11 @@ SETTINGS = (
 def group(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CoordinationProcesses:
     """The command line over the simulated group; its clock does not really wait."""
     made = make_coordination()
+    made.seals = False
+    made.evidence = DiskEvidence(tmp_path / "evidence")  # type: ignore[assignment]
+    made.proof = DiskProof(made.evidence)
     file = tmp_path / "settings.toml"
-    file.write_text(SETTINGS)
+    file.write_text(f'{SETTINGS}[evidence]\nroot = "{tmp_path / "evidence"}"\n')
     monkeypatch.setenv("GROUPSHIFT_SETTINGS", str(file))
 
     @contextmanager
@@ -255,7 +259,7 @@ class Everything:
     events: object
     held: object
     state: RunState
-    evidence: dict[object, object]
+    evidence: tuple[str, ...]
     kinds: list[MemberKind]
     mode: object
 
@@ -266,7 +270,7 @@ def everything(group: CoordinationProcesses, run: str) -> Everything:
         events=group.runs.events(run),
         held=group.runs.held(run),
         state=group.state(run),
-        evidence=dict(group.evidence.snapshots),
+        evidence=group.evidence.files(run),
         kinds=group.kinds(),
         mode=group.world.mode.data,
     )

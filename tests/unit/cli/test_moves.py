@@ -109,12 +109,23 @@ def test_each_move_of_ours_can_be_asked_for_on_the_command_line(move: type[Move[
         assert each.help, f"{each.name} has no help"
 
 
+def test_only_moves_that_are_installed_have_verbs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each with its own; another one is no command."""
+    from groupshift.cli import moves
+
+    point = EntryPoint("downgrade", "groupshift.moves.downgrade.move:DowngradeMove", GROUP)
+    monkeypatch.setattr(moves, "entry_points", lambda group: [point] if group == GROUP else [])
+    app = verbs.built()
+    shown = CliRunner().invoke(app, ["downgrade", "--help"]).output
+    assert all(verb in shown for verb in ("assess", "plan", "run"))
+    assert CliRunner().invoke(app, ["expansion", "--help"]).exit_code == 2
+
+
 def test_the_help_shows_the_lifecycle_on_one_screen(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Moves first, then what is done with their runs; without the verbs of the engine before it is short."""
+    """Moves first, then what is done with their runs."""
     bench: ToyBench = toy_bench(monkeypatch, tmp_path)
-    monkeypatch.setattr(verbs, "_add_before", lambda _app: None)
     monkeypatch.setattr(verbs, "app", verbs.built())
     monkeypatch.setenv("COLUMNS", "100")
     assert main(["--help"]) == 0

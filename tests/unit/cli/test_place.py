@@ -14,8 +14,8 @@ SETTINGS, BROKERS, STATE = "--settings", "--bootstrap-servers", "--state"
     [
         (
             [SETTINGS, "a b.toml"],
-            "groupshift run --group orders",
-            "groupshift run --group orders --settings 'a b.toml'",
+            "groupshift coordination run --group orders",
+            "groupshift coordination run --group orders --settings 'a b.toml'",
         ),
         ([f"{SETTINGS}=x.toml"], "groupshift status m-1", "groupshift status m-1 --settings x.toml"),
         (
@@ -30,8 +30,8 @@ SETTINGS, BROKERS, STATE = "--settings", "--bootstrap-servers", "--state"
         ),
         (
             [STATE, "s"],
-            f"groupshift expansion status {STATE} other",
-            f"groupshift expansion status {STATE} other",
+            f"groupshift status {STATE} other",
+            f"groupshift status {STATE} other",
         ),
         ([BROKERS, "b:1"], "groupshift verify-evidence folder", "groupshift verify-evidence folder"),
         ([STATE, "s"], "groupshift status m-1", f"groupshift status m-1 {STATE} s"),
@@ -56,8 +56,8 @@ SETTINGS, BROKERS, STATE = "--settings", "--bootstrap-servers", "--state"
         ),
         (
             [SETTINGS, "x.toml"],
-            "groupshift expansion watch, once a day until Monday",
-            f"groupshift expansion watch {SETTINGS} x.toml, once a day until Monday",
+            "groupshift watch r-1, once a day until Monday",
+            f"groupshift watch r-1 {SETTINGS} x.toml, once a day until Monday",
         ),
         (
             [BROKERS, "b:1"],
@@ -69,8 +69,8 @@ SETTINGS, BROKERS, STATE = "--settings", "--bootstrap-servers", "--state"
         ),
         (
             [BROKERS, "b:1"],
-            "groupshift assess --group 'x: groupshift audit'",
-            "groupshift assess --group 'x: groupshift audit'",
+            "groupshift coordination assess --group 'x: groupshift audit'",
+            f"groupshift coordination assess --group 'x: groupshift audit' {BROKERS} b:1",
         ),
         ([SETTINGS, "x.toml"], "groupshift status m's", "groupshift status m's"),
         ([SETTINGS, "x.toml"], "groupshift status m-1 \\", "groupshift status m-1 \\"),

@@ -128,7 +128,7 @@ def test_the_whole_way_there_asks_tells_and_ends_green(
     assert bench.call("report", found["run"]) == 0
     report = capsys.readouterr().out
     assert "Decisions" in report
-    assert next_of(report).startswith("groupshift status")
+    assert next_of(report).startswith(f"groupshift verify-evidence {found['run']}")
     assert bench.call("report", found["run"], "--json") == 0
     titles = [each["title"] for each in document(capsys.readouterr().out)["sections"]]
     assert titles == ["What became of it", "Steps", "Decisions", "Colour"]

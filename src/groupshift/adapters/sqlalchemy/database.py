@@ -1,12 +1,10 @@
-"""The journal's database: SQLite by default, PostgreSQL for a team; its schema, SQL and failures.
+"""The journal's database: SQLite by default, PostgreSQL for a team; its tables, SQL and failures.
 
-The schema has versions, applied in order, each in one transaction. Version 1 is what release 0.1.0 made,
-which wrote down no version: its statements change nothing where its tables are there already, so an old
-database and an empty one take the same way (docs/adr/0012).
-
-SQL is read from ``sql/journal``: one statement a file, bound parameters only, written once for all databases.
-Where one database needs words of its own, the file is called ``<name>.<database>.sql`` (``sqlite``,
-``postgresql``). Messages about failures contain no password.
+Each port has tables of its own, made at first use, with a version that says whose they are (docs/adr/0012).
+SQL is read from ``sql/<folder>``, one statement a file, bound parameters only, written once for all
+databases; ``sql/<folder>/schema`` makes the tables in the order of its names. Where one database needs words
+of its own, the file is called ``<name>.<database>.sql`` (``sqlite``, ``postgresql``). Messages about failures
+contain no password.
 """
 
 from __future__ import annotations
@@ -49,17 +47,20 @@ PRIMARY_CODE = 0xFF
 PAUSES_S = (0.2, 1.0)
 """Pauses before the second and the third try, where a connection broke or the server was not there."""
 
+_POSTGRESQL = "postgresql"
 READS = "groupshift_reads"
 """Execution option of a transaction that only reads."""
 
 
 class Database:
-    """Connections and transactions; the schema is brought up to date at first use.
+    """Connections and transactions; the tables of ``folder`` are made at first use, and ``versions`` is the
+    table that has their version.
 
     Raises `Rejected` for an unusable URL, and at first use for a database newer than this release; every call
     raises `Transient` when the database does not answer. Its password never reaches a message."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, folder: str, versions: str, version: int) -> None:
+        self._folder, self._versions, self._version = folder, versions, version
         self._url = _parsed(url)
         self._name = self._url.get_backend_name()
         if self._name == "sqlite" and self._url.database:
@@ -77,18 +78,48 @@ class Database:
         self._prepare()
         return self._tried(work, reads=False)
 
-    def rows(self, query: str | TextClause, **values: object) -> list[RowMapping]:
-        """The rows of a named query."""
+    def rows(self, query: TextClause, **values: object) -> list[RowMapping]:
+        """The rows of a query."""
         self._prepare()
-        asked = statement(query) if isinstance(query, str) else query
-        return self._tried(lambda connection: list(connection.execute(asked, values).mappings()), reads=True)
+        return self._tried(lambda connection: list(connection.execute(query, values).mappings()), reads=True)
+
+    @property
+    def postgresql(self) -> bool:
+        """Whether it is a PostgreSQL."""
+        return self._name == _POSTGRESQL
 
     def _prepare(self) -> None:
+        """Make the tables where they are missing: a user without rights to change tables can use a database
+        that has them."""
         if not self._ready:
-            bring_up_to_date(
-                lambda work: self._tried(work, reads=True), lambda work: self._tried(work, reads=False)
-            )
+            if self._tried(self._version_in, reads=True) < self._version:
+                self._tried(self._make_tables, reads=False)
             self._ready = True
+
+    def _version_in(self, connection: Connection) -> int:
+        """The version of the tables, 0 where there are none. Raises `Rejected` for one newer than this
+        release."""
+        if not inspect(connection).has_table(self._versions):
+            return 0
+        row = connection.execute(statement_of(self._folder, "latest_schema")).mappings().one()
+        if row["version"] > self._version:
+            raise Rejected(
+                f"journal.url names a database whose {self._folder} have schema version {row['version']}, "
+                f"made by groupshift {row['applied_by']}, and groupshift {release_of('kafka-groupshift')} "
+                f"knows version {self._version}; use that release or a newer one"
+            )
+        return int(row["version"])
+
+    def _make_tables(self, connection: Connection) -> None:
+        if self.postgresql:
+            connection.execute(statement_of(self._folder, "lock_schema.postgresql"))
+        if self._version_in(connection) == self._version:
+            return
+        for name in schema_of(self._folder, connection.dialect.name):
+            connection.execute(statement_of(self._folder, name))
+        by = release_of("kafka-groupshift")
+        made = {"version": self._version, "applied_at_ms": time.time_ns() // 1_000_000, "applied_by": by}
+        connection.execute(statement_of(self._folder, "insert_schema"), made)
 
     def _tried(self, work: Callable[[Connection], T], *, reads: bool) -> T:
         for pause_s in PAUSES_S:
@@ -106,9 +137,9 @@ class Database:
     def _once(self, work: Callable[[Connection], T], *, reads: bool) -> T:
         engine = self._engine.execution_options(**{READS: reads})
         with engine.connect() as connection, connection.begin() as transaction:
-            if self._name == "postgresql":
+            if self.postgresql:
                 waits = {"lock_ms": str(BUSY_MS), "statement_ms": str(STATEMENT_MS)}
-                connection.execute(statement("bound_waits.postgresql"), waits)
+                connection.execute(statement_of("shared", "bound_waits.postgresql"), waits)
             try:
                 result = work(connection)
             except UnicodeEncodeError as wrong:
@@ -170,12 +201,12 @@ def _make_file(database: Path) -> None:
 
 def _engine(url: URL) -> Engine:
     """The engine. Raises `Rejected` for a database we do not know, or whose library is not installed."""
-    if url.get_backend_name() not in {"sqlite", "postgresql"}:
+    if url.get_backend_name() not in {"sqlite", _POSTGRESQL}:
         raise Rejected(
             f"journal.url names a database of kind {url.get_backend_name()!r}; use sqlite or postgresql"
         )
     try:
-        if url.get_backend_name() == "postgresql":
+        if url.get_backend_name() == _POSTGRESQL:
             if url.drivername == "postgresql":  # SQLAlchemy before 2.1 would take another library
                 url = url.set(drivername="postgresql+psycopg")
             # No statement is prepared on the server, so a pooler in front of it may change connections.
@@ -261,83 +292,16 @@ def _forms(value: str) -> set[str]:
     return {value, quote(value, safe=""), quote_plus(value)} if len(value) > 2 else set()  # noqa: PLR2004
 
 
-TABLE = "schema_version"
-Transaction = Callable[[Callable[[Connection], T]], T]
-"""Runs work in one transaction, which is rolled back when it raises."""
-
-
-def version_in(connection: Connection) -> int:
-    """The version of this database, 0 for one that was never brought up to date.
-
-    Raises `Rejected` when it is newer than this release knows."""
-    if not inspect(connection).has_table(TABLE):
-        return 0
-    row = connection.execute(statement("schema/latest_version")).mappings().first()
-    if row is None:
-        return 0
-    if row["version"] > versions()[-1]:
-        raise Rejected(
-            f"journal.url names a database with schema version {row['version']}, made by groupshift "
-            f"{row['applied_by']}, and groupshift {release_of('kafka-groupshift')} knows version "
-            f"{versions()[-1]} at most; use that release or a newer one"
-        )
-    return int(row["version"])
-
-
-def bring_up_to_date(look: Transaction[int], write: Transaction[int]) -> None:
-    """Apply what is missing. ``look`` runs a transaction that reads, ``write`` one that writes.
-
-    Nothing is written to a database that is up to date, so a user without rights to change tables can use
-    one. Raises `Rejected` when the database is newer than this release."""
-    while look(version_in) < versions()[-1]:
-        write(_apply_next)
-
-
-def _apply_next(connection: Connection) -> int:
-    """The next version, or nothing when another opener was faster; returns the version then reached."""
-    database = connection.dialect.name
-    if database == "postgresql":
-        connection.execute(statement("schema/lock.postgresql"))
-    connection.execute(statement("schema/table_schema_version"))
-    present = version_in(connection)
-    following = [number for number in versions() if number > present]
-    if not following:
-        return present
-    for name in statements_of(following[0], database):
-        connection.execute(statement(name))
-    about = {
-        "version": following[0],
-        "applied_at_ms": time.time_ns() // 1_000_000,
-        "applied_by": release_of("kafka-groupshift"),
-    }
-    connection.execute(statement("schema/insert_version"), about)
-    return following[0]
+@cache
+def statement_of(folder: str, name: str) -> TextClause:
+    """Return the statement ``sql/<folder>/<name>.sql``, ready to execute."""
+    file = files("groupshift").joinpath("sql", folder, f"{name}.sql")
+    return text(file.read_text(encoding="utf-8").strip().removesuffix(";"))
 
 
 @cache
-def sql(name: str) -> str:
-    """The text of ``sql/journal/<name>.sql``, without the closing semicolon."""
-    root = files("groupshift").joinpath("sql", "journal")
-    return root.joinpath(f"{name}.sql").read_text(encoding="utf-8").strip().removesuffix(";")
-
-
-@cache
-def statement(name: str) -> TextClause:
-    """The statement of that name, ready to execute."""
-    return text(sql(name))
-
-
-@cache
-def versions() -> tuple[int, ...]:
-    """The versions of the schema that this release knows, in order: the folders ``versions/0001``, ..."""
-    root = files("groupshift").joinpath("sql", "journal", "versions")
-    return tuple(sorted(int(entry.name) for entry in root.iterdir() if entry.name.isdigit()))
-
-
-@cache
-def statements_of(version: int, database: str) -> tuple[str, ...]:
-    """The names of what brings the version before to this one, in order, for one kind of database."""
-    folder = f"versions/{version:04}"
-    root = files("groupshift").joinpath("sql", "journal", *folder.split("/"))
-    names = sorted(entry.name.removesuffix(".sql") for entry in root.iterdir() if entry.name.endswith(".sql"))
-    return tuple(f"{folder}/{name}" for name in names if name.partition(".")[2] in {"", database})
+def schema_of(folder: str, database: str) -> tuple[str, ...]:
+    """Return the names of the statements that make the tables, in order, for one kind of database."""
+    there = files("groupshift").joinpath("sql", folder, "schema").iterdir()
+    names = sorted(each.name.removesuffix(".sql") for each in there)
+    return tuple(f"schema/{name}" for name in names if name.partition(".")[2] in {"", database})

@@ -9,7 +9,7 @@ from functools import partial
 from sqlalchemy import Connection, RowMapping
 from sqlalchemy.exc import IntegrityError
 
-from groupshift.adapters.sqlalchemy.tables import Tables, statement_of
+from groupshift.adapters.sqlalchemy.database import Database, statement_of
 from groupshift.domain.modes import taken_over
 from groupshift.domain.run import (
     RunState,
@@ -37,7 +37,7 @@ class SqlRuns:
     Raises as `groupshift.adapters.sqlalchemy.database.Database`."""
 
     def __init__(self, url: str) -> None:
-        self._database = Tables(url, "runs", versions="run_schema", version=VERSION)
+        self._database = Database(url, "runs", versions="run_schema", version=VERSION)
 
     def close(self) -> None:
         """Close all connections."""

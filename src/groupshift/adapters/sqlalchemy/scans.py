@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, bindparam
 from sqlalchemy.exc import IntegrityError
 
-from groupshift.adapters.sqlalchemy.tables import Tables, statement_of
+from groupshift.adapters.sqlalchemy.database import Database, statement_of
 from groupshift.domain.modes import Mode
 from groupshift.errors import Conflict
 from groupshift.scan.changes import Aspect, Change, state_from, state_text, vanished
@@ -36,7 +36,7 @@ class SqlScans:
     Raises as `groupshift.adapters.sqlalchemy.database.Database`."""
 
     def __init__(self, url: str) -> None:
-        self._database = Tables(url, "scans", versions="scan_schema", version=VERSION)
+        self._database = Database(url, "scans", versions="scan_schema", version=VERSION)
 
     def close(self) -> None:
         """Close all connections."""

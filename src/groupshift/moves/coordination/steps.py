@@ -23,7 +23,7 @@ from groupshift.domain.run import (
     outcome_of,
 )
 from groupshift.domain.verdict import Verdict
-from groupshift.engine.gates import current, fingerprint_of
+from groupshift.engine.gates import current, fingerprint_of, outdated
 from groupshift.engine.group import GroupMeasurements, ask_live, facts_now, group_of
 from groupshift.engine.handlers import Approve, Compare, Judge, Series, Soak, TakeSnapshot
 from groupshift.engine.members import REPLACE_MEMBERS, ReplaceMembers
@@ -49,19 +49,23 @@ def _holder(run: Run[CoordinationPorts]) -> Holder:
 
 
 class ApproveCoordination(Approve[CoordinationPorts]):
-    """Asks for the plan until something was begun, for the toggle until the mode was written, and for the end
-    of the mode node as long as something changed since the answer."""
+    """Asks for the plan until something was begun, for the toggle until the mode was written (of the same
+    holder, such as one Airflow run, where something changed since), and for the end of the mode node as long
+    as something changed since the answer."""
 
     def is_old(self, run: Run[CoordinationPorts], step: Step, answered: Event) -> bool:
         """See `Approve`."""
-        if run.holders.get(answered.token) == run.holders.get(run.token):
+        if answered.token == run.token:
             return False
         if step.phase == StageName.FINALISE:
             return fingerprint_of(current(run)) != str(answered.body["fingerprint"])
         if step.phase != StageName.TOGGLE:
             return super().is_old(run, step, answered)
         record = run.records.get(_toggle(run).key)
-        return record is None or record.state not in {StepState.ACTED, StepState.DONE}
+        if record is not None and record.state in {StepState.ACTED, StepState.DONE}:
+            return False
+        same = run.holders.get(answered.token) == run.holders.get(run.token)
+        return not same or bool(outdated(run, _toggle(run)))
 
 
 def _toggle(run: Run[CoordinationPorts]) -> Step:

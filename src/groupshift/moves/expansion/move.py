@@ -143,7 +143,7 @@ class ExpansionMove(Move[ExpansionPorts]):
 
     def plan(self, request: ExpansionRequest, facts: ExpansionFacts) -> Plan:
         """See `Move`."""
-        return planned(facts, request.drain_s)
+        return planned(facts, request.drain)
 
     def fingerprint(self, facts: ExpansionFacts | None, begun: Collection[str]) -> Aspects:
         """See `Move`."""

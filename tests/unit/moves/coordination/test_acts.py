@@ -269,6 +269,21 @@ def test_a_member_that_joined_since_the_intent_makes_the_approval_void(
     assert group.kinds() == [*before, kind]
 
 
+def test_a_member_that_left_since_the_intent_is_named_too() -> None:
+    """Its place is not restarted, so the rules cannot pass either; the approval speaks first."""
+    group = make_coordination(members=4)
+    name = killed(group, CANARY)
+    gone = group.world.identity("m4")
+    del group.world.places["m4"]
+    stopped = group.drive(name, decide=group.asked.append)
+    assert isinstance(stopped, Stopped)
+    assert (gates(group), voided(group, name)) == (["plan/approve"], 1)
+    assert any(
+        each.startswith(f"members {gone}: ") and "is now absent" in each for each in group.asked[0].changes
+    )
+    assert len(group.kinds()) == 3
+
+
 @pytest.mark.parametrize("step", [CANARY, ROLL, RETIRE])
 def test_an_act_that_was_taken_up_goes_on_whoever_joined(group: CoordinationProcesses, step: str) -> None:
     """Killed after the driver had taken the change up: it is no question any more."""

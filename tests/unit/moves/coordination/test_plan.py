@@ -81,6 +81,23 @@ def test_a_driver_that_knows_no_places_gets_the_members_as_places(group: Coordin
     assert found.args["slots"] == ["orders-app_m2-1", "orders-app_m3-1"]
 
 
+def test_a_group_that_is_there_already_has_nothing_to_move() -> None:
+    """All aware and in kafka mode."""
+    group = make_coordination(MemberKind.AWARE)
+    group.world.write_mode(b"kafka")
+    with pytest.raises(Rejected, match="nothing to move"):
+        group.begin(until=Until.TOGGLE)
+    assert not group.runs.recent(1)
+
+
+def test_a_group_that_is_not_ready_is_not_planned(group: CoordinationProcesses) -> None:
+    """Plain members beside old ones; the sentence names them."""
+    group.world.strangers = ("kc-1",)
+    with pytest.raises(Rejected, match="C04: plain Kafka members kc-1"):
+        group.begin()
+    assert not group.runs.recent(1)
+
+
 def test_a_group_in_kafka_mode_can_still_be_retired() -> None:
     """The toggle is done already, by whomever."""
     group = make_coordination(AWARE)

@@ -1,3 +1,0 @@
-SELECT run, cluster_id, state, plan_hash, plan, created_at_ms, updated_at_ms
-FROM cluster_run
-WHERE run = :run;

@@ -1,2 +1,0 @@
-INSERT INTO cluster_run_claim (run, token, holder, at_ms)
-VALUES (:run, :token, :holder, :at_ms);

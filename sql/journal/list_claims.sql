@@ -1,4 +1,0 @@
-SELECT token, run
-FROM claim
-WHERE migration = :migration
-ORDER BY token;

@@ -1,4 +1,0 @@
-SELECT seq, at_ms, token, kind, stage, body
-FROM migration_event
-WHERE migration = :migration
-ORDER BY seq;

@@ -1,2 +1,0 @@
-INSERT INTO schema_version (version, applied_at_ms, applied_by)
-VALUES (:version, :applied_at_ms, :applied_by);

@@ -1,4 +1,0 @@
-SELECT version, applied_by
-FROM schema_version
-ORDER BY version DESC
-LIMIT 1;

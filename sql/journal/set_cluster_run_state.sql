@@ -1,3 +1,0 @@
-UPDATE cluster_run
-SET state = :state
-WHERE run = :run;

@@ -1,3 +1,0 @@
-UPDATE migration
-SET phase = :phase
-WHERE migration = :migration;

@@ -1,1 +1,0 @@
-"""Use cases: observe, decide, act. One use case a file."""
