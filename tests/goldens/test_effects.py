@@ -19,7 +19,6 @@ from goldens import cluster_stories, coordination_stories, driven_stories, group
 from groupshift.domain.group_protocol import Protocol, Way
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import Choice, MoveName, Until
-from groupshift.log.releases import Coordinator
 from support.effects import KEPT, RENAMES, Recorder, deviations, differences, document, kept, renamed
 
 
@@ -57,7 +56,10 @@ STORIES: dict[str, dict[str, Callable[[], Recorder]]] = {
     "downgrade": {
         name: _of_cluster(_DRIVEN[make], story) for name, (make, story) in cluster_stories.DOWNGRADE.items()
     },
-    "expansion": {name: _of_cluster(*each) for name, each in cluster_stories.EXPANSION.items()},
+    "expansion": {
+        name: _of_cluster(partial(driven_stories.expansion, kind), story)
+        for name, (kind, story) in cluster_stories.EXPANSION.items()
+    },
 }
 
 
@@ -70,20 +72,10 @@ def _of_run(make: Callable[[], Any], story: Callable[[Any], None]) -> Callable[[
     return record
 
 
-_OLD_COORDINATORS = "from 5 to 8 partitions, old coordinators"
 ENGINE: dict[str, dict[str, Callable[[], Recorder]]] = {
     "coordination": {
         name: _of_run(coordination_stories.coordination, story)
         for name, story in coordination_stories.COORDINATION.items()
-    },
-    "expansion": {
-        name: _of_cluster(
-            partial(
-                driven_stories.expansion, Coordinator.OLD if name == _OLD_COORDINATORS else Coordinator.NEW
-            ),
-            story,
-        )
-        for name, (_, story) in cluster_stories.EXPANSION.items()
     },
     "protocol": {
         name: _of_run(lambda kind=kind: run_stories.protocol(kind), story)
@@ -124,14 +116,12 @@ KILLED: dict[str, Callable[[], dict[str, list[str]]]] = {
     "downgrade to 3.9 there": lambda: cluster_stories.killed(driven_stories.from_43),
     "downgrade to 3.4 there": lambda: cluster_stories.killed(driven_stories.from_39),
     "downgrade back": lambda: cluster_stories.killed(driven_stories.from_43, cluster_stories.turned_back),
-    "expansion there": lambda: cluster_stories.killed(cluster_stories.expansion),
-    "expansion back": lambda: cluster_stories.killed(cluster_stories.expansion, cluster_stories.turned_back),
+    "expansion there": lambda: cluster_stories.killed(driven_stories.expansion),
+    "expansion back": lambda: cluster_stories.killed(driven_stories.expansion, cluster_stories.turned_back),
 }
 
 
 ENGINE_KILLED: dict[str, Callable[[], dict[str, list[str]]]] = {
-    "expansion there": lambda: cluster_stories.killed(driven_stories.expansion),
-    "expansion back": lambda: cluster_stories.killed(driven_stories.expansion, cluster_stories.turned_back),
     **coordination_stories.KILLED,
     **run_stories.KILLED,
 }
