@@ -32,9 +32,7 @@ def _of_group(make: Callable[[], group_stories.Told], story: group_stories.Story
     return record
 
 
-def _of_cluster(
-    make: Callable[[], cluster_stories.Told], story: cluster_stories.Story
-) -> Callable[[], Recorder]:
+def _of_cluster(make: Callable[[], Any], story: cluster_stories.Story) -> Callable[[], Recorder]:
     def record() -> Recorder:
         told = make()
         story(told)
