@@ -4,7 +4,7 @@ Five members of confluent-kafka 2.16.1 with the assignor range read six partitio
 from one broker 4.3.1. Clients and broker have stock settings: a first join of an empty classic group is held
 for 3 s, heartbeats come every 3 s and 5 s. There and back, again and again:
 
-* ours: the use cases of `groupshift protocol run` move static members, one after the other. Only the evidence
+* ours: the engine of `groupshift protocol run` moves static members, one after the other. Only the evidence
   is compared in this process instead of by Spark, for which no member waits.
 * dynamic: the same with members that have no instance id. Reported without an aim.
 * the peer: SIGTERM to all members, wait for their end, start all with the other protocol. They are dynamic: a

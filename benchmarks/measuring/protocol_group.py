@@ -11,19 +11,21 @@ from pathlib import Path
 from typing import Any
 
 from groupshift.adapters.drivers.process import ProcessFleet
-from groupshift.adapters.system import SystemClock
-from groupshift.bootstrap import App
-from groupshift.bootstrap.connect import connect
-from groupshift.cli.live import Agreed
-from groupshift.cli.runner import Runner, claim
-from groupshift.domain.evidence import Moment
-from groupshift.domain.group_protocol import Protocol, Way
-from groupshift.domain.judgement import ActOutcome, Judgement
+from groupshift.bootstrap.moves import Place, journal, opened, tools_of
+from groupshift.domain.group_protocol import Protocol
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.plan import MoveName, MoveRequest, Phase, Stage, Until
 from groupshift.domain.protocol.planning import KIND
+from groupshift.domain.reactions import Choice
+from groupshift.domain.run import RunState, SparkJob
+from groupshift.engine.begin import begin, claim
+from groupshift.engine.move import Answer, Question, RunOptions, Tools
+from groupshift.engine.progress import Ended
+from groupshift.engine.run import drive
+from groupshift.moves.protocol.facts import ProtocolPorts, ProtocolRequest
+from groupshift.moves.protocol.move import ProtocolMove
 from groupshift.ports.driver import Change
+from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.settings import parse
 from groupshift_sandbox.client_members.commands import CLIENTS
 from groupshift_sandbox.client_members.events import delivered, overlapping, owned, read_events
@@ -42,23 +44,42 @@ PATIENCE_S = 240.0
 _CLIENT = CLIENTS[0]
 
 
-class _Quiet:
-    """A listener that says nothing."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """The move over one group; before and after of an act are compared in this process instead of by
+    Spark."""
 
-    def stage(self, stage: Stage) -> None:
-        """See `groupshift.cli.runner.Listener`, as for the others."""
+    tools: Tools
+    ports: ProtocolPorts
+    proof: MemoryProof
+    move: ProtocolMove = field(default_factory=ProtocolMove)
 
-    def doing(self, text: str) -> None:
-        """Nothing."""
+    def begin(self, group: str, to: Protocol) -> str:
+        """Plan a run and return its name."""
+        request = ProtocolRequest(group=group, to=to, soak=0)
+        return begin(self.move, self.tools, self.ports, request, self._options(), execute=True).run
 
-    def acted(self, stage: Stage, outcome: ActOutcome) -> None:
-        """Nothing."""
+    def drive(self, run: str) -> None:
+        """To its end. Fails when it has not moved."""
+        record = self.tools.runs.find(run)
+        progress = drive(claim(self.move, self.tools, self.ports, record, self._options()))
+        assert isinstance(progress, Ended), progress
+        assert progress.closing.state is RunState.MOVED, progress.closing.reason
 
-    def judged(self, stage: Stage, moment: Moment, judged: Judgement) -> None:
-        """Nothing."""
+    def _options(self) -> RunOptions:
+        return RunOptions(
+            who="bench", holder="bench", waits_for_people=True, submit=self._submit, decide=_agreed
+        )
 
-    def ended(self, stage: Stage) -> None:
-        """Nothing."""
+    def _submit(self, job: SparkJob) -> None:
+        self.proof.run(ProofRequest(job=job.job, arguments=job.arguments, output=job.output))
+
+
+def _agreed(question: Question) -> Answer | None:
+    """Approve a plan, never a doubt."""
+    if Choice.APPROVE not in question.answers:
+        return None
+    return Answer(choice=Choice.APPROVE, who="bench", fingerprint=question.fingerprint)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,7 +90,7 @@ class ProtocolGroup:
     home: Home
     bootstrap: str
     name: str
-    app: App
+    tool: Tool
     began_ms: list[int] = field(default_factory=list)
 
     @property
@@ -78,19 +99,9 @@ class ProtocolGroup:
 
     def move(self, to: Protocol) -> float:
         """With the tool, one member after the other; how many seconds it took. Fails when it was not."""
-        run = f"bench-{self.name}-{len(self.began_ms)}"
-        asked = MoveRequest(
-            move=MoveName.PROTOCOL, group=self.name, to=to, way=Way.ONLINE, until=Until.ROLL, soak_s=0,
-            execute=True, actor="bench", run=run,
-        )  # fmt: skip
-        migration = self.app.plan(asked).migration
+        run = self.tool.begin(self.name, to)
         self.began_ms.append(_now())
-        runner = Runner(
-            app=self.app, claimed=claim(self.app, migration, run, "bench"), decide=Agreed(),
-            listener=_Quiet(), clock=SystemClock(), settle_s=int(PATIENCE_S),
-        )  # fmt: skip
-        closing = runner.forward()
-        assert closing.phase is Phase.MOVED, closing.reason
+        self.tool.drive(run)
         return (_now() - self.began_ms[-1]) / 1000
 
     def restart(self, to: Protocol) -> float:
@@ -167,8 +178,8 @@ def protocol_group(root: Path, bootstrap: str, name: str, *, static: bool) -> It
     write_document(home.fleet_file, definition.to_json())
     try:
         start_supervisor(home)
-        with _app(home, bootstrap) as app:
-            group = ProtocolGroup(home=home, bootstrap=bootstrap, name=name, app=app)
+        with _tool(home, bootstrap, name) as tool:
+            group = ProtocolGroup(home=home, bootstrap=bootstrap, name=name, tool=tool)
             group.change("begin", MemberKind.PLAIN)
             group.await_owned()
             start_producer(home, UpOptions(topic=name, partitions=PARTITIONS, rate=RATE), bootstrap)
@@ -178,8 +189,9 @@ def protocol_group(root: Path, bootstrap: str, name: str, *, static: bool) -> It
         sys.stdout.write(f"  {name}: {ended} processes ended\n")
 
 
-def _app(home: Home, bootstrap: str) -> App:
-    """The tool's use cases; before and after of a stage are compared in this process instead of by Spark."""
+@contextmanager
+def _tool(home: Home, bootstrap: str, group: str) -> Iterator[Tool]:
+    """The move over this group; connections are closed. Nothing is sealed: evidence is kept in memory."""
     settings = parse(
         {
             "kafka": {"bootstrap_servers": bootstrap},
@@ -189,8 +201,13 @@ def _app(home: Home, bootstrap: str) -> App:
             "thresholds": {"patience_s": 150, "settle_s": int(PATIENCE_S), "commit_interval_ms": 1000},
         }
     )
-    evidence = MemoryEvidence()
-    return App(replace(connect(settings), evidence=evidence, proof=MemoryProof(evidence)))
+    evidence, request = MemoryEvidence(), ProtocolRequest(group=group, to=Protocol.CONSUMER)
+    with journal(settings) as runs, opened(ProtocolMove(), Place(settings=settings), request) as ports:
+        yield Tool(
+            tools=replace(tools_of(runs, settings), seal=None),
+            ports=replace(ports, evidence=evidence),
+            proof=MemoryProof(evidence),
+        )
 
 
 def _now() -> int:

@@ -46,14 +46,14 @@ the answer is there before that, it takes the task for lost and tries it again."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOptions:
-    """``soak_s`` seconds of soak, ``canary_watch_s`` of watching the canary; ``person``: gates are left
-    to the person in the UI."""
+    """``soak_s`` seconds of soak, ``canary_watch_s`` of watching the canary (more than 4 commit intervals of
+    5 s: the last look is not always at its end); ``person``: gates are left to the person in the UI."""
 
     members: int = 3
     partitions: int = 6
     rate: float = 20.0
     soak_s: int = 20
-    canary_watch_s: int = 20
+    canary_watch_s: int = 30
     until: Until = Until.TOGGLE
     person: bool = False
 

@@ -14,12 +14,12 @@ from groupshift.domain.run import RunState, Target, plan_from
 from groupshift.errors import Conflict, Rejected
 from groupshift.log.releases import Coordinator
 from support.dag_shape import file_problems, plan_problems, shape_problems, tasks_of
-from support.driven_expansion import accepting
+from support.driven_expansion import MOVING, accepting
 from support.simulated_expansion import committed, driver_of, equal
 from support.task_story import Story, telling
 
 DAG, WATCH = "expand_offsets_topic", "watch_offsets_topic"
-PARAMS = {"to": 8, "drain_s": 20, "execute": True, "take_over": False, "gate_expiry_s": 60}
+PARAMS = {"to": 8, "drain": 20, "execute": True, "take_over": False, "gate_expiry_s": 60}
 BEFORE = ("drain", "snapshot")
 TASKS = (*BEFORE, "approve_plan", "delete", "create", "restart", "place", "restore", "prove", "reopen")
 
@@ -79,7 +79,7 @@ def test_every_task_does_its_part_of_the_run(story: Any, kind: Coordinator) -> N
     assert through(told, *TASKS) == [0, 0, 0, 2, 3, 6, 6, 7, 7, 7]
     (gate,) = told.parked
     assert "approve 5 to 8 partitions of" in gate.body
-    assert "2 groups move" in gate.body
+    assert f"{len(MOVING)} groups move" in gate.body
     told.execute("verdict")
     assert (state(told), equal(told.driver.ports.views)) == (RunState.FINALISED, True)
     assert told.states == {
@@ -240,3 +240,35 @@ def test_another_run_of_this_cluster_is_ended_first(story: Any) -> None:
     other.driver.runs.create(replace(found, run="downgrade-simulated-1", move="downgrade", origin=""))
     with pytest.raises(Conflict, match="run downgrade-simulated-1 of cluster simulated is planned"):
         other.execute("plan")
+
+
+def _taken_over(told: Story) -> None:
+    told.driver.runs.claim(told.run, "cli-run-bob", told.driver.clock.now_ms(), anew=True, take_over=True)
+
+
+def test_u01_every_task_of_a_run_that_was_taken_over_is_skipped(story: Any) -> None:
+    """Another process drives it now: it is not claimed back, nobody is asked, the last task is red."""
+    told = story(committed(Coordinator.NEW))
+    told.execute("plan")
+    _taken_over(told)
+    steps, claim = dict(told.driver.runs.steps(told.run)), told.driver.runs.held(told.run)
+    for name in TASKS:
+        told.execute(name)
+    assert set(told.states.values()) == {"skipped"}
+    with pytest.raises(AirflowFailException, match="is open and cli-run-bob has it: look there"):
+        told.execute("verdict")
+    assert (told.parked, asked(told)) == ([], [])
+    assert (dict(told.driver.runs.steps(told.run)), told.driver.runs.held(told.run)) == (steps, claim)
+
+
+def test_u01_an_answer_at_a_gate_of_a_run_that_was_taken_over_is_refused(story: Any) -> None:
+    """The person that approves reads who drives it now; nothing is approved."""
+    told = story(committed(Coordinator.NEW))
+    told.execute("plan")
+    through(told, *BEFORE)
+    told.execute("approve_plan")
+    _taken_over(told)
+    steps = dict(told.driver.runs.steps(told.run))
+    with pytest.raises(AirflowFailException, match="the answer of alice is not taken: run cli-run-bob took"):
+        told.answer("Approve")
+    assert (dict(told.driver.runs.steps(told.run)), asked(told)) == (steps, [])

@@ -16,7 +16,8 @@ from support.simulated_runs import At, Processes, make_processes
 pytestmark = pytest.mark.timeout(600)
 
 DAG = "migrate_protocol"
-CONF = {"to": "consumer", "soak": 0}
+CONF = {"to": "consumer", "soak": 0, "offline": False, "canary_only": False}
+"""All that a test changes: what a run was given stays in the DAG for the next one."""
 PLAIN, NATIVE = MemberKind.PLAIN, MemberKind.NATIVE
 
 
@@ -53,7 +54,7 @@ def test_online_members_are_rolled_and_nothing_is_emptied(told: SimulatedDags, g
 
 def test_offline_the_group_is_emptied_and_filled(told: SimulatedDags, group: Processes) -> None:
     """Nobody is rolled; the soak follows."""
-    state, tasks = told.go(DAG, **CONF, offline=True)
+    state, tasks = told.go(DAG, **{**CONF, "offline": True})
     assert (state, group.state(told.run), told.acts()) == ("success", RunState.MOVED, ["empty", "fill"])
     assert group.kinds() == [NATIVE] * 3
     assert of(tasks, "canary.act", "roll.act", "soak.judge_after") == ["skipped", "skipped", "success"]
@@ -61,7 +62,7 @@ def test_offline_the_group_is_emptied_and_filled(told: SimulatedDags, group: Pro
 
 def test_until_canary_nobody_else_is_replaced(told: SimulatedDags, group: Processes) -> None:
     """The soak follows the canary."""
-    state, tasks = told.go(DAG, **CONF, canary_only=True)
+    state, tasks = told.go(DAG, **{**CONF, "canary_only": True})
     assert (state, told.acts()) == ("success", ["canary"])
     assert sorted(group.kinds()) == sorted([NATIVE, PLAIN, PLAIN])
     assert of(tasks, "roll.act", "soak.judge_after") == ["skipped", "success"]
@@ -91,7 +92,7 @@ def test_a_failed_judgement_walks_back_and_ends_red(
             f"{failed}/judge after {after}": set_to(kept),
         }
     )
-    state, tasks = told.go(DAG, **CONF, offline=offline)
+    state, tasks = told.go(DAG, **{**CONF, "offline": offline})
     assert (state, group.state(told.run), told.acts()) == ("failed", RunState.ROLLED_BACK, undone)
     assert group.kinds() == [PLAIN] * 3
     assert of(tasks, f"{failed}.judge_after", "soak.wait", "going_back") == [
@@ -115,7 +116,7 @@ def test_a_plan_that_nobody_approves_changes_nothing(
 ) -> None:
     """A red run without an act."""
     told.answers["approve_plan"] = answer
-    state, tasks = told.go(DAG, **CONF, offline=True)
+    state, tasks = told.go(DAG, **{**CONF, "offline": True})
     assert (state, group.state(told.run), told.acts()) == ("failed", RunState.REJECTED, [])
     assert tasks["empty.snapshot_before"] == "upstream_failed"
 
@@ -123,7 +124,7 @@ def test_a_plan_that_nobody_approves_changes_nothing(
 @pytest.mark.parametrize("offline", [False, True])
 def test_roll_back_undoes_a_run_that_is_over(told: SimulatedDags, group: Processes, *, offline: bool) -> None:
     """The members that were there before come back, proven; triggering it is the decision."""
-    assert told.go(DAG, **CONF, offline=offline)[0] == "success"
+    assert told.go(DAG, **{**CONF, "offline": offline})[0] == "success"
     run, there = told.run, told.acts()
     state, tasks = told.go("roll_back", run=run, to="old_members")
     back = ["undo_fill", "undo_empty"] if offline else ["undo_members"]

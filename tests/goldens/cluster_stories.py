@@ -9,21 +9,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from groupshift.application import downgrade_run, expansion_run
-from groupshift.application.downgrade import DowngradeRequest
+from groupshift.application import expansion_run
 from groupshift.application.run_engine import RunOutcome
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.rows import OffsetRow
-from groupshift.domain.versions import Version
 from groupshift.errors import GroupshiftError
 from groupshift.log.releases import Coordinator
-from groupshift.moves.downgrade.releases import target_of
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.driver import ForPerson, Replacement
 from groupshift.ports.journal import ClusterRun, RunState
 from support.effects import Recorded, Recorder, another, names, settings
-from support.simulated_downgrade import Group, Killed, World, one_of_39, two_of_43, yes
-from support.simulated_downgrade import tools_of as downgrading
+from support.simulated_downgrade import Group, Killed, World, yes
 from support.simulated_expansion import Expansible, committed
 from support.simulated_expansion import tools_of as expanding
 
@@ -178,20 +174,6 @@ def _rows(rows: Iterable[OffsetRow]) -> str:
     return names(found)
 
 
-def _downgrade_ports(tools: Any, recorder: Recorder) -> Mapping[str, object]:
-    reads = {"topic_configs": "topic settings", "churning": "groups", "lacks": "brokers"}
-    acts = {
-        "convert_empty": lambda _, group: f"convert empty group {group}",
-        "configure_topic": lambda _, values: f"configure the offsets topic: {settings(values)}",
-        "churn": lambda _: "force compaction",
-        "remove_churn": lambda _: "delete the groups that forced compaction",
-        "configure_group": lambda _, group, values: f"configure group {group}: {settings(values)}",
-        "lower_feature": lambda _, feature, level: f"lower {feature} to {level}",
-        "raise_feature": lambda _, feature, level: f"raise {feature} to {level}",
-    }
-    return {"cluster": Recorded(tools.cluster, recorder, reads=reads, acts=acts)}
-
-
 def _expansion_ports(tools: Any, recorder: Recorder) -> Mapping[str, object]:
     def deleted(_result: object, groups: Collection[str], *_hold: object) -> str:
         return f"delete groups {names(sorted(groups))}"
@@ -225,20 +207,9 @@ def _expansion_ports(tools: Any, recorder: Recorder) -> Mapping[str, object]:
     return {"topic": topic, "restoring": restoring, "verify": verify}
 
 
-LAST = {downgrade_run: "replace 1", expansion_run: "create-partitions"}
+LAST = {expansion_run: "create-partitions"}
 """The last act of each that can be undone, as a crash point names it."""
-_OWN = {downgrade_run: _downgrade_ports, expansion_run: _expansion_ports}
-
-
-def downgrade(world: World, to: str, now: str) -> Told:
-    """A cluster of this release, with a plan to another one."""
-    request = DowngradeRequest(target=target_of(to), said=Version.parse(now))
-    return Told(
-        move=downgrade_run,
-        world=world,
-        tools=downgrading(world),
-        make_plan=lambda tools: downgrade_run.plan_run(tools, request),
-    )
+_OWN = {expansion_run: _expansion_ports}
 
 
 def expansion(kind: Coordinator = Coordinator.NEW, to: int = 8) -> Told:
@@ -252,14 +223,9 @@ def expansion(kind: Coordinator = Coordinator.NEW, to: int = 8) -> Told:
     )
 
 
-def from_43() -> Told:
-    """Two nodes of 4.3.1, to 3.9.2."""
-    return downgrade(two_of_43(), "3.9.2", "4.3.1")
-
-
-def from_39() -> Told:
-    """One node of 3.9.2, to 3.4.0: the log has to be compacted."""
-    return downgrade(one_of_39(), "3.4.0", "3.9.2")
+FROM_43, FROM_39 = "two nodes of 4.3.1", "one node of 3.9.2"
+"""The clusters of downgrades (`goldens.driven_stories`): to 3.9.2, and to 3.4.0, where the log has to be
+compacted."""
 
 
 def told_refusal(told: Told, call: Callable[[], object]) -> None:
@@ -384,23 +350,23 @@ def _no_way_back(told: Told) -> None:
     told.go_on(run)
 
 
-DOWNGRADE: dict[str, tuple[Callable[[], Told], Story]] = {
-    "from 4.3.1 to 3.9.2": (from_43, there),
-    "from 3.9.2 to 3.4.0": (from_39, there),
-    "killed before the last broker, and back": (from_43, there_and_back),
-    "plan is rejected": (from_43, _prepared(_nothing, back_from("plan"))),
-    "what only goes forward is rejected, and back": (from_39, back_from("forward-only")),
-    "a group is lost, and back": (from_43, _failed_and_back(_loses, lambda world: world.lose.clear())),
-    "a broker dies, and back": (from_43, _failed_and_back(_dies, lambda world: world.dies.clear())),
-    "a group has members": (from_43, _prepared(_has_members)),
-    "a share group is there": (from_43, _prepared(_shares)),
-    "a driver that only instructs": (from_43, _prepared(lambda world: setattr(world, "knows", False))),
-    "another process takes over": (from_43, _taken_over),
+DOWNGRADE: dict[str, tuple[str, Story]] = {
+    "from 4.3.1 to 3.9.2": (FROM_43, there),
+    "from 3.9.2 to 3.4.0": (FROM_39, there),
+    "killed before the last broker, and back": (FROM_43, there_and_back),
+    "plan is rejected": (FROM_43, _prepared(_nothing, back_from("plan"))),
+    "what only goes forward is rejected, and back": (FROM_39, back_from("forward-only")),
+    "a group is lost, and back": (FROM_43, _failed_and_back(_loses, lambda world: world.lose.clear())),
+    "a broker dies, and back": (FROM_43, _failed_and_back(_dies, lambda world: world.dies.clear())),
+    "a group has members": (FROM_43, _prepared(_has_members)),
+    "a share group is there": (FROM_43, _prepared(_shares)),
+    "a driver that only instructs": (FROM_43, _prepared(lambda world: setattr(world, "knows", False))),
+    "another process takes over": (FROM_43, _taken_over),
     "a group gets members before the feature is lowered": (
-        from_43,
+        FROM_43,
         _killed_and_changed("lower", _has_members),
     ),
-    "a share group comes before the first broker": (from_43, _killed_and_changed("replace", _shares)),
+    "a share group comes before the first broker": (FROM_43, _killed_and_changed("replace", _shares)),
 }
 """Downgrades, by what happens."""
 

@@ -44,6 +44,7 @@ def _of_cluster(
     return record
 
 
+_DRIVEN = {cluster_stories.FROM_43: driven_stories.from_43, cluster_stories.FROM_39: driven_stories.from_39}
 STORIES: dict[str, dict[str, Callable[[], Recorder]]] = {
     "coordination": {
         name: _of_group(group_stories.coordination, story)
@@ -53,7 +54,9 @@ STORIES: dict[str, dict[str, Callable[[], Recorder]]] = {
         name: _of_group(lambda kind=kind: group_stories.protocol(kind), story)
         for name, (kind, story) in group_stories.PROTOCOL.items()
     },
-    "downgrade": {name: _of_cluster(*each) for name, each in cluster_stories.DOWNGRADE.items()},
+    "downgrade": {
+        name: _of_cluster(_DRIVEN[make], story) for name, (make, story) in cluster_stories.DOWNGRADE.items()
+    },
     "expansion": {name: _of_cluster(*each) for name, each in cluster_stories.EXPANSION.items()},
 }
 
@@ -67,15 +70,11 @@ def _of_run(make: Callable[[], Any], story: Callable[[Any], None]) -> Callable[[
     return record
 
 
-_DRIVEN = {cluster_stories.from_43: driven_stories.from_43, cluster_stories.from_39: driven_stories.from_39}
 _OLD_COORDINATORS = "from 5 to 8 partitions, old coordinators"
 ENGINE: dict[str, dict[str, Callable[[], Recorder]]] = {
     "coordination": {
         name: _of_run(coordination_stories.coordination, story)
         for name, story in coordination_stories.COORDINATION.items()
-    },
-    "downgrade": {
-        name: _of_cluster(_DRIVEN[make], story) for name, (make, story) in cluster_stories.DOWNGRADE.items()
     },
     "expansion": {
         name: _of_cluster(
@@ -122,18 +121,15 @@ KILLED: dict[str, Callable[[], dict[str, list[str]]]] = {
     "protocol online back": lambda: group_stories.killed(_classic, _spoken(Way.ONLINE), back=True),
     "protocol offline there": lambda: group_stories.killed(_classic, _spoken(Way.OFFLINE)),
     "protocol offline back": lambda: group_stories.killed(_classic, _spoken(Way.OFFLINE), back=True),
-    "downgrade to 3.9 there": lambda: cluster_stories.killed(cluster_stories.from_43),
-    "downgrade to 3.4 there": lambda: cluster_stories.killed(cluster_stories.from_39),
-    "downgrade back": lambda: cluster_stories.killed(cluster_stories.from_43, cluster_stories.turned_back),
+    "downgrade to 3.9 there": lambda: cluster_stories.killed(driven_stories.from_43),
+    "downgrade to 3.4 there": lambda: cluster_stories.killed(driven_stories.from_39),
+    "downgrade back": lambda: cluster_stories.killed(driven_stories.from_43, cluster_stories.turned_back),
     "expansion there": lambda: cluster_stories.killed(cluster_stories.expansion),
     "expansion back": lambda: cluster_stories.killed(cluster_stories.expansion, cluster_stories.turned_back),
 }
 
 
 ENGINE_KILLED: dict[str, Callable[[], dict[str, list[str]]]] = {
-    "downgrade to 3.9 there": lambda: cluster_stories.killed(driven_stories.from_43),
-    "downgrade to 3.4 there": lambda: cluster_stories.killed(driven_stories.from_39),
-    "downgrade back": lambda: cluster_stories.killed(driven_stories.from_43, cluster_stories.turned_back),
     "expansion there": lambda: cluster_stories.killed(driven_stories.expansion),
     "expansion back": lambda: cluster_stories.killed(driven_stories.expansion, cluster_stories.turned_back),
     **coordination_stories.KILLED,

@@ -38,6 +38,11 @@ from support.resuming_members import (
 pytestmark = pytest.mark.timeout(600)
 
 BEFORE, AFTER, CARELESS = 5, 8, 16
+PROPERTIES = {
+    "offsets.topic.num.partitions": str(BEFORE),
+    "offsets.retention.check.interval.ms": "86400000",
+}
+"""The group of the aborted transaction has no offset: it must not go between a plan and its run."""
 JAVA = "kafka-clients 4.3.1"
 KINDS = [
     (client, protocol)
@@ -62,9 +67,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One node whose offsets topic has five partitions."""
     home = Home(tmp_path_factory.mktemp("members")).create()
     try:
-        yield start_kraft(
-            home, KraftOptions(heap="384m", properties={"offsets.topic.num.partitions": str(BEFORE)})
-        )
+        yield start_kraft(home, KraftOptions(heap="384m", properties=PROPERTIES))
     finally:
         for process in reversed(marked(home)):
             stop(process, 20.0)

@@ -15,7 +15,7 @@ from groupshift.adapters.kafka.views import LiveProtocolViews
 from groupshift.adapters.kafka.wire import BrokerError
 from groupshift.adapters.system import SystemClock
 from groupshift.cli.main import main
-from groupshift.domain.group_protocol import POLICY, Kind, Protocol
+from groupshift.domain.group_protocol import POLICY, Kind, Protocol, Way
 from groupshift.domain.protocol.answers import Event, Outcome
 from groupshift.domain.protocol.settled import Wanted, settled
 from groupshift.domain.verdict import Verdict
@@ -144,19 +144,19 @@ def test_coordinator_23_a_cooperative_group_of_librdkafka_answers_a_native_membe
         with story(kraft.bootstrap) as told:
             told.await_group(group, lambda found: found.state == "Stable" and len(found.members) == 2)
             data = any(each.user_data for each in told.look(group).members)
-            answers = {way: assessed(kraft, group, way, capsys) for way in ("--no-offline", "--offline")}
+            answers = {way: assessed(kraft, group, way, capsys) for way in Way}
             members.append(Consumer(usual | {"group.protocol": "consumer"}))
             members[-1].subscribe([topic])
             met = first_answer(told, group, members)
     finally:
         for member in members:
             member.close()
-    code, online = answers["--no-offline"]
+    code, online = answers[Way.ONLINE]
     (first,) = online["observed"]["answers"]
     assert (first["number"], first["code"]) == (("PN12", 69) if data else ("PN14", 0))
     assert (code, online["ready"]) == ((1, False) if data else (0, True))
     assert {each["rule"]: each["verdict"] for each in online["findings"]}["P11"] == "inconclusive"
-    code, offline = answers["--offline"]
+    code, offline = answers[Way.OFFLINE]
     assert (code, offline["ready"]) == (0, True)
     assert offline["observed"]["answers"][0]["number"] == "PN06"
     assert met == ((-150, False) if data else (0, False))
@@ -188,10 +188,11 @@ def first_answer(told: Story, group: str, members: list[Consumer]) -> tuple[int,
 
 
 def assessed(
-    kraft: KraftCluster, group: str, way: str, capsys: pytest.CaptureFixture[str]
+    kraft: KraftCluster, group: str, way: Way, capsys: pytest.CaptureFixture[str]
 ) -> tuple[int, dict]:
     """Exit code and document of the verb."""
-    command = ["protocol", "assess", "--group", group, "--to", "consumer", way, "--json", "--timeout", "60"]
+    command = ["protocol", "assess", "--group", group, "--to", "consumer", "--json", "--timeout", "60"]
+    command += ["--offline"] if way is Way.OFFLINE else []
     code = main([*command, "--bootstrap-servers", kraft.bootstrap])
     return code, json.loads(capsys.readouterr().out)
 
@@ -209,7 +210,7 @@ def test_groups_that_are_none_of_consumers_are_refused_by_name(
             (share, "P02", "is a share group"),
             (nobody, "P01", "no broker knows group"),
         ):
-            code, document = assessed(kraft, group, "--no-offline", capsys)
+            code, document = assessed(kraft, group, Way.ONLINE, capsys)
             found = [each for each in document["findings"] if each["rule"].startswith("P")]
             assert (code, document["verdict"], found[-1]["rule"]) == (1, "fail", rule)
             assert said in found[-1]["reason"]
@@ -217,7 +218,7 @@ def test_groups_that_are_none_of_consumers_are_refused_by_name(
 
 
 def test_settled_is_said_of_a_group_once_all_its_members_are_native(
-    kraft: KraftCluster, capsys: pytest.CaptureFixture[str]
+    kraft: KraftCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not while a classic member is left (PS05), then with equal epochs; a group of classic ones is not."""
     views = LiveProtocolViews(KafkaCluster(kraft.bootstrap, timeout_s=PATIENCE_S), SystemClock())
@@ -233,9 +234,11 @@ def test_settled_is_said_of_a_group_once_all_its_members_are_native(
         assert found.epoch == found.assignment_epoch == native.epoch
         assert "PS01" in bad(native.group, Protocol.CLASSIC)
         assess = ["protocol", "assess", "--group", native.group, "--bootstrap-servers", kraft.bootstrap]
+        monkeypatch.setenv("COLUMNS", "250")
         assert main([*assess, "--to", "classic", "--all"]) == 0
         shown = capsys.readouterr().out
-        assert all(word in shown for word in (native.member_id[:8], "P08", "PL04", "next:"))
+        lacks = [word for word in (native.member_id[:8], "P08", "PL04", "next:") if word not in shown]
+        assert lacks == [], shown
         assert f"groupshift protocol run --group {native.group} --to classic" in shown
         classic = told.classic()
         told.join_native(classic.group)

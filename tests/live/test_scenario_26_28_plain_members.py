@@ -123,9 +123,9 @@ def test_scenario_26_kc_guard(
     back = begun(hasty(toggles), group, Mode.ZOOKEEPER)
     assert back.state is ToggleState.SKIPPED, back
     assert "plain Kafka" in back.reason
-    move, tools, ports = toggles.moves[Mode.KAFKA], toggles.tools, hasty(toggles).ports
+    move, tools, impatient = toggles.moves[Mode.KAFKA], toggles.tools, hasty(toggles).ports
     options, record = RunOptions(who="ann", holder="cli", every_s=0.3), tools.runs.find(toggle.name)
-    person = patiently(lambda: claim(move, tools, ports, record, options, take_over=True))
+    person = patiently(lambda: claim(move, tools, impatient, record, options, take_over=True))
     assert patiently(lambda: begin_roll_back(person, WayBack.ZOOKEEPER_MODE))
     with pytest.raises(Rejected, match=r"set_mode of run .* was not started.*plain Kafka"):
         patiently(lambda: drive(person))

@@ -7,20 +7,27 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.metadata import FeatureChange, update_features
+from groupshift.bootstrap.connect import broker_side
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.placement import partition_of
-from groupshift.errors import Broken
+from groupshift.domain.verdict import Finding, Verdict
+from groupshift.errors import Broken, Transient
+from groupshift.moves.protocol.liveness_rules import MemberWatch, look_at
+from groupshift.settings import parse
 from groupshift_sandbox.client_members.commands import CLIENTS, ClientMember, Commit, GroupProtocol
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic
@@ -109,12 +116,10 @@ class Scene:
         files = ["--ledger", str(self._folder / "ledger"), "--state", str(self._state)]
         self.tool = self._run("groupshift.cli.consume", [*usual, "--consumer-id", "tool", *files])
 
-    def watch(self, group: str, names: Sequence[str]) -> Child:
+    def watch(self, group: str, names: Sequence[str]) -> Watching:
         """Watch until something is noticed; returns after the first look."""
-        expected = [part for name in names for part in ("--expect", name)]
-        asked = ["--for", "240", "--until-noticed", "--json", "--bootstrap-servers", self._own.bootstrap]
-        watch = self._run("groupshift.cli.main", ["protocol", "watch", "--group", group, *asked, *expected])
-        wait_until(lambda: bool(watch.lines()), DEADLINE_S, f"a first look at {group}", every_s=0.1)
+        watch = Watching(self._own.bootstrap, group, names)
+        wait_until(lambda: watch.looks > 0, DEADLINE_S, f"a first look at {group}", every_s=0.1)
         return watch
 
     def await_owners(self) -> None:
@@ -147,13 +152,45 @@ class Scene:
         return json.loads(self._state.read_text())
 
 
-def noticed(watch: Child, rule: str) -> tuple[int, str]:
-    """When the rule spoke, in epoch ms, and what it said, once the watch has ended with 1."""
-    assert watch.process.wait(DEADLINE_S) == 1, watch.errors.read_text()
-    last = watch.lines()[-1]
-    reasons = [each["reason"] for each in last["findings"] if each["rule"] == rule]
-    assert reasons, last
-    return last["at_ms"], "; ".join(reasons)
+class Watching:
+    """Looks at the members of a group each second, as ``groupshift watch`` does of a run that is over, until
+    a rule speaks or four minutes are over."""
+
+    def __init__(self, bootstrap: str, group: str, names: Sequence[str]) -> None:
+        self.looks, self.at_ms = 0, 0
+        self.found: tuple[Finding, ...] = ()
+        settings = parse({"kafka": {"bootstrap_servers": bootstrap}, "fleet": {"driver": "manual"}})
+        self._side, self._close = broker_side(settings)
+        self._group, self._members = group, MemberWatch(expected=Counter(names))
+        self.thread = Thread(target=self._watch, daemon=True)
+        self.thread.start()
+
+    def _watch(self) -> None:
+        end = time.monotonic() + 240
+        try:
+            while not self.found and time.monotonic() < end:
+                self._look()
+                time.sleep(1.0)
+        finally:
+            self._close()
+
+    def _look(self) -> None:
+        try:
+            seen = look_at(self._side.groups.read(self._group))
+        except Transient:
+            return
+        assert seen is not None
+        self._members = self._members.after(seen)
+        self.at_ms, self.looks = seen.at_ms, self.looks + 1
+        self.found = tuple(each for each in self._members.findings() if each.verdict is not Verdict.PASS)
+
+
+def noticed(watch: Watching, rule: str) -> tuple[int, str]:
+    """When the rule spoke, in epoch ms, and what it said, once the watch has ended."""
+    watch.thread.join(DEADLINE_S)
+    reasons = [each.reason for each in watch.found if each.rule == rule]
+    assert reasons, watch.found
+    return watch.at_ms, "; ".join(reasons)
 
 
 @contextmanager
@@ -241,10 +278,10 @@ def test_a_member_that_commits_nothing_while_its_log_grows(
     )
 
 
-def _grown(bootstrap: str, topic: str, watch: Child) -> bool:
+def _grown(bootstrap: str, topic: str, watch: Watching) -> bool:
     """One more record; whether the watch is over."""
     produce(bootstrap, topic, 1, 1)
-    return watch.process.poll() is not None
+    return not watch.thread.is_alive()
 
 
 def test_members_of_a_group_that_moved_to_another_partition(own: KraftCluster, tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ import pytest
 
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.plan import Phase
-from groupshift.ports.journal import EventKind
+from groupshift.domain.run import RunState
+from groupshift.ports.runs import EventKind
 from support.killed_tasks import Killing, killing_airflow
 from support.protocol_fleet import FleetOptions, ProtocolFleet, fleet_at, protocol_cluster
 from support.real_airflow import acts_of
@@ -25,11 +25,11 @@ pytestmark = pytest.mark.timeout(9000)  # every task runs twice
 
 OPTIONS = FleetOptions(group="orders-app", topic="orders")
 PATH = os.environ.get("PATH", os.defpath)
-CONF = {"group": OPTIONS.group, "to": "consumer", "execute": True, "soak_s": 5}
+CONF = {"group": OPTIONS.group, "to": "consumer", "execute": True, "soak": 5}
 YES = {"approve_plan": "Approve"}
 KILL = {
     "GROUPSHIFT_TEST_HOOKS": "1",
-    "GROUPSHIFT_CRASH_AT": "roll.after_journal",
+    "GROUPSHIFT_CRASH_AT_STEP": "roll/replace_members.after_journal",
     "GROUPSHIFT_CRASH_WHOM": "parent",
 }
 """Besides every task's own death: the roll and its supervisor die when the intent was journaled."""
@@ -45,7 +45,7 @@ class Moved:
     def run(self, dag: str, run: str, conf: dict[str, object]) -> dict[str, str]:
         """To its end, which is green; the state of each task."""
         real = self.killing.airflow
-        assert real.run(dag, run, conf, YES) == "success", real.migration().reason
+        assert real.run(dag, run, conf, YES) == "success", real.status().reason
         return real.api.tasks(dag, run)
 
     def places(self) -> dict[str, tuple[str, int]]:
@@ -90,27 +90,28 @@ def test_online_there_and_back_with_every_task_killed_once(moved: Moved) -> None
     moved.killing.arm("there")
     there = moved.run("migrate_protocol", "there", CONF)
     assert moved.killing.killed("there") == worked(there)
-    found = real.migration()
-    assert (found.phase, acts_of(found)) == (Phase.MOVED, ["canary", "roll"])
-    assert EventKind.RESUMED in {event.kind for event in found.events if event.stage == "roll"}
+    found, events = real.status(), real.events()
+    assert (found.state, acts_of(events)) == (RunState.MOVED, ["canary", "roll"])
+    resumed = [each.step for each in events if each.kind is EventKind.RESUMED]
+    assert any(each.endswith("roll/replace_members") for each in resumed), resumed
     assert moved.all_are(MemberKind.NATIVE, 2)
     assert moved.fleet.look().kind is Kind.CONSUMER
 
     moved.killing.arm("back")
-    conf = {"migration": found.migration, "to": "old_members", "execute": True, "zookeeper_conn_id": None}
+    conf = {"run": found.run, "to": "old_members", "execute": True, "zookeeper_conn_id": None}
     back = moved.run("roll_back", "back", conf)
     assert moved.killing.killed("back") == worked(back)
-    found = real.migration()
-    assert (found.phase, acts_of(found)) == (Phase.ROLLED_BACK, ["canary", "roll", "undo_members"])
+    acts = ["canary", "roll", "undo_members"]
+    assert (real.status().state, acts_of(real.events())) == (RunState.ROLLED_BACK, acts)
     assert moved.all_are(MemberKind.PLAIN, 3)
     assert moved.fleet.look().kind is Kind.CLASSIC
 
 
 def test_offline_there_undisturbed(moved: Moved) -> None:
     """All stop, all start, each place is filled once: as the killed runs ended, by the other way."""
-    moved.run("migrate_protocol", "offline", {**CONF, "way": "offline"})
-    found = moved.killing.airflow.migration()
-    assert (found.phase, acts_of(found)) == (Phase.MOVED, ["empty", "fill"])
+    moved.run("migrate_protocol", "offline", {**CONF, "offline": True})
+    real = moved.killing.airflow
+    assert (real.status().state, acts_of(real.events())) == (RunState.MOVED, ["empty", "fill"])
     assert moved.all_are(MemberKind.NATIVE, 4)
     assert moved.fleet.look().kind is Kind.CONSUMER
 

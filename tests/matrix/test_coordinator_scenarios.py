@@ -5,16 +5,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
 from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.views import LiveProtocolViews
+from groupshift.adapters.system import SystemClock
 from groupshift.bootstrap.clusters import cluster_acts
-from groupshift.cli.main import main
 from groupshift.domain.group_protocol import POLICY, Kind, Protocol
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.protocol.settled import Wanted, settled
+from groupshift.domain.verdict import Verdict
 from groupshift.log.commit_hashes import LiveCommit, live_commits
 from groupshift.settings import KafkaSettings
 from groupshift.spark.broker_source import Brokers
@@ -51,9 +54,9 @@ def told_by(folder: Path, properties: dict[str, str]) -> Iterator[Story]:
 
 
 def test_coordinator_26_under_policy_upgrade_a_group_stays_one_of_type_consumer(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
 ) -> None:
-    """Classic members are all it has, and `protocol settled` finds out by the type."""
+    """Classic members are all it has, and the rules of `watch` find out by the type."""
     with cluster_of(tmp_path, KraftOptions(heap="320m", properties={POLICY: "upgrade"})) as cluster:
         with story(cluster.bootstrap) as told:
             live = told.native()
@@ -64,9 +67,10 @@ def test_coordinator_26_under_policy_upgrade_a_group_stays_one_of_type_consumer(
             found = told.look(live.group)
         assert (joined.code, found.kind) == (0, Kind.CONSUMER)
         assert [each.speaks for each in found.members] == [Protocol.CLASSIC]
-        where = ["--group", live.group, "--bootstrap-servers", cluster.bootstrap]
-        assert main(["protocol", "settled", "--to", "classic", *where]) == 1
-        assert "PS01" in capsys.readouterr().out
+        views = LiveProtocolViews(KafkaCluster(cluster.bootstrap, timeout_s=60.0), SystemClock())
+        with closing(views):
+            judged = settled(views.look(live.group), Wanted(protocol=Protocol.CLASSIC))
+        assert "PS01" in {each.rule for each in judged if each.verdict is Verdict.FAIL}
 
 
 def test_coordinator_27_a_static_member_that_was_closed_keeps_the_type_until_its_session_ends(

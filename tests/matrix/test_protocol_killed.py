@@ -9,22 +9,26 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
 
-from groupshift.bootstrap import App, build
+from groupshift.bootstrap.moves import journal
 from groupshift.domain.group_protocol import Kind, Protocol, Way
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.plan import Answer, Choice, Gate, Phase, StageName
-from groupshift.errors import Conflict
+from groupshift.domain.plan import StageName
+from groupshift.domain.run import RunState
+from groupshift.engine.move import Question
+from groupshift.engine.progress import Paused, Stopped
+from groupshift.engine.run import drive
 from groupshift.ports.clock import CrashPoint
+from groupshift.ports.runs import EventKind
 from groupshift.settings import load
 from groupshift_sandbox.kraft import KraftCluster
 from support.protocol_fleet import FleetOptions, ProtocolFleet, fleet_at, protocol_cluster
-from support.protocol_move import ProtocolBench, bench_of
+from support.protocol_move import bench_of
 from support.warm_spark import warm_spark
 
 ONLINE = ((StageName.CANARY, StageName.ROLL), (StageName.UNDO_MEMBERS,))
@@ -59,24 +63,16 @@ def settings_file(fleet: ProtocolFleet, submit: Path) -> Path:
     return file
 
 
-@contextmanager
-def commands(fleet: ProtocolFleet, submit: Path) -> Iterator[Killed]:
-    """The command line at this fleet, and the use cases over the same journal."""
-    file = settings_file(fleet, submit)
-    with build(load(file)) as app:
-        yield Killed(fleet, app, file)
-
-
 class Killed:
     """Runs the command line in processes of its own."""
 
-    def __init__(self, fleet: ProtocolFleet, app: App, settings: Path) -> None:
-        self.fleet, self.app, self.settings = fleet, app, settings
+    def __init__(self, fleet: ProtocolFleet, settings: Path) -> None:
+        self.fleet, self.settings = fleet, settings
         self.log = fleet.home.logs / "run.log"
 
     def groupshift(self, arguments: Sequence[str], crash: str = "") -> int:
         """The return code of one command, negative when it was killed."""
-        hooks = {"GROUPSHIFT_TEST_HOOKS": "1", "GROUPSHIFT_CRASH_AT": crash} if crash else {}
+        hooks = {"GROUPSHIFT_TEST_HOOKS": "1", "GROUPSHIFT_CRASH_AT_STEP": crash} if crash else {}
         with self.log.open("ab") as log:
             done = subprocess.run(
                 [sys.executable, "-m", "groupshift.cli.main", *arguments],
@@ -93,7 +89,7 @@ class Killed:
         """Repeat the same command, killed at each point of each of these acts, then left alone."""
         for stage in stages:
             for point in CrashPoint:
-                code = self.groupshift(arguments, f"{stage}.{point}")
+                code = self.groupshift(arguments, f"{stage}/replace_members.{point}")
                 assert code == -signal.SIGKILL, f"{stage}.{point} was never reached ({code})\n{self.tail()}"
         assert self.groupshift(arguments) == 0, self.tail()
 
@@ -121,22 +117,24 @@ def test_killed_at_every_point_of_every_act_it_reaches_the_same_end(
     """There and back: each member is replaced once each way, and no record is lost."""
     there, back = stages
     options = FleetOptions(group=group, topic=f"killed-{group}")
-    with fleet_at(cluster.bootstrap, tmp_path, options) as fleet, commands(fleet, submit) as cli:
-        fleet.await_written(20)
-        bench = ProtocolBench(fleet=fleet, app=cli.app)
-        request = bench.request(Protocol.CONSUMER, way)
-        bench.await_ready(request)
-        migration = cli.app.plan(request).migration
-        assert cli.places() == dict.fromkeys(options.slots, (MemberKind.PLAIN, 1))
+    with fleet_at(cluster.bootstrap, tmp_path, options) as fleet, bench_of(fleet, tmp_path) as bench:
+        file = settings_file(fleet, submit)
+        with journal(load(file)) as runs:
+            bench.tools = replace(bench.tools, runs=runs)
+            cli = Killed(fleet, file)
+            fleet.await_written(20)
+            run = bench.run(Protocol.CONSUMER, way).name
+            assert cli.places() == dict.fromkeys(options.slots, (MemberKind.PLAIN, 1))
 
-        cli.everywhere(there, "run", "--migration", migration, "--execute", "--yes")
-        assert cli.app.status(migration)[0].phase is Phase.MOVED
-        assert cli.places() == dict.fromkeys(options.slots, (MemberKind.NATIVE, 2))
-        assert fleet.look().kind is Kind.CONSUMER
+            usual = (run, "--take-over", "--execute", "--yes")
+            cli.everywhere(there, "continue", *usual)
+            assert runs.find(run).state is RunState.MOVED
+            assert cli.places() == dict.fromkeys(options.slots, (MemberKind.NATIVE, 2))
+            assert fleet.look().kind is Kind.CONSUMER
 
-        cli.everywhere(back, "roll-back", migration, "--execute", "--yes")
-        assert cli.app.status(migration)[0].phase is Phase.ROLLED_BACK
-        assert cli.places() == dict.fromkeys(options.slots, (MemberKind.PLAIN, 3))
+            cli.everywhere(back, "roll-back", *usual)
+            assert runs.find(run).state is RunState.ROLLED_BACK
+            assert cli.places() == dict.fromkeys(options.slots, (MemberKind.PLAIN, 3))
         assert fleet.look().kind is Kind.CLASSIC
         found = fleet.settle()
     assert (found.lost, found.repeated_within, found.overlaps) == ({}, {}, [])
@@ -144,7 +142,8 @@ def test_killed_at_every_point_of_every_act_it_reaches_the_same_end(
 
 
 def test_an_approval_is_void_when_a_member_joins(cluster: KraftCluster, group: str, tmp_path: Path) -> None:
-    """Between the gate and the act a fourth member comes: the act names it and changes nothing."""
+    """Between the gate and the act a fourth member comes: the plan is asked about again, naming it, and
+    nothing is changed."""
     options = FleetOptions(group=group, topic=f"void-{group}")
     stranger = Consumer(
         {
@@ -154,14 +153,11 @@ def test_an_approval_is_void_when_a_member_joins(cluster: KraftCluster, group: s
             "partition.assignment.strategy": "range,roundrobin",
         }
     )
+    asked: list[Question] = []
     with fleet_at(cluster.bootstrap, tmp_path, options) as fleet, bench_of(fleet, tmp_path) as bench:
         fleet.await_written(20)
-        request = bench.request(Protocol.CONSUMER)
-        bench.await_ready(request)
-        migration = bench.app.plan(request).migration
-        shown = bench.app.brief(migration, Gate.PLAN)
-        approval = Answer(choice=Choice.APPROVE, who="test", fingerprint=shown.fingerprint)
-        bench.app.answer(migration, Gate.PLAN, approval)
+        run = bench.run(Protocol.CONSUMER).name
+        assert isinstance(drive(bench.claim(run, "test", phases=frozenset({"plan"}))), Paused)
         try:
             stranger.subscribe([options.topic])
 
@@ -170,10 +166,12 @@ def test_an_approval_is_void_when_a_member_joins(cluster: KraftCluster, group: s
                 return len(found.members) == 4 and found.state == "Stable"
 
             fleet.await_group(joined, "has a fourth member")
-            token = bench.app.claim(migration, "test")
-            with pytest.raises(Conflict, match=r"approval void.*stranger"):
-                bench.app.act(migration, StageName.CANARY, token)
+            stopped = drive(bench.claim(run, "test", decide=asked.append))
         finally:
             stranger.close()
+        assert isinstance(stopped, Stopped)
+        assert stopped.waits
+        assert any("stranger" in each for each in asked[-1].changes), asked
         assert {slot.kind for slot in fleet.driver.slots(group)} == {MemberKind.PLAIN}
-        assert bench.app.status(migration)[0].phase is Phase.APPROVED
+        intended = [each.step for each in bench.tools.runs.events(run) if each.kind is EventKind.INTENDED]
+        assert not [each for each in intended if "replace_members" in each]

@@ -1,4 +1,4 @@
-"""Groups of several types and states at a broker with JMX, and what `protocol counts` says of them."""
+"""Groups of several types and states at a broker with JMX, and what `downgrade assess --jmx` says of them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from groupshift.domain.rows import GONE
 from groupshift_sandbox.artifacts import TOOLS, jars
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kraft import KraftCluster, KraftOptions, start_kraft
-from groupshift_sandbox.processes import marked, stop
+from groupshift_sandbox.processes import marked, stop, wait_until
 from support.protocol_story import story
 
 WITHIN_S = 200
@@ -53,14 +54,31 @@ def make_groups(bootstrap: str, *, native: bool) -> dict[str, int]:
 
 
 def counts(
-    cluster: KraftCluster, capsys: pytest.CaptureFixture[str], *more: str, nodes: int | None = None
-) -> tuple[int, dict[str, Any]]:
-    """Exit code and document of the verb, asked with the JMX ports of the first ``nodes`` brokers (all)."""
+    cluster: KraftCluster, capsys: pytest.CaptureFixture[str], *, nodes: int | None = None
+) -> dict[str, Any]:
+    """The document of the verb, asked with the JMX ports of the first ``nodes`` brokers (all). What it says
+    of the downgrade itself is left out: findings are those of the counts."""
     asked = [part for node in cluster.brokers[:nodes] for part in ("--jmx", f"127.0.0.1:{node.jmx}")]
-    command = ["protocol", "counts", "--bootstrap-servers", cluster.bootstrap, "--timeout", "60"]
-    command += ["--kafka-libs", str(jars(TOOLS))]
-    code = main([*command, *asked, *more, "--json"])
-    return code, json.loads(capsys.readouterr().out)
+    command = ["downgrade", "assess", "--to", "3.9.2", "--bootstrap-servers", cluster.bootstrap]
+    with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as home:
+        (Path(home) / "libs").symlink_to(jars(TOOLS))
+        patch.setenv("KAFKA_HOME", home)
+        assert main([*command, "--timeout", "60", *asked, "--json"]) in {0, 1}
+    document = json.loads(capsys.readouterr().out)
+    found = [each for each in document["findings"] if each["rule"].startswith("PG")]
+    return {"brokers": document["observed"]["counts"], "findings": found}
+
+
+def counts_that_agree(cluster: KraftCluster, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """The document once every rule of counts passes; brokers since 4.0 count once a minute."""
+    seen: list[dict[str, Any]] = []
+
+    def agree() -> bool:
+        seen.append(counts(cluster, capsys))
+        return set(verdicts(seen[-1]).values()) == {"pass"}
+
+    wait_until(agree, WITHIN_S, "counts and lists agree", every_s=5.0)
+    return seen[-1]
 
 
 def verdicts(document: dict[str, Any]) -> dict[str, str]:

@@ -134,16 +134,15 @@ class ProtocolBench:
         self.await_ready(request)
         return ProtocolRun(bench=self, name=self.begin(request).run)
 
-    def options(self, holder: str) -> RunOptions:
+    def options(self, holder: str, **more: Any) -> RunOptions:
         """How a process goes on: it approves plans, never a doubt."""
-        return RunOptions(
-            who="test", holder=holder, waits_for_people=True, every_s=0.5, submit=self.submit, decide=agreed
-        )
+        usual = {"waits_for_people": True, "every_s": 0.5, "submit": self.submit, "decide": agreed}
+        return RunOptions(who="test", holder=holder, **{**usual, **more})
 
-    def claim(self, name: str, holder: str) -> Run[ProtocolPorts]:
+    def claim(self, name: str, holder: str, **more: Any) -> Run[ProtocolPorts]:
         """A process claims a run."""
-        record = self.tools.runs.find(name)
-        return claim(self.move, self.tools, self.ports, record, self.options(holder), take_over=True)
+        record, options = self.tools.runs.find(name), self.options(holder, **more)
+        return claim(self.move, self.tools, self.ports, record, options, take_over=True)
 
 
 def agreed(question: Question) -> Answer | None:

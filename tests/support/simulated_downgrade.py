@@ -8,11 +8,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from groupshift.application.downgrade_work import DowngradeTools
-from groupshift.application.run_work import RunTerms
 from groupshift.domain.cluster import Asked, ClusterView
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.evidence import ClusterManifest
+from groupshift.domain.group_counts import Counts, GaugedBroker
 from groupshift.domain.group_protocol import PROTOCOLS, Kind
 from groupshift.domain.rows import ClusterState, GroupRow, OffsetRow
 from groupshift.domain.verdict import Verdict
@@ -27,8 +26,6 @@ from groupshift.ports.clock import CrashPoint
 from groupshift.ports.driver import Accepted, ForPerson, NodeState, NodeStatus, Replacement
 from groupshift.ports.evidence import EvidenceFolder
 from groupshift.ports.spark_jobs import Compared
-from groupshift_testing.clock import ManualClock
-from groupshift_testing.cluster_runs import MemoryClusterRuns
 from support.coordinator_story import PARTITIONS, Line, classic, commit, consumer_group, record, to_classic
 from support.downgrade_clusters import broker, cluster, listed
 from support.driven_moves import Comparisons, Driver
@@ -324,36 +321,6 @@ class KillAt:
             raise Killed
 
 
-def tools_of(world: World, *, kill_at: int = 0) -> DowngradeTools:
-    """Every port of a run in this world."""
-    shelf = Shelf(world)
-    return DowngradeTools(
-        views=world,
-        cluster=world,
-        log=world,
-        reader=shelf,
-        store=shelf,
-        compare=shelf,
-        commits=Hashes(world),
-        nodes=world,
-        runs=MemoryClusterRuns(),
-        clock=ManualClock(),
-        evidence=Path("evidence"),
-        crash=KillAt(kill_at),
-    )
-
-
-def again(tools: DowngradeTools, *, kill_at: int = 0) -> DowngradeTools:
-    """The same world for another process."""
-    return replace(tools, crash=KillAt(kill_at))
-
-
-def yes(**changes: object) -> RunTerms:
-    """Everything is approved."""
-    values: dict[str, object] = {"decide": lambda _asked: True, "who": "me", "patience_s": 60.0}
-    return RunTerms(**values | changes)  # type: ignore[arg-type]
-
-
 def two_of_43() -> World:
     """Two nodes of 4.3.1 with everything that a way to 3.9.2 has to prepare but compaction."""
     return World(
@@ -382,6 +349,21 @@ def one_of_39() -> World:
     )
 
 
+class NobodyCounts:
+    """Nobody asks for the counts of groups."""
+
+    def count(self) -> Mapping[int, Counts]:
+        """No broker."""
+        return {}
+
+    def read(self, address: str) -> GaugedBroker:
+        """Nobody answers."""
+        raise Transient(f"nobody answers at {address}")
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
 def driver_of(world: World) -> Driver:
     """Processes of the engine in this world."""
     shelf = Shelf(world)
@@ -397,5 +379,7 @@ def driver_of(world: World) -> Driver:
         outcomes=comparisons,
         nodes=world,
         evidence=EvidenceFolder(Path("evidence")),
+        lists=NobodyCounts(),
+        gauges=NobodyCounts(),
     )
     return Driver(move=DowngradeMove(), ports=ports, comparisons=comparisons)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from groupshift.application.expansion_work import ExpansionTools
 from groupshift.domain.cluster import COUNT, ListedGroup, PlacementView, Property
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.evidence import ClusterManifest
@@ -32,11 +31,9 @@ from groupshift.ports.changes import unheld
 from groupshift.ports.driver import Accepted, ForPerson, NodeState, NodeStatus, Replacement
 from groupshift.ports.evidence import EvidenceFolder
 from groupshift.ports.spark_jobs import Compared
-from groupshift_testing.clock import ManualClock
-from groupshift_testing.cluster_runs import MemoryClusterRuns
 from groupshift_testing.offset_brokers import OffsetBrokers
 from support.driven_moves import Comparisons, Driver
-from support.simulated_downgrade import Hashes, KillAt
+from support.simulated_downgrade import Hashes
 from support.simulated_downgrade import World as DowngradeWorld
 from support.simulated_placement import Placed
 
@@ -245,26 +242,6 @@ def committed(kind: Coordinator, *, count: int = 5, nodes: int = 3) -> Expansibl
     for number, group in enumerate(GROUPS):
         assert found.commit_as_client(group, 100 + number, 1 + number % nodes)
     return found
-
-
-def tools_of(world: Expansible, *, kill_at: int = 0) -> ExpansionTools:
-    """Every port of a run in this world."""
-    return ExpansionTools(
-        views=world,
-        topic=world,
-        restoring=world,
-        log=world,
-        reader=world,
-        store=world,
-        compare=world,
-        verify=world.verify,
-        commits=Hashes(DowngradeWorld(groups={}, releases={}, features={})),
-        nodes=world,
-        runs=MemoryClusterRuns(),
-        clock=ManualClock(),
-        evidence=Path("evidence"),
-        crash=KillAt(kill_at),
-    )
 
 
 def equal(world: Expansible) -> bool:

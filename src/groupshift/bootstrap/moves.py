@@ -31,6 +31,8 @@ from groupshift.bootstrap.clusters import (
 from groupshift.bootstrap.connect import (
     broker_side,
     cluster_snapshot_store,
+    coordinator_gauges,
+    group_lists,
     group_snapshots,
     signer_of,
     verifier,
@@ -51,7 +53,14 @@ from groupshift.engine.verification import verify
 from groupshift.errors import Rejected
 from groupshift.ports.changes import ClusterActs, OffsetRestoring, TopicExpansion
 from groupshift.ports.clock import Clock
-from groupshift.ports.cluster import ClusterGroups, ClusterSnapshotStore, DowngradeViews, PlacementViews
+from groupshift.ports.cluster import (
+    ClusterGroups,
+    ClusterSnapshotStore,
+    CoordinatorGauges,
+    DowngradeViews,
+    GroupLists,
+    PlacementViews,
+)
 from groupshift.ports.driver import BrokerReplacement
 from groupshift.ports.evidence import EvidenceFolder, EvidenceStore, Ledger
 from groupshift.ports.group import BrokerSide, CanaryTerms, GroupSide, GroupTerms, ZookeeperSide
@@ -190,6 +199,13 @@ def _record_log(place: Place, _stack: ExitStack) -> RecordLog:
     return KafkaRecordLog(place.settings.kafka.bootstrap_servers, place.settings.kafka.properties)
 
 
+def _gauges(_place: Place, _stack: ExitStack) -> CoordinatorGauges:
+    from groupshift.adapters.spark_submit.java import java_binary
+
+    home = os.environ.get("KAFKA_HOME")
+    return coordinator_gauges(java_binary(), f"{home}/libs/*" if home else "")
+
+
 def _group_terms(place: Place, _stack: ExitStack) -> GroupTerms:
     """The numbers of the settings that decide in a run of one group."""
     thresholds, members = place.settings.thresholds, place.settings.fleet
@@ -214,9 +230,11 @@ OPENERS: Mapping[object, Opener] = {
     CommitHashes: lambda _place, _stack: commit_hashes(),
     CopiedLogs: lambda _place, _stack: _copied_logs,
     ComparisonOutcomes: lambda _place, _stack: _outcomes(),
+    CoordinatorGauges: _gauges,
     DowngradeViews: _closed(downgrade_views),
     EvidenceFolder: _evidence,
     EvidenceStore: _stored,
+    GroupLists: _closed(group_lists),
     GroupTerms: _group_terms,
     Ledger: _ledger,
     LogVerification: _log_verification,

@@ -23,8 +23,8 @@ from groupshift.domain.commit_places import Topics
 from groupshift.domain.evidence import ClusterManifest, PlanOf
 from groupshift.domain.facts import sentence_list
 from groupshift.domain.group import GroupView
+from groupshift.domain.group_counts import Counts, GaugedBroker
 from groupshift.domain.group_protocol import ProtocolView
-from groupshift.domain.protocol.counts import Counts, GaugedBroker
 from groupshift.domain.rows import ClusterState, Committed, OffsetRow
 from groupshift.domain.verdict import Finding, Verdict
 

@@ -3,16 +3,12 @@ nothing is changed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pytest
 
 from groupshift.adapters.groups import KafkaGroupReader
-from groupshift.application.downgrade import DowngradeRequest
-from groupshift.application.downgrade_run import begin, plan_run
 from groupshift.bootstrap import App
-from groupshift.domain.cluster import ClusterView
 from groupshift.domain.group_protocol import (
     BrokerSettings,
     Kind,
@@ -23,12 +19,9 @@ from groupshift.domain.group_protocol import (
 )
 from groupshift.domain.plan import MoveName
 from groupshift.domain.rows import ClusterState
-from groupshift.domain.versions import Version
 from groupshift.errors import Rejected
-from groupshift.moves.downgrade.releases import target_of
 from groupshift_testing.offset_brokers import MemoryProtocolViews
 from support.protocol_groups import broker, classic, view
-from support.simulated_downgrade import Group, World, tools_of, two_of_43
 from support.simulated_move import Bench
 
 
@@ -122,94 +115,3 @@ def test_a_value_of_a_protocol_move_is_named(bench: Bench, values: dict[str, obj
     """With what would be right."""
     sentence = refused_move(bench, view(classic()), **values)
     assert said in sentence
-
-
-@dataclass
-class Odd(World):
-    """A world whose view is changed before anybody sees it."""
-
-    odd: Callable[[ClusterView], ClusterView] = lambda view: view
-
-    def look(self) -> ClusterView:
-        """See the port."""
-        return self.odd(World.look(self))
-
-
-def cluster(odd: Callable[[ClusterView], ClusterView] = lambda view: view, **groups: Group) -> Odd:
-    """Two brokers of 4.3.1 with these groups besides."""
-    usual = two_of_43()
-    return Odd(
-        groups=usual.groups | groups,
-        releases=usual.releases,
-        coordinators=usual.coordinators,
-        features=usual.features,
-        group_configs=usual.group_configs,
-        odd=odd,
-    )
-
-
-def leaderless(seen: ClusterView) -> ClusterView:
-    """The metadata quorum lost its leader."""
-    assert seen.quorum is not None
-    return replace(seen, quorum=replace(seen.quorum, leader=-1))
-
-
-def silent(seen: ClusterView) -> ClusterView:
-    """No controller answers at all."""
-    return replace(seen, quorum=None, quorum_problem="timed out after 5 s")
-
-
-@pytest.mark.parametrize(
-    ("world", "to", "said"),
-    [
-        (cluster(shared=Group(kind=Kind.SHARE)), "3.9.2", ("W06", "'shared'", "delete the groups")),
-        (cluster(flow=Group(kind=Kind.STREAMS)), "3.9.2", ("W06", "'flow'", "delete the groups")),
-        (
-            cluster(leaderless),
-            "3.9.2",
-            ("the metadata quorum has no leader", WAIT),
-        ),
-        (cluster(silent), "3.9.2", ("no controller answers: timed out after 5 s", WAIT)),
-        (
-            replace(cluster(), releases={1: "4.3.1", 2: "4.2.1"}),
-            "3.9.2",
-            ("several releases", ONE_RELEASE),
-        ),
-        (cluster(), "4.3.1", ("is what runs already", "name an older release with --to")),
-    ],
-)
-def test_a_downgrade_that_cannot_be_is_refused_before_anything(
-    world: Odd, to: str, said: tuple[str, ...]
-) -> None:
-    """Planning says it, and no run begins; the sentence has the remedy too."""
-    tools = tools_of(world)
-    planned = plan_run(tools, DowngradeRequest(target=target_of(to), said=Version.parse("4.3.1")))
-    assert not planned.possible
-    with pytest.raises(Rejected, match="the downgrade may not begin, nothing was changed") as refused:
-        begin(tools, planned)
-    assert all(each in str(refused.value) for each in said), refused.value
-    assert (world.asked, tools.runs.open_of("cluster")) == ([], None)
-
-
-def test_releases_that_are_none_are_refused() -> None:
-    """Both options are named, with what is known."""
-    for wrong, said in (
-        ("9.9.9", "--to 9.9.9 is no release that groupshift knows"),
-        ("four", f"--to 'four' {ALL_NUMBERS}"),
-    ):
-        with pytest.raises(Rejected, match=said):
-            target_of(wrong)
-    tools = tools_of(two_of_43())
-    asked = DowngradeRequest(target=target_of("3.9.2"), said=Version.parse("9.9.9"))
-    planned = plan_run(tools, asked)
-    with pytest.raises(Rejected, match=r"not 9\.9\.9.*correct --from"):
-        begin(tools, planned)
-
-
-def test_a_group_of_connect_workers_is_no_obstacle_to_a_downgrade() -> None:
-    """It is classic on every release: named in the findings, and left as it is."""
-    world = cluster(workers=Group(kind=Kind.CLASSIC))
-    planned = plan_run(
-        tools_of(world), DowngradeRequest(target=target_of("3.9.2"), said=Version.parse("4.3.1"))
-    )
-    assert planned.possible

@@ -533,30 +533,23 @@ def test_u09_a_downgrade_says_how_many_nodes_this_approval_lets_be_replaced() ->
     assert "goes on with the 1 step above" in run_text("downgrade", (plan, nodes[0]), None)
 
 
-def _planned(move: str, **terms: bool) -> Any:
+def _planned() -> Any:
     """A run of this move that may begin, over a simulated cluster."""
-    from groupshift.application import downgrade_run, expansion_run
-    from groupshift.application.downgrade import DowngradeRequest
-    from groupshift.domain.versions import Version
+    from groupshift.application import expansion_run
     from groupshift.log.releases import Coordinator
-    from groupshift.moves.downgrade.releases import target_of
-    from support.simulated_downgrade import tools_of, two_of_43
     from support.simulated_expansion import committed
     from support.simulated_expansion import tools_of as expansion_tools
 
-    if move == "expansion":
-        return expansion_run.plan_run(expansion_tools(committed(Coordinator.OLD)), 8)
-    asked = DowngradeRequest(target=target_of("3.9.2"), said=Version.parse("4.3.1"))
-    return downgrade_run.plan_run(tools_of(two_of_43()), asked, **terms)
+    return expansion_run.plan_run(expansion_tools(committed(Coordinator.OLD)), 8)
 
 
-@pytest.mark.parametrize("move", ["downgrade", "expansion"])
+@pytest.mark.parametrize("move", ["expansion"])
 def test_the_gates_of_a_run_that_changes_a_cluster_count_its_checks(move: str) -> None:
     """The rules that were asked for the plan, what did not pass in full; later what is done, too."""
     from groupshift.application.brief_text import run_text
     from groupshift.domain.step import RunAct
 
-    planned = _planned(move)
+    planned = _planned()
     made = [each for each in planned.findings if each.asked]
     bad = [each for each in made if each.verdict is not Verdict.PASS]
     assert planned.possible
@@ -571,12 +564,3 @@ def test_the_gates_of_a_run_that_changes_a_cluster_count_its_checks(move: str) -
     assert f"{len(made) - len(bad)} of {len(made)} checks passed" in later
     assert f"{at} of {at} steps before this question are read back; compared or proven" in later
     assert f"`{steps[at - 1].key}`" in later
-
-
-@pytest.mark.parametrize("live", [True, False], ids=["live", "quiet"])
-def test_a_gate_of_a_downgrade_says_whether_commits_may_go_on(*, live: bool) -> None:
-    """By the plan that is asked for."""
-    from groupshift.application.brief_text import run_text
-
-    said = "Commits may go on meanwhile." if live else "Nobody may commit meanwhile."
-    assert said in run_text("downgrade", _planned("downgrade", live=live).plan.steps, None)

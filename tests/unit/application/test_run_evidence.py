@@ -10,16 +10,13 @@ import pytest
 
 from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.adapters.parquet.snapshots import CommitHashFiles, ParquetClusterSnapshots
-from groupshift.application import downgrade_run, expansion_run
-from groupshift.application.downgrade import DowngradeRequest
+from groupshift.application import expansion_run
 from groupshift.application.run_pack import seal_run
 from groupshift.domain.rows import ClusterState
 from groupshift.domain.seal import pack_from_json
-from groupshift.domain.versions import Version
 from groupshift.log.releases import Coordinator
-from groupshift.moves.downgrade.releases import target_of
 from groupshift.ports.journal import ClusterRun, RunState, RunStepRecord, StepState
-from support import simulated_downgrade, simulated_expansion
+from support import simulated_expansion
 from support.named_pipe import named_pipe
 
 DEEDS: dict[str, tuple[str, Callable[[Path], object]]] = {
@@ -35,17 +32,14 @@ DEEDS: dict[str, tuple[str, Callable[[Path], object]]] = {
 
 def planned(move: str) -> ClusterRun:
     """A run of this move with a real plan, as it will have ended."""
-    if move == "expansion":
-        wide = simulated_expansion.tools_of(simulated_expansion.committed(Coordinator.NEW))
-        return replace(expansion_run.begin(wide, expansion_run.plan_run(wide, 8)), state=RunState.DONE)
-    tools = simulated_downgrade.tools_of(simulated_downgrade.two_of_43())
-    asked = DowngradeRequest(target=target_of("3.9.2"), said=Version.parse("4.3.1"))
-    return replace(downgrade_run.begin(tools, downgrade_run.plan_run(tools, asked)), state=RunState.DONE)
+    assert move == "expansion"
+    wide = simulated_expansion.tools_of(simulated_expansion.committed(Coordinator.NEW))
+    return replace(expansion_run.begin(wide, expansion_run.plan_run(wide, 8)), state=RunState.DONE)
 
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("deed", DEEDS)
-@pytest.mark.parametrize("move", ["expansion", "downgrade"])
+@pytest.mark.parametrize("move", ["expansion"])
 def test_s01_evidence_of_a_run_altered_before_it_is_sealed_is_doubted(
     move: str, deed: str, tmp_path: Path
 ) -> None:

@@ -7,12 +7,13 @@ import pytest
 from groupshift.cli.main import main
 
 ASSESS = ["protocol", "assess", "--group", "g"]
+SERVERS = ["--bootstrap-servers", "b:1"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([*ASSESS, "--to", "consumer", "--client", "kafkajs=2"], "--client kafkajs=2 is not known"),
+        ([*ASSESS, "--to", "consumer", "--client", "kafkajs=2", *SERVERS], "--client kafkajs=2 is not known"),
         ([*ASSESS, "--to", "consumer", "--bootstrap-servers", "nowhere"], "is no host:port"),
         (
             [*ASSESS, "--to", "consumer", "--bootstrap-servers", "b:1", "--settings", "s"],
@@ -23,12 +24,7 @@ ASSESS = ["protocol", "assess", "--group", "g"]
             "greater than or equal to 0.1",
         ),
         ([*ASSESS, "--to", "share", "--bootstrap-servers", "b:1"], "'share' is not one of"),
-        (["protocol", "assess", "--to", "consumer"], "Missing option '--group'"),
-        (["protocol", "settled", "--group", "g"], "Missing option '--to'"),
-        (
-            ["protocol", "settled", "--group", "g", "--to", "classic", "--members", "-1"],
-            "greater than or equal to 0",
-        ),
+        (["protocol", "assess", "--to", "consumer", *SERVERS], "group is missing; give it with --group"),
     ],
 )
 def test_input_that_cannot_be_used_ends_with_2_and_a_sentence(
@@ -53,9 +49,9 @@ def test_brokers_that_do_not_answer_end_with_4(capsys: pytest.CaptureFixture[str
     ("arguments", "said"),
     [
         (["--for", "-1"], "'--for'"),
+        (["--within", "-1"], "'--within'"),
         (["--every", "0"], "'--every'"),
         (["--bootstrap-servers", "b:1", "--settings", "s"], "both name a cluster"),
-        (["--bootstrap-servers", "nowhere"], "is no host:port"),
     ],
 )
 def test_a_watch_that_cannot_be_kept_is_refused(
@@ -64,12 +60,15 @@ def test_a_watch_that_cannot_be_kept_is_refused(
     """Before anything is opened."""
     monkeypatch.delenv("GROUPSHIFT_SETTINGS", raising=False)
     monkeypatch.setenv("COLUMNS", "200")
-    assert main(["protocol", "watch", "--group", "g", *arguments]) == 2
+    assert main(["watch", "protocol-g-1", *arguments]) == 2
     assert said in capsys.readouterr().err
 
 
-def test_a_watch_that_nobody_answers_says_so_and_noticed_it(capsys: pytest.CaptureFixture[str]) -> None:
-    """PM06, as a line and in the table; exit code 1."""
-    servers = ["--bootstrap-servers", "127.0.0.1:1", "--timeout", "0.3"]
-    assert main(["protocol", "watch", "--group", "g", "--for", "0", *servers]) == 1
-    assert "error PM06: Kafka does not answer at 127.0.0.1:1" in capsys.readouterr().out
+def test_counts_are_asked_of_addresses_only(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before any broker is asked."""
+    monkeypatch.delenv("GROUPSHIFT_SETTINGS", raising=False)
+    asked = ["downgrade", "assess", "--to", "3.9.2", "--jmx", "nowhere", "--bootstrap-servers", "b:1"]
+    assert main(asked) == 2
+    assert "--jmx" in capsys.readouterr().err

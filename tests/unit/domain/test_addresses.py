@@ -324,7 +324,8 @@ def test_f06_an_address_of_jmx_is_refused_before_brokers_are_asked(
     address: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The one option that names another server than Kafka's or ZooKeeper's."""
-    assert main(["protocol", "counts", "--bootstrap-servers", "127.0.0.1:1", "--jmx", address]) == 2
+    asked = ["downgrade", "assess", "--to", "3.9.2", "--bootstrap-servers", "127.0.0.1:1"]
+    assert main([*asked, "--jmx", address]) == 2
     assert "is no host:port" in capsys.readouterr().err
 
 

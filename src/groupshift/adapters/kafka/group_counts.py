@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.reading import listing
 from groupshift.domain.addresses import Server, one_server
+from groupshift.domain.group_counts import Counts, GaugedBroker
 from groupshift.domain.group_protocol import Kind
-from groupshift.domain.protocol.counts import Counts, GaugedBroker
 from groupshift.errors import Rejected, Transient
 
 _TYPES = set(Kind) - {Kind.ABSENT}
@@ -80,6 +80,10 @@ class JmxToolGauges:
     def read(self, address: str) -> GaugedBroker:
         """See the port."""
         where = one_server(address, "--jmx")
+        if not self._class_path:
+            raise Rejected(
+                "no KAFKA_HOME: JmxTool is a class of Kafka's; name a Kafka distribution's folder with it"
+            )
         self._reach(address, where)
         said, trouble = self._run(where)
         found = list(gauges(said))

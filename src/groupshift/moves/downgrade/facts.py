@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from groupshift.domain.cluster import BrokerView, ClusterView, ListedGroup
+from groupshift.domain.group_counts import CountView
 from groupshift.domain.group_protocol import CONSUMERS, EMPTY, Kind
 from groupshift.domain.versions import Span, Version
 from groupshift.log.decode import Decoded
@@ -157,6 +158,8 @@ class DowngradeFacts:
     log: LogFacts | None = None
     said: Version | None = None
     brokers_only: bool = False
+    counts: CountView | None = None
+    """What brokers count of their groups and what they list; None: nobody asked."""
 
     @property
     def groups(self) -> Inventory:

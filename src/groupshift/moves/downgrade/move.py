@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
+from groupshift.domain.group_counts import COUNTS, CountView
 from groupshift.domain.reactions import OnFail
 from groupshift.domain.run import Checked, Findings, Outcome, Plan, RunState, Step, StepRecord, Target
 from groupshift.engine.handlers import Soak, own_handlers
@@ -49,6 +51,7 @@ class DowngradeMove(Move[DowngradePorts]):
     on_fail = OnFail.STOP
     stop_frees = False
     void_ends = True
+    heals = COUNTS
     handlers: Mapping[str, Handler[DowngradePorts]] = {
         **own_handlers(),
         "snapshot": TakeClusterSnapshot(_Exceptions()),
@@ -65,7 +68,11 @@ class DowngradeMove(Move[DowngradePorts]):
     def look(self, ports: DowngradePorts, request: DowngradeRequest) -> DowngradeFacts:
         """See `Move`: the cluster, and all of its offsets log."""
         log = ports.copies(request.segments) if request.copied else ports.log
-        return look_at(ports.views, log, request)
+        found = look_at(ports.views, log, request)
+        if not request.jmx:
+            return found
+        gauged = tuple(ports.gauges.read(each) for each in request.jmx)
+        return replace(found, counts=CountView(gauged=gauged, listed=ports.lists.count()))
 
     def look_back(self, ports: DowngradePorts, request: DowngradeRequest) -> None:
         """See `Move`: a rollback starts what is dead, so nothing has to answer."""
@@ -110,6 +117,10 @@ class DowngradeMove(Move[DowngradePorts]):
             return "", ""
         about = run.there.about
         return f"the brokers run {about['release']} with the {about['coordinator']} coordinator", ""
+
+    def pause(self, plan: Plan, ahead: Sequence[Step]) -> str:
+        """See `Move`."""
+        return report.pause(plan, ahead)
 
     def page(self, run: Run[DowngradePorts], history: History, kept: Kept | None) -> PageParts:
         """See `groupshift.report.run_page.HasPage`."""

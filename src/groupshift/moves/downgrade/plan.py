@@ -14,6 +14,7 @@ from enum import StrEnum
 
 from groupshift.domain.cluster import ClusterView
 from groupshift.domain.equality_rules import Comparison
+from groupshift.domain.group_counts import CountView
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.run import (
     NOTHING,
@@ -293,6 +294,7 @@ def observed(facts: DowngradeFacts) -> Observed:
                 "new_types": {} if log is None else log.new_types,
             },
             "steps": steps(facts),
+            "counts": [] if facts.counts is None else facts.counts.rows,
         },
     )
 
@@ -307,6 +309,8 @@ def _sections(facts: DowngradeFacts) -> Iterator[Section]:
     read = "not read" if facts.log is None else f"{facts.log.records:,} records read"
     said = f"features: {', '.join(levels) or 'none'}; groups: {groups}; log of the offsets topic: {read}"
     yield Section(title="The cluster", sentences=(said,))
+    if facts.counts is not None:
+        yield _counts(facts.counts)
     rows = tuple(
         (str(number), each.act.value, each.subject or "-", each.does, each.proof, each.inverse or "-")
         for number, each in enumerate(steps(facts), 1)
@@ -314,6 +318,24 @@ def _sections(facts: DowngradeFacts) -> Iterator[Section]:
     if rows:
         head = ("#", "step", "of", "what is done", "proof before the next", "rollback")
         yield Section(title=f"the way to {facts.target}", head=head, rows=rows)
+
+
+def _counts(view: CountView) -> Section:
+    """What each broker counts of its groups beside what it lists."""
+    rows = tuple(
+        (
+            str(each["node"]),
+            *(str(each[name] or "-") for name in ("release", "coordinator")),
+            *(_of_types(each[name]) for name in ("counted", "listed")),
+        )
+        for each in view.rows
+    )
+    head = ("broker", "release", "coordinator", "counts", "lists")
+    return Section(title="groups by type", head=head, rows=rows)
+
+
+def _of_types(counts: Mapping[str, int] | None) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in sorted((counts or {}).items())) or "-"
 
 
 def _is_new(coordinator: Coordinator) -> bool:

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from groupshift.domain.cluster import ClusterView
 from groupshift.engine.move import Run
 from groupshift.ports.changes import ClusterActs
-from groupshift.ports.cluster import ClusterGroups, ClusterSnapshotStore, DowngradeViews
+from groupshift.ports.cluster import (
+    ClusterGroups,
+    ClusterSnapshotStore,
+    CoordinatorGauges,
+    DowngradeViews,
+    GroupLists,
+)
 from groupshift.ports.driver import BrokerReplacement
 from groupshift.ports.evidence import EvidenceFolder
 from groupshift.ports.log import CommitHashes, CopiedLogs, OffsetsLog
@@ -29,6 +35,8 @@ class DowngradePorts:
     outcomes: ComparisonOutcomes
     nodes: BrokerReplacement
     evidence: EvidenceFolder
+    lists: GroupLists
+    gauges: CoordinatorGauges
 
 
 Downgrading = Run[DowngradePorts]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from groupshift.domain.foreign_text import command, shell
-from groupshift.domain.run import RunState, Step
+from groupshift.domain.run import Plan, RunState, Step
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.move import Run
 from groupshift.moves.downgrade.ports import DowngradePorts
@@ -22,6 +22,19 @@ _NAMED = 10
 """How many groups a sentence names."""
 _CONVERTS = frozenset({"convert", "convert-empty"})
 _NONE = "No hazard was met and no rule asks for anything."
+
+
+def pause(plan: Plan, ahead: Sequence[Step]) -> str:
+    """Return what the steps up to the next question mean for the groups, and whether commits may go on."""
+    nodes = sum(each.kind == "replace" for each in ahead)
+    said = "1 node is replaced" if nodes == 1 else f"{nodes} nodes are replaced, one after the other"
+    many = (
+        f"{said}; groups look for another coordinator, which takes seconds."
+        if nodes
+        else "no node is replaced before you are asked again."
+    )
+    live = any(each.args.get("live") for each in plan.steps)
+    return f"{many} {'Commits may go on' if live else 'Nobody may commit'} meanwhile."
 
 
 def page(_run: Run[DowngradePorts], history: History, _kept: Kept | None) -> PageParts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from groupshift.domain.addresses import one_server
 from groupshift.domain.requests import option
 from groupshift.domain.versions import Version
 from groupshift.log.releases import Coordinator
@@ -28,6 +29,12 @@ class DowngradeRequest:
         default="",
         assesses=True,
     )
+    jmx: tuple[str, ...] = option(
+        "Where a broker has JMX open (host:port): its counts of groups have to be those of its list. Needs "
+        "$KAFKA_HOME/libs.",
+        default=(),
+        assesses=True,
+    )
     live: bool = option("Consumers commit while the brokers are replaced.", default=False)
     brokers_only: bool = option("Controllers of their own keep their release.", default=False)
     soak_s: int = option(
@@ -36,6 +43,8 @@ class DowngradeRequest:
 
     def __post_init__(self) -> None:
         _ = (self.target, self.said)
+        for each in self.jmx:
+            one_server(each, "--jmx")
 
     @property
     def target(self) -> Target:

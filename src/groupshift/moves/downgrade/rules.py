@@ -12,6 +12,7 @@ from groupshift.domain.cluster import Asked
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.facts import Complaint, sentence_list
 from groupshift.domain.foreign_text import shell
+from groupshift.domain.group_counts import counted
 from groupshift.domain.group_protocol import ASSIGNORS, PROTOCOLS, Kind
 from groupshift.domain.hazards import Facts, Met, Role, Trait, look
 from groupshift.domain.verdict import Finding, Verdict
@@ -488,8 +489,10 @@ RULES = tuple(
 
 
 def ask(facts: DowngradeFacts) -> tuple[Finding, ...]:
-    """What the rules say, passed ones included, and what the hazard book has against this way (H…)."""
-    return (*(finding for rule in RULES for finding in rule.ask(facts)), *bugs(facts))
+    """What the rules say, passed ones included, what the hazard book has against this way (H…), and how
+    brokers count groups (PG…), where that was asked."""
+    counts = counted(facts.counts) if facts.counts is not None else ()
+    return (*(finding for rule in RULES for finding in rule.ask(facts)), *bugs(facts), *counts)
 
 
 _PREPARED = frozenset({"W07", "W10", "W11", "H01", "H03", "H05"})

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 from groupshift.domain.cluster import retention_ms
 from groupshift.domain.reactions import OnFail
 from groupshift.domain.rows import ProblemRow
-from groupshift.domain.run import Checked, Findings, Outcome, Plan, RunState, StepRecord, Target
+from groupshift.domain.run import Checked, Findings, Outcome, Plan, RunState, Step, StepRecord, Target
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.handlers import own_handlers
 from groupshift.engine.move import Aspects, Handler, Move, Observed, Run
@@ -81,6 +81,11 @@ class _Exceptions(Exceptions[ExpansionPorts]):
         )
 
 
+_PAUSE = (
+    "nobody may consume before the run has reached its verdict: the pause is all that is left of the run."
+)
+
+
 class ExpansionMove(Move[ExpansionPorts]):
     """More partitions of __consumer_offsets (KIP-895), every group's offsets kept."""
 
@@ -138,7 +143,7 @@ class ExpansionMove(Move[ExpansionPorts]):
 
     def plan(self, request: ExpansionRequest, facts: ExpansionFacts) -> Plan:
         """See `Move`."""
-        return planned(facts, request.drain_s)
+        return planned(facts, request.drain)
 
     def fingerprint(self, facts: ExpansionFacts | None, begun: Collection[str]) -> Aspects:
         """See `Move`."""
@@ -187,6 +192,10 @@ class ExpansionMove(Move[ExpansionPorts]):
         if state is not RunState.FINALISED:
             return "", ""
         return f"every broker uses {count_of(run)} partitions of the offsets topic", ""
+
+    def pause(self, plan: Plan, ahead: Sequence[Step]) -> str:
+        """See `Move`."""
+        return _PAUSE
 
     def page(self, run: Run[ExpansionPorts], history: History, kept: Kept | None) -> PageParts:
         """See `groupshift.report.run_page.HasPage`."""

@@ -13,7 +13,7 @@ class ExpansionRequest:
     """One count, and how long groups may take to become empty."""
 
     to: int = option("Partitions that __consumer_offsets is to have.", minimum=1, maximum=MOST)
-    drain_s: int = option(
+    drain: int = option(
         "Seconds in which the last member has to stop; else the run ends, and nothing is changed.",
         default=1_800,
         minimum=1,

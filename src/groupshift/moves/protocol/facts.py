@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from groupshift.domain.facts import Facts
 from groupshift.domain.group import fingerprint
 from groupshift.domain.group_protocol import Aim, Kind, Protocol, Way
+from groupshift.domain.hazards import broker_versions, client_versions
 from groupshift.domain.plan import MoveName, MoveRequest
 from groupshift.domain.planning import MAX_GROUP, MAX_SOAK_S
 from groupshift.domain.requests import option
@@ -38,7 +39,9 @@ class ProtocolRequest:
     broker: tuple[str, ...] = option("What brokers run, where they do not tell it.", default=())
 
     def __post_init__(self) -> None:
-        """Raise `Rejected` for values that do not fit each other."""
+        """Raise `Rejected` for values that do not fit each other, and for versions that cannot be read."""
+        client_versions(self.client)
+        broker_versions(self.broker)
         problems = []
         if not 0 < len(self.group) <= MAX_GROUP:
             problems.append(

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from groupshift.domain.group_counts import COUNTED
 from groupshift.domain.protocol.answers import TABLE, Event
-from groupshift.domain.protocol.counts import COUNTED
 from groupshift.domain.protocol.preflight import RULES
 from groupshift.domain.protocol.remedies import REMEDIES
 from groupshift.domain.protocol.rules_move import RULES as MOVE_RULES
@@ -46,16 +46,16 @@ def markdown() -> str:
     rules = "### Rules of `protocol assess`\n\n" + _table(
         ("rule", "passes when"), ((rule.number, rule.holds) for rule in RULES)
     )
-    waits = "### Rules of `protocol settled`\n\n" + _table(
+    waits = "### Rules of `watch RUN`: is the group settled\n\n" + _table(
         ("rule", "passes when"), ((number, holds) for number, holds, _ in SETTLED)
     )
     stages = "### Rules of the stages of `protocol run`\n\n" + _table(
         ("rule", "passes when"), ((number, holds) for number, holds, _ in MOVE_RULES)
     )
-    watched = "### Rules of `protocol watch`\n\n" + _table(
+    watched = "### Rules of `watch RUN`: are its members there\n\n" + _table(
         ("rule", "passes when"), [*((number, holds) for number, holds, _ in WATCHED), (UNANSWERED, ANSWERED)]
     )
-    sums = "### Rules of `protocol counts`\n\n" + _table(
+    sums = "### Rules of `downgrade assess --jmx`\n\n" + _table(
         ("rule", "passes when"), ((number, holds) for number, holds, _ in COUNTED)
     )
     return "\n\n".join([BEGIN, *answers, rules, stages, waits, watched, sums, END])

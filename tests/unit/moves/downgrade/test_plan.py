@@ -11,6 +11,7 @@ from groupshift.domain.versions import Version
 from groupshift.errors import Rejected
 from groupshift.log import Decoded
 from groupshift.moves.downgrade.facts import DowngradeFacts, log_facts
+from groupshift.moves.downgrade.move import DowngradeMove
 from groupshift.moves.downgrade.plan import observed, planned, rollback
 from groupshift.moves.downgrade.properties import INTER_BROKER
 from groupshift.moves.downgrade.releases import target_of
@@ -175,3 +176,16 @@ def test_what_no_step_answers_is_an_obstacle(view: ClusterView, to: str, rule: s
     now = "3.9.2" if not view.kraft else "4.3.1"
     found = facts(view, to, now, log(commit("g")))
     assert rule in {each.rule for each in obstacles(found, ask(found))}
+
+
+def test_u09_a_gate_says_how_many_nodes_are_replaced_and_whether_commits_may_go_on() -> None:
+    """Up to the next question, by the plan that is asked for."""
+    plan, live = plan_of(lowering()), plan_of(lowering(), live=True)
+    move, nodes = DowngradeMove(), [each for each in plan.steps if each.kind == "replace"]
+    many = (
+        "2 nodes are replaced, one after the other; groups look for another coordinator, which takes seconds."
+    )
+    assert move.pause(plan, plan.steps) == f"{many} Nobody may commit meanwhile."
+    assert move.pause(live, live.steps) == f"{many} Commits may go on meanwhile."
+    assert move.pause(plan, nodes[:1]).startswith("1 node is replaced; ")
+    assert move.pause(plan, plan.steps[:3]).startswith("no node is replaced before you are asked again.")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from groupshift.domain.group_counts import COUNTED
 from groupshift.domain.protocol.answers import TABLE
-from groupshift.domain.protocol.counts import COUNTED
 from groupshift.domain.protocol.preflight import RULES
 from groupshift.domain.protocol.rules_move import RULES as MOVE_RULES
 from groupshift.domain.protocol.settled import SETTLED

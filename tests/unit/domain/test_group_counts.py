@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from groupshift.domain.group_counts import COUNTED, Counts, CountView, GaugedBroker, counted
 from groupshift.domain.group_protocol import Kind
-from groupshift.domain.protocol.counts import COUNTED, Counts, CountView, GaugedBroker, counted
 from groupshift.domain.verdict import Finding, Verdict
 
 LISTED: Counts = {(Kind.CLASSIC, "Stable"): 2, (Kind.CLASSIC, "Empty"): 1, (Kind.CONSUMER, "Empty"): 4}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from groupshift.domain.facts import Complaint, sentence_list
 from groupshift.domain.group_protocol import Kind
@@ -17,7 +18,7 @@ from groupshift.domain.verdict import Finding, Verdict
 Counts = Mapping[tuple[Kind, str], int]
 """Groups by type and state, as a broker lists them."""
 
-_LATER = "brokers since 4.0 count anew once a minute: look again with --within 90"
+_LATER = "brokers since 4.0 count anew once a minute: look again with --patience 90"
 _SAME_STATE = str.casefold
 
 
@@ -52,6 +53,29 @@ class CountView:
         """Each broker whose metrics were read, with its list."""
         for broker in self.gauged:
             yield broker, self.listed.get(broker.node_id, {})
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """What each broker counts and lists, as data; None where its metrics were not read."""
+        gauged = {broker.node_id: broker for broker in self.gauged}
+        found = []
+        for node in sorted({*gauged, *self.listed}):
+            broker = gauged.get(node)
+            listed = _by_type(self.listed.get(node, {}))
+            found.append(
+                {
+                    "node": node,
+                    "jmx": broker.address if broker else None,
+                    "release": broker.release if broker else None,
+                    "coordinator": broker.coordinator if broker else None,
+                    "partitions": broker.partitions if broker else None,
+                    "counted": {kind.value: count for kind, count in sorted(broker.types.items())}
+                    if broker
+                    else None,
+                    "listed": {kind.value: count for kind, count in sorted(listed.items())},
+                }
+            )
+        return found
 
 
 def _types(view: CountView) -> Iterator[Complaint]:
@@ -126,6 +150,10 @@ COUNTED: tuple[tuple[str, str, Look], ...] = (
     ("PG05", "all brokers run the same coordinator", _one_kind),
 )
 """Number, passed sentence and rule."""
+
+
+COUNTS = frozenset({"PG01", "PG02", "PG03"})
+"""Rules that another look may find mended."""
 
 
 def counted(view: CountView) -> tuple[Finding, ...]:
