@@ -1,4 +1,4 @@
-"""The evidence of a simulated move on a real disk: Parquet, manifests and texts as the product has them."""
+"""The evidence of a simulated run on a real disk: Parquet, manifests and texts as the product has them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from groupshift.domain.evidence import Manifest, Moment, Row
 from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.spark.output import write_parquet, write_text
 from groupshift_testing.evidence import MemoryProof
-from support.simulated_move import Bench, make_bench
 
 
 class DiskEvidence(ParquetEvidence):
@@ -58,11 +57,3 @@ class FullProof(DiskProof):
             write_parquet(output / "differences.parquet", [{"allowed": True}], {"allowed": "bool"})
             write_parquet(output / "failing_rows.parquet", [{"row": "{}"}], {"row": "string"})
         write_text(output / "report.html", "<!doctype html><title>report</title>")
-
-
-def disk_bench(root: Path) -> Bench:
-    """A healthy simulated group whose evidence lies below ``root``."""
-    bench = make_bench()
-    bench.evidence = DiskEvidence(root)  # type: ignore[assignment]
-    bench.proof = DiskProof(bench.evidence)
-    return bench
