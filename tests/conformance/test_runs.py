@@ -4,19 +4,21 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+import threading
+import traceback
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import make_url
 
-from groupshift.adapters.sqlalchemy.journal import SqlJournal
+from groupshift.adapters.sqlalchemy.database import _engine
 from groupshift.adapters.sqlalchemy.runs import SqlRuns
-from groupshift.errors import Rejected
+from groupshift.errors import Rejected, Transient
 from groupshift.ports.runs import Runs
 from groupshift_testing.runs import MemoryRuns
 from support.runs_contention import *  # noqa: F403 - the suite's tests are this module's tests
 from support.runs_suite import *  # noqa: F403 - the suite's tests are this module's tests
-from support.runs_suite import run_record
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -35,16 +37,6 @@ def url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'journal.db'}"
 
 
-def test_it_lives_in_one_database_with_the_old_journal(tmp_path: Path) -> None:
-    """Until the old one is gone; each makes its own tables."""
-    url = f"sqlite:///{tmp_path / 'journal.db'}"
-    old, runs = SqlJournal(url), SqlRuns(url)
-    assert old.recent(1) == ()
-    runs.create(run_record())
-    assert SqlRuns(url).find("r") == run_record()
-    assert SqlJournal(url).recent(1) == ()
-
-
 def test_a_database_that_is_newer_is_refused_and_left_alone(tmp_path: Path) -> None:
     """With what made it."""
     file = tmp_path / "journal.db"
@@ -53,3 +45,63 @@ def test_a_database_that_is_newer_is_refused_and_left_alone(tmp_path: Path) -> N
         opened.execute("INSERT INTO run_schema VALUES (2, 1, '9.9.9')")
     with pytest.raises(Rejected, match=r"schema version 2, made by groupshift 9\.9\.9"):
         SqlRuns(f"sqlite:///{file}").recent(1)
+
+
+@pytest.mark.parametrize(
+    ("url", "error", "says"),
+    [
+        ("no url", Rejected, "journal.url"),
+        ("sqlite:////proc/none/journal.db", Rejected, "cannot be made"),
+        ("sqlite:////proc/version", Transient, "did not answer"),
+        ("mysql://u:hush@h/d", Rejected, "use sqlite or postgresql"),
+        ("postgresql+nodriver://u:hush@h/d", Rejected, "nodriver"),
+        ("postgresql://u:hush@hush:word@h/d", Rejected, "%40"),
+        ("postgresql://u:hush@127.0.0.1:1/d?password=hush", Transient, "did not answer"),
+    ],
+)
+def test_a_journal_that_cannot_be_opened_is_one_sentence(url: str, error: type[Exception], says: str) -> None:
+    """Bad input and a database that is not there are told apart; no part of a password is told."""
+    opening: Callable[[], object] = lambda: SqlRuns(url).recent(1)  # noqa: E731
+    with pytest.raises(error, match=says) as raised:
+        opening()
+    told = "".join(traceback.format_exception(raised.value))
+    assert "hush" not in told
+    assert "\n" not in str(raised.value)
+
+
+def test_an_opener_waits_for_who_holds_a_file_that_is_not_yet_written_ahead(tmp_path: Path) -> None:
+    """SQLite refuses the change of a file's mode at once while another holds it, so two that opened an empty
+    journal in one moment met "database is locked"; a writer's patience holds for this too."""
+    file = tmp_path / "journal.db"
+    other = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    leaves = threading.Timer(0.5, other.rollback)
+    leaves.start()
+    journal = SqlRuns(f"sqlite:///{file}")
+    assert journal.recent(1) == ()
+    journal.close()
+    leaves.join()
+    other.close()
+
+
+def test_an_opener_of_a_file_that_is_held_for_good_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wait has an end."""
+    monkeypatch.setattr("groupshift.adapters.sqlalchemy.database.BUSY_MS", 200)
+    file = tmp_path / "journal.db"
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(Transient, match="database is locked"):
+        SqlRuns(f"sqlite:///{file}").recent(1)
+    other.close()
+
+
+def test_f14_a_journal_in_postgresql_uses_the_library_that_we_name_with_any_sqlalchemy() -> None:
+    """Where the URL names none; before 2.1 SQLAlchemy takes psycopg2, which nobody was told to install."""
+    for url, driver in (
+        ("postgresql://u@127.0.0.1:1/d", "postgresql+psycopg"),
+        ("postgresql+psycopg://u@127.0.0.1:1/d", "postgresql+psycopg"),
+        ("sqlite://", "sqlite"),
+    ):
+        assert _engine(make_url(url)).url.drivername == driver

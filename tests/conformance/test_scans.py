@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from groupshift.adapters.sqlalchemy import scans as module
-from groupshift.adapters.sqlalchemy.journal import SqlJournal
+from groupshift.adapters.sqlalchemy.database import schema_of
+from groupshift.adapters.sqlalchemy.runs import SqlRuns
 from groupshift.adapters.sqlalchemy.scans import SqlScans
-from groupshift.adapters.sqlalchemy.tables import schema_of
 from groupshift.errors import Rejected
 from groupshift.scan.ports import Scans
 from groupshift_testing.scans import MemoryScans
@@ -28,7 +28,7 @@ def scans(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
         return
     monkeypatch.setattr(module, "PAGE", 3)
     url = f"sqlite:///{tmp_path / 'journal.db'}"
-    SqlJournal(url).recent(1)
+    SqlRuns(url).recent(1)
     made = SqlScans(url)
     yield made
     made.close()

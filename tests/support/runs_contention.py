@@ -7,9 +7,9 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 
+from groupshift.adapters.sqlalchemy.database import Database, statement_of
 from groupshift.adapters.sqlalchemy.runs import VERSION, SqlRuns
 from groupshift.adapters.sqlalchemy.scans import SqlScans
-from groupshift.adapters.sqlalchemy.tables import Tables, statement_of
 from groupshift.errors import Conflict, Fenced
 from groupshift.ports.runs import EventKind, NewEvent
 from support.runs_suite import CLUSTER, GROUP, entry, run_record
@@ -126,6 +126,6 @@ def test_of_many_that_open_an_empty_database_one_makes_its_tables(url: str) -> N
 
     at_once([read] * 5)
     assert found == [0] * 5
-    database = Tables(url, "runs", versions="run_schema", version=VERSION)
+    database = Database(url, "runs", versions="run_schema", version=VERSION)
     assert [row["version"] for row in database.rows(statement_of("runs", "latest_schema"))] == [VERSION]
     database.close()

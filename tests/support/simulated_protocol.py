@@ -15,7 +15,6 @@ from groupshift_testing.clock import ManualClock
 from groupshift_testing.world import World
 from support.protocol_groups import view
 from support.simulated_group import SimulatedGroup, group_of_world
-from support.simulated_move import Bench, bench_of
 
 SPOKEN = {MemberKind.PLAIN: Protocol.CLASSIC, MemberKind.NATIVE: Protocol.CONSUMER}
 
@@ -87,12 +86,6 @@ def make_protocol_group(kind: MemberKind, members: int = 3) -> SimulatedGroup:
     """A healthy group of one protocol."""
     world = _world(kind, members)
     return group_of_world(world.clock, world)
-
-
-def make_protocol_bench(kind: MemberKind, members: int = 3) -> Bench:
-    """The same, as the former engine drives it."""
-    world = _world(kind, members)
-    return bench_of(world.clock, world)
 
 
 def _world(kind: MemberKind, members: int) -> ProtocolWorld:
