@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from airflow.plugins_manager import AirflowPlugin
 
-from groupshift_airflow.links import AIRFLOW_LOOK, PREFIX, MigrationLink, RunLink, page_path
+from groupshift_airflow.links import AIRFLOW_LOOK, PREFIX, RunLink, page_path
 from groupshift_airflow.web import LazyPages
 
 
@@ -30,4 +30,4 @@ class GroupshiftPlugin(AirflowPlugin):
             "url_route": "groupshift-run",
         },
     ]
-    operator_extra_links: ClassVar[list[Any]] = [MigrationLink(), RunLink()]
+    operator_extra_links: ClassVar[list[Any]] = [RunLink()]

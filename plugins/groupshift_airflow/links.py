@@ -43,11 +43,6 @@ def page_path(path: str = "") -> str:
     return airflow_path(_joined(PREFIX, path))
 
 
-def migration_url(migration: str) -> str:
-    """Absolute address of the page of this migration."""
-    return page_url(f"migrations/{quote(migration, safe='')}/")
-
-
 def run_path(dag_id: str, run_id: str) -> str:
     """Path of the page of a run, below Airflow's own."""
     return f"dags/{quote(dag_id, safe='')}/runs/{quote(run_id, safe='')}"
@@ -57,17 +52,6 @@ def required_actions(dag_id: str, run_id: str, task_id: str, map_index: int = -1
     """Path of the page where the question of this task is answered, below Airflow's own."""
     mapped = f"/mapped/{map_index}" if map_index >= 0 else ""
     return f"{run_path(dag_id, run_id)}/tasks/{quote(task_id, safe='')}{mapped}/required_actions"
-
-
-def migration_links(migration: str) -> tuple[tuple[str, str], ...]:
-    """The pages about a migration, by what they are called."""
-    page = page_path(f"migrations/{quote(migration, safe='')}/")
-    return (("Migration", page), ("Report", f"{page}report"))
-
-
-def run_links(run: str, move: str) -> tuple[tuple[str, str], ...]:
-    """The report of a run that changes a cluster, by what it is called."""
-    return (("Report", page_path(f"{move}s/{quote(run, safe='')}/")),)
 
 
 def run_page(run: str) -> str:
@@ -85,19 +69,6 @@ class RunLink(BaseOperatorLink):
         run = getattr(operator, "run", "")
         known = run and "{" not in run and run != "None"
         address = f"{page_url('runs/')}{quote(run, safe='')}/" if known else page_url()
-        return f"{address}?look={AIRFLOW_LOOK}"
-
-
-class MigrationLink(BaseOperatorLink):
-    """The page of the migration a task works on; computed in the worker after the task has run."""
-
-    name = "Migration"
-
-    def get_link(self, operator: Any, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002
-        """Address of the page; of all migrations while the id is not known."""
-        migration = getattr(operator, "migration", "")
-        known = migration and "{" not in migration and migration != "None"
-        address = migration_url(migration) if known else page_url()
         return f"{address}?look={AIRFLOW_LOOK}"
 
 

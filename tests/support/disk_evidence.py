@@ -1,4 +1,4 @@
-"""The evidence of a simulated move on a real disk: Parquet, manifests and texts as the product has them."""
+"""The evidence of a simulated run on a real disk: Parquet, manifests and texts as the product has them."""
 
 from __future__ import annotations
 

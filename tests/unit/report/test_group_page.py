@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from groupshift.cli.output import findings_table
+from groupshift.cli.terminal import Console
 from groupshift.domain.ownership_history import KnownBy, Sighting, Tenure
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.run import RunState
+from groupshift.domain.run import RunState, findings_data, findings_from
 from groupshift.domain.verdict import Finding, Verdict, counted
 from groupshift.engine.move import Run
 from groupshift.moves.protocol import report as protocol
@@ -419,3 +422,17 @@ def test_evidence_that_was_altered_is_said_and_not_shown(moved: tuple[Coordinati
     text = document_of(reader(moved), found)
     assert f"{bad} was altered after it was journaled; it is not shown" in text
     assert processes.runs.find(run).state is RunState.MOVED
+
+
+def test_u17_the_journal_and_the_terminal_keep_what_was_not_asked() -> None:
+    """Findings without a word about it were asked; the table of the terminal says it in words."""
+    unasked = Finding(**UNASKED, asked=False)
+    (data,) = findings_data([unasked])
+    assert findings_from([data]) == (unasked,)
+    del data["asked"]
+    assert findings_from([data])[0].asked
+    written = io.StringIO()
+    Console(file=written, width=200).print(findings_table([unasked, Finding(**UNASKED)], "t"))
+    rows = [line for line in written.getvalue().splitlines() if str(UNASKED["rule"]) in line]
+    assert ["not asked" in row for row in rows] == [True, False]
+    assert "pass" in rows[1]
