@@ -17,8 +17,9 @@ from groupshift.domain.verdict import Verdict
 from groupshift.engine import registry
 from groupshift.engine.begin import require_held
 from groupshift.engine.gates import answer
-from groupshift.engine.move import Answer, Run
+from groupshift.engine.move import Run
 from groupshift.engine.progress import Ended
+from groupshift.engine.questions import Answer
 from groupshift.engine.roll_back import begin_roll_back, rollback_of
 from groupshift.engine.run import advance, drive, upcoming
 from groupshift.engine.status import report_of, status_of

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from groupshift.application.environment import Environment
-from groupshift.bootstrap import App
 from groupshift.cli.runner import Runner, claim
+from groupshift_testing.journal import MemoryJournal
+
+from groupshift.bootstrap import App
 from groupshift.domain.evidence import Moment
 from groupshift.domain.judgement import ActOutcome, Closing, GateBrief, Judgement
 from groupshift.domain.modes import MemberKind
@@ -16,7 +18,6 @@ from groupshift.ports.clock import CrashPoints, NoCrash
 from groupshift.settings import Thresholds
 from groupshift_testing.clock import ManualClock
 from groupshift_testing.evidence import MemoryEvidence, MemoryProof
-from groupshift_testing.journal import MemoryJournal
 from groupshift_testing.world import MemoryFleet, MemoryModeSwitch, World
 
 

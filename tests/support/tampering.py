@@ -10,10 +10,10 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from groupshift.application.pack import verify_folder
 
 from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.adapters.signing import Ed25519Signer, Ed25519Verifier
-from groupshift.application.pack import verify_folder
 from groupshift.bootstrap import App
 from groupshift.cli.evidence import written
 from groupshift.domain.plan import Until

@@ -66,6 +66,7 @@ UNDO_STAGES = (
 )
 """The ways back, each in the order in which it is walked."""
 
+
 class Until(StrEnum):
     """The last act a run is allowed to make."""
 

@@ -22,7 +22,8 @@ from groupshift.domain.run import (
     findings_from,
 )
 from groupshift.engine.closing import end
-from groupshift.engine.move import Answer, Aspects, Question, Run, changes, handler_of
+from groupshift.engine.move import Aspects, Run, changes, handler_of
+from groupshift.engine.questions import Answer, Question
 from groupshift.errors import Conflict, GroupshiftError, Rejected, Void
 from groupshift.ports.runs import Event, EventKind, NewEvent
 

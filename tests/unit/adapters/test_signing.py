@@ -12,10 +12,10 @@ import pytest
 from cryptography.hazmat.primitives import serialization as pem
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from groupshift.application.pack import verify_folder
 
 from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.adapters.signing import Ed25519Signer, Ed25519Verifier
-from groupshift.application.pack import verify_folder
 from groupshift.bootstrap import App
 from groupshift.domain.plan import Until
 from groupshift.domain.seal import PACK, SIGNATURE, State, Verification

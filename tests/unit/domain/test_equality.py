@@ -13,7 +13,9 @@ from groupshift.domain.step import ReplaceMembers, SetMode
 from support.simulated_group import make_group
 
 TOGGLE = Stage(name=StageName.TOGGLE, step=SetMode(to=Mode.KAFKA))
-CANARY = Stage(name=StageName.CANARY, step=ReplaceMembers(slots=("m1",), old=MemberKind.OLD, new=MemberKind.AWARE))
+CANARY = Stage(
+    name=StageName.CANARY, step=ReplaceMembers(slots=("m1",), old=MemberKind.OLD, new=MemberKind.AWARE)
+)
 
 
 def pair():
