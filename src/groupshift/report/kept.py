@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from groupshift.domain.evidence import Moment, Row
+from groupshift.domain.evidence import MANIFEST, Moment, Row
 from groupshift.domain.run import Json
 from groupshift.domain.seal import JOURNAL, OWN, REPORT, StoredFile, values_of
 from groupshift.engine.evidence import brokers_met, measured, versions_met
@@ -72,7 +72,10 @@ class Kept:
             return ()
 
     def tables(self, attempt: str, moment: Moment) -> Mapping[str, Sequence[Row]] | None:
-        """The tables of a snapshot of a group; None for one that cannot be relied on."""
+        """The tables of a snapshot of a group; None for one that cannot be relied on: its manifest, which has
+        the SHA-256 of each table, has to be the one that was journaled."""
+        if not self.relied_on(f"{attempt}/{moment.value}/{MANIFEST}"):
+            return None
         try:
             return self.evidence.read(self.run, attempt, moment)
         except GroupshiftError as unsound:

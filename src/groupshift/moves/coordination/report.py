@@ -15,7 +15,7 @@ from groupshift.domain.verdict import Verdict
 from groupshift.engine.members import REPLACE_MEMBERS
 from groupshift.engine.move import Run
 from groupshift.engine.questions import Section
-from groupshift.errors import GroupshiftError
+from groupshift.errors import Broken, GroupshiftError
 from groupshift.moves.coordination.facts import CoordinationPorts
 from groupshift.moves.coordination.plan import DELETE_MODE_NODE, REHEARSE, SET_MODE, TOGGLE_GATE, WATCH
 from groupshift.ports.runs import EventKind
@@ -76,7 +76,7 @@ def left_behind(run: Run[CoordinationPorts]) -> Leftover | None:
     or what was there before. Evidence that cannot be read is another sentence's business."""
     records = run.records
     taken = [
-        records[each.key].result["stored"]
+        records[each.key].result
         for plan in (run.there, run.plan)
         for each in plan.steps
         if each.kind == "snapshot" and "stored" in getattr(records.get(each.key), "result", ())
@@ -84,7 +84,7 @@ def left_behind(run: Run[CoordinationPorts]) -> Leftover | None:
     if not run.going_back or not taken:
         return None
     try:
-        first, last = (_tables(run, stored) for stored in (taken[0], taken[-1]))
+        first, last = (_tables(run, each) for each in (taken[0], taken[-1]))
     except GroupshiftError:
         return None
     kafka = _offsets(last, Store.KAFKA)
@@ -94,9 +94,14 @@ def left_behind(run: Run[CoordinationPorts]) -> Leftover | None:
     return leftover(run.record.target.name, kafka, _offsets(last, Store.ZOOKEEPER))
 
 
-def _tables(run: Run[CoordinationPorts], stored: Sequence[str]) -> Mapping[str, Sequence[Row]]:
-    attempt, moment = stored
-    return run.ports.evidence.read(run.name, attempt, Moment(moment))
+def _tables(run: Run[CoordinationPorts], taken: Json) -> Mapping[str, Sequence[Row]]:
+    """The tables of a snapshot. Raises `Broken` where its manifest is not the one that was journaled."""
+    (attempt, named), evidence = taken["stored"], run.ports.evidence
+    moment = Moment(named)
+    manifest = evidence.manifest(run.name, attempt, moment)
+    if manifest is not None and manifest.digest != taken["manifest_sha256"]:
+        raise Broken(f"the manifest of {taken['folder']} was altered after it was journaled")
+    return evidence.read(run.name, attempt, moment)
 
 
 def _offsets(tables: Mapping[str, Sequence[Row]], store: Store) -> dict[TopicPartition, int]:
