@@ -90,7 +90,9 @@ def planned(app: GroupApp, until: Until) -> str:
 
 def forward(app: GroupApp, run: str) -> Closing:
     """To the end; a run that a silent server ended is gone on with, as people are told to."""
-    return closed(patiently(lambda: app.forward(run), RUN_S))
+    closing = closed(patiently(lambda: app.forward(run), RUN_S))
+    assert not app.at.at, f"never reached: {[*app.at.at]}"
+    return closing
 
 
 @pytest.fixture(scope="module")
@@ -152,6 +154,7 @@ def test_an_idle_offset_set_one_lower_is_named_and_taken_back(sandbox: Sandbox, 
 
     app.at.at[SETTLED] = lower
     ended = patiently(lambda: app.forward(run), RUN_S)
+    assert not app.at.at, "the plant was never made"
     assert any(f"{TOPIC}-{IDLE}" in each for each in app.failed(run)), app.failed(run)
     assert sandbox.kinds() == {"old"}
     if app.state(run) is not RunState.ROLLED_BACK:
@@ -242,12 +245,12 @@ def test_an_altered_file_is_refused_before_spark_compares(sandbox: Sandbox, app:
         folder = Path(app.folder(run, "before canary"))
         rewrite(folder, "offsets", lambda rows: rows[:-1], rehash=False)
 
-    app.at.at["compare before canary"] = tamper
+    app.at.at["compare before"] = tamper
     closing = forward(app, run)
     assert (closing.state, closing.verdict) == (RunState.REJECTED, Verdict.FAIL), closing
     assert "offsets.parquet has SHA-256" in closing.reason
     compared = Path(sandbox.settings.evidence.root) / run
-    assert not list(compared.rglob("report.html")), "not even prepared"
+    assert not list(compared.glob("*/report.html")), "no comparison was made"
     assert "J02" in {each.split(":")[0] for each in app.failed(run)}
     assert sandbox.kinds() == {"old"}
 
