@@ -41,6 +41,7 @@ from support.placement_story import (
 )
 
 pytestmark = pytest.mark.timeout(900)  # the fixtures count too
+_REJECTED = 2
 FIVE = {"offsets.topic.num.partitions": str(BEFORE)}
 
 
@@ -82,12 +83,14 @@ def test_coordinator_13_nobody_restarted(stages: Stages) -> None:
     assert [each.group for each in found.facts.moving_at_restart] == sorted(MOVING)
     assert said(found, "X07") == [(Verdict.PASS, "every live record lies in its group's partition")]
     assert not found.clean
-    asked_further, moved = stages.planned, [group for group in GROUPS if _moves(group, BEFORE, FURTHER)]
-    assert (asked_further.code, asked_further.document["possible"]) == (0, True), "a plan cures it"
-    told = {(each["rule"], each["verdict"]): each["reason"] for each in asked_further.document["findings"]}
-    assert told["X04", "inconclusive"] == reason
-    assert [each["group"] for each in asked_further.document["plan"]["movers"]] == sorted(moved)
-    _nothing_changed(asked_further)
+    (code, assessed), moved = stages.planned.assessed, sorted(g for g in GROUPS if _moves(g, BEFORE, FURTHER))
+    assert (code, assessed["ready"]) == (0, True), "an expansion cures it"
+    judged = {(each["rule"], each["verdict"]): each["reason"] for each in assessed["findings"]}
+    assert judged["X04", "inconclusive"] == reason
+    code, plan = stages.planned.begun
+    assert (code, plan["state"]) == (0, "preview")
+    assert [group for group, _, _ in plan["about"]["movers"]] == moved
+    _nothing_changed(stages.planned)
 
 
 def test_coordinator_14_one_restarted(stages: Stages) -> None:
@@ -106,14 +109,17 @@ def test_coordinator_14_one_restarted(stages: Stages) -> None:
     assert {group: found.facts.view.owned[group] for group in two} == two
     none = {group for group, nodes in found.facts.several_owners.items() if not nodes}
     assert {group: found.facts.view.owned[group] for group in none} == dict.fromkeys(none, ())
-    refused = stages.refused
-    assert (refused.code, refused.document["possible"]) == (1, False)
-    against = [(each["rule"], each["reason"]) for each in refused.document["against"]]
-    assert [reason for rule, reason in against if rule == "X04"] == [
+    code, assessed = stages.refused.assessed
+    assert (code, assessed["ready"]) == (1, False)
+    against = [each for each in assessed["findings"] if each["rule"] in assessed["obstacles"]]
+    assert [each["reason"] for each in against if each["rule"] == "X04"] == [
         reason for _, reason in said(found, "X04")
     ]
-    assert refused.document["next"] == refused.document["against"][0]["hint"]
-    _nothing_changed(refused)
+    assert all(each["hint"] for each in against)
+    code, refused = stages.refused.begun
+    assert code == _REJECTED, refused
+    assert "not ready, nothing was journaled" in " ".join(refused["error"].split())
+    _nothing_changed(stages.refused)
 
 
 def _moves(group: str, before: int, after: int) -> bool:
@@ -121,10 +127,9 @@ def _moves(group: str, before: int, after: int) -> bool:
 
 
 def _nothing_changed(found: Asked) -> None:
-    """No run is journaled, no leader another one, and no record in the log of the topic; the next audit holds
-    what brokers count."""
-    assert found.status[0] == 2
-    assert "the journal has no expansion" in found.status[1]
+    """No run is in the journal, no leader another one, and no record in the log of the topic; the next audit
+    holds what brokers count."""
+    assert found.runs == ()
     assert found.after == found.before
 
 
@@ -239,19 +244,21 @@ def test_what_another_count_would_cost(
     """After the repair the plan names the groups, the cost of others, the load then, and what hinders it."""
     bootstrap = ("--bootstrap-servers", stages.cluster.bootstrap, "--timeout", "60")
     page = tmp_path / "plan.html"
-    code, document = asked(capsys, "plan", "expansion", "--to", "12", "--report", str(page), *bootstrap)
-    assert (document["from"], document["to"]) == (AFTER, 12)
-    assert {each["count"]: each["multiple"] for each in document["costs"]} == {
+    code, document = asked(capsys, "expansion", "assess", "--to", "12", "--output", str(page), *bootstrap)
+    observed = document["observed"]
+    assert (observed["from"], observed["to"]) == (AFTER, 12)
+    assert {each["count"]: each["multiple"] for each in observed["costs"]} == {
         12: False, 16: True, 24: True, 32: True,
     }  # fmt: skip
     moving = [group for group in GROUPS if partition_of(group, AFTER) != partition_of(group, 12)]
-    assert [each["group"] for each in document["moving"]] == sorted(moving)
-    assert sum(each["groups"] for each in document["load"]["after"]) == len(GROUPS)
+    assert [each["group"] for each in observed["moving"]] == sorted(moving)
+    assert sum(each["groups"] for each in observed["load"]["then"]) == len(GROUPS)
     failed = {each["rule"] for each in document["findings"] if each["verdict"] == "fail"}
     # NEW: residue of groups that move again; OLD: the repair erased it all
     assert failed == (set() if stages.restarted.facts.view.old else {"X06", "X07"})
     assert code == bool(failed)
     assert 'id="load-live-records-title">live records by partition<' in page.read_text()
     capsys.readouterr()
-    assert main(["plan", "expansion", "--to", "8", *bootstrap]) == 2
-    assert "--to 8: __consumer_offsets has 8 partitions already" in capsys.readouterr().err
+    assert main(["expansion", "assess", "--to", "8", *bootstrap]) == 2
+    error = " ".join(capsys.readouterr().err.split())
+    assert "--to 8: __consumer_offsets has 8 partitions already" in error

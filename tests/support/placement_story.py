@@ -41,12 +41,14 @@ MOVING = [group for group in GROUPS if partition_of(group, BEFORE) != partition_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What ``groupshift expansion run`` to `FURTHER` partitions said, what ``expansion status`` said then,
-    and what was there before and after: the leaders that each broker tells, and where each partition ends."""
+    """What ``groupshift expansion assess``, and a verb that would begin a run, said of `FURTHER` partitions;
+    the runs in the journal then; and what was there before and after: the leaders that each broker tells, and
+    where each partition ends."""
 
-    code: int
-    document: Mapping[str, Any]
-    status: tuple[int, str]
+    assessed: tuple[int, Mapping[str, Any]]
+    begun: tuple[int, Mapping[str, Any]]
+    """Exit code and document; where there is none, the sentence is its ``error``."""
+    runs: tuple[Mapping[str, Any], ...]
     before: Any
     after: Any
 
@@ -145,11 +147,11 @@ def careless(cluster: Cluster) -> Stages:
     committed(cluster)
     before = audited(cluster)
     expand(cluster, AFTER)
-    expanded, planned = audited(cluster), further(cluster)
+    expanded, planned = audited(cluster), further(cluster, "plan")
     nodes = [node.node_id for node in cluster.brokers]
     cluster, _ = replace_node(cluster, nodes[-1], unchanged)
     lead_as_preferred(cluster, OFFSETS)
-    mixed, refused = audited(cluster), further(cluster, "--execute", "--yes")
+    mixed, refused = audited(cluster), further(cluster, "run", "--execute", "--yes")
     hidden = _asked_directly(cluster, mixed)
     for node in nodes[:-1]:
         cluster, _ = replace_node(cluster, node, unchanged)
@@ -167,28 +169,29 @@ def careless(cluster: Cluster) -> Stages:
     )
 
 
-def further(cluster: Cluster, *options: str) -> Asked:
-    """Ask for a run in a process of its own; no driver is named: only a person may restart brokers."""
+def further(cluster: Cluster, verb: str, *options: str) -> Asked:
+    """Assess, then ask for a run by this verb, each in a process of its own; no driver is named: only a
+    person may restart brokers."""
     log = DirectLog(Brokers(bootstrap_servers=cluster.bootstrap, properties={}, timeout_s=60.0))
-    state = ["--state", str(cluster.home.root / "further")]
+    state = ("--state", str(cluster.home.root / "further"))
+    where = ("--to", str(FURTHER), "--bootstrap-servers", cluster.bootstrap, "--timeout", "60", *state)
     before = (told_by_each(cluster), log.position())
-    ran = _apart(
-        "run", "--to", str(FURTHER), "--bootstrap-servers", cluster.bootstrap, "--timeout", "60", "--json",
-        *state, *options,
-    )  # fmt: skip
-    status = _apart("status", *state)
+    assessed = _apart("expansion", "assess", *where)
+    begun = _apart("expansion", verb, *where, *options)
+    _, listed = _apart("status", *state)
     return Asked(
-        code=ran.returncode,
-        document=json.loads(ran.stdout),
-        status=(status.returncode, status.stderr),
+        assessed=assessed,
+        begun=begun,
+        runs=tuple(listed["runs"]),
         before=before,
         after=(told_by_each(cluster), log.position()),
     )
 
 
-def _apart(*arguments: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "groupshift.cli.main", "expansion", *arguments]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False)
+def _apart(*arguments: str) -> tuple[int, Mapping[str, Any]]:
+    argv = [sys.executable, "-m", "groupshift.cli.main", *arguments, "--json"]
+    ran = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False)
+    return ran.returncode, json.loads(ran.stdout) if ran.stdout.strip() else {"error": ran.stderr}
 
 
 def _asked_directly(

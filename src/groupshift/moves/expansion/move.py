@@ -19,7 +19,7 @@ from groupshift.errors import Transient
 from groupshift.log.commit_hashes import LiveCommit
 from groupshift.moves.expansion import brokers, offsets, run_report, steps
 from groupshift.moves.expansion.assess import PlacementAudit, audit_placement, plan_expansion
-from groupshift.moves.expansion.overview import overview
+from groupshift.moves.expansion.overview import overview, overview_data
 from groupshift.moves.expansion.plan import BEGUN, ExpansionFacts, met, planned, rollback
 from groupshift.moves.expansion.ports import (
     SNAPSHOT,
@@ -136,7 +136,8 @@ class ExpansionMove(Move[ExpansionPorts]):
 
     def observed(self, request: ExpansionRequest, facts: ExpansionFacts) -> Observed:
         """See `Move`."""
-        return Observed(sections=tuple(overview(facts.planned)))
+        found = facts.planned
+        return Observed(sections=tuple(overview(found)), data=overview_data(found))
 
     def assessment_page(self, request: ExpansionRequest, facts: ExpansionFacts) -> str:
         """See `Move`: with pictures of the load."""

@@ -6,7 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from groupshift.domain.cluster import configured
+<<<<<<< HEAD
 from groupshift.engine.questions import Section
+=======
+from groupshift.domain.run import Json
+from groupshift.engine.move import Section
+>>>>>>> wip-placement
 from groupshift.moves.expansion.assess import PlannedExpansion
 from groupshift.moves.expansion.facts import PlacementFacts
 from groupshift.moves.expansion.load import PartitionLoad
@@ -16,7 +21,7 @@ _NAMED = 50
 
 
 def overview(found: PlannedExpansion) -> Iterator[Section]:
-    """Yield the parts; all partitions are on the page, all groups in the JSON."""
+    """Yield the parts; all partitions are on the page, all groups in `overview_data`."""
     yield _brokers(found.facts)
     yield Section(
         title="What a count costs",
@@ -34,6 +39,25 @@ def overview(found: PlannedExpansion) -> Iterator[Section]:
     if found.before:
         yield _load(found)
     yield _movers(found)
+
+
+def overview_data(found: PlannedExpansion) -> Json:
+    """Return the same as data, with every partition and every group; no loads where the log was not read."""
+    facts = found.facts
+    return {
+        "from": facts.before,
+        "to": found.to,
+        "partitions": facts.view.count,
+        "uses": {str(each): sorted(counts) for each, counts in facts.told.items()},
+        "costs": found.costs,
+        "moving": found.movers,
+        "load": {"now": found.before, "then": [_live(each) for each in found.after]},
+    }
+
+
+def _live(load: PartitionLoad) -> Json:
+    """What can be said of a partition then: what is overwritten or deleted stays where it lies."""
+    return {name: getattr(load, name) for name in ("partition", "groups", "live_records", "live_bytes")}
 
 
 def _brokers(facts: PlacementFacts) -> Section:
@@ -79,7 +103,7 @@ def _movers(found: PlannedExpansion) -> Section:
     more = len(found.movers) - _NAMED
     said = [f"{len(found.movers):,} of {len(found.facts.hashed.groups):,} groups move."]
     if more > 0:
-        said.append(f"{more:,} more than these; the plan has all: groupshift expansion plan --to {found.to}")
+        said.append(f"{more:,} more than these; --json has all")
     return Section(
         title="Groups that move",
         sentences=tuple(said),

@@ -50,7 +50,7 @@ def render(found: PlannedExpansion) -> str:
             section("Load by partition", *_loads(found)) if found.before else None,
             _brokers(found),
             _findings(found),
-            section("Groups that move", movers_table(found.movers, "the plan's --json")),
+            section("Groups that move", movers_table(found.movers, "--json")),
         ],
     )
     return render_page(page)

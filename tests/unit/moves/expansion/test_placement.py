@@ -11,7 +11,7 @@ from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 from groupshift.moves.expansion.assess import audit_placement, plan_expansion
-from groupshift.moves.expansion.overview import overview
+from groupshift.moves.expansion.overview import overview, overview_data
 from groupshift.moves.expansion.report import render
 from groupshift_testing.offset_brokers import MemoryPlacementViews
 from support.downgrade_clusters import listed
@@ -115,6 +115,18 @@ def test_what_an_assessment_shows_besides_its_findings() -> None:
     assert [row[:2] for row in load.rows] == [("now", "8"), ("then", "16")]
     assert movers.sentences == (f"{len(found.movers)} of {len(GROUPS)} groups move.",)
     assert [row[0] for row in movers.rows] == [each.group for each in found.movers]
+
+
+def test_an_assessment_as_data_has_every_group_and_partition() -> None:
+    """What each broker uses, what counts cost, who moves, the load of every partition now and then."""
+    found = plan_expansion(MemoryPlacementViews(view(8, groups=LISTED)), Log(at(GROUPS, 8)), 16)
+    data = overview_data(found)
+    assert (data["from"], data["to"], data["partitions"]) == (8, 16, 8)
+    assert data["uses"] == {"1": [8], "2": [8], "3": [8]}
+    assert (data["costs"], data["moving"]) == (found.costs, found.movers)
+    assert (len(data["load"]["now"]), len(data["load"]["then"])) == (8, 16)
+    assert sum(each["groups"] for each in data["load"]["then"]) == len(GROUPS)
+    assert "bytes" not in data["load"]["then"][0], "what is overwritten stays where it lies"
 
 
 @pytest.mark.parametrize(
