@@ -14,7 +14,7 @@ from groupshift_airflow.links import run_page
 
 if TYPE_CHECKING:
     from groupshift.domain.run import Findings
-    from groupshift.engine.move import Question, Section
+    from groupshift.engine.questions import Question, Section
 
 DONE = "Done"
 LOOK_AGAIN = "Look again"

@@ -300,7 +300,7 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
     def take(self, run: Run[Any], asked: dict[str, str], label: str) -> None:
         """Do what was answered. Raises `Void` or `Conflict` when it was given for something else."""
         from groupshift.engine.gates import answer
-        from groupshift.engine.move import Answer
+        from groupshift.engine.questions import Answer
         from groupshift.engine.roll_back import begin_roll_back
 
         choice, step, who = CHOICES.get(label), asked["step"], self.answered

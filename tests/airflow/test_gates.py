@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 from groupshift.domain.reactions import Choice
 from groupshift.domain.run import Step
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.engine.move import Question, Section
+from groupshift.engine.questions import Question, Section
 from groupshift_airflow.run_gates import CHOICES, LABELS, OPTIONAL, Work, gate_of, gate_of_work
 from groupshift_airflow.run_tasks import named, person
 

@@ -18,19 +18,12 @@ OTHER_FOLDERS = {"support": "support", "benchmarks": "measuring"}
 ELSEWHERE = {
     "adapters/ledger": "tests/conformance/test_ledger.py",
     "adapters/spark_submit": "tests/conformance/test_proof_runner.py",
-    "adapters/sqlalchemy": "tests/conformance/test_journal.py",
+    "adapters/sqlalchemy": "tests/conformance/test_runs.py",
     "engine": "tests/engine/test_toy.py",
 }
 """Packages that are tested in another part of the suite, with a file there that imports them."""
-_BY_APP = "calls the use cases by the App of `support.simulated_move`"
 THROUGH_OTHERS = {
-    "application/test_act.py": _BY_APP,
-    "application/test_canary.py": _BY_APP,
-    "application/test_fleet_changes.py": _BY_APP,
-    "application/test_intended.py": _BY_APP,
-    "application/test_lifecycle.py": _BY_APP,
-    "application/test_snapshot.py": _BY_APP,
-    "application/test_tampering.py": "asks `application.pack` by `support.tampering`",
+    "moves/coordination/test_measurements.py": "drives the move by `support.coordination_runs`",
 }
 """Files that import nothing of their package, each with the reason why it lies there all the same."""
 

@@ -21,7 +21,8 @@ from groupshift.engine.begin import begin, claim
 from groupshift.engine.handlers import (
     Approve,
 )
-from groupshift.engine.move import Answer, Handler, Move, Run, RunOptions, Standing, Tools
+from groupshift.engine.move import Handler, Move, Run, RunOptions, Standing, Tools
+from groupshift.engine.questions import Answer
 from groupshift.engine.run import drive
 from groupshift_testing.clock import ManualClock
 from groupshift_testing.runs import MemoryRuns

@@ -11,7 +11,6 @@ from toy_world import World, no
 from groupshift.domain.reactions import Choice
 from groupshift.domain.run import IRREVERSIBLE, NOTHING, RunState, Step
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.engine.move import Question, Section
 from groupshift.engine.question_text import (
     answer_texts,
     checks_text,
@@ -20,6 +19,7 @@ from groupshift.engine.question_text import (
     section_text,
     undo_words,
 )
+from groupshift.engine.questions import Question, Section
 
 GATE: dict[str, Any] = {
     "run": "toy-g-1",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
+from importlib.resources import files
 
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from groupshift.domain.run import (
     IRREVERSIBLE,
     NOTHING,
+    TRANSITIONS,
     Checked,
     OnDifference,
     Outcome,
@@ -172,3 +175,16 @@ def test_jobs_targets_and_states() -> None:
     require_transition("r", RunState.ROLLED_BACK, RunState.ROLLING_BACK)
     with pytest.raises(Conflict, match="is finalised and cannot become rolling_back"):
         require_transition("r", RunState.FINALISED, RunState.ROLLING_BACK)
+
+
+@pytest.mark.parametrize(
+    ("statement", "states"),
+    [("01_run", set(RunState)), ("02_one_open_run", {each for each in RunState if each.is_open})],
+)
+def test_the_database_knows_the_same_states(statement: str, states: set[RunState]) -> None:
+    """The CHECK constraint, the lock and the table of transitions are one vocabulary."""
+    text = files("groupshift").joinpath("sql", "runs", "schema", f"{statement}.sql").read_text()
+    listed = re.search(r"state IN \((.*?)\)", text, re.DOTALL)
+    assert listed is not None
+    assert set(re.findall(r"'(\w+)'", listed.group(1))) == {each.value for each in states}
+    assert set(TRANSITIONS) == set(RunState)

@@ -28,8 +28,9 @@ from groupshift.engine.handlers import (
     Series,
     Soak,
 )
-from groupshift.engine.move import Answer, Question, Sealing, Standing
+from groupshift.engine.move import Sealing, Standing
 from groupshift.engine.progress import Ended, Stopped
+from groupshift.engine.questions import Answer, Question
 from groupshift.engine.roll_back import begin_roll_back, take_back
 from groupshift.engine.run import advance, drive
 from groupshift.engine.status import status_of

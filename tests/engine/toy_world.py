@@ -14,8 +14,9 @@ from groupshift.domain.reactions import Choice
 from groupshift.domain.run import RunState, StepState
 from groupshift.engine.approvers import Approvers
 from groupshift.engine.begin import begin, claim
-from groupshift.engine.move import Answer, Question, Run, RunOptions, Tools
+from groupshift.engine.move import Run, RunOptions, Tools
 from groupshift.engine.progress import Progress
+from groupshift.engine.questions import Answer, Question
 from groupshift.engine.run import drive
 from groupshift.ports.clock import CrashPoint, NoStepCrash, StepCrashPoints
 from groupshift.ports.runs import EventKind, RunRecord, Runs

@@ -16,8 +16,9 @@ from goldens.cluster_stories import _restarted, _verdict
 from groupshift.domain.reactions import Choice
 from groupshift.domain.run import RunState, SparkJob
 from groupshift.engine.begin import assess, begin, claim, require_walked
-from groupshift.engine.move import Answer, Question, RunOptions, Tools
+from groupshift.engine.move import RunOptions, Tools
 from groupshift.engine.progress import Progress, Stopped
+from groupshift.engine.questions import Answer, Question
 from groupshift.engine.roll_back import begin_roll_back, require_begun
 from groupshift.engine.run import drive
 from groupshift.log.releases import Coordinator

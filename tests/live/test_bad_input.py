@@ -19,8 +19,8 @@ from groupshift.domain.run import RunState, plan_from
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.gates import answer
 from groupshift.engine.members import REPLACE_MEMBERS
-from groupshift.engine.move import Answer, Question
 from groupshift.engine.progress import Stopped
+from groupshift.engine.questions import Answer, Question
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.settings import Settings, parse
 from groupshift_sandbox.processes import free_port, wait_until

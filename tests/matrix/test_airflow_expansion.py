@@ -116,7 +116,7 @@ def test_a_run_is_rolled_back_before_its_point_of_no_return(cluster: KraftCluste
     refused = {"run": begun.run, "execute": True, "take_over": True}
     assert real.run(BACK, "late", refused, {}) == "failed"
     said = real.said(BACK, "late", "plan")
-    assert f"go on with: groupshift continue {begun.run} --execute" in said, said
+    assert f"run {begun.run} made step 10 restart/restart 1, which cannot be undone" in said, said
     assert status(killing).state == RunState.RUNNING, "nothing but a sentence"
     forward = {**CONF, "take_over": True}
     assert real.run(DAG, "forward", forward, {}) == "success", real.said(DAG, "forward", "verdict")

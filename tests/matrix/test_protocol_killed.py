@@ -20,8 +20,8 @@ from groupshift.domain.group_protocol import Kind, Protocol, Way
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import StageName
 from groupshift.domain.run import RunState
-from groupshift.engine.move import Question
 from groupshift.engine.progress import Paused, Stopped
+from groupshift.engine.questions import Question
 from groupshift.engine.run import drive
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind

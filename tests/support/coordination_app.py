@@ -14,8 +14,9 @@ from groupshift.domain.run import Findings, RunState, SparkJob, Step
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.begin import assess, begin, claim
 from groupshift.engine.closing import Closing
-from groupshift.engine.move import Answer, Question, Run, RunOptions, Tools
+from groupshift.engine.move import Run, RunOptions, Tools
 from groupshift.engine.progress import Ended, Progress, Stopped
+from groupshift.engine.questions import Answer, Question
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.run import drive
 from groupshift.engine.status import RunStatus, status_of
@@ -41,8 +42,9 @@ class Assessed:
 
 @dataclass(slots=True)
 class At:
-    """Calls back once where a step begins (``"snapshot after canary"``: kind and subject, or phase), so that
-    tests can interfere, and where a job is submitted (``"job after canary"``)."""
+    """Calls back once where a step begins (``"snapshot after canary"``: kind and subject), where a phase
+    begins or its first step waits, and where a job is submitted (``"job after canary"``), so that tests can
+    interfere."""
 
     at: dict[str, Callable[[], None]] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
@@ -50,9 +52,9 @@ class At:
     def tell(self, step: Step, text: str) -> None:
         """See `RunOptions`."""
         self.lines.append(f"{step.key} {text}")
+        self.reached(step.phase)
         if text == "begins":
             self.reached(f"{step.kind} {step.subject}".strip())
-            self.reached(step.phase)
 
     def reached(self, name: str) -> None:
         """Call back."""

@@ -32,6 +32,8 @@ from support.simulated_runs import Processes
 POLL_S = 5.0
 """Seconds of the simulated clock between two looks of a sensor."""
 TURNS = 2000
+ACTS = frozenset({"replace_members", "set_mode", "delete_mode_node"})
+"""Kinds of steps that change a group."""
 YES: Mapping[str, str | None] = {"approve_plan": "Approve", "approve_toggle": "Approve", "last_gate": "Keep"}
 SUCCESS, FAILED, SKIPPED, UPSTREAM_FAILED = "success", "failed", "skipped", "upstream_failed"
 _BAD = frozenset({FAILED, UPSTREAM_FAILED})
@@ -229,10 +231,11 @@ class SimulatedDags:
 
     def acts(self) -> list[str]:
         """The phases whose acts changed the group, in order."""
-        changing = {"replace_members", "set_mode", "delete_mode_node"}
-        steps = [each.step for each in self.bench.runs.events(self.run) if each.kind == "acted"]
-        found = [each.rpartition(" ")[2].partition("/") for each in steps]
-        return [phase for phase, _, kind in found if kind in changing]
+        events = self.bench.runs.events(self.run)
+        plans = [each.body["plan"]["steps"] for each in events if each.kind == "rollback_begun"]
+        phases = {step["key"]: step["phase"] for plan in plans for step in plan}
+        found = [each.step for each in events if each.kind == "acted" and each.step.partition("/")[2] in ACTS]
+        return [phases.get(key) or key.partition("/")[0].rpartition(" ")[2] for key in found]
 
 
 def simulated_dags(bench: Processes, dags: Any, patch: pytest.MonkeyPatch) -> SimulatedDags:

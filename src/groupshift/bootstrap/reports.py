@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from groupshift.adapters.system import SystemClock
@@ -34,10 +34,12 @@ def pages_of(runs: Runs, settings: Settings) -> Pages:
     return pages
 
 
-def page_of(runs: Runs, settings: Settings, run: str, closing: Json | None = None) -> tuple[str, Kept | None]:
+def page_of(
+    runs: Runs, settings: Settings, run: str, closing: Json | None = None, troubles: Sequence[str] = ()
+) -> tuple[str, Kept | None]:
     """Return the HTML page of a run as it stands, and what is kept of it, with sentences about what of that
     cannot be relied on (None: nothing is kept). ``closing`` is what is journaled of an end that is not
-    written yet.
+    written yet; ``troubles`` are such sentences that are known already.
 
     Raises:
         Rejected: the run is not in the journal, its plan is of another version, or its move is not installed.
@@ -52,5 +54,6 @@ def page_of(runs: Runs, settings: Settings, run: str, closing: Json | None = Non
     if settings.evidence.root and record.state is not RunState.PREVIEW:
         ledger = LedgerFiles(settings.evidence.ledgers or None)
         kept = kept_of(evidence_of(settings), runs, run, closing=closing, ledger=ledger)
+        kept.troubles += troubles
     reader = closed_reader(move_named(record.move), runs, SystemClock(), run, closing)
     return document_of(reader, kept), kept

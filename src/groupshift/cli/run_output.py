@@ -11,9 +11,10 @@ from groupshift.cli.terminal import Console, Table, styled
 from groupshift.domain.run import APPROVE, IRREVERSIBLE, Checked, Findings, RunState, Step
 from groupshift.domain.verdict import Verdict, counted
 from groupshift.engine.closing import Closing
-from groupshift.engine.move import Run, Section, undo_of
+from groupshift.engine.move import Run, undo_of
 from groupshift.engine.progress import Ended, Progress, Stopped
 from groupshift.engine.question_text import undo_words, utc, words_of
+from groupshift.engine.questions import Section
 from groupshift.engine.roll_back import begun_of
 from groupshift.engine.status import RunStatus, StepStatus, status_of
 

@@ -16,8 +16,8 @@ from groupshift.ports.runs import EventKind, RunRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenPage:
-    """``where`` the page lies (empty: nowhere), its text, whether it is sealed, and ``troubles``: sentences
-    about evidence that is gone or altered."""
+    """``where`` the page lies (empty: nowhere) and whether it is sealed; ``troubles`` are sentences about
+    evidence that is gone or altered. Where there are any, ``text`` is a page that says them."""
 
     where: str
     text: str
@@ -53,11 +53,12 @@ def written(at: Session, record: RunRecord, *, audit: bool = False) -> WrittenPa
     found = verify(evidence, at.runs, run, verifier(settings.evidence.public_key)).troubles
     troubles = tuple(f"{each.path}: {each.reason or each.state.value}" for each in found)
     sound = REPORT in evidence.files(run) and all(each.path != REPORT for each in found)
-    kept_text = evidence.read_text(run, REPORT) if sound else None
-    if kept_text is None:
-        text, _ = page_of(at.runs, settings, run)
-        return WrittenPage(where="", text=text, sealed=False, troubles=troubles)
-    return WrittenPage(where=evidence.path(run, REPORT), text=kept_text, sealed=True, troubles=troubles)
+    where = evidence.path(run, REPORT) if sound else ""
+    kept_text = evidence.read_text(run, REPORT) if sound and not troubles else None
+    if kept_text is not None:
+        return WrittenPage(where=where, text=kept_text, sealed=True)
+    text, _ = page_of(at.runs, settings, run, troubles=troubles)
+    return WrittenPage(where=where, text=text, sealed=sound, troubles=troubles)
 
 
 def _is_due(at: Session, run: str) -> bool:

@@ -6,6 +6,7 @@ since makes it void, and it is asked again."""
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -21,7 +22,8 @@ from groupshift.domain.run import (
     findings_from,
 )
 from groupshift.engine.closing import end
-from groupshift.engine.move import Answer, Aspects, Question, Run, changes, handler_of
+from groupshift.engine.move import Aspects, Run, changes, handler_of
+from groupshift.engine.questions import Answer, Question
 from groupshift.errors import Conflict, GroupshiftError, Rejected, Void
 from groupshift.ports.runs import Event, EventKind, NewEvent
 
@@ -90,7 +92,6 @@ def question_of(run: Run[P], gate: Step, checked: Checked) -> Question:
     if not shown:
         raise Conflict(f"gate {gate.key} of run {run.name} was never shown; run it again")
     ahead = covered(run, gate)
-    lost = [each for each in run.events(gate.key) if each.kind is EventKind.VOIDED]
     keys = [each.key for each in run.plan.steps]
     later = [e for e in run.plan.steps if e.kind == APPROVE and keys.index(e.key) > keys.index(gate.key)]
     judged = [e for e in run.events() if e.kind is EventKind.JUDGED and e.step in keys]
@@ -101,7 +102,7 @@ def question_of(run: Run[P], gate: Step, checked: Checked) -> Question:
         fingerprint=str(shown[-1].body["fingerprint"]),
         plan_hash=run.plan.hash,
         ahead=ahead,
-        changes=tuple(lost[-1].body["changes"]) if lost else (),
+        changes=_changed(run.events(gate.key), gate, shown),
         findings=checked.findings or findings_from(run.plan.about.get(CHECKS, ())),
         detail=checked.detail,
         pause=run.move.pause(run.plan, ahead),
@@ -113,6 +114,19 @@ def question_of(run: Run[P], gate: Step, checked: Checked) -> Question:
         optional=gate.optional,
         frees=run.move.stop_frees,
     )
+
+
+def _changed(events: Sequence[Event], gate: Step, shown: Sequence[Event]) -> tuple[str, ...]:
+    """What changed since the last yes at a gate that is asked again: what made it void, else what it shows
+    otherwise now."""
+    lost = [each for each in events if each.kind is EventKind.VOIDED]
+    given = [each for each in events if _approves(each, gate)]
+    if lost and (not given or lost[-1].seq > given[-1].seq):
+        return tuple(lost[-1].body["changes"])
+    if gate.kind != APPROVE or not given:
+        return ()
+    then = [each for each in shown if each.body["fingerprint"] == given[-1].body["fingerprint"]]
+    return differences(then[-1].body["parts"], shown[-1].body["parts"])
 
 
 def covered(run: Run[P], gate: Step) -> tuple[Step, ...]:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from enum import StrEnum
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
-from groupshift.domain.reactions import Choice, OnFail
+from groupshift.domain.reactions import OnFail
 from groupshift.domain.requests import request_of
 from groupshift.domain.run import (
     IRREVERSIBLE,
@@ -32,6 +32,7 @@ from groupshift.domain.run import (
 )
 from groupshift.domain.verdict import Finding, Verdict, worst
 from groupshift.engine.approvers import Approvers
+from groupshift.engine.questions import Answer, Observed, Question, Section
 from groupshift.errors import Conflict, Fenced, Rejected
 from groupshift.ports.clock import Clock, NoStepCrash, StepCrashPoints
 from groupshift.ports.runs import Entry, Event, EventKind, NewEvent, RunRecord, Runs
@@ -49,62 +50,6 @@ class Standing(StrEnum):
     MADE = "made"
     OTHER = "other"
     """Somebody changed what was met, or it was made in part: it is intended anew."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """A part of a report or of a gate: sentences, or rows below their heads."""
-
-    title: str
-    sentences: tuple[str, ...] = ()
-    head: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
-    """What a look found, as ``assess`` shows it beside its findings: for people, and as data."""
-
-    sections: tuple[Section, ...] = ()
-    data: Json = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What somebody is asked at a gate or in a review: ``gate`` is the step's key and ``does`` its words,
-    ``fingerprint`` names what was shown (an answer has to name it), ``changes`` made an earlier answer void.
-
-    ``ahead`` are the steps that a yes lets happen, ``later`` says what is asked next (empty: nothing).
-    ``findings`` are of this look, else those of the plan; ``judged`` are of the last judgement. ``state`` is
-    the run's, and ``optional`` and ``frees`` say what a no does: the steps are left out, or the run
-    ends and its target is free."""
-
-    run: str
-    gate: str
-    answers: tuple[Choice, ...]
-    fingerprint: str
-    plan_hash: str
-    ahead: tuple[Step, ...] = ()
-    changes: tuple[str, ...] = ()
-    findings: Findings = ()
-    detail: str = ""
-    pause: str = ""
-    shown: tuple[Section, ...] = ()
-    does: str = ""
-    later: str = ""
-    judged: Findings = ()
-    state: RunState = RunState.RUNNING
-    optional: bool = False
-    frees: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What somebody answers, who it is, and what was shown to them."""
-
-    choice: Choice
-    who: str
-    fingerprint: str
 
 
 def _tell_nobody(_step: Step, _detail: str) -> None:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from groupshift.domain.reactions import Choice
 from groupshift.domain.run import Checked, Instruction, SparkJob, Step
 from groupshift.engine.closing import Closing
-from groupshift.engine.move import Question
+from groupshift.engine.questions import Question
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

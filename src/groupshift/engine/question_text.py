@@ -12,7 +12,7 @@ from groupshift.domain.foreign_text import code, shown, visible
 from groupshift.domain.reactions import Choice
 from groupshift.domain.run import Findings, RunState, Step
 from groupshift.domain.verdict import Finding, Verdict, counted
-from groupshift.engine.move import Question, Section
+from groupshift.engine.questions import Question, Section
 
 BUTTONS = {
     Choice.APPROVE: "Approve",

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from groupshift.domain.run import OPEN, Findings, Json, Outcome, Plan, Step, findings_from, plan_from
-from groupshift.engine.move import Run, Section
+from groupshift.engine.move import Run
+from groupshift.engine.questions import Section
 from groupshift.ports.runs import Claim, Event, EventKind, RunRecord, Runs
 
 P = TypeVar("P")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from groupshift.domain.run import Json, RunState, Step
-from groupshift.engine import move as engine
+from groupshift.engine import questions
 from groupshift.engine.move import Move, Run, Tools
 from groupshift.ports.clock import Clock
 from groupshift.ports.runs import Event, EventKind, RunRecord, Runs
@@ -125,12 +125,12 @@ def usual_sentence(history: History) -> str:
     return f"{said}: {reason.removesuffix('.')}." if reason else f"{said}."
 
 
-def sections_of(found: Sequence[engine.Section]) -> list[Section]:
+def sections_of(found: Sequence[questions.Section]) -> list[Section]:
     """Return sections of the engine, sentences and rows, as those of a page."""
     return [section(each.title, *each.sentences, _rows(each)) for each in found]
 
 
-def _rows(found: engine.Section) -> Part | None:
+def _rows(found: questions.Section) -> Part | None:
     return Table(heads=found.head, rows=found.rows) if found.rows else None
 
 

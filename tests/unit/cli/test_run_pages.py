@@ -11,7 +11,7 @@ from groupshift.cli.main import main
 from groupshift.ports.runs import EventKind
 from support.toy_bench import ToyBench, document, toy_bench, words
 
-BROKEN = 5
+REJECTED, BROKEN = 2, 5
 
 
 @pytest.fixture
@@ -67,6 +67,19 @@ def test_a_page_that_was_altered_is_not_shown(
     assert "all is well" not in copy.read_text()
     assert "the toy is green" in copy.read_text()
     assert page.read_text() == "<h1>all is well</h1>"
+
+
+def test_an_output_that_cannot_be_written_leaves_nothing(
+    bench: ToyBench, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One sentence with the option and the remedy."""
+    finished(bench)
+    capsys.readouterr()
+    assert bench.call("report", bench.run, "--output", str(tmp_path / "absent" / "r.html")) == REJECTED
+    said = capsys.readouterr().err
+    assert "--output" in said
+    assert "name a place that can" in said
+    assert not (tmp_path / "absent").exists()
 
 
 def test_an_open_run_has_a_page_whenever_it_is_asked_for(

@@ -130,7 +130,7 @@ def test_f06_a_prefix_has_to_agree_with_the_security_protocol() -> None:
     [
         ["audit", "placement"],
         ["snapshot", "--all"],
-        ["plan", "expansion", "--to", "8"],
+        ["expansion", "plan", "--to", "8"],
         ["protocol", "assess", "--group", "g", "--to", "classic"],
     ],
 )

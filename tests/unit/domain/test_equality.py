@@ -7,14 +7,15 @@ import json
 from groupshift.domain.equality import allowed_changes, records_per_interval, restored_changes
 from groupshift.domain.evidence import Moment
 from groupshift.domain.modes import MemberKind, Mode
-from groupshift.domain.plan import StageName
-from groupshift.domain.planning import stage_of
+from groupshift.domain.plan import Stage, StageName
 from groupshift.domain.snapshot import snapshot_rows
 from groupshift.domain.step import ReplaceMembers, SetMode
 from support.simulated_group import make_group
 
-TOGGLE = stage_of(StageName.TOGGLE, SetMode(to=Mode.KAFKA))
-CANARY = stage_of(StageName.CANARY, ReplaceMembers(slots=("m1",), old=MemberKind.OLD, new=MemberKind.AWARE))
+TOGGLE = Stage(name=StageName.TOGGLE, step=SetMode(to=Mode.KAFKA))
+CANARY = Stage(
+    name=StageName.CANARY, step=ReplaceMembers(slots=("m1",), old=MemberKind.OLD, new=MemberKind.AWARE)
+)
 
 
 def pair():
@@ -57,7 +58,7 @@ def test_before_a_stage_nothing_may_differ_but_offsets() -> None:
 def test_a_way_back_restores_the_members_of_the_first_snapshot() -> None:
     """And may leave a mode node that says zookeeper where none was (D13)."""
     before, after = pair()
-    back = stage_of(StageName.UNDO_MEMBERS, CANARY.step.inverse)
+    back = Stage(name=StageName.UNDO_MEMBERS, step=CANARY.step.inverse)
     data = restored_changes(allowed_changes(back, Moment.AFTER, before, after, 7), "zookeeper").to_data()
     assert data["members"] == {"change": "restored", "count": 0, "from": None, "to": None}
     assert data["mode_node"] == {"from": None, "to": "zookeeper"}

@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from groupshift.domain.group_protocol import Kind, Way
-from groupshift.domain.judgement import Closing
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.plan import Phase
+from groupshift.domain.run import RunState
 from groupshift.domain.verdict import Verdict
+from groupshift.engine.closing import Closing
+from groupshift.engine.progress import Ended
 from groupshift_sandbox.client_members.events import MemberEvent, Owned
 from support.protocol_cases import PAIRS, Case, Moved
 from support.protocol_fleet import Account
@@ -27,16 +28,20 @@ CLEAN = Account(
     overlaps=[],
     fatal=[],
 )
-BACK = Closing(phase=Phase.ROLLED_BACK, verdict=Verdict.PASS, reason="back")
 FATAL = MemberEvent(at_ms=1, member="m1", event="error")
 (REFUSED,) = (each for each in PAIRS if each.refused)
 ONLINE = next(each for each in PAIRS if each.way is Way.ONLINE and not each.refused)
 
 
+def ended(state: RunState) -> Ended:
+    """A run that ended so."""
+    return Ended(closing=Closing(run="r", state=state, verdict=Verdict.PASS, reason="", following=""))
+
+
 def moved(case: Case) -> Moved:
     """A move with nothing against it; what came twice did so at a hand-over."""
     return Moved(
-        closing=Closing(phase=Phase.MOVED, verdict=Verdict.PASS, reason="moved"),
+        progress=ended(RunState.MOVED),
         refused=("P08",) if case.refused else (),
         kinds=case.kinds,
         members=frozenset({MemberKind.NATIVE}),
@@ -56,10 +61,7 @@ def test_a_clean_move_has_nothing_against_it() -> None:
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        (
-            {"closing": Closing(phase=Phase.ROLLED_BACK, verdict=Verdict.PASS, reason="back")},
-            "ended otherwise",
-        ),
+        ({"progress": ended(RunState.ROLLED_BACK)}, "ended otherwise"),
         ({"refused": ("P08",)}, "refused"),
         ({"kinds": {"canary": Kind.CLASSIC, "roll": Kind.CONSUMER}}, "types"),
         ({"kinds": {}}, "types"),

@@ -100,7 +100,7 @@ class Memory:
         except (Rejected, ValueError, KeyError, TypeError, AttributeError) as error:
             raise Rejected(
                 f"annotation {CHANGES} of {title(workload)} is not groupshift's ({error!r}); "
-                "remove it once no migration of the group is open"
+                "remove it once no run of the group is open"
             ) from error
 
 

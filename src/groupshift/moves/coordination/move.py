@@ -21,7 +21,8 @@ from groupshift.domain.run import (
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.group import group_of
 from groupshift.engine.members import raise_fence
-from groupshift.engine.move import Aspects, Move, Run, Section
+from groupshift.engine.move import Aspects, Move, Run
+from groupshift.engine.questions import Section
 from groupshift.moves.coordination import facts, report, rules
 from groupshift.moves.coordination import plan as plans
 from groupshift.moves.coordination.facts import CoordinationPorts, CoordinationRequest, LiveGroup

@@ -13,7 +13,8 @@ from groupshift.domain.plan import StageName, Until
 from groupshift.domain.run import Findings, Json, RunState, Step, findings_from
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.members import REPLACE_MEMBERS
-from groupshift.engine.move import Run, Section
+from groupshift.engine.move import Run
+from groupshift.engine.questions import Section
 from groupshift.errors import Broken, GroupshiftError
 from groupshift.moves.coordination.facts import CoordinationPorts
 from groupshift.moves.coordination.plan import DELETE_MODE_NODE, REHEARSE, SET_MODE, TOGGLE_GATE, WATCH

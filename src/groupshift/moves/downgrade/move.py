@@ -10,7 +10,8 @@ from groupshift.domain.group_counts import COUNTS, CountView
 from groupshift.domain.reactions import OnFail
 from groupshift.domain.run import Checked, Findings, Outcome, Plan, RunState, Step, StepRecord, Target
 from groupshift.engine.handlers import Soak, own_handlers
-from groupshift.engine.move import Aspects, Handler, Move, Observed, Run
+from groupshift.engine.move import Aspects, Handler, Move, Run
+from groupshift.engine.questions import Observed
 from groupshift.engine.snapshots import CompareClusters, Exceptions, TakeClusterSnapshot, fallen_offsets
 from groupshift.moves.downgrade import nodes, report, steps
 from groupshift.moves.downgrade.facts import DowngradeFacts

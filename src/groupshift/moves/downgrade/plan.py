@@ -29,7 +29,8 @@ from groupshift.domain.run import (
     make_rollback,
 )
 from groupshift.domain.versions import METADATA, name_of
-from groupshift.engine.move import Observed, Section, undo_of
+from groupshift.engine.move import undo_of
+from groupshift.engine.questions import Observed, Section
 from groupshift.engine.snapshots import compare_step, snapshot_step
 from groupshift.errors import Rejected
 from groupshift.log.releases import Coordinator

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from groupshift.domain.cluster import configured
-from groupshift.engine.move import Section
+from groupshift.engine.questions import Section
 from groupshift.moves.expansion.assess import PlannedExpansion
 from groupshift.moves.expansion.facts import PlacementFacts
 from groupshift.moves.expansion.load import PartitionLoad

@@ -8,7 +8,8 @@ from typing import Literal
 from groupshift.domain.run import Checked, Findings, Plan, RunState, Step, StepRecord, Target
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.members import raise_fence
-from groupshift.engine.move import Aspects, Move, Observed, Run, Section
+from groupshift.engine.move import Aspects, Move, Run
+from groupshift.engine.questions import Observed, Section
 from groupshift.moves.protocol import facts, report, rules
 from groupshift.moves.protocol import plan as plans
 from groupshift.moves.protocol.facts import LiveGroup, ProtocolPorts, ProtocolRequest

@@ -13,7 +13,8 @@ from groupshift.domain.protocol.forecast import forecast
 from groupshift.domain.run import Plan, RunState, Step
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.members import REPLACE_MEMBERS
-from groupshift.engine.move import Observed, Run, Section
+from groupshift.engine.move import Run
+from groupshift.engine.questions import Observed, Section
 from groupshift.moves.protocol.facts import LiveGroup, ProtocolPorts, ProtocolRequest
 from groupshift.ports.runs import EventKind
 from groupshift.report import group_page

@@ -103,7 +103,7 @@ def test_f06_jmx_of_an_ipv6_address_is_reached() -> None:
         socket.create_server(("::1", 0), family=socket.AF_INET6) as server,
         pytest.raises(Rejected, match="Java is not at"),
     ):
-        JmxToolGauges("no-java", "").read(f" [::1]:{server.getsockname()[1]}")
+        JmxToolGauges("no-java", "kafka-tools.jar").read(f" [::1]:{server.getsockname()[1]}")
 
 
 def test_a_port_where_nobody_listens_is_transient() -> None:
@@ -111,7 +111,7 @@ def test_a_port_where_nobody_listens_is_transient() -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         with pytest.raises(Transient, match=r"nobody answers at 127\.0\.0\.1:"):
-            JmxToolGauges("no-java", "").read(f"127.0.0.1:{bound.getsockname()[1]}")
+            JmxToolGauges("no-java", "kafka-tools.jar").read(f"127.0.0.1:{bound.getsockname()[1]}")
 
 
 def test_a_machine_without_java_is_told_what_to_do() -> None:
@@ -119,4 +119,10 @@ def test_a_machine_without_java_is_told_what_to_do() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
         with pytest.raises(Rejected, match="Java is not at 'no-java': install a Java runtime"):
-            JmxToolGauges("no-java", "").read(address)
+            JmxToolGauges("no-java", "kafka-tools.jar").read(address)
+
+
+def test_without_kafka_nothing_is_asked() -> None:
+    """JmxTool is a class of Kafka's."""
+    with pytest.raises(Rejected, match="no KAFKA_HOME"):
+        JmxToolGauges("java", "").read("127.0.0.1:9999")

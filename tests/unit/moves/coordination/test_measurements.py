@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from groupshift.domain.log_gaps import Gap, GapRead
+from groupshift.domain.modes import MemberKind
 from groupshift.domain.ownership_history import Tenure
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import Until
@@ -17,7 +18,8 @@ from groupshift.domain.run import RunState, SparkJob, findings_from, make_plan, 
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.progress import Ended, Stopped
 from groupshift.engine.question_text import question_text
-from groupshift.errors import Fenced
+from groupshift.engine.roll_back import take_back
+from groupshift.errors import Fenced, Rejected
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind
 from groupshift_testing.world import World
@@ -331,3 +333,23 @@ def test_a_question_shows_what_its_answer_depends_on(group: CoordinationProcesse
     text = question_text(toggle)
     assert "Rehearsal of the rollback" in text
     assert "the way back of mode kafka is mode zookeeper" in text
+
+
+def test_b4_a_snapshot_that_is_older_than_its_plan_is_not_compared(
+    measuring: Measuring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clock that is behind the one of the plan: nothing was changed, and the run can be given up."""
+    name, read = measuring.begin(until=Until.CANARY), World.read
+
+    def earlier(world: World, group: str) -> Any:
+        return replace(read(world, group), taken_at_ms=measuring.runs.find(name).created_at_ms - 1)
+
+    monkeypatch.setattr(World, "read", earlier)
+    with pytest.raises(
+        Rejected, match=rf"before canary was taken at .*\(run {name}\) was made.*take it again"
+    ):
+        measuring.drive(name)
+    assert not [path for path in measuring.evidence.texts if "canary-compare" in path]
+    take_back(measuring.claim(name), measuring.move.back_to[0])
+    assert measuring.state(name) is RunState.REJECTED
+    assert measuring.kinds() == [MemberKind.OLD] * 3
