@@ -16,6 +16,7 @@ from groupshift.domain.run import RunState
 from groupshift.domain.seal import Verification
 from groupshift.engine.verification import verify_folder
 from groupshift.errors import GroupshiftError
+from groupshift.moves.coordination.move import CoordinationMove
 from groupshift.settings import load
 from support.deeds import DEEDS, MANIFESTS, Deed
 from support.kept_runs import kept_processes
@@ -124,7 +125,7 @@ def test_a_rollback_ends_without_a_word_from_a_snapshot_that_was_altered(tmp_pat
         folders = [each.result.get("folder") for each in processes.runs.steps(run).values()]
         manifest = Path(next(filter(None, folders))) / "manifest.json"
         crash = At({"undo_members/judge after after_read_back": lambda: MANIFESTS["refit"](manifest)})
-        processes.roll_back(run, crash)
+        processes.roll_back(run, crash, to=CoordinationMove().back_to[0])
         assert (processes.state(run), crash.points) == (RunState.ROLLED_BACK, {})
         ended = processes.runs.events(run)[-1].body["reason"]
         assert ended == "rolled back to old members, proven equal"
