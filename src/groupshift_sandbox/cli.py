@@ -1,6 +1,7 @@
 """``groupshift sandbox up | status | down`` and ``groupshift demo``: the real thing on this machine.
 
-Entry points of the group ``groupshift.commands``."""
+Entry points of the group ``groupshift.commands``. Every call of ``groupshift`` loads this module: what a
+command needs is imported when it is called."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -23,17 +24,17 @@ from groupshift.domain.foreign_text import command, shell
 from groupshift.domain.plan import Until
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
-from groupshift_sandbox.airflow import USERS
-from groupshift_sandbox.demo import MOVE, Demo, DemoOptions, DemoResult
-from groupshift_sandbox.demo_moves import DEMOS, MoveResult, demonstrate
-from groupshift_sandbox.demo_table import Row
-from groupshift_sandbox.down import down as end_sandbox
 from groupshift_sandbox.home import Home
-from groupshift_sandbox.status import SandboxStatus
-from groupshift_sandbox.status import status as look
-from groupshift_sandbox.up import UpOptions, require_unused
-from groupshift_sandbox.up import up as bring_up
 
+if TYPE_CHECKING:
+    from groupshift_sandbox.demo import DemoResult
+    from groupshift_sandbox.demo_moves import MoveResult
+    from groupshift_sandbox.demo_table import Row
+    from groupshift_sandbox.status import SandboxStatus
+
+MOVE = "coordination"
+"""The move whose demo goes through Airflow."""
+MOVES = (MOVE, "protocol", "downgrade", "expansion")
 app = typer.Typer(
     name="sandbox",
     help="Real ZooKeeper, Kafka, Scala consumers and Airflow on this machine, on 127.0.0.1 only.",
@@ -58,6 +59,10 @@ def up(
     as_json: Json = False,
 ) -> None:
     """Bring a fresh sandbox up; what an earlier one left in this home is removed."""
+    from groupshift_sandbox.status import status as look
+    from groupshift_sandbox.up import UpOptions
+    from groupshift_sandbox.up import up as bring_up
+
     signal.signal(signal.SIGTERM, _interrupted)
     home = Home.from_environment()
     progress = Console(stderr=True)
@@ -69,6 +74,8 @@ def up(
 @app.command("status")
 def status(*, as_json: Json = False) -> None:
     """What runs, and where it answers; exit code 1 when not everything does."""
+    from groupshift_sandbox.status import status as look
+
     found = look(Home.from_environment())
     _show(found, as_json=as_json)
     if not found.up:
@@ -78,6 +85,8 @@ def status(*, as_json: Json = False) -> None:
 @app.command("down")
 def down(*, as_json: Json = False) -> None:
     """End every process of the sandbox; data, logs and evidence stay until the next up."""
+    from groupshift_sandbox.down import down as end_sandbox
+
     home = Home.from_environment()
     ended = end_sandbox(home)
     if as_json:
@@ -99,6 +108,8 @@ def _show(found: SandboxStatus, *, as_json: bool) -> None:
     if found.slots:
         _console.print(_members(found))
     if "airflow" in found.addresses:
+        from groupshift_sandbox.airflow import USERS
+
         logins = " or ".join(f"{user} / {user}" for user in USERS)
         _console.print(f"Airflow: {found.addresses['airflow']}  login {logins}")
     if not found.up:
@@ -146,7 +157,7 @@ _COLOURS = {
 
 
 def demo(
-    move: Annotated[str, typer.Argument(metavar="MOVE", help=", ".join((MOVE, *DEMOS)))] = MOVE,
+    move: Annotated[str, typer.Argument(metavar="MOVE", help=", ".join(MOVES))] = MOVE,
     members: Annotated[int, typer.Option(help="Members in the group (coordination).")] = 3,
     partitions: Annotated[int, typer.Option(help="Partitions of the topic (coordination).")] = 6,
     soak: Annotated[int, typer.Option(help="Soak in seconds (coordination).")] = 20,
@@ -159,11 +170,14 @@ def demo(
     Exit code 0 only if every verdict is pass.
     """
     signal.signal(signal.SIGTERM, _interrupted)
-    if move not in {MOVE, *DEMOS}:
-        raise Rejected(f"there is no demo of {move!r}; choose one of {', '.join((MOVE, *DEMOS))}")
+    if move not in MOVES:
+        raise Rejected(f"there is no demo of {move!r}; choose one of {', '.join(MOVES)}")
     home = Home.from_environment()
     if move != MOVE:
         raise typer.Exit(_of_move(move, home))
+    from groupshift_sandbox.airflow import USERS
+    from groupshift_sandbox.demo import Demo, DemoOptions
+
     options = DemoOptions(
         members=members,
         partitions=partitions,
@@ -184,6 +198,9 @@ def demo(
 
 
 def _of_move(move: str, home: Home) -> int:
+    from groupshift_sandbox.demo_moves import demonstrate
+    from groupshift_sandbox.up import require_unused
+
     require_unused(home)
     with _ended(home):
         result = demonstrate(move, home, _teller())
@@ -203,6 +220,8 @@ def _of_move(move: str, home: Home) -> int:
 @contextmanager
 def _ended(home: Home) -> Iterator[None]:
     """End the sandbox whatever happens."""
+    from groupshift_sandbox.down import down as end_sandbox
+
     try:
         yield
     except KeyboardInterrupt:

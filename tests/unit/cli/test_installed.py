@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
@@ -11,6 +13,8 @@ from typer.testing import CliRunner
 from groupshift.cli import installed
 from groupshift.cli.installed import ELSEWHERE, GROUP, add_installed
 from groupshift.errors import Rejected
+from groupshift_sandbox import cli
+from groupshift_sandbox.demo_moves import DEMOS
 
 
 def _app(monkeypatch: pytest.MonkeyPatch, *found: tuple[str, str]) -> typer.Typer:
@@ -52,3 +56,17 @@ def test_a_command_that_cannot_be_imported_takes_no_other_with_it(monkeypatch: p
     ended = CliRunner().invoke(app, ["other"])
     assert isinstance(ended.exception, Rejected)
     assert "groupshift_of_nobody.cli:app" in str(ended.exception)
+
+
+def test_a_call_loads_nothing_that_only_the_demo_needs() -> None:
+    """Each call of `groupshift` loads the commands that are installed, each task of Airflow one, too."""
+    code = "import sys, groupshift.cli.verbs; print(*sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "groupshift_sandbox.cli" in loaded
+    assert not {"groupshift_sandbox.demo_moves", "groupshift_sandbox.up", "kio", "pyspark"} & loaded
+
+
+def test_every_move_that_the_demo_offers_has_one() -> None:
+    """The names stand where nothing is imported for them."""
+    assert set(cli.MOVES) == {cli.MOVE, *DEMOS}
