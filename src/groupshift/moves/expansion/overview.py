@@ -6,12 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from groupshift.domain.cluster import configured
-<<<<<<< HEAD
-from groupshift.engine.questions import Section
-=======
 from groupshift.domain.run import Json
-from groupshift.engine.move import Section
->>>>>>> wip-placement
+from groupshift.engine.questions import Section
 from groupshift.moves.expansion.assess import PlannedExpansion
 from groupshift.moves.expansion.facts import PlacementFacts
 from groupshift.moves.expansion.load import PartitionLoad
