@@ -17,6 +17,7 @@ from groupshift.adapters.spark_submit.submit import SparkSubmit
 from groupshift.bootstrap.moves import journal
 from groupshift.cli.main import main
 from groupshift.domain.plan import Until
+from groupshift.errors import Broken
 from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.settings import load
 from groupshift_sandbox.down import down
@@ -88,7 +89,13 @@ def moved_and_back(home: Home) -> str:
     """The run, after it went there and back and was audited."""
     where, settings = ["--settings", str(home.settings_file)], load(home.settings_file)
     asked = ["--group", GROUP, "--until", Until.TOGGLE.value]
-    wait_until(lambda: main(["coordination", "assess", *asked, *where]) == 0, 90.0, "the group is ready")
+
+    def ready() -> bool:
+        code = main(["coordination", "assess", *asked, *where])
+        assert code != Broken.exit_code, "an assessment ended with an error that nobody foresees"
+        return code == 0
+
+    wait_until(ready, 90.0, "the group is ready", every_s=1.0)
     assert main(["coordination", "run", *asked, "--soak", "1", "--execute", "--yes", *where]) == 0
     with journal(settings) as runs:
         run = runs.recent(1)[0].run
