@@ -70,6 +70,19 @@ def test_what_was_left_out_at_the_end_is_finalised_later(world: World) -> None:
         begin_finalise(world.claim(run))
 
 
+def test_a_finalise_that_waits_at_its_gate_closes_no_rollback(world: World) -> None:
+    """Nothing was made that cannot be undone: it was only opened again."""
+    world.move = Burning()
+    run = world.begin().run
+    world.drive(run, decide=keeps)
+    assert begin_finalise(world.claim(run))
+    assert isinstance(world.drive(run, decide=lambda _question: None), Stopped)
+    assert begin_roll_back(world.claim(run), "start")
+    ended = world.drive(run)
+    assert isinstance(ended, Ended)
+    assert (ended.closing.state, world.target.values()["colour"]) == (RunState.ROLLED_BACK, "red")
+
+
 def test_only_the_last_run_that_moved_is_finalised(world: World) -> None:
     """Not one that has nothing optional, was taken back, or was followed by another one."""
     run = world.begin().run

@@ -182,7 +182,7 @@ def _run(
         if not execute:
             record = record or _begun(move, at.tools, ports, request, execute=False)
             return _show_plan(move, record, request, as_json=as_json)
-        record = record or _begun(move, at.tools, ports, request, execute=True)
+        record = record or _begun(move, at.tools, ports, request, execute=True, patience=patience)
         terms = Terms(yes=yes, patience_s=patience)
         return go_on(at, move, ports, record, terms, as_json=as_json)
 
@@ -210,8 +210,10 @@ def _same(move: Move[Any], runs: Runs, ports: Any, request: Any) -> RunRecord | 
     return None
 
 
-def _begun(move: Move[Any], tools: Any, ports: Any, request: Any, *, execute: bool) -> RunRecord:
-    options = RunOptions(who=who(), holder=run_name("plan"))
+def _begun(
+    move: Move[Any], tools: Any, ports: Any, request: Any, *, execute: bool, patience: float = 0
+) -> RunRecord:
+    options = RunOptions(who=who(), holder=run_name("plan"), patience_s=patience)
     try:
         return begin(move, tools, ports, request, options, execute=execute)
     except Rejected as why:

@@ -15,7 +15,6 @@ from groupshift.engine.move import Run, undo_of
 from groupshift.engine.progress import Ended, Progress, Stopped
 from groupshift.engine.question_text import undo_words, utc, words_of
 from groupshift.engine.questions import Section
-from groupshift.engine.roll_back import begun_of
 from groupshift.engine.status import RunStatus, StepStatus, status_of
 
 _MARKS = {"done": "done", "acted": "made, not read back", "intended": "begun", "reopened": "to be done again"}
@@ -184,7 +183,7 @@ def _show_closing(console: Console, closing: Closing) -> None:
 def _undo(run: Run[Any], stopped: Stopped) -> tuple[Step, ...]:
     """What a rollback would undo of a run that failed, as far as its journal tells; nothing once a step was
     begun that cannot be undone."""
-    begun = begun_of(run)
+    begun = run.begun
     closed = any(each.undo is IRREVERSIBLE and each.key in begun for each in run.there.steps)
     return () if stopped.waits or run.going_back or closed else undo_of(run.there, begun)
 

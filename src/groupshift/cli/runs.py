@@ -37,7 +37,7 @@ from groupshift.engine.closing import Closing, reject
 from groupshift.engine.finalise import begin_finalise, require_finalisable
 from groupshift.engine.move import Move, Run, undo_of
 from groupshift.engine.registry import move_named
-from groupshift.engine.roll_back import begin_roll_back, begun_of, rollback_of
+from groupshift.engine.roll_back import begin_roll_back, rollback_of
 from groupshift.engine.status import RunStatus, report_of, status_of, statuses
 from groupshift.errors import Broken, GroupshiftError, Rejected, Transient
 from groupshift.ports.runs import RunRecord
@@ -75,7 +75,9 @@ Accept = Annotated[
 Audit = Annotated[
     bool, typer.Option("--audit", help="Take up the audit of consumption that lies in its evidence.")
 ]
-To = Annotated[str, typer.Option("--to", help="How far back; default: all the way.", show_default=False)]
+To = Annotated[
+    str, typer.Option("--to", help="How far back; default: as the run would by itself.", show_default=False)
+]
 _UNCHANGED = frozenset({RunState.PLANNED, RunState.APPROVED})
 _EVERY_S = 2.0
 _CODES = {Outcome.PASS: 0, Outcome.PERSON: WAITS}
@@ -228,8 +230,8 @@ def roll_back(  # noqa: PLR0913 - the options of a verb
     with session(place_of(where)) as at:
         record, move = _move_of(at, run)
         request = move.request_from(json.loads(record.request))
-        far = to or move.back_to[0]
         with at.ports(move, request) as ports:
+            far = to or move.falls_back_to(_reader(at, move, ports, run))
             if not execute:
                 return _show_rollback(_reader(at, move, ports, run), far, as_json=as_json)
 
@@ -265,7 +267,7 @@ def _show_rollback(run: Run[Any], to: str, *, as_json: bool) -> int:
         steps = plan.steps if plan else ()
     except Transient as why:
         silent = str(why)
-        steps = undo_of(run.there, begun_of(run))
+        steps = undo_of(run.there, run.begun)
     if not steps and run.record.state is RunState.ROLLING_BACK:
         steps = run.plan.steps
     following = f"groupshift roll-back {run.name} --to {to} --execute"

@@ -58,7 +58,8 @@ def begin(
     target = move.target(ports, request)
     if execute:
         require_free(tools.runs, target)
-    facts, findings = assess(move, tools, ports, request, patience_s=options.patience_s)
+    patience_s = options.patience_s or move.heals_s(ports)
+    facts, findings = assess(move, tools, ports, request, patience_s=patience_s)
     failed = [each.with_remedy for each in move.obstacles(request, facts, findings)]
     if failed:
         raise Rejected(f"{target} is not ready, nothing was journaled: {'; '.join(failed[:_SAID])}")

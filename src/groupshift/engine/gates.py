@@ -39,9 +39,8 @@ def current(run: Run[P]) -> Aspects:
     """Return what an approval would be given for now: the plan, the evidence, and on the way there the
     move's aspects; the plan of a rollback was made of the facts of now."""
     records = run.records
-    begun = frozenset(
-        each.name for each in run.there.steps if each.key in records and not records[each.key].left_out
-    )
+    known = run.begun
+    begun = frozenset(each.name for each in run.there.steps if each.key in known)
     evidence: dict[str, str] = {}
     for step in (*run.there.steps, *(run.plan.steps if run.going_back else ())):
         record = records.get(step.key)

@@ -213,6 +213,20 @@ class Run(Generic[P]):
         return self.tools.runs.events(self.name, step=step)
 
     @property
+    def begun(self) -> dict[str, StepRecord]:
+        """What is journaled of the steps of the way there that were begun and not left out. A step that was
+        left out, and opened again to be finalised, was never begun."""
+        records = self.records
+        opened = {key for key, each in records.items() if each.state is StepState.REOPENED}
+        intended = {e.step for e in self.events() if e.kind is EventKind.INTENDED} if opened else set()
+        return {
+            each.key: records[each.key]
+            for each in self.there.steps
+            if each.key in records and not records[each.key].left_out
+            if each.key not in opened or each.key in intended
+        }
+
+    @property
     def holders(self) -> Mapping[int, str]:
         """Who made each claim, by token."""
         claims = (each for each in self.events() if each.kind is EventKind.CLAIMED)
@@ -472,8 +486,12 @@ class Move(Protocol[P]):
         """Whether the rollback is open, as far as facts tell. Fail: it is closed. Error: nobody can say."""
         return Finding(rule="R00", verdict=Verdict.PASS, reason="nothing that was observed closes it")
 
+    def heals_s(self, ports: P) -> float:
+        """How many seconds a rule that time may heal (`heals`) is waited for when a run is planned."""
+        return 0
+
     def falls_back_to(self, run: Run[P]) -> str:
-        """How far a run goes back by itself after a failure, one of `back_to`."""
+        """How far a run goes back where nobody says how far, one of `back_to`."""
         return self.back_to[0]
 
     def roll_back_plan(self, run: Run[P], begun: Mapping[str, StepRecord], facts: Any, to: str) -> Plan:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from groupshift.domain.run import IRREVERSIBLE, Plan, RunState, StepRecord, StepState
+from groupshift.domain.run import IRREVERSIBLE, Plan, RunState, StepState
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.closing import reject
 from groupshift.engine.move import Run, Standing, handler_of
@@ -38,7 +38,7 @@ def rollback_of(run: Run[P], to: str) -> Plan | None:
         raise Rejected(f"run {run.name} is finalised: there is no rollback any more; plan a new run")
     facts = run.move.look_back(run.ports, run.request)
     _require_open(run, facts)
-    return run.move.roll_back_plan(run, begun_of(run), facts, to)
+    return run.move.roll_back_plan(run, run.begun, facts, to)
 
 
 def require_begun(record: RunRecord) -> None:
@@ -62,7 +62,7 @@ def begin_roll_back(run: Run[P], to: str, because: str = "") -> bool:
     run.move.fence(run, "rolling_back")
     facts = run.move.look_back(run.ports, run.request)
     _require_open(run, facts)
-    plan = run.move.roll_back_plan(run, begun_of(run), facts, to)
+    plan = run.move.roll_back_plan(run, run.begun, facts, to)
     body = {"number": len(run.rollbacks()) + 1, "to": to, "because": because, "plan": _data(plan)}
     run.write(NewEvent(kind=EventKind.ROLLBACK_BEGUN, body=body), state=RunState.ROLLING_BACK)
     run.forget_plans()
@@ -77,16 +77,6 @@ def take_back(run: Run[P], to: str) -> bool:
     if run.record.state in {RunState.PLANNED, RunState.APPROVED}:
         reject(run, "taken back before anything was changed")
     return False
-
-
-def begun_of(run: Run[P]) -> dict[str, StepRecord]:
-    """Return the records of the steps of the way there that were begun and not left out."""
-    records = run.records
-    return {
-        each.key: records[each.key]
-        for each in run.there.steps
-        if each.key in records and not records[each.key].left_out
-    }
 
 
 def _data(plan: Plan) -> Any:
@@ -133,7 +123,7 @@ def _require_open(run: Run[P], facts: Any) -> None:
 
 def _require_reversible(run: Run[P]) -> None:
     """An irreversible step that was only written down closes nothing."""
-    for key, record in begun_of(run).items():
+    for key, record in run.begun.items():
         step = run.there.step(key)
         if step is None or step.undo is not IRREVERSIBLE:
             continue

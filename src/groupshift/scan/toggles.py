@@ -92,10 +92,14 @@ class Toggles:
         back to zookeeper mode. A run that somebody took over is his: nothing is looked at any more."""
         run = toggle.run
         while run is not None and toggle.state is ToggleState.STARTED:
-            progress = self._advanced(toggle, run)
-            if progress is None or isinstance(progress, Waits):
+            try:
+                progress = self._advanced(toggle, run)
+                if progress is None or isinstance(progress, Waits):
+                    return
+                self._met(toggle, run, progress)
+            except Transient as silent:
+                self._silent(toggle, silent)
                 return
-            self._met(toggle, run, progress)
 
     def leave(self, toggle: Toggle, why: str) -> None:
         """Journal that this process stops by itself, so that a person can go on without taking it over."""
@@ -105,18 +109,22 @@ class Toggles:
     def _act(self, toggle: Toggle, run: Run[CoordinationPorts]) -> None:
         """Go on until the write was made; what does not allow it may heal as long as patience lasts."""
         run.options = replace(run.options, patience_s=self.ports.terms.patience_s)
-        while toggle.state is ToggleState.STARTED:
-            progress = self._advanced(toggle, run, patient=False)
-            if progress is None:
-                return
-            record = run.records.get(progress.step.key) if isinstance(progress, Moved | Waits) else None
-            if record is not None and record.state is StepState.ACTED:
-                break
-            if isinstance(progress, Waits):
-                self.tools.clock.sleep(LOOK_AGAIN_S)
-            else:
-                self._met(toggle, run, progress)
-        run.options = replace(run.options, patience_s=0)
+        try:
+            while toggle.state is ToggleState.STARTED:
+                progress = self._advanced(toggle, run, patient=False)
+                if progress is None:
+                    return
+                record = run.records.get(progress.step.key) if isinstance(progress, Moved | Waits) else None
+                if record is not None and record.state is StepState.ACTED:
+                    break
+                if isinstance(progress, Waits):
+                    self.tools.clock.sleep(LOOK_AGAIN_S)
+                else:
+                    self._met(toggle, run, progress)
+        except Transient as silent:  # the next look goes on: a write may have been made
+            self._silent(toggle, silent)
+        finally:
+            run.options = replace(run.options, patience_s=0)
 
     def _advanced(
         self, toggle: Toggle, run: Run[CoordinationPorts], *, patient: bool = True
@@ -129,15 +137,21 @@ class Toggles:
         except Conflict as lost:
             toggle.end(ToggleState.FAILED, str(lost))
         except Transient as silent:
-            now = self.tools.clock.now_ms()
-            toggle.silent_ms = toggle.silent_ms or now
-            toggle.reason = str(silent)
-            if not patient or now - toggle.silent_ms >= self.ports.terms.settle_s * 1000:
+            self._silent(toggle, silent)
+            if not patient and toggle.state is ToggleState.STARTED:
                 toggle.end(ToggleState.FAILED, str(silent))
         else:
             toggle.silent_ms = 0
             return progress
         return None
+
+    def _silent(self, toggle: Toggle, silent: Transient) -> None:
+        """Something does not answer: that is waited for as long as an act may take to settle."""
+        now = self.tools.clock.now_ms()
+        toggle.silent_ms = toggle.silent_ms or now
+        toggle.reason = str(silent)
+        if now - toggle.silent_ms >= self.ports.terms.settle_s * 1000:
+            toggle.end(ToggleState.FAILED, str(silent))
 
     def _refused(self, toggle: Toggle, run: Run[CoordinationPorts], why: str) -> None:
         """End the run of a group that is not fit any more, where nothing was changed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,12 @@ import pytest
 
 from groupshift.domain.modes import Mode
 from groupshift.domain.plan import WayBack
-from groupshift.domain.run import Outcome, RunState, SparkJob
+from groupshift.domain.run import Outcome, RunState, SparkJob, StepState
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.begin import claim
 from groupshift.engine.closing import closing_of
 from groupshift.engine.move import Run, RunOptions, Tools
-from groupshift.engine.progress import Ended
+from groupshift.engine.progress import Ended, Paused
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.run import drive
 from groupshift.engine.watch import watch
@@ -98,6 +99,23 @@ def test_what_a_scan_did_can_be_watched_and_reported(fleet: Fleet) -> None:
     taken = scans.take_back(["a"], RULES, execute=True).toggles[0]
     assert taken.run == there
     assert closing_of(Run.reader(move, tools, fleet.ports(), there)).reason == "rolled back to zookeeper mode"
+
+
+def test_what_a_scan_took_back_may_be_taken_further_back(fleet: Fleet) -> None:
+    """A scan compares nothing: its inverse is judged again by live rules alone, and the members follow."""
+    fleet.add("a")
+    fleet.scan()
+    scans = fleet.scans()
+    there = scans.toggle(scans.last(), RULES, execute=True).toggles[0].run
+    fleet.scan()
+    assert scans.take_back(["a"], RULES, execute=True).toggles[0].run == there
+    run = claimed(fleet, there)
+    assert begin_roll_back(run, WayBack.OLD_MEMBERS)
+    assert [each.name for each in run.plan.steps[:2]] == ["undo_toggle/set_mode", "undo_toggle/judge after"]
+    run.options = replace(run.options, phases=frozenset({"undo_toggle"}))
+    assert isinstance(drive(run), Paused), "and no further: this fleet has no places"
+    assert {each.phase for each in run.plan.steps[2:]} == {"undo_members"}
+    assert all(run.records[each.key].state is StepState.DONE for each in run.plan.steps[:2])
 
 
 def test_a_toggle_of_a_scan_that_a_person_goes_on_with_goes_back_by_the_mode_alone(fleet: Fleet) -> None:
@@ -238,6 +256,27 @@ def test_a_journal_that_is_silent_for_a_while_fails_nobody(fleet: Fleet) -> None
     toggle = fleet.scans().toggles.start("a", Mode.KAFKA, "scan-1")
     fleet.runs.steps = reading  # type: ignore[method-assign]
     toggles = fleet.scans().toggles
+    for _ in range(6):
+        toggles.look(toggle)
+    assert toggle.state is ToggleState.DONE
+
+
+def test_a_journal_that_is_silent_right_after_the_write_fails_nobody(fleet: Fleet) -> None:
+    """The write may have been made: the next look goes on."""
+    fleet.add("a")
+    fleet.scan()
+    toggles, steps, silent = fleet.scans().toggles, fleet.runs.steps, []
+
+    def reading(run: str) -> Any:
+        found = steps(run)
+        if not silent and any(each.state is StepState.ACTED for each in found.values()):
+            silent.append(run)
+            raise Transient("the journal does not answer")
+        return found
+
+    fleet.runs.steps = reading  # type: ignore[method-assign]
+    toggle = toggles.start("a", Mode.KAFKA, "scan-1")
+    assert (toggle.state, len(silent)) == (ToggleState.STARTED, 1)
     for _ in range(6):
         toggles.look(toggle)
     assert toggle.state is ToggleState.DONE

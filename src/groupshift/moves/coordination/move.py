@@ -69,6 +69,10 @@ class CoordinationMove(Move[CoordinationPorts]):
         """See `Move`. What could not be measured is one."""
         return tuple(each for each in findings if each.verdict in {Verdict.FAIL, Verdict.ERROR})
 
+    def heals_s(self, ports: CoordinationPorts) -> float:
+        """See `Move`: as long as a failed live rule may heal."""
+        return ports.terms.patience_s
+
     def plan(self, request: CoordinationRequest, facts: LiveGroup) -> Plan:
         """See `Move`."""
         return plans.plan(request, facts)

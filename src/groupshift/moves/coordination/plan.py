@@ -30,6 +30,7 @@ from groupshift.domain.run import (
     Plan,
     Step,
     StepRecord,
+    StepState,
     WhenLate,
     make_plan,
     make_rollback,
@@ -344,8 +345,8 @@ def roll_back_plan(
 
     A mode node that asks for kafka now is set back, whoever wrote it; where the plan replaced nobody by aware
     members, because all were, a rollback to old members covers every place that holds none. An inverse that
-    an earlier rollback made is only measured again, and one behind which it began the next one is left out:
-    nothing that it led to is there any more."""
+    an earlier rollback made is only measured again, by live rules alone where a scan made it. One behind
+    which it began the next one is left out: nothing that it led to is there any more."""
     undone = list(_undone(there, records, live, to))
     while len(undone) > 1 and undone[1].keys and f"back {undone[1].keys[0]}" in records:
         undone.pop(0)
@@ -363,8 +364,18 @@ def roll_back_plan(
         )
         found = measured(each.act, around)
         made = bool(each.keys) and f"back {each.keys[0]}" in records
-        steps += found[found.index(each.act) :] if made else found
+        if made and not _was_kept(records, each.act.phase):
+            steps += [each.act, _judge_alone(each.act, live.terms)]
+        else:
+            steps += found[found.index(each.act) :] if made else found
     return make_rollback(steps, number)
+
+
+def _was_kept(records: Mapping[str, StepRecord], phase: str) -> bool:
+    """Whether a snapshot was taken before this act of a rollback: one that a scan made has none, and there is
+    nothing to compare with."""
+    name = f"{phase}/snapshot {snapshot_name(Moment.BEFORE, phase)}"
+    return any(key.endswith(name) and each.state is StepState.DONE for key, each in records.items())
 
 
 def _plain(args: Json) -> Json:

@@ -10,6 +10,7 @@ from groupshift.domain.foreign_json import shown
 from groupshift.domain.judgement import Judgement
 from groupshift.domain.modes import Holder, Mode, ModeNode
 from groupshift.domain.plan import StageName
+from groupshift.domain.reactions import Choice
 from groupshift.domain.rules import ask
 from groupshift.domain.run import (
     PASSED,
@@ -64,8 +65,10 @@ class ApproveCoordination(Approve[CoordinationPorts]):
         record = run.records.get(_toggle(run).key)
         if record is not None and record.state in {StepState.ACTED, StepState.DONE}:
             return False
-        same = run.holders.get(answered.token) == run.holders.get(run.token)
-        return not same or bool(outdated(run, _toggle(run)))
+        if run.holders.get(answered.token) != run.holders.get(run.token):
+            return True
+        is_yes = answered.body["choice"] == Choice.APPROVE.value
+        return is_yes and bool(outdated(run, _toggle(run)))
 
 
 def _toggle(run: Run[CoordinationPorts]) -> Step:

@@ -54,6 +54,10 @@ class ProtocolMove(Move[ProtocolPorts]):
         del request, facts
         return tuple(each for each in findings if each.verdict in {Verdict.FAIL, Verdict.ERROR})
 
+    def heals_s(self, ports: ProtocolPorts) -> float:
+        """See `Move`: as long as a failed live rule may heal."""
+        return ports.terms.patience_s
+
     def plan(self, request: ProtocolRequest, facts: LiveGroup) -> Plan:
         """See `Move`."""
         return plans.plan(request, facts)

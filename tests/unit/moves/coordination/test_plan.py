@@ -175,6 +175,13 @@ def test_what_only_needs_time_is_waited_for_and_a_group_that_is_not_there_is_not
     assert group.clock.now_ms() - began < 1000
 
 
+def test_a_run_is_planned_with_the_patience_of_the_settings(group: CoordinationProcesses) -> None:
+    """Nobody has to name it: a member that restarts meanwhile is no refusal."""
+    group.world.places["m3"].running = False
+    group.clock.on_sleep += [lambda _seconds: setattr(group.world.places["m3"], "running", True)]
+    assert group.begin()
+
+
 def test_a_second_run_of_the_same_group_is_refused(group: CoordinationProcesses) -> None:
     """The sentence names the one that is open."""
     first = group.begin()
