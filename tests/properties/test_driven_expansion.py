@@ -10,7 +10,6 @@ from itertools import count
 import pytest
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
-from properties.test_expansion_operators import DOINGS, Doing, at_rest
 
 from groupshift.domain.run import RunState
 from groupshift.domain.verdict import Verdict
@@ -21,6 +20,7 @@ from groupshift.moves.expansion.assess import audit_placement
 from groupshift.moves.expansion.request import ExpansionRequest
 from groupshift.ports.clock import CrashPoint, NoStepCrash, StepCrashPoints
 from support.driven_moves import Driver, where
+from support.expansion_operators import DOINGS, Doing, at_rest
 from support.kill_once import KillOnce
 from support.simulated_downgrade import KillAt, Killed
 from support.simulated_expansion import GROUPS, Expansible, committed, driver_of, equal

@@ -53,7 +53,7 @@ def _deny(world: Expansible, group: str) -> object:
 STEPS = (
     Skipped(kind="drain", meanwhile=_join, said="members are in 1 group: {group}"),
     Skipped(kind="snapshot", said="snapshot S of run .* was never taken"),
-    Skipped(kind="agree", said="does not show that step 03 drain/agree S was done"),
+    Skipped(kind="agree", said="does not show that step 03 snapshot/agree S was done"),
     Skipped(kind="approve", said="does not show that step 04 approve/approve plan was done"),
     Skipped(
         kind="compare",
