@@ -26,7 +26,7 @@ from support.simulated_downgrade import KillAt, Killed
 from support.simulated_expansion import GROUPS, Expansible, committed, driver_of, equal
 
 KINDS = pytest.mark.parametrize("kind", [Coordinator.OLD, Coordinator.NEW])
-_BEFORE_CREATE = frozenset({"drain", "approve", "go", "delete"})
+_BEFORE_CREATE = frozenset({"drain", "snapshot", "approve", "go", "delete"})
 
 
 def ended(
