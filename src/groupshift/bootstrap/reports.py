@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from groupshift.adapters.system import SystemClock
 from groupshift.domain.run import Json, RunState
 from groupshift.domain.seal import REPORT
 from groupshift.engine.registry import move_named
+from groupshift.errors import GroupshiftError
 from groupshift.ports.evidence import EvidenceStore
 from groupshift.ports.runs import Runs
 from groupshift.settings import Settings
@@ -16,6 +18,9 @@ from groupshift.settings import Settings
 if TYPE_CHECKING:
     from groupshift.engine.evidence import Pages
     from groupshift.report.kept import Kept
+
+
+_LOG = logging.getLogger(__name__)
 
 
 def evidence_of(settings: Settings) -> EvidenceStore:
@@ -26,10 +31,17 @@ def evidence_of(settings: Settings) -> EvidenceStore:
 
 
 def pages_of(runs: Runs, settings: Settings) -> Pages:
-    """Return what makes the page that is sealed with a run."""
+    """Return what makes the page that is sealed with a run. A page that cannot be made keeps no run open: it is
+    sealed without one, and `groupshift report` makes it later."""
 
     def pages(run: str, closing: Json) -> Mapping[str, str]:
-        return {REPORT: page_of(runs, settings, run, closing)[0]}
+        try:
+            return {REPORT: page_of(runs, settings, run, closing)[0]}
+        except GroupshiftError:
+            raise
+        except Exception:  # noqa: BLE001 - whatever a page meets, the run ends
+            _LOG.exception("the page of run %s was not made", run)
+            return {}
 
     return pages
 

@@ -98,6 +98,10 @@ class GroupRules(Protocol[G]):
         """Return what the step leads to."""
         ...
 
+    def facts(self, run: Run[G], step: Step) -> Facts:
+        """Read what the rules of `before` look at. May look twice, a few seconds apart."""
+        return facts_now(run, self.wanted(run, step))
+
 
 def group_of(run: Run[G]) -> str:
     """Return the group that the run is of."""

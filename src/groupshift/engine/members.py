@@ -21,7 +21,7 @@ from groupshift.domain.run import (
     outcome_of,
 )
 from groupshift.domain.verdict import Verdict
-from groupshift.engine.group import GroupPorts, GroupRules, ask_live, driver_of, facts_now, group_of
+from groupshift.engine.group import GroupPorts, GroupRules, driver_of, facts_now, group_of
 from groupshift.engine.handlers import INSTRUCTION
 from groupshift.engine.move import Handler, Run, Standing
 from groupshift.ports.driver import Change, Occupant, Pending
@@ -44,7 +44,8 @@ class ReplaceMembers(Handler[G]):
 
     def allowed(self, run: Run[G], step: Step) -> Checked:
         """Ask the preconditions of the live group."""
-        findings = ask_live(run, self._rules.before(step), self._rules.wanted(run, step))
+        numbers = self._rules.before(step)
+        findings = ask(numbers, self._rules.facts(run, step)) if numbers else ()
         outcome = outcome_of(findings) if findings else Outcome.PASS
         return Checked(outcome=outcome, findings=findings)
 

@@ -55,6 +55,22 @@ def test_the_page_is_sealed_with_the_run_and_left_alone(
     assert bench.call("verify-evidence", bench.run) == 0
 
 
+def test_a_page_that_cannot_be_made_keeps_no_run_open(
+    bench: ToyBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run ends and is sealed; the next report makes the page and seals it, too."""
+
+    def fails(*_what: object) -> object:
+        raise KeyError("store")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("groupshift.bootstrap.reports.page_of", fails)
+        folder = finished(bench)
+    assert (sealings(bench), (folder / "report.html").exists()) == (1, False)
+    assert bench.call("report", bench.run) == 0
+    assert (sealings(bench), (folder / "report.html").exists()) == (2, True)
+
+
 def test_a_page_that_was_altered_is_not_shown(
     bench: ToyBench, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from groupshift.domain.facts import Facts
@@ -106,22 +107,20 @@ def glance(ports: CoordinationPorts, request: CoordinationRequest) -> LiveGroup:
 def look(ports: CoordinationPorts, request: CoordinationRequest) -> LiveGroup:
     """Read the group and its fleet, and ask what the own login may do; where there is reason to ask whether
     old members commit to Kafka (C24) a second time, up to one commit interval later. Raises as the ports."""
-    live = _second_look(ports, request, glance(ports, request))
-    return replace(live, identities=identities(ports.side.access.prove(live.facts.view)))
+    live = glance(ports, request)
+    seen = looked_twice(ports, live.facts, lambda: glance(ports, request).facts)
+    return replace(live, facts=seen, identities=identities(ports.side.access.prove(seen.view)))
 
 
-def _second_look(ports: CoordinationPorts, request: CoordinationRequest, first: LiveGroup) -> LiveGroup:
-    earlier = first.facts.view
-    if not worth_a_second_look(earlier):
+def looked_twice(ports: CoordinationPorts, first: Facts, again: Callable[[], Facts]) -> Facts:
+    """Return the facts of a second look, up to one commit interval later, where there is reason to ask
+    whether old members commit to Kafka (C24); else those of the first one."""
+    if not worth_a_second_look(first.view):
         return first
     deadline = ports.clock.now_ms() + ports.terms.commit_interval_ms
     while True:
         ports.clock.sleep(_LOOK_AGAIN_S)
-        live = glance(ports, request)
-        view = live.facts.view
-        if (
-            commits_to_kafka(earlier, view)
-            or not worth_a_second_look(view)
-            or ports.clock.now_ms() >= deadline
-        ):
-            return replace(live, facts=replace(live.facts, earlier=earlier))
+        seen = replace(again(), earlier=first.view)
+        certain = commits_to_kafka(first.view, seen.view) or not worth_a_second_look(seen.view)
+        if certain or ports.clock.now_ms() >= deadline:
+            return seen

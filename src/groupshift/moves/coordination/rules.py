@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from groupshift.domain import rulebook, rules_canary
 from groupshift.domain.canary import Look, look_of
+from groupshift.domain.facts import Facts
 from groupshift.domain.modes import Mode
 from groupshift.domain.plan import StageName
 from groupshift.domain.rules import ask
@@ -11,9 +12,16 @@ from groupshift.domain.run import Findings, Json, Step
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.group import GroupRules, ask_live, facts_now
 from groupshift.engine.move import Run
-from groupshift.moves.coordination.facts import CoordinationPorts, CoordinationRequest, LiveGroup
+from groupshift.moves.coordination.facts import (
+    CoordinationPorts,
+    CoordinationRequest,
+    LiveGroup,
+    looked_twice,
+)
 from groupshift.ports.cluster import findings as identities
 
+_COMMITS = "C24"
+"""Old members commit to ZooKeeper."""
 HEALS = frozenset({*rulebook.ASSESS, *rulebook.BEFORE[StageName.TOGGLE]}) - {"C01", "C02"}
 """Rules of `assess` that only need time. A group that is not there, or has nobody to wait for, does not."""
 
@@ -45,6 +53,15 @@ class CoordinationRules(GroupRules[CoordinationPorts]):
             return rulebook.MODE_WANTED[StageName(step.phase)]
         acts = [each.phase for each in run.there.steps if each.phase in rulebook.MODE_WANTED]
         return rulebook.MODE_WANTED[StageName(acts[-1])] if acts else None
+
+    def facts(self, run: Run[CoordinationPorts], step: Step) -> Facts:
+        """See `GroupRules`. Members that stay old are looked at twice: who commits to Kafka shows by that."""
+
+        def look() -> Facts:
+            return facts_now(run, self.wanted(run, step))
+
+        first = look()
+        return looked_twice(run.ports, first, look) if _COMMITS in self.before(step) else first
 
 
 RULES = CoordinationRules()

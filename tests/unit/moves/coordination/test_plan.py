@@ -146,6 +146,24 @@ def test_an_old_member_that_commits_to_kafka_is_not_moved(group: CoordinationPro
         group.begin()
 
 
+def test_an_old_member_that_begins_to_commit_to_kafka_after_the_plan_is_not_moved(
+    group: CoordinationProcesses,
+) -> None:
+    """The act looks twice, too: beside aware members such commits would be stored nowhere."""
+    name = group.begin()
+    group.world.kafka = dict(group.world.znode)
+    moved = [each for each in group.world.all_partitions() if each.partition < 2]
+
+    def commit(_seconds: float) -> None:
+        for partition in moved:
+            group.world.kafka[partition] = group.world.ends[partition]
+
+    group.clock.on_sleep.append(commit)
+    with pytest.raises(Rejected, match=r"was not started, nothing was changed by it: .*C24"):
+        group.drive(name)
+    assert group.kinds() == [OLD] * 3
+
+
 def test_a_member_without_a_fence_keeps_the_group_in_zookeeper_mode() -> None:
     """It may be moved to as far as the roll, with a warning; a toggle is refused and says so (F6)."""
     group = make_coordination(AWARE)
