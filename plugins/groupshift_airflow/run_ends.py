@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 VERDICT, PLANNED = "verdict", "planned"
 _UNCHANGED = frozenset({RunState.REJECTED, RunState.PREVIEW})
 _OVER = frozenset({RunState.MOVED, RunState.FINALISED})
+_BACK = frozenset({RunState.ROLLED_BACK})
 _SHOWN = 50
 _RECENT = 1000
 
@@ -210,8 +211,8 @@ class GoingBack(RunTask):
 
 class Verdict(RunTask):
     """The last task of every run: it raises on a bad verdict, for a run of Airflow is green when its leaves
-    are. ``back``: rolled back is what was asked for, and it is red, too, where something was only accepted or
-    the run went back by itself, as on the command line."""
+    are. Green is a run that is moved or finalised, with ``back`` one that is rolled back; and red, too, where
+    something was only accepted or the run went back by itself, as on the command line."""
 
     def __init__(self, *, back: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -236,7 +237,7 @@ class Verdict(RunTask):
             raise AirflowFailException(f"run {self.run} is {closing.state}, but not by this Airflow run")
         if self.back and closing.state in _UNCHANGED:
             return
-        missed = self.back and closing.state is not RunState.ROLLED_BACK
+        missed = closing.state not in (_BACK if self.back else _OVER)
         if missed or closing.verdict is not Judged.PASS:
             raise AirflowFailException(f"{closing.state}: {closing.reason}; next: {closing.following}")
 

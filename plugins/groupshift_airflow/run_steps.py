@@ -30,7 +30,7 @@ from groupshift.errors import Fenced, Transient
 from groupshift_airflow import submitting
 from groupshift_airflow.hooks import require_spark, spark_settings
 from groupshift_airflow.run_gates import ACCEPT, ALL, CHOICES, DONE, LABELS, Gate, Work, gate_of, gate_of_work
-from groupshift_airflow.run_tasks import UNKNOWN, RunTask, person, require_execute
+from groupshift_airflow.run_tasks import UNKNOWN, RunTask, person, require_execute, require_ours
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -130,6 +130,7 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
             runs = found.tools.runs
             try:
                 require_held(runs, self.run, self.holder)
+                require_ours(runs, found.record, self.holder)
                 run = claim(found.move, found.tools, found.ports, found.record, options, anew=anew)
                 yield run, found.settings
             except Fenced as lost:

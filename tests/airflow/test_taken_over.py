@@ -6,12 +6,15 @@ Of each move by its DAG over a simulated group; on real servers: `test_real_refu
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 
 from groupshift.domain.run import RunState
 from groupshift.errors import Fenced
+from groupshift_testing.runs import MemoryRuns
 from support.coordination_runs import CoordinationProcesses, make_coordination
 from support.simulated_dags import SimulatedDags, simulated_dags
 
@@ -80,6 +83,47 @@ def test_u01_an_answer_at_a_gate_that_was_parked_before_is_refused_with_the_sent
     assert not [each for each in group.runs.events(told.run) if each.kind == "gate_answered"]
 
 
+@pytest.mark.parametrize("choice", ["Approve", None])
+def test_u01_a_run_that_another_process_took_and_closed_stays_that_ones(
+    told: SimulatedDags, group: CoordinationProcesses, choice: str | None
+) -> None:
+    """`roll_back` takes the run over while its gate is parked, and ends it. The gate is answered only then:
+    the answer is not taken, the claim stays where it is, and the Airflow run is red, not green."""
+    told.answers["approve_toggle"] = choice
+
+    def over(task: str) -> None:
+        if task == "approve_toggle":
+            group.roll_back(told.run, holder="cli-over", take_over=True)
+
+    told.parked = over
+    state, tasks = told.go(DAG, **CONF)
+    assert group.state(told.run) is RunState.ROLLED_BACK
+    assert (state, tasks["approve_toggle"], tasks["verdict"]) == ("failed", "failed", "failed")
+    assert "is not taken" in told.said["approve_toggle"]
+    assert "brought it to its end, rolled_back" in told.said["approve_toggle"]
+    assert "not by this Airflow run" in told.said["verdict"]
+    claim = group.runs.held(told.run)
+    assert claim is not None
+    assert claim.holder == "cli-over"
+
+
+def test_u01_a_run_that_another_process_took_and_closed_between_two_tasks_is_skipped(
+    told: SimulatedDags, group: CoordinationProcesses
+) -> None:
+    """Nothing was answered, so nothing is lost; the last task is red, for the run went back elsewhere."""
+
+    def before(task: str) -> None:
+        if task == "roll.act" and group.state(told.run).is_open:
+            group.roll_back(told.run, holder="cli-over", take_over=True)
+
+    told.before = before
+    state, tasks = told.go(DAG, **CONF)
+    assert (state, tasks["roll.act"], tasks["verdict"]) == ("failed", "skipped", "failed")
+    claim = group.runs.held(told.run)
+    assert claim is not None
+    assert claim.holder == "cli-over"
+
+
 def test_u01_a_run_that_somebody_holds_is_not_gone_on_with_unasked(
     told: SimulatedDags, group: CoordinationProcesses
 ) -> None:
@@ -132,6 +176,11 @@ def test_u11_the_tab_of_a_refused_run_says_why(database: None, monkeypatch: pyte
     """Not that it has made nothing yet."""
     from groupshift_airflow.web import run_pages
 
+    shown: dict[str, str] = {}
+    monkeypatch.setattr(run_pages, "_journal", lambda: nullcontext(MemoryRuns()))
     monkeypatch.setattr(run_pages, "_pushed", lambda *_: "group 'nobody' does not exist")
-    said = run_pages.refusal("migrate_coordination", "a")
-    assert said == "This run was refused, and nothing was changed: group 'nobody' does not exist"
+    monkeypatch.setattr(run_pages, "rendered", lambda _request, _page, **words: shown.update(words))
+    run_pages.of_run(Request({"type": "http"}), "migrate_coordination", "a")
+    assert shown == {
+        "sentence": "This run was refused, and nothing was changed: group 'nobody' does not exist"
+    }
