@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, D
 
 from groupshift.domain.run import Checked, Outcome, RunState, Target
 from groupshift.domain.verdict import Verdict as Judged
-from groupshift.errors import Rejected
+from groupshift.errors import GroupshiftError, Rejected
 from groupshift_airflow.request_form import values_of
 from groupshift_airflow.run_tasks import UNKNOWN, RunTask, run_key, telling
 
@@ -120,26 +120,31 @@ class BeginRollBack(Begins):
         self.to = to
 
     def execute(self, context: Context) -> str:
-        """Raises `Rejected` when the rollback is closed, `Fenced` when somebody holds the run and it is not
-        to be taken over. A run that changed nothing is rejected."""
+        """Raises `Rejected` when the rollback is closed, before any claim: whoever has the run goes on; and
+        `Fenced` when somebody holds the run and it is not to be taken over. A run that changed nothing is
+        rejected."""
         from groupshift.engine.begin import claim
         from groupshift.engine.move import Run
         from groupshift.engine.roll_back import require_begun, rollback_of, take_back
+        from groupshift.engine.run import give_up
 
         params = context["params"]
         with telling(context), self.opened() as found:
             self.log.info("run %s of %s is %s", self.run, found.record.target, found.record.state)
             require_begun(found.record)
+            reader = Run.reader(found.move, found.tools, found.ports, self.run)
+            to = self.to or found.move.falls_back_to(reader)
+            plan = rollback_of(reader, to)
             if params["execute"]:
                 options, over = self.options_of(context, direction="back"), bool(params["take_over"])
                 run = claim(found.move, found.tools, found.ports, found.record, options, take_over=over)
-                if take_back(run, self.to or run.move.back_to[0]):
-                    self.show(run.plan)
-            else:
-                reader = Run.reader(found.move, found.tools, found.ports, self.run)
-                plan = rollback_of(reader, self.to or found.move.back_to[0])
-                if plan is not None:
-                    self.show(plan)
+                try:
+                    plan = run.plan if take_back(run, to) else None
+                except GroupshiftError as why:
+                    give_up(run, str(why))
+                    raise
+            if plan is not None:
+                self.show(plan)
         return self.end(context, self.run)
 
 

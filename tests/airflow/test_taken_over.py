@@ -13,7 +13,9 @@ import pytest
 from starlette.requests import Request
 
 from groupshift.domain.run import RunState
-from groupshift.errors import Fenced
+from groupshift.engine.run import drive
+from groupshift.errors import Fenced, Transient
+from groupshift.moves.coordination.move import CoordinationMove
 from groupshift_testing.runs import MemoryRuns
 from support.coordination_runs import CoordinationProcesses, make_coordination
 from support.simulated_dags import SimulatedDags, simulated_dags
@@ -139,6 +141,55 @@ def test_u01_a_run_that_somebody_holds_is_not_gone_on_with_unasked(
     assert (state, told.run, group.state(name)) == ("success", name, RunState.MOVED)
     with pytest.raises(Fenced):
         claimed.refresh()
+
+
+def test_u01_a_rollback_that_is_refused_leaves_the_run_to_whoever_has_it(
+    told: SimulatedDags, group: CoordinationProcesses
+) -> None:
+    """Asked for a point that the move does not name, over a run that somebody drives: that one is not ended
+    for it."""
+    claimed = group.claim(group.begin(canary_watch=0), holder="cli-bob")
+    drive(claimed)
+    state, tasks = told.go("roll_back", run=claimed.name, to="nowhere", take_over=True)
+    assert (state, tasks["plan"]) == ("failed", "failed")
+    assert "does not go back to 'nowhere'" in told.said["plan"]
+    held = group.runs.held(claimed.name)
+    assert held is not None
+    assert held.holder == "cli-bob"
+
+
+def test_u01_a_rollback_that_fails_to_begin_is_given_up(
+    told: SimulatedDags, group: CoordinationProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was claimed, and the group did not answer then: whoever tries again need not take it over."""
+    name = group.begin(canary_watch=0)
+    plan = group.decide
+    group.drive(name, decide=lambda asked: plan(asked) if "plan" in asked.gate else None)
+    looks = iter([look_back := CoordinationMove.look_back])
+
+    def silent(self: CoordinationMove, ports: Any, request: Any) -> Any:
+        if next(looks, None) is None:
+            raise Transient("the group did not answer")
+        return look_back(self, ports, request)
+
+    monkeypatch.setattr(CoordinationMove, "look_back", silent)
+    state, _ = told.go("roll_back", run=name)
+    assert (state, told.said["plan"]) == ("failed", "the group did not answer")
+    held = group.runs.held(told.run)
+    assert held is not None
+    assert (held.holder.partition("/")[0], held.stopped) == ("roll_back", True)
+
+
+def test_roll_back_goes_as_far_back_as_the_run_itself_would(
+    told: SimulatedDags, group: CoordinationProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What only set the mode, such as a wave of a scan, goes back by the mode: members are not its own."""
+    told.answers["approve_toggle"] = "Approve"
+    told.go(DAG, **CONF)
+    monkeypatch.setattr(CoordinationMove, "falls_back_to", lambda *_: "zookeeper_mode")
+    state, _ = told.go("roll_back", run=told.run)
+    begun = [each.body["to"] for each in group.runs.events(told.run) if each.kind == "rollback_begun"]
+    assert (state, begun) == ("success", ["zookeeper_mode"])
 
 
 def test_u01_a_run_that_only_stopped_elsewhere_is_gone_on_with(
