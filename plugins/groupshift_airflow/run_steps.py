@@ -276,9 +276,17 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
         if stopped.closing is not None:
             raise AirflowFailException(f"run {run.name} is {stopped.closing.state}: {said}")
         if stopped.waits and checked.outcome is Outcome.PERSON:
-            self.ask(context, gate_of_work(_work(run, stopped), _until(context)))
+            work = gate_of_work(_work(run, stopped), _until(context))
+            self.keep(run)
+            self.ask(context, work)
         helps = "roll it back with the DAG roll_back" if checked.only_rollback_helps else "clear this task"
         raise AirflowFailException(f"run {run.name} stopped at step {key}: {said}; {helps}")
+
+    def keep(self, run: Run[Any]) -> None:
+        """Claim the run again for the time that a person takes: the engine gave it up when it stopped, and
+        whoever goes on with it elsewhere is to take it over. Raises `Fenced` where somebody has it."""
+        tools = run.tools
+        tools.runs.claim(run.name, self.holder, tools.clock.now_ms(), anew=True)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> None:
         """Take the answer, and go on. Raises `Transient` where more is to be done: the next try does it."""
