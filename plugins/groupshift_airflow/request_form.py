@@ -47,7 +47,10 @@ def for_every_run(execute: str) -> dict[str, Param]:
 def roll_back() -> dict[str, Param]:
     """Return the parameters of the DAG that takes any run back."""
     run = "Id of the run, as the list of runs and `groupshift status` show it."
-    to = "**Empty: all the way.** Else a point that the move of this run names, such as `zookeeper_mode`."
+    to = (
+        "**Empty: all that the run changed.** Else a point that the move of this run names, such as "
+        "`zookeeper_mode`."
+    )
     text: dict[str, Any] = {"type": "string", "minLength": 1, "section": _WHAT}
     where = clusters()
     where["zookeeper_conn_id"] = Param(

@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, D
 
 from groupshift.domain.run import Checked, Outcome, RunState, Target
 from groupshift.domain.verdict import Verdict as Judged
-from groupshift.errors import Rejected
+from groupshift.errors import GroupshiftError, Rejected
 from groupshift_airflow.request_form import values_of
 from groupshift_airflow.run_tasks import UNKNOWN, RunTask, run_key, telling
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 VERDICT, PLANNED = "verdict", "planned"
 _UNCHANGED = frozenset({RunState.REJECTED, RunState.PREVIEW})
 _OVER = frozenset({RunState.MOVED, RunState.FINALISED})
+_BACK = frozenset({RunState.ROLLED_BACK})
 _SHOWN = 50
 _RECENT = 1000
 
@@ -119,26 +120,31 @@ class BeginRollBack(Begins):
         self.to = to
 
     def execute(self, context: Context) -> str:
-        """Raises `Rejected` when the rollback is closed, `Fenced` when somebody holds the run and it is not
-        to be taken over. A run that changed nothing is rejected."""
+        """Raises `Rejected` when the rollback is closed, before any claim: whoever has the run goes on; and
+        `Fenced` when somebody holds the run and it is not to be taken over. A run that changed nothing is
+        rejected."""
         from groupshift.engine.begin import claim
         from groupshift.engine.move import Run
         from groupshift.engine.roll_back import require_begun, rollback_of, take_back
+        from groupshift.engine.run import give_up
 
         params = context["params"]
         with telling(context), self.opened() as found:
             self.log.info("run %s of %s is %s", self.run, found.record.target, found.record.state)
             require_begun(found.record)
+            reader = Run.reader(found.move, found.tools, found.ports, self.run)
+            to = self.to or found.move.falls_back_to(reader)
+            plan = rollback_of(reader, to)
             if params["execute"]:
                 options, over = self.options_of(context, direction="back"), bool(params["take_over"])
                 run = claim(found.move, found.tools, found.ports, found.record, options, take_over=over)
-                if take_back(run, self.to or run.move.back_to[0]):
-                    self.show(run.plan)
-            else:
-                reader = Run.reader(found.move, found.tools, found.ports, self.run)
-                plan = rollback_of(reader, self.to or found.move.back_to[0])
-                if plan is not None:
-                    self.show(plan)
+                try:
+                    plan = run.plan if take_back(run, to) else None
+                except GroupshiftError as why:
+                    give_up(run, str(why))
+                    raise
+            if plan is not None:
+                self.show(plan)
         return self.end(context, self.run)
 
 
@@ -210,8 +216,8 @@ class GoingBack(RunTask):
 
 class Verdict(RunTask):
     """The last task of every run: it raises on a bad verdict, for a run of Airflow is green when its leaves
-    are. ``back``: rolled back is what was asked for, and it is red, too, where something was only accepted or
-    the run went back by itself, as on the command line."""
+    are. Green is a run that is moved or finalised, with ``back`` one that is rolled back; and red, too, where
+    something was only accepted or the run went back by itself, as on the command line."""
 
     def __init__(self, *, back: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -236,7 +242,7 @@ class Verdict(RunTask):
             raise AirflowFailException(f"run {self.run} is {closing.state}, but not by this Airflow run")
         if self.back and closing.state in _UNCHANGED:
             return
-        missed = self.back and closing.state is not RunState.ROLLED_BACK
+        missed = closing.state not in (_BACK if self.back else _OVER)
         if missed or closing.verdict is not Judged.PASS:
             raise AirflowFailException(f"{closing.state}: {closing.reason}; next: {closing.following}")
 

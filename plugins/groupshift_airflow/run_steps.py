@@ -30,7 +30,7 @@ from groupshift.errors import Fenced, Transient
 from groupshift_airflow import submitting
 from groupshift_airflow.hooks import require_spark, spark_settings
 from groupshift_airflow.run_gates import ACCEPT, ALL, CHOICES, DONE, LABELS, Gate, Work, gate_of, gate_of_work
-from groupshift_airflow.run_tasks import UNKNOWN, RunTask, person, require_execute
+from groupshift_airflow.run_tasks import UNKNOWN, RunTask, person, require_execute, require_ours
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -130,6 +130,7 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
             runs = found.tools.runs
             try:
                 require_held(runs, self.run, self.holder)
+                require_ours(runs, found.record, self.holder)
                 run = claim(found.move, found.tools, found.ports, found.record, options, anew=anew)
                 yield run, found.settings
             except Fenced as lost:
@@ -275,9 +276,17 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
         if stopped.closing is not None:
             raise AirflowFailException(f"run {run.name} is {stopped.closing.state}: {said}")
         if stopped.waits and checked.outcome is Outcome.PERSON:
-            self.ask(context, gate_of_work(_work(run, stopped), _until(context)))
+            work = gate_of_work(_work(run, stopped), _until(context))
+            self.keep(run)
+            self.ask(context, work)
         helps = "roll it back with the DAG roll_back" if checked.only_rollback_helps else "clear this task"
         raise AirflowFailException(f"run {run.name} stopped at step {key}: {said}; {helps}")
+
+    def keep(self, run: Run[Any]) -> None:
+        """Claim the run again for the time that a person takes: the engine gave it up when it stopped, and
+        whoever goes on with it elsewhere is to take it over. Raises `Fenced` where somebody has it."""
+        tools = run.tools
+        tools.runs.claim(run.name, self.holder, tools.clock.now_ms(), anew=True)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> None:
         """Take the answer, and go on. Raises `Transient` where more is to be done: the next try does it."""

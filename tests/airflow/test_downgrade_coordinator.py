@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
 from groupshift.adapters.drivers.manual import ManualReplacement
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.run import RunState, plan_from
-from groupshift.errors import Rejected
+from groupshift.errors import Fenced, Rejected
 from groupshift.log.releases import Coordinator
 from support.dag_shape import file_problems, plan_problems, shape_problems, tasks_of
 from support.driven_moves import approves, nobody
@@ -126,7 +126,8 @@ def test_without_execute_only_the_plan_is_shown(story: Any) -> None:
 
 
 def test_a_person_is_asked_for_what_a_person_has_to_do(story: Any) -> None:
-    """To restart native members, then to replace each node; who stops leaves the run open."""
+    """To restart native members, then to replace each node; who stops leaves the run open. Nobody else goes
+    on with the run meanwhile, unless they take it over."""
     world = two_of_43()
     world.groups["busy"] = Group(kind=Kind.CONSUMER, members=1)
     told = story(world)
@@ -135,6 +136,8 @@ def test_a_person_is_asked_for_what_a_person_has_to_do(story: Any) -> None:
     told.execute("prepare")
     assert told.execute("convert") is False
     assert "group busy has members" in told.parked[-1].body
+    with pytest.raises(Fenced):
+        told.driver.runs.claim(told.run, "cli-bob", told.driver.clock.now_ms(), anew=True)
     with pytest.raises(AirflowFailException, match="alice stopped"):
         told.answer("Stop here")
     assert told.execute("convert") is False

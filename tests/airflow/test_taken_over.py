@@ -6,12 +6,17 @@ Of each move by its DAG over a simulated group; on real servers: `test_real_refu
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 
 from groupshift.domain.run import RunState
-from groupshift.errors import Fenced
+from groupshift.engine.run import drive
+from groupshift.errors import Fenced, Transient
+from groupshift.moves.coordination.move import CoordinationMove
+from groupshift_testing.runs import MemoryRuns
 from support.coordination_runs import CoordinationProcesses, make_coordination
 from support.simulated_dags import SimulatedDags, simulated_dags
 
@@ -80,6 +85,47 @@ def test_u01_an_answer_at_a_gate_that_was_parked_before_is_refused_with_the_sent
     assert not [each for each in group.runs.events(told.run) if each.kind == "gate_answered"]
 
 
+@pytest.mark.parametrize("choice", ["Approve", None])
+def test_u01_a_run_that_another_process_took_and_closed_stays_that_ones(
+    told: SimulatedDags, group: CoordinationProcesses, choice: str | None
+) -> None:
+    """`roll_back` takes the run over while its gate is parked, and ends it. The gate is answered only then:
+    the answer is not taken, the claim stays where it is, and the Airflow run is red, not green."""
+    told.answers["approve_toggle"] = choice
+
+    def over(task: str) -> None:
+        if task == "approve_toggle":
+            group.roll_back(told.run, holder="cli-over", take_over=True)
+
+    told.parked = over
+    state, tasks = told.go(DAG, **CONF)
+    assert group.state(told.run) is RunState.ROLLED_BACK
+    assert (state, tasks["approve_toggle"], tasks["verdict"]) == ("failed", "failed", "failed")
+    assert "is not taken" in told.said["approve_toggle"]
+    assert "brought it to its end, rolled_back" in told.said["approve_toggle"]
+    assert "not by this Airflow run" in told.said["verdict"]
+    claim = group.runs.held(told.run)
+    assert claim is not None
+    assert claim.holder == "cli-over"
+
+
+def test_u01_a_run_that_another_process_took_and_closed_between_two_tasks_is_skipped(
+    told: SimulatedDags, group: CoordinationProcesses
+) -> None:
+    """Nothing was answered, so nothing is lost; the last task is red, for the run went back elsewhere."""
+
+    def before(task: str) -> None:
+        if task == "roll.act" and group.state(told.run).is_open:
+            group.roll_back(told.run, holder="cli-over", take_over=True)
+
+    told.before = before
+    state, tasks = told.go(DAG, **CONF)
+    assert (state, tasks["roll.act"], tasks["verdict"]) == ("failed", "skipped", "failed")
+    claim = group.runs.held(told.run)
+    assert claim is not None
+    assert claim.holder == "cli-over"
+
+
 def test_u01_a_run_that_somebody_holds_is_not_gone_on_with_unasked(
     told: SimulatedDags, group: CoordinationProcesses
 ) -> None:
@@ -95,6 +141,55 @@ def test_u01_a_run_that_somebody_holds_is_not_gone_on_with_unasked(
     assert (state, told.run, group.state(name)) == ("success", name, RunState.MOVED)
     with pytest.raises(Fenced):
         claimed.refresh()
+
+
+def test_u01_a_rollback_that_is_refused_leaves_the_run_to_whoever_has_it(
+    told: SimulatedDags, group: CoordinationProcesses
+) -> None:
+    """Asked for a point that the move does not name, over a run that somebody drives: that one is not ended
+    for it."""
+    claimed = group.claim(group.begin(canary_watch=0), holder="cli-bob")
+    drive(claimed)
+    state, tasks = told.go("roll_back", run=claimed.name, to="nowhere", take_over=True)
+    assert (state, tasks["plan"]) == ("failed", "failed")
+    assert "does not go back to 'nowhere'" in told.said["plan"]
+    held = group.runs.held(claimed.name)
+    assert held is not None
+    assert held.holder == "cli-bob"
+
+
+def test_u01_a_rollback_that_fails_to_begin_is_given_up(
+    told: SimulatedDags, group: CoordinationProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was claimed, and the group did not answer then: whoever tries again need not take it over."""
+    name = group.begin(canary_watch=0)
+    plan = group.decide
+    group.drive(name, decide=lambda asked: plan(asked) if "plan" in asked.gate else None)
+    looks = iter([look_back := CoordinationMove.look_back])
+
+    def silent(self: CoordinationMove, ports: Any, request: Any) -> Any:
+        if next(looks, None) is None:
+            raise Transient("the group did not answer")
+        return look_back(self, ports, request)
+
+    monkeypatch.setattr(CoordinationMove, "look_back", silent)
+    state, _ = told.go("roll_back", run=name)
+    assert (state, told.said["plan"]) == ("failed", "the group did not answer")
+    held = group.runs.held(told.run)
+    assert held is not None
+    assert (held.holder.partition("/")[0], held.stopped) == ("roll_back", True)
+
+
+def test_roll_back_goes_as_far_back_as_the_run_itself_would(
+    told: SimulatedDags, group: CoordinationProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What only set the mode, such as a wave of a scan, goes back by the mode: members are not its own."""
+    told.answers["approve_toggle"] = "Approve"
+    told.go(DAG, **CONF)
+    monkeypatch.setattr(CoordinationMove, "falls_back_to", lambda *_: "zookeeper_mode")
+    state, _ = told.go("roll_back", run=told.run)
+    begun = [each.body["to"] for each in group.runs.events(told.run) if each.kind == "rollback_begun"]
+    assert (state, begun) == ("success", ["zookeeper_mode"])
 
 
 def test_u01_a_run_that_only_stopped_elsewhere_is_gone_on_with(
@@ -132,6 +227,11 @@ def test_u11_the_tab_of_a_refused_run_says_why(database: None, monkeypatch: pyte
     """Not that it has made nothing yet."""
     from groupshift_airflow.web import run_pages
 
+    shown: dict[str, str] = {}
+    monkeypatch.setattr(run_pages, "_journal", lambda: nullcontext(MemoryRuns()))
     monkeypatch.setattr(run_pages, "_pushed", lambda *_: "group 'nobody' does not exist")
-    said = run_pages.refusal("migrate_coordination", "a")
-    assert said == "This run was refused, and nothing was changed: group 'nobody' does not exist"
+    monkeypatch.setattr(run_pages, "rendered", lambda _request, _page, **words: shown.update(words))
+    run_pages.of_run(Request({"type": "http"}), "migrate_coordination", "a")
+    assert shown == {
+        "sentence": "This run was refused, and nothing was changed: group 'nobody' does not exist"
+    }
