@@ -31,8 +31,8 @@ def evidence_of(settings: Settings) -> EvidenceStore:
 
 
 def pages_of(runs: Runs, settings: Settings) -> Pages:
-    """Return what makes the page that is sealed with a run. A page that cannot be made keeps no run open: it is
-    sealed without one, and `groupshift report` makes it later."""
+    """Return what makes the page that is sealed with a run. A page that cannot be made keeps no run open: it
+    is sealed without one, and `groupshift report` makes it later."""
 
     def pages(run: str, closing: Json) -> Mapping[str, str]:
         try:
