@@ -109,6 +109,13 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
         """Whether the first entry of a try claims the run anew: what a former try left is fenced."""
         return self.part == "act" or (bool(self.beside) and not self.submits)
 
+    @property
+    def again(self) -> str:
+        """How a person lets it go on: of two tasks that take turns, the other one ended with this one."""
+        if not self.beside:
+            return "clear this task"
+        return f"clear the tasks {' and '.join(sorted((self.task_id, self.beside), reverse=True))}"
+
     def execute(self, context: Context) -> Any:
         """Enter the run as a sensor does; each entry is a `poke`."""
         return BaseSensorOperator.execute(self, context)
@@ -281,7 +288,7 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
             work = gate_of_work(_work(run, stopped), _until(context, run))
             self.hold(run)
             self.ask(context, work, run)
-        helps = "roll it back with the DAG roll_back" if checked.only_rollback_helps else "clear this task"
+        helps = "roll it back with the DAG roll_back" if checked.only_rollback_helps else self.again
         raise AirflowFailException(f"run {run.name} stopped at step {key}: {said}; {helps}")
 
     def hold(self, run: Run[Any]) -> None:
@@ -319,7 +326,7 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
             answer(run, step, Answer(choice=choice, who=who, fingerprint=asked["fingerprint"]))
         elif choice is Choice.STOP:
             raise AirflowFailException(
-                f"{who} stopped at step {step}; run {run.name} is open: clear this task, or roll it back"
+                f"{who} stopped at step {step}; run {run.name} is open: {self.again}, or roll it back"
             )
         elif choice is Choice.ROLL_BACK:
             begin_roll_back(run, run.move.falls_back_to(run), f"{who} chose to roll back at step {step}")
