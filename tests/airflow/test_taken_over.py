@@ -7,6 +7,7 @@ Of each move by its DAG over a simulated group; on real servers: `test_real_refu
 from __future__ import annotations
 
 from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -260,3 +261,17 @@ def test_u11_the_tab_of_a_refused_run_says_why(database: None, monkeypatch: pyte
     assert shown == {
         "sentence": "This run was refused, and nothing was changed: group 'nobody' does not exist"
     }
+
+
+def test_s12_who_may_read_scans_may_read_the_run_of_a_wave(
+    database: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no DAG of the name that its origin begins with."""
+    from groupshift_airflow.web import run_pages
+
+    asked: list[str] = []
+    manager = SimpleNamespace(is_authorized_dag=lambda **about: asked.append(about["details"].id) or True)
+    monkeypatch.setattr(run_pages, "get_auth_manager", lambda: manager)
+    for origin in ("scan-3-1700000000000-1/orders-app", "migrate_coordination/a"):
+        assert run_pages._may_read(None, SimpleNamespace(origin=origin))
+    assert asked == ["scan_fleet", "migrate_coordination"]
