@@ -6,7 +6,7 @@
 | you see | it means | what you can do |
 |---|---|---|
 | `verdict` green | every difference is explained (a commit in flight, …) | nothing |
-| `verdict` red | offsets differ, or a source could not be read | read the run's tab *Migration* |
+| `verdict` red | offsets differ, or a source could not be read | read the run's tab *Groupshift* |
 | `audit` red | a cluster did not answer, or refused | read its sentence |
 
 Runs on its own (`GROUPSHIFT_AUDIT_SCHEDULE`, daily by default) and writes nothing to Kafka or ZooKeeper: what

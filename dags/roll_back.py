@@ -6,8 +6,9 @@
 The plan of a rollback is made when it begins, from the steps that were begun and from what is met. A group
 goes back phase by phase (`undo_…`): its members, its mode; each is proven, and the offsets of the progress
 made are kept. Whatever else a move has to undo is done in `undo`, whose tasks are entered again until no step
-is left. There is no gate: triggering with **Execute** is the decision. Without it the run only shows what
-would be undone. A run that somebody holds is not taken over without **Take over**.
+is left. Triggering with **Execute** is the decision: a group goes back without a gate, while a move of a
+whole cluster asks once more before what it undoes. Without it the run only shows what would be undone. A run
+that somebody holds is not taken over without **Take over**.
 """
 
 from airflow.sdk import DAG, TriggerRule, chain

@@ -54,17 +54,17 @@ def roll_back() -> dict[str, Param]:
     text: dict[str, Any] = {"type": "string", "minLength": 1, "section": _WHAT}
     where = clusters()
     where["zookeeper_conn_id"] = Param(
-        "",
+        "groupshift_zookeeper_default",
         type=["string", "null"],
         title="ZooKeeper",
         section="1. Scope",
-        description_md="Id of an Airflow connection of type **Groupshift ZooKeeper**; empty: none is needed.",
+        description_md="Id of an Airflow connection of type **Groupshift ZooKeeper**, if the move uses it.",
     )
     return {
         "run": Param(**text, title="Run", description_md=run),
         "to": Param("", type=["string", "null"], title="How far back", section=_WHAT, description_md=to),
         **where,
-        **for_every_run("**Off: only show what would be undone.** On: roll back now, without a gate."),
+        **for_every_run("**Off: only show what would be undone.** On: roll back; of a group without a gate."),
     }
 
 

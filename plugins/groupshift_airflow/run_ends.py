@@ -41,10 +41,13 @@ class Begins(RunTask):
         skipped = sorted(self.get_flat_relative_ids() - {VERDICT, PLANNED})
         raise DownstreamTasksSkipped(tasks=skipped)  # type: ignore[no-untyped-call]
 
-    def show(self, plan: Plan, findings: Findings = ()) -> None:
-        """Write what every rule says, and the plan, into the task's log."""
+    def say(self, findings: Findings) -> None:
+        """Write what every rule says into the task's log."""
         for each in findings:
             self.log.info("%-12s %s", each.verdict, each.with_remedy)
+
+    def show(self, plan: Plan) -> None:
+        """Write the plan into the task's log."""
         for step in plan.steps:
             self.log.info("%s: %s", step.key, step.does or step.kind)
 
@@ -80,11 +83,10 @@ class PlanRun(Begins):
                 record = runs.of_origin(origin) or (
                     _open_one(runs, move, target, request) if execute else None
                 )
-                findings: Findings = ()
                 if record is None:
-                    _, findings = assess(move, tools, ports, request)
+                    self.say(assess(move, tools, ports, request)[1])
                     record = begin(move, tools, ports, request, options, execute=execute, origin=origin)
-                self.show(plan_from(record.plan), findings)
+                self.show(plan_from(record.plan))
                 self.log.info("run %s of %s is %s", record.run, record.target, record.state)
                 if execute:
                     now, over = tools.clock.now_ms(), bool(params["take_over"])
@@ -257,13 +259,16 @@ class Verdict(RunTask):
         return f"run {self.run} is open and {held.holder if held else 'nobody'} has it: look there"
 
     def _left_open(self, found: Any, context: Context) -> str:
-        """Give the run up, so that whoever goes on need not take it over; returns where it waits."""
-        from groupshift.engine.begin import claim
+        """Give the run up, so that whoever goes on need not take it over; returns where it waits. The journal
+        is all it asks: the cluster may be what does not answer."""
+        from groupshift.engine.move import Run
         from groupshift.engine.run import upcoming
         from groupshift.engine.status import status_of
         from groupshift.engine.transitions import stopped_event
 
-        run = claim(found.move, found.tools, found.ports, found.record, self.options_of(context), anew=False)
+        tools = found.tools
+        token = tools.runs.claim(self.run, self.holder, tools.clock.now_ms(), anew=False)
+        run = Run(found.move, tools, found.ports, self.options_of(context), (self.run, token))
         step = upcoming(run)
         status = status_of(run.tools.runs, self.run)
         if step is not None and not status.stopped:

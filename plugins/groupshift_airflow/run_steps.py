@@ -1,8 +1,8 @@
 """Tasks that do steps of a run of any move: each does what comes next, up to its own place in the plan.
 
 A task is a sensor in mode ``reschedule``: it makes transitions of the engine until it has to wait, and holds
-no slot in between. XCom carries the run's id, and Spark jobs as data. All tasks of one Airflow run are one
-holder of the run; once another one has it, they do and ask nothing more.
+no slot in between. XCom carries the run's id. All tasks of one Airflow run are one holder of the run; once
+another one has it, they do and ask nothing more.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from airflow.sdk.exceptions import (
 
 from groupshift.domain.reactions import Choice
 from groupshift.domain.run import APPROVE, JUDGE, Outcome, RunState, SparkJob, StepState, spark_job_from
+from groupshift.domain.secrets import data_without_login
 from groupshift.errors import Fenced, Transient
 from groupshift_airflow import submitting
 from groupshift_airflow.hooks import require_spark, spark_settings
@@ -51,7 +52,8 @@ LONGEST = timedelta(minutes=30)
 """How long one Spark job may take."""
 SPARK_CONNECTION = "spark_default"
 SPARK_JOB = "spark_job"
-"""XCom key of the Spark job that a task submits, or leaves to the task that compares."""
+"""XCom key of the Spark job that a task submits, or leaves to the task that compares. It is for people, and
+without the keys of a store: what submits the job reads the journal."""
 ASKED = "asked"
 """XCom key of the question that a parked task shows: step and fingerprint."""
 _QUARTER_S = 90 * 86_400.0
@@ -106,6 +108,13 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
     def acting(self) -> bool:
         """Whether the first entry of a try claims the run anew: what a former try left is fenced."""
         return self.part == "act" or (bool(self.beside) and not self.submits)
+
+    @property
+    def again(self) -> str:
+        """How a person lets it go on: of two tasks that take turns, the other one ended with this one."""
+        if not self.beside:
+            return "clear this task"
+        return f"clear the tasks {' and '.join(sorted((self.task_id, self.beside), reverse=True))}"
 
     def execute(self, context: Context) -> Any:
         """Enter the run as a sensor does; each entry is a `poke`."""
@@ -166,7 +175,7 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
 
         match progress:
             case Moved(work=SparkJob() as job):
-                context["ti"].xcom_push(key=SPARK_JOB, value=job.as_json())
+                context["ti"].xcom_push(key=SPARK_JOB, value=data_without_login(job.as_json()))
                 if not self.beside:
                     self.submit(context, job, settings)
             case Moved():
@@ -175,7 +184,7 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
                 self.log.info("%s: %s", step.key, progress.checked.detail or "has not settled yet")
                 return self.hands_on and _acted(run, step)
             case Asks():
-                self.ask(context, gate_of(progress.question, _until(context)))
+                self.ask(context, gate_of(progress.question, _until(context, run)), run)
             case Stopped():
                 self.stopped(context, run, progress)
             case Ended(closing=closing) if closing.state is RunState.REJECTED:
@@ -256,7 +265,7 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
         master = require_spark(SPARK_CONNECTION)
         submit(replace(settings, spark=replace(settings.spark, master=master)))(job)
 
-    def ask(self, context: Context, gate: Gate) -> None:
+    def ask(self, context: Context, gate: Gate, run: Run[Any]) -> None:
         """Park with a question. Does not return. Raises `Transient` where this try has asked one already, for
         Airflow would show that one again."""
         if not self.asking:
@@ -265,7 +274,7 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
             raise Transient(f"step {gate.step} needs an answer, too: the next try asks for it")
         self.subject, self.body = gate.subject, gate.body
         self.options, self.defaults = list(gate.options), [gate.default]
-        self.response_timeout = timedelta(seconds=float(context["params"]["gate_expiry_s"]))
+        self.response_timeout = timedelta(seconds=_expiry_s(context, run))
         context["ti"].xcom_push(key=ASKED, value={"step": gate.step, "fingerprint": gate.fingerprint})
         HITLOperator.execute(self, context)
 
@@ -276,13 +285,13 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
         if stopped.closing is not None:
             raise AirflowFailException(f"run {run.name} is {stopped.closing.state}: {said}")
         if stopped.waits and checked.outcome is Outcome.PERSON:
-            work = gate_of_work(_work(run, stopped), _until(context))
-            self.keep(run)
-            self.ask(context, work)
-        helps = "roll it back with the DAG roll_back" if checked.only_rollback_helps else "clear this task"
+            work = gate_of_work(_work(run, stopped), _until(context, run))
+            self.hold(run)
+            self.ask(context, work, run)
+        helps = "roll it back with the DAG roll_back" if checked.only_rollback_helps else self.again
         raise AirflowFailException(f"run {run.name} stopped at step {key}: {said}; {helps}")
 
-    def keep(self, run: Run[Any]) -> None:
+    def hold(self, run: Run[Any]) -> None:
         """Claim the run again for the time that a person takes: the engine gave it up when it stopped, and
         whoever goes on with it elsewhere is to take it over. Raises `Fenced` where somebody has it."""
         tools = run.tools
@@ -317,7 +326,7 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
             answer(run, step, Answer(choice=choice, who=who, fingerprint=asked["fingerprint"]))
         elif choice is Choice.STOP:
             raise AirflowFailException(
-                f"{who} stopped at step {step}; run {run.name} is open: clear this task, or roll it back"
+                f"{who} stopped at step {step}; run {run.name} is open: {self.again}, or roll it back"
             )
         elif choice is Choice.ROLL_BACK:
             begin_roll_back(run, run.move.falls_back_to(run), f"{who} chose to roll back at step {step}")
@@ -438,6 +447,11 @@ def _work(run: Run[Any], stopped: Stopped) -> Work:
     )
 
 
-def _until(context: Context) -> int:
+def _expiry_s(context: Context, run: Run[Any]) -> float:
+    """How long a gate waits: what this run was told, and no longer than the settings let a yes count."""
+    return min(float(context["params"]["gate_expiry_s"]), run.tools.gate_expiry_s)
+
+
+def _until(context: Context, run: Run[Any]) -> int:
     """When a gate that opens now expires, epoch ms."""
-    return int((time.time() + float(context["params"]["gate_expiry_s"])) * 1000)
+    return int((time.time() + _expiry_s(context, run)) * 1000)

@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
 from groupshift.errors import Fenced, GroupshiftError
-from groupshift_airflow.hooks import cluster_settings
+from groupshift_airflow.hooks import cluster_settings, find_connection
 from groupshift_airflow.links import RunLink
 
 if TYPE_CHECKING:
@@ -70,6 +70,16 @@ def require_ours(runs: Runs, record: RunRecord, holder: str) -> None:
         )
 
 
+def uses_zookeeper(move: Move[Any], conn_id: str) -> bool:
+    """Whether the ports of a move need ZooKeeper. What a move that opens its own ports needs, it alone knows:
+    it gets the connection where there is one."""
+    from groupshift.ports.group import ZookeeperSide
+
+    if hasattr(move.ports, "opened"):
+        return conn_id not in {"", UNKNOWN} and find_connection(conn_id) is not None
+    return ZookeeperSide in get_type_hints(move.ports).values()
+
+
 @contextmanager
 def telling(context: Context) -> Iterator[None]:
     """Keep why the beginning of a run was refused, for its tab: there is no run to show."""
@@ -112,21 +122,23 @@ class RunTask(BaseOperator):
         self.kafka_conn_id = kafka_conn_id
         self.zookeeper_conn_id = zookeeper_conn_id
 
-    def settings(self) -> Settings:
-        """Return the deployment's settings with these connections. Raises `Rejected` for a wrong one."""
-        return cluster_settings(self.kafka_conn_id, self.zookeeper_conn_id)
+    def settings(self, *, zookeeper: bool = True) -> Settings:
+        """Return the deployment's settings with these connections, or with that of Kafka alone. Raises
+        `Rejected` for a wrong one."""
+        return cluster_settings(self.kafka_conn_id, self.zookeeper_conn_id if zookeeper else "")
 
     @contextmanager
     def opened(self) -> Iterator[Opened]:
-        """Open the journal, and the ports of the run's move. Raises `Rejected` for an unknown run or move."""
+        """Open the journal, and the ports of the run's move: a move without ZooKeeper needs no connection to
+        it. Raises `Rejected` for an unknown run or move."""
         from groupshift.bootstrap.moves import journal, opened, tools_of
         from groupshift.engine.registry import move_named
         from groupshift_airflow.run_places import run_place
 
-        settings = self.settings()
-        with journal(settings) as runs:
+        with journal(self.settings(zookeeper=False)) as runs:
             record = runs.find(self.run)
             move = move_named(record.move)
+            settings = self.settings(zookeeper=uses_zookeeper(move, self.zookeeper_conn_id))
             request = move.request_from(json.loads(record.request))
             with opened(move, run_place(settings), request) as ports:
                 yield Opened(

@@ -107,8 +107,8 @@ def plan(move: str) -> PlanRun:
 
 
 def roll_back() -> BeginRollBack:
-    """Return the first task of the DAG that takes a run back. With ``execute`` that is the decision: there is
-    no gate."""
+    """Return the first task of the DAG that takes a run back. With ``execute`` that is the decision: the
+    plan has no gate, but what a move undoes may have one of its own."""
     first = BeginRollBack(task_id="plan")
     first >> EmptyOperator(task_id=PLANNED)
     return first

@@ -168,7 +168,7 @@ class MemoryProof:
         self.evidence.texts[f"{arguments['--output']}/verdict.json"] = json.dumps(verdict)
 
     def _snapshot(self, path: str) -> tuple[Manifest, Mapping[str, Sequence[Row]]]:
-        _, migration, stage, moment = path.split("/")
+        _, migration, stage, moment = path.rsplit("/", 3)
         return self.evidence.snapshots[migration, stage, Moment(moment)]
 
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
+from groupshift.bootstrap import moves
+from groupshift.engine.registry import move_named
 from groupshift.errors import Rejected
 from groupshift.provider_info import get_provider_info
-from groupshift_airflow import hooks, run_places
+from groupshift_airflow import hooks, run_places, run_tasks
 
 
 def _connect(monkeypatch: pytest.MonkeyPatch, name: str, **connection: Any) -> None:
@@ -431,3 +436,36 @@ def test_a_spark_master_with_two_prefixes_keeps_its_port(monkeypatch: pytest.Mon
     """As Airflow's own provider puts it together."""
     _connect(monkeypatch, "spark_k8s", conn_type="spark", host="k8s://https://api.test", port=6443)
     assert hooks.require_spark("spark_k8s") == "k8s://https://api.test:6443"
+
+
+@pytest.mark.parametrize(
+    ("move", "used"), [("coordination", True), ("downgrade", False), ("protocol", False)]
+)
+def test_roll_back_needs_zookeeper_only_for_a_move_that_has_it(dagbag: Any, move: str, *, used: bool) -> None:
+    """Its form names the usual connection, and a deployment without one takes all other moves back."""
+    named = dagbag.dags["roll_back"].params["zookeeper_conn_id"]
+    assert named == "groupshift_zookeeper_default"
+    assert run_tasks.uses_zookeeper(move_named(move), named) is used
+
+
+def test_a_run_is_opened_without_a_connection_to_zookeeper_that_its_move_does_not_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It does not exist here; for a move that uses it, its sentence says so."""
+    _connect(monkeypatch, "groupshift_kafka_default", conn_type="groupshift_kafka", host="b1:9092")
+    task = run_tasks.RunTask(
+        task_id="t",
+        run="r",
+        kafka_conn_id="groupshift_kafka_default",
+        zookeeper_conn_id="groupshift_zookeeper_default",
+    )
+    runs, opened = MagicMock(), []
+    runs.find.return_value = SimpleNamespace(move="protocol", request='{"group": "g", "to": "consumer"}')
+    monkeypatch.setattr(moves, "journal", lambda _settings: nullcontext(runs))
+    monkeypatch.setattr(moves, "opened", lambda _move, place, _request: opened.append(place) or nullcontext())
+    with task.opened() as found:
+        assert found.settings.zookeeper.hosts == ""
+    runs.find.return_value = SimpleNamespace(move="coordination", request='{"group": "g"}')
+    with pytest.raises(Rejected, match="groupshift_zookeeper_default"), task.opened():
+        pass
+    assert len(opened) == 1

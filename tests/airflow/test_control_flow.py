@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from groupshift.bootstrap import moves
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.run import RunState
 from groupshift.errors import Transient
 from groupshift.ports.clock import CrashPoint
+from groupshift_testing.evidence import MemoryEvidence
 from support.coordination_runs import CoordinationProcesses, make_coordination
 from support.simulated_dags import SimulatedDags, simulated_dags
 from support.simulated_runs import At
@@ -305,3 +308,29 @@ def test_what_could_not_be_measured_is_measured_once_more_and_cannot_be_waved_th
     assert told.asked[1][2] == ("Roll back", "Stop here")
     assert (ended, tasks["canary.judge_after"]) == ("failed", "failed")
     assert group.state(told.run) in {state, RunState.MOVED}
+
+
+def test_s12_the_keys_of_the_store_of_evidence_stay_out_of_xcom(
+    told: SimulatedDags, group: CoordinationProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may read XCom is not whoever may read the evidence; the job that is submitted has them."""
+    root = "s3://reader:hush@bucket"
+    monkeypatch.setattr(MemoryEvidence, "path", lambda _self, run, *parts: "/".join((root, run, *parts)))
+    state, _ = told.go(DAG, **CONF, until="canary")
+    pushed = {task: value for (task, key), value in told.kept.items() if key == "spark_job"}
+    assert (state, len(pushed)) == ("success", len(told.jobs))
+    assert "***@bucket" in str(pushed)
+    assert "hush" not in str(told.kept)
+    assert all("hush" in output for _, output in told.jobs)
+
+
+def test_a_gate_waits_no_longer_than_the_settings_let_a_yes_count(
+    told: SimulatedDags, group: CoordinationProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A yes that came later would be refused as too old."""
+    monkeypatch.setattr(moves, "tools_of", lambda *_: replace(group.tools(), gate_expiry_s=60))
+    waited: list[float] = []
+    told.parked = lambda task: waited.append(told.dags[DAG].get_task(task).response_timeout.total_seconds())
+    told.go(DAG, **CONF, until="canary")
+    told.go(DAG, **CONF, until="canary", gate_expiry_s=30)
+    assert waited == [60, 30]

@@ -138,7 +138,10 @@ def test_a_person_is_asked_for_what_a_person_has_to_do(story: Any) -> None:
     assert "group busy has members" in told.parked[-1].body
     with pytest.raises(Fenced):
         told.driver.runs.claim(told.run, "cli-bob", told.driver.clock.now_ms(), anew=True)
-    with pytest.raises(AirflowFailException, match="alice stopped"):
+    with pytest.raises(
+        AirflowFailException,
+        match=r"alice stopped .*: clear the tasks convert\.walk and convert\.compare, or",
+    ):
         told.answer("Stop here")
     assert told.execute("convert") is False
     world.groups["busy"] = Group(kind=Kind.CLASSIC, members=1)

@@ -7,15 +7,17 @@ Of each move by its DAG over a simulated group; on real servers: `test_real_refu
 from __future__ import annotations
 
 from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from starlette.requests import Request
 
-from groupshift.domain.run import RunState
+from groupshift.domain.run import Findings, RunState
 from groupshift.engine.run import drive
 from groupshift.errors import Fenced, Transient
 from groupshift.moves.coordination.move import CoordinationMove
+from groupshift_airflow import run_ends
 from groupshift_testing.runs import MemoryRuns
 from support.coordination_runs import CoordinationProcesses, make_coordination
 from support.simulated_dags import SimulatedDags, simulated_dags
@@ -202,6 +204,26 @@ def test_u01_a_run_that_only_stopped_elsewhere_is_gone_on_with(
     assert (state, told.run, group.state(name)) == ("success", name, RunState.MOVED)
 
 
+def test_u01_the_last_task_gives_a_run_up_although_the_cluster_does_not_answer(
+    told: SimulatedDags, group: CoordinationProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Why it is open is in the journal, and whoever goes on later need not take it over."""
+
+    def silent(*_: Any) -> Any:
+        raise Transient("the cluster did not answer")
+
+    def before(task: str) -> None:
+        if task == "roll.act":
+            monkeypatch.setattr(CoordinationMove, "target", silent)
+
+    told.before = before
+    state, _ = told.go(DAG, **CONF)
+    held = group.runs.held(told.run)
+    assert held is not None
+    assert (state, group.state(told.run), held.stopped) == ("failed", RunState.RUNNING, True)
+    assert f"run {told.run} is running at step " in told.said["verdict"]
+
+
 def test_an_open_run_that_was_begun_for_something_else_is_named(
     told: SimulatedDags, group: CoordinationProcesses
 ) -> None:
@@ -214,13 +236,17 @@ def test_an_open_run_that_was_begun_for_something_else_is_named(
 
 
 def test_u11_a_refused_plan_keeps_its_reason_for_the_tab_of_its_run(
-    told: SimulatedDags, group: CoordinationProcesses
+    told: SimulatedDags, group: CoordinationProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There is no run whose page could show it."""
+    said: list[Findings] = []
+    monkeypatch.setattr(run_ends.PlanRun, "say", lambda _task, findings: said.append(findings))
     group.world.places.clear()
     group.world.tick()
     told.go(DAG, **CONF)
     assert told.kept["plan", "refused"] == told.said["plan"]
+    shown = [each for findings in said for each in findings]
+    assert {"fail", "pass"} <= {each.verdict.value for each in shown}, "its log has all rules, not only three"
 
 
 def test_u11_the_tab_of_a_refused_run_says_why(database: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,3 +261,17 @@ def test_u11_the_tab_of_a_refused_run_says_why(database: None, monkeypatch: pyte
     assert shown == {
         "sentence": "This run was refused, and nothing was changed: group 'nobody' does not exist"
     }
+
+
+def test_s12_who_may_read_scans_may_read_the_run_of_a_wave(
+    database: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no DAG of the name that its origin begins with."""
+    from groupshift_airflow.web import run_pages
+
+    asked: list[str] = []
+    manager = SimpleNamespace(is_authorized_dag=lambda **about: asked.append(about["details"].id) or True)
+    monkeypatch.setattr(run_pages, "get_auth_manager", lambda: manager)
+    for origin in ("scan-3-1700000000000-1/orders-app", "migrate_coordination/a"):
+        assert run_pages._may_read(None, SimpleNamespace(origin=origin))
+    assert asked == ["scan_fleet", "migrate_coordination"]

@@ -172,7 +172,7 @@ def telling(
         patch.setattr(moves, "journal", lambda _settings: nullcontext(driver.runs))
         patch.setattr(moves, "opened", opened)
         patch.setattr(moves, "tools_of", lambda _runs, _settings: driver.tools())
-        patch.setattr(RunTask, "settings", lambda _task: None)
+        patch.setattr(RunTask, "settings", lambda _task, **_: None)
         patch.setattr(Steps, "submit", submit)
         patch.setattr(Compare, "submit", submit)
         return told

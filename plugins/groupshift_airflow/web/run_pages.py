@@ -24,6 +24,7 @@ from groupshift.engine.verification import objection
 from groupshift.errors import Rejected
 from groupshift.ports.runs import EventKind, RunRecord, Runs
 from groupshift.report.history import event_text
+from groupshift.scan.toggles import ORIGIN
 from groupshift.settings import Settings, parse
 from groupshift_airflow.hooks import SETTINGS_VARIABLE, base_settings
 from groupshift_airflow.run_tasks import PLAN, REFUSED
@@ -36,6 +37,7 @@ _FORBIDDEN = 403
 _QUIET = frozenset({EventKind.NOTED, EventKind.SEALING, EventKind.WAITS, EventKind.SHOWN})
 """Kinds that the event after them tells already."""
 _JOB_REPORT = "report.html"
+_SCAN = "scan_fleet"
 runs_of_moves = APIRouter(prefix="/runs")
 
 
@@ -169,10 +171,13 @@ def _verdict_of(now: RunStatus) -> str:
 
 
 def _may_read(user: Any, run: RunRecord) -> bool:
-    """Whether a user may read runs of the DAG that began this one; one of the command line has none."""
+    """Whether a user may read runs of the DAG that began this one, of a wave those of scans; a run of the
+    command line has none."""
     dag_id, _, begun = run.origin.partition("/")
     if not begun:
         return True
+    if dag_id.startswith(ORIGIN):
+        dag_id = _SCAN
     details, entity = DagDetails(id=dag_id), DagAccessEntity.RUN
     manager = get_auth_manager()
     return bool(manager.is_authorized_dag(method="GET", access_entity=entity, details=details, user=user))

@@ -9,6 +9,7 @@ from typing import Any
 from groupshift.cli.output import COLOUR, findings_table, next_command, plain
 from groupshift.cli.terminal import Console, Table, styled
 from groupshift.domain.run import APPROVE, IRREVERSIBLE, Checked, Findings, RunState, Step
+from groupshift.domain.secrets import data_without_login
 from groupshift.domain.verdict import Verdict, counted
 from groupshift.engine.closing import Closing
 from groupshift.engine.move import Run, undo_of
@@ -94,9 +95,11 @@ def _progress_table(steps: Sequence[StepStatus]) -> Table:
 
 
 def status_data(status: RunStatus, *, following: str = "") -> dict[str, Any]:
-    """Return a run as data."""
+    """Return a run as data: what was journaled of its steps, without the keys of a store of evidence."""
     data = plain(asdict(status))
     data.pop("following")
+    for step in data["steps"]:
+        step["result"] = data_without_login(step["result"])
     return {**data, "driven": status.driven, "next": following or status.following}
 
 

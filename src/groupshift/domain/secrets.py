@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 STRUCK = "***"
 _WORD = re.compile(r"\S+")
@@ -27,6 +28,19 @@ def without_login(text: str) -> str:
     """``text`` with what stands before an ``@`` in each URL, and what follows a ``?``, struck out: for words
     of other programs, and for URIs of stores, whose keys may be at either place."""
     return _WORD.sub(lambda word: _without_login(word[0]), text)
+
+
+def data_without_login(data: Any) -> Any:
+    """``data`` of JSON with each of its texts as `without_login` returns it; a key of a mapping is one."""
+    match data:
+        case str():
+            return without_login(data)
+        case Mapping():
+            return {data_without_login(key): data_without_login(value) for key, value in data.items()}
+        case list() | tuple():
+            return [data_without_login(each) for each in data]
+        case _:
+            return data
 
 
 def _without_login(word: str) -> str:

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from groupshift.cli import options, run_driving, run_place
+from groupshift.cli.run_output import status_data
 from groupshift.domain.run import IRREVERSIBLE, RunState, Step, make_plan
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.handlers import Judge
+from groupshift.engine.status import RunStatus, StepStatus
 from groupshift.errors import Transient
 from groupshift.ports.runs import EventKind
 from support.toy_bench import ToyBench, document, toy_bench, words
@@ -520,3 +522,25 @@ def test_a_failure_on_the_way_rolls_back_and_a_second_run_does_not_turn_it_round
     assert bench.call("continue", run, "--execute") == 1, "it was not asked for"
     assert bench.records()[0].state is RunState.ROLLED_BACK
     assert "T07: a member is lost" in words(capsys.readouterr().out)
+
+
+def test_s12_the_keys_of_the_store_of_evidence_are_in_no_status() -> None:
+    """They are in what was journaled of a step: what submits its Spark job needs them."""
+    where = "s3://reader:hush@bucket/run"
+    job = {"job": "compare", "arguments": ["--output", where], "inputs": {where: "ab"}, "output": where}
+    step = StepStatus(key="01 a/compare", does="", result={"spark_job": job, "attempt": 2})
+    status = RunStatus(
+        run="r",
+        move="toy",
+        target="toy",
+        state="running",
+        requester="ann",
+        holder="",
+        held_since_ms=0,
+        stopped=False,
+        steps=(step,),
+    )
+    shown = status_data(status)["steps"][0]["result"]
+    where = "s3://***@bucket/run"
+    job = {"job": "compare", "arguments": ["--output", where], "inputs": {where: "ab"}, "output": where}
+    assert shown == {"spark_job": job, "attempt": 2}
