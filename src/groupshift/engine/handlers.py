@@ -25,6 +25,7 @@ from groupshift.domain.run import (
     spark_job_from,
     worst_of,
 )
+from groupshift.domain.secrets import without_login
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine import gates
 from groupshift.engine.move import Handler, Run, Snapshot, Standing, changes, handler_of
@@ -221,10 +222,13 @@ class Compare(Handler[P]):
         job = spark_job_from(record.result[JOB])
         found = self._read(run, job)
         if found is None:
-            return Checked(outcome=Outcome.ERROR, detail=f"job {job.job} left no answer in {job.output}")
+            return Checked(
+                outcome=Outcome.ERROR, detail=f"job {job.job} left no answer in {without_login(job.output)}"
+            )
         if any(job.inputs.get(each.folder) != each.manifest_sha256 for each in _snapshots(run, step)):
             return Checked(
-                outcome=Outcome.ERROR, detail=f"{job.output} is not about the snapshots of this step"
+                outcome=Outcome.ERROR,
+                detail=f"{without_login(job.output)} is not about the snapshots of this step",
             )
         return self._judged(run, found)
 

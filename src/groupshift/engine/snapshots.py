@@ -29,6 +29,7 @@ from groupshift.domain.run import (
     findings_data,
     spark_job_from,
 )
+from groupshift.domain.secrets import without_login
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.handlers import JOB
 from groupshift.engine.move import Handler, Run, Snapshot, Standing
@@ -250,7 +251,7 @@ class CompareClusters(TakeClusterSnapshot[C]):
             job = spark_job_from(record.result[JOB])
             return Checked(
                 outcome=Outcome.ERROR,
-                detail=f"job {job.job} left no answer in {job.output} of these snapshots",
+                detail=f"job {job.job} left no answer in {without_login(job.output)} of these snapshots",
             )
         return self._judged(run, step, record, found, lacks.findings if lacks else ())
 
