@@ -36,9 +36,9 @@ def group() -> CoordinationProcesses:
 
 
 @pytest.fixture
-def told(group: CoordinationProcesses, dagbag: Any, monkeypatch: pytest.MonkeyPatch) -> SimulatedDags:
+def told(group: CoordinationProcesses, runnable: Any, monkeypatch: pytest.MonkeyPatch) -> SimulatedDags:
     """The DAGs over that group."""
-    return simulated_dags(group, dagbag.dags, monkeypatch)
+    return simulated_dags(group, runnable.dags, monkeypatch)
 
 
 def take(told: SimulatedDags) -> None:
