@@ -119,8 +119,11 @@ def _ends(run: str, default: str, until_ms: int) -> str:
 
 
 def _findings(findings: Findings) -> list[str]:
+    asked = [each for each in findings if each.asked]
     bad = [each for each in findings if each.verdict is not Verdict.PASS]
-    return _listed(f"{len(findings)} rules asked", [each.with_remedy for each in bad])
+    passed = sum(each.verdict is Verdict.PASS for each in asked)
+    said = f"{len(asked)} rules asked, {passed} passed"
+    return _listed(said, [each.with_remedy for each in bad]) or ([f"**{said}**"] if findings else [])
 
 
 def _listed(title: str, lines: list[str]) -> list[str]:

@@ -30,6 +30,12 @@ PLAN = Question(
 )
 
 
+def test_a_gate_says_how_many_rules_passed_where_all_did() -> None:
+    """Not nothing."""
+    passed = (Finding(rule="C01", verdict=Verdict.PASS, reason="it is there"),)
+    assert "**1 rules asked, 1 passed**" in gate_of(replace(PLAN, findings=passed), UNTIL_MS).body
+
+
 def test_an_approval_shows_plan_findings_what_comes_and_until_when() -> None:
     """Whoever answers sees for what, and what silence does."""
     gate = gate_of(PLAN, UNTIL_MS)
