@@ -320,3 +320,17 @@ def test_taking_back_what_changed_nothing_frees_the_target() -> None:
     stage.drive()
     assert take_back(stage.claim(), "start")
     assert stage.state is RunState.ROLLING_BACK
+
+
+def test_who_approves_a_plan_sees_what_was_asked_before_it() -> None:
+    """The findings of the assessment are approved with the plan, where the move has not put its own there."""
+    found = Finding(rule="X01", verdict=Verdict.PASS, reason="it is there")
+
+    class Asks(Small):
+        def assess(self, request, facts):
+            return (found,)
+
+    asked: list[Question] = []
+    stage = Stage(Asks(Step(phase="ask", kind="approve", subject="plan"), DO))
+    stage.drive(decide=asked.append)
+    assert asked[0].findings == (found,)

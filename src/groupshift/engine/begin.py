@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any, TypeVar
 
-from groupshift.domain.run import APPROVE, Findings, Plan, RunState, Target, canonical
+from groupshift.domain.run import APPROVE, CHECKS, Findings, Plan, RunState, Target, canonical, findings_data
 from groupshift.engine.move import Move, Run, RunOptions, Tools, changes, request_data
 from groupshift.engine.run import give_up
 from groupshift.errors import Conflict, Fenced, GroupshiftError, Rejected, Transient
@@ -66,6 +67,8 @@ def begin(
     plan = move.plan(request, facts)
     if not any(changes(move, each) for each in plan.steps):
         raise Rejected(f"there is nothing to do for {target}: the plan of {move.name} has no step that acts")
+    if CHECKS not in plan.about:  # who approves the plan sees what was asked before it
+        plan = replace(plan, about={**plan.about, CHECKS: findings_data(findings)})
     tools.may_seal()
     now = tools.clock.now_ms()
     record = RunRecord(
