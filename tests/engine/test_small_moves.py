@@ -23,7 +23,6 @@ from groupshift.domain.run import (
 )
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.begin import claim
-from groupshift.engine.finalise import begin_finalise
 from groupshift.engine.gates import answer
 from groupshift.engine.handlers import (
     Rehearse,
@@ -32,7 +31,7 @@ from groupshift.engine.handlers import (
 from groupshift.engine.move import RunOptions, Standing
 from groupshift.engine.progress import Asks, Ended, Stopped
 from groupshift.engine.questions import Answer
-from groupshift.engine.roll_back import begin_roll_back
+from groupshift.engine.roll_back import begin_finalise, begin_roll_back
 from groupshift.engine.run import advance, drive
 from groupshift.errors import Broken, Conflict, Fenced, Rejected
 from groupshift.ports.clock import CrashPoint
