@@ -15,7 +15,7 @@ from groupshift.domain.run import RunState
 from groupshift.engine.questions import Approvers
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.log.releases import Coordinator
-from groupshift.moves.expansion.request import ExpansionRequest
+from groupshift.moves.expansion.facts import ExpansionRequest
 from groupshift.ports.clock import CrashPoint
 from support.driven_expansion import BOTH, MOVING, STAYING, accepted, accepting, begun, killed
 from support.driven_moves import Driver, answered, declines, detail, nobody, where
