@@ -16,7 +16,7 @@ from groupshift.domain.placement import java_hash, partition_of, share_that_stay
 from groupshift.domain.rows import OffsetRow
 from groupshift.errors import Rejected
 from groupshift.log import DecodeStatus, LogRecord, decode
-from groupshift.log.other_writers import other_writers
+from groupshift.log.replay import other_writers
 
 _UNKNOWN_COUNT = -1
 

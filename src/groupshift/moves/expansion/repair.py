@@ -22,7 +22,7 @@ from groupshift.domain.commit_places import Topics
 from groupshift.domain.rows import OffsetRow
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient
-from groupshift.log.other_writers import sentence
+from groupshift.log.replay import written_by_others
 from groupshift.moves.expansion.assess import PlacementAudit, audit_placement
 from groupshift.moves.expansion.facts import logged_offsets
 from groupshift.moves.expansion.load import Elsewhere, LogReading
@@ -182,7 +182,7 @@ def _against(audit: PlacementAudit) -> str:
     ]
     log = audit.facts.log
     if log is not None and log.others_wrote:
-        unmet.insert(0, f"X07: {sentence(log.others_wrote)}")
+        unmet.insert(0, f"X07: {written_by_others(log.others_wrote)}")
     return "; ".join(unmet)
 
 
