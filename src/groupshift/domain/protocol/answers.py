@@ -16,10 +16,10 @@ from enum import StrEnum
 from groupshift.domain.group_protocol import (
     CONSUMERS,
     BrokerSettings,
+    KafkaGroup,
+    KafkaMember,
     Kind,
     Protocol,
-    ProtocolGroup,
-    ProtocolMember,
 )
 
 
@@ -51,7 +51,7 @@ class Case:
     ``others`` those that are known of the classic members present; empty: not known, taken to be fit.
     ``instance_id`` is that of the member that joins."""
 
-    group: ProtocolGroup
+    group: KafkaGroup
     broker: BrokerSettings
     offers: frozenset[str] = frozenset()
     others: tuple[frozenset[str], ...] = ()
@@ -63,12 +63,12 @@ class Case:
         return len(self.group.members)
 
     @property
-    def native(self) -> tuple[ProtocolMember, ...]:
+    def native(self) -> tuple[KafkaMember, ...]:
         """The native members."""
         return self.group.speaking(Protocol.CONSUMER)
 
     @property
-    def classic(self) -> tuple[ProtocolMember, ...]:
+    def classic(self) -> tuple[KafkaMember, ...]:
         """The classic members."""
         return self.group.speaking(Protocol.CLASSIC)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from groupshift.domain.group_protocol import Protocol, ProtocolGroup, ProtocolView, Way
+from groupshift.domain.group_protocol import KafkaGroup, Protocol, ProtocolView, Way
 from groupshift.domain.hazards import Met, Role
 from groupshift.domain.rows import ClusterState
 
@@ -22,7 +22,7 @@ class ProtocolFacts:
     state: ClusterState | None = None
 
     @property
-    def group(self) -> ProtocolGroup:
+    def group(self) -> KafkaGroup:
         """The group."""
         return self.view.group
 
