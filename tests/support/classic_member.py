@@ -16,7 +16,7 @@ from kio.static.constants import EntityType
 from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.rows import told
 from groupshift.adapters.kafka.wire import fill, raise_for
-from groupshift.domain.group_protocol import Kind, ProtocolMember
+from groupshift.domain.group_protocol import Kind, KafkaMember
 
 _JOIN, _HEARTBEAT, _LEAVE, _SYNC = 11, 12, 13, 14
 _MEMBER_ID_REQUIRED = 79
@@ -41,7 +41,7 @@ def assignment(partitions: dict[str, Sequence[int]], user_data: bytes | None = N
     return struct.pack(">hi", 0, len(partitions)) + parts + tail
 
 
-def told_of(metadata: bytes = b"", assigned: bytes = b"") -> tuple[ProtocolMember, dict[str, str]]:
+def told_of(metadata: bytes = b"", assigned: bytes = b"") -> tuple[KafkaMember, dict[str, str]]:
     """What is made of a member whose coordinator answers these bytes, and why which of them tell nothing."""
     member = SimpleNamespace(
         member_id="m",

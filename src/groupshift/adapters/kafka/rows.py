@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
-from groupshift.domain.group_protocol import CONSUMERS, Kind, Protocol, ProtocolGroup, ProtocolMember
+from groupshift.domain.group_protocol import CONSUMERS, KafkaGroup, KafkaMember, Kind, Protocol
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rows import (
     AssignmentRow,
@@ -40,7 +40,7 @@ class Told:
     """A group as its coordinator describes it. ``unread`` says why the ``subscription`` or ``assignment`` of
     a member (by its id) tells no topics or partitions; ``patterns`` are regular expressions of members."""
 
-    group: ProtocolGroup
+    group: KafkaGroup
     unread: Mapping[tuple[str, str], str] = field(default_factory=dict)
     patterns: Mapping[str, str] = field(default_factory=dict)
 
@@ -59,7 +59,7 @@ def told(kind: Kind, answer: Any, coordinator: int) -> Told:
         for member in answer.members
         if getattr(member, "subscribed_topic_regex", None)
     }
-    group = ProtocolGroup(
+    group = KafkaGroup(
         group=answer.group_id,
         kind=kind,
         state=answer.group_state,
@@ -77,7 +77,7 @@ def _classic(answer: Any, coordinator: int) -> Told:
     unread: dict[tuple[str, str], str] = {}
     consumers = answer.protocol_type == CONSUMERS
     members = (_consumer(each, unread) if consumers else _member(each) for each in answer.members)
-    group = ProtocolGroup(
+    group = KafkaGroup(
         group=answer.group_id,
         kind=Kind.CLASSIC,
         state=answer.group_state,
@@ -89,7 +89,7 @@ def _classic(answer: Any, coordinator: int) -> Told:
     return Told(group=group, unread=unread)
 
 
-def _consumer(member: Any, unread: dict[tuple[str, str], str]) -> ProtocolMember:
+def _consumer(member: Any, unread: dict[tuple[str, str], str]) -> KafkaMember:
     """A classic consumer; notes which of its bytes do not tell what they are for."""
     read: dict[str, dict[str, Any]] = {}
     for what, (schema, source, name) in _BLOBS.items():
@@ -108,7 +108,7 @@ def _consumer(member: Any, unread: dict[tuple[str, str], str]) -> ProtocolMember
     )
 
 
-def _native(member: Any) -> ProtocolMember:
+def _native(member: Any) -> KafkaMember:
     """A member of a group of type consumer or share; from version 1 on (4.0) its protocol is named."""
     assigned = member.assignment.topic_partitions
     return _member(
@@ -120,7 +120,7 @@ def _native(member: Any) -> ProtocolMember:
     )
 
 
-def _streams(answer: Any) -> Iterator[ProtocolMember]:
+def _streams(answer: Any) -> Iterator[KafkaMember]:
     """Every member consumes all source and repartition topics of the topology (KIP-1071); its active task
     ``p`` of a part of it has partition ``p`` of each topic of that part (of those with fewer partitions none:
     `within_logs`). Standby and warm-up tasks read changelogs."""
@@ -144,9 +144,9 @@ def _streams(answer: Any) -> Iterator[ProtocolMember]:
         )
 
 
-def _member(member: Any, *, speaks: Protocol | None = Protocol.CLASSIC, **more: Any) -> ProtocolMember:
+def _member(member: Any, *, speaks: Protocol | None = Protocol.CLASSIC, **more: Any) -> KafkaMember:
     name = "group_instance_id" if hasattr(member, "member_metadata") else "instance_id"
-    return ProtocolMember(
+    return KafkaMember(
         member_id=member.member_id,
         client_id=member.client_id,
         host=member.client_host.lstrip("/"),
@@ -160,7 +160,7 @@ def _partitions(topics: Iterable[tuple[str, Iterable[int]]]) -> frozenset[TopicP
     return frozenset(TopicPartition(str(name), int(number)) for name, numbers in topics for number in numbers)
 
 
-def _sorted(members: Iterable[ProtocolMember]) -> tuple[ProtocolMember, ...]:
+def _sorted(members: Iterable[KafkaMember]) -> tuple[KafkaMember, ...]:
     return tuple(sorted(members, key=lambda member: str(member.member_id)))
 
 
@@ -223,7 +223,7 @@ def described(found: Told) -> Described:
     return rows
 
 
-def _type(kind: Kind, member: ProtocolMember) -> str | None:
+def _type(kind: Kind, member: KafkaMember) -> str | None:
     if kind is Kind.CLASSIC or (kind is not Kind.STREAMS and member.speaks is None):
         return None
     return member.speaks.value if member.speaks else Kind.STREAMS.value
