@@ -16,7 +16,7 @@ from kio.static.constants import EntityType
 from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.rows import told
 from groupshift.adapters.kafka.wire import fill, raise_for
-from groupshift.domain.group_protocol import Kind, KafkaMember
+from groupshift.domain.group_protocol import KafkaMember, Kind
 
 _JOIN, _HEARTBEAT, _LEAVE, _SYNC = 11, 12, 13, 14
 _MEMBER_ID_REQUIRED = 79
