@@ -27,6 +27,7 @@ from groupshift.domain.assignment import parse_assignment, threads_by_topic
 from groupshift.domain.group import CommittedOffset, KafkaGroup
 from groupshift.domain.modes import Holder, parse_holder
 from groupshift.domain.observation import KafkaSide, Positions, ZookeeperSide, merge
+from groupshift.domain.old_members import assignments
 from groupshift.domain.reconcile import CoordinationView, Member, Situation, decide
 from groupshift.domain.registration import (
     Pattern,
@@ -36,7 +37,6 @@ from groupshift.domain.registration import (
     parse_awareness,
     parse_registration,
 )
-from groupshift.domain.rules_storage import assignments
 from groupshift.domain.topic_filter import clean_filter, compile_filter
 from groupshift.domain.znodes import parse_broker, parse_cluster_id, parse_offset, parse_partitions
 from groupshift.errors import GroupshiftError

@@ -19,8 +19,7 @@ from groupshift.domain.group_protocol import (
     ProtocolMember,
     Way,
 )
-from groupshift.domain.protocol.answers import Case, Event, Outcome
-from groupshift.domain.protocol.forecast import emptied, forecast, predict, way_back
+from groupshift.domain.protocol.answers import Case, Event, Outcome, emptied, forecast, predict, way_back
 
 NAMES = st.sampled_from(["i1", "i2", None])
 ASSIGNORS = st.frozensets(st.sampled_from(["range", "roundrobin", "cooperative-sticky"]), max_size=2)

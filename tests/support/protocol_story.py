@@ -14,8 +14,7 @@ from groupshift.adapters.kafka.views import LiveProtocolViews
 from groupshift.adapters.kafka.wire import BrokerError
 from groupshift.adapters.system import SystemClock
 from groupshift.domain.group_protocol import Kind, Protocol, ProtocolGroup
-from groupshift.domain.protocol.answers import Answer, Case, Event, Outcome
-from groupshift.domain.protocol.forecast import predict
+from groupshift.domain.protocol.answers import Answer, Case, Event, Outcome, predict
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.processes import wait_until
 from support.classic_member import ClassicMember, assignment

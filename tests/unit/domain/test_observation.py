@@ -142,7 +142,7 @@ def test_a_group_exists_when_either_side_knows_it() -> None:
 def test_f01_a_node_without_an_offset_is_a_problem_only_where_somebody_reads() -> None:
     """Empty, or a word, at a topic that nobody subscribes to: a leftover, named with what it holds."""
     from groupshift.domain.group import NoOffset
-    from groupshift.domain.rules_offsets import leftovers
+    from groupshift.domain.group_rules import leftovers
 
     ends = Positions(log_ends=(LogEnd(partition=TopicPartition("orders", 0), start=0, end=9),))
     nodes = tuple(

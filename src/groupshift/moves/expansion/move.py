@@ -13,8 +13,7 @@ from groupshift.domain.run import Checked, Findings, Outcome, Plan, RunState, St
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.handlers import own_handlers
 from groupshift.engine.move import Aspects, Handler, Move, Run
-from groupshift.engine.question_text import utc
-from groupshift.engine.questions import Observed
+from groupshift.engine.questions import Observed, utc
 from groupshift.engine.snapshots import Exceptions, TakeClusterSnapshot, fallen_offsets
 from groupshift.errors import Transient
 from groupshift.log.commit_hashes import LiveCommit

@@ -8,10 +8,10 @@ from groupshift.adapters.zookeeper.nodes import member_of, offset_of, owner_of
 from groupshift.adapters.zookeeper.session import Node
 from groupshift.domain.facts import Facts
 from groupshift.domain.group import GroupView, KafkaGroup, Owner
+from groupshift.domain.group_rules import RULES
 from groupshift.domain.modes import ABSENT_MODE
 from groupshift.domain.observation import KafkaSide, Positions, ZookeeperSide, merge
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.rules_group import understood
 
 UUID = "1b4e28ba-2fa1-11d2-883f-0016d3cca427"
 JSON = b'{"version":1,"subscription":{"orders":1},"pattern":"static","timestamp":"1"}'
@@ -106,9 +106,9 @@ def test_f04_owners_of_a_topic_that_is_gone_are_stopped_not_removed() -> None:
 def test_f04_the_rule_about_nodes_gives_no_advice_of_its_own() -> None:
     """Each sentence holds its remedy: "repair or remove that node" was said of living ones too."""
     view = GroupView(group="g", taken_at_ms=1, exists=True, mode=ABSENT_MODE, problems=("something",))
-    ((_, reason, hint),) = understood(Facts(view=view))
-    assert reason == "something"
-    assert not advises_deleting(hint)
+    (found,) = RULES["C03"].ask(Facts(view=view))
+    assert found.reason == "something"
+    assert not advises_deleting(found.hint)
 
 
 def test_the_old_consumers_own_nodes_are_no_other_clients() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from groupshift.domain.group_protocol import Kind, Protocol, ProtocolGroup, ProtocolView
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.protocol.settled import SETTLED, Wanted, settled
+from groupshift.domain.protocol.live_rules import SETTLED, Wanted, settled
 from groupshift.domain.verdict import Verdict
 from support.protocol_groups import broker, classic, consumer, member, view
 
@@ -24,7 +24,7 @@ def native(count: int = 2, old: int = 0, **other: object) -> ProtocolGroup:
 def failed(seen: ProtocolView, to: Protocol = UP, members: int | None = None) -> set[str]:
     """The rules that did not pass."""
     found = settled(seen, Wanted(protocol=to, members=members))
-    assert {finding.rule for finding in found} == {number for number, _, _ in SETTLED}
+    assert {finding.rule for finding in found} == set(SETTLED)
     return {finding.rule for finding in found if finding.verdict is not Verdict.PASS}
 
 

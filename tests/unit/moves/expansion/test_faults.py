@@ -12,7 +12,7 @@ from groupshift.domain.placement import partition_of
 from groupshift.domain.reactions import Choice
 from groupshift.domain.rows import OffsetRow
 from groupshift.domain.run import RunState
-from groupshift.engine.approvers import Approvers
+from groupshift.engine.questions import Approvers
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.log.releases import Coordinator
 from groupshift.moves.expansion.facts import ExpansionRequest

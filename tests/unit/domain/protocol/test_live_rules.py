@@ -8,11 +8,11 @@ import pytest
 
 from groupshift.domain.facts import Facts, Place
 from groupshift.domain.group_protocol import Aim, Kind, Policy, Protocol, ProtocolGroup, ProtocolView, Way
+from groupshift.domain.group_rules import RULES, ask
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.observation import view_of
 from groupshift.domain.plan import MoveName, MoveRequest, StageName
 from groupshift.domain.protocol import assessing, rulebook
-from groupshift.domain.rules import RULES, ask
 from groupshift.domain.verdict import Verdict
 from support.protocol_groups import broker, classic, consumer, view
 
