@@ -1,5 +1,5 @@
-"""What a downgrade is asked for, what its steps work with, and what its rules look at: the cluster, its groups
-by type, and its log."""
+"""What a downgrade is asked for, what its steps work with, and what its rules look at: the cluster, its
+groups by type, and its log."""
 
 from __future__ import annotations
 
