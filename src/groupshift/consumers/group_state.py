@@ -23,7 +23,7 @@ from groupshift.consumers.delivery import Delivery
 from groupshift.consumers.metrics import Counters
 from groupshift.consumers.threads import Agenda
 from groupshift.domain.assignment import GroupAssignment, kafka_threads, map_to_threads, threads_by_topic
-from groupshift.domain.group import KafkaGroup
+from groupshift.domain.group_protocol import KafkaGroup
 from groupshift.domain.modes import Mode, ModeNode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import (
@@ -423,7 +423,7 @@ class GroupListener:
         view = outlook.view
         if group is None or view is None:
             return None
-        known = {each.topic for member in group.members for each in member.assignment} | set(view.partitions)
+        known = {each.topic for member in group.members for each in member.assigned} | set(view.partitions)
         try:
             return {
                 cid: each.topics(known, hidden=self._member.hidden)
