@@ -38,8 +38,9 @@ from groupshift.ports.log import LogProgress
 from groupshift.spark import coordinator_log as states
 from groupshift.spark.batches.coordinator_records import RAW_COLUMNS
 from groupshift.spark.broker_source import Brokers, fetched
-from groupshift.spark.coordinator_log import arrow_schema, decoded
+from groupshift.spark.coordinator_log import decoded
 from groupshift.spark.copied_log import DirectLog
+from groupshift.spark.session import arrow_schema
 
 RULE = "rule"
 """Column with the number of the rule that speaks."""

@@ -24,8 +24,6 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name the whole Spark world uses
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from groupshift.domain.tables import shipped
 from groupshift.errors import Rejected
@@ -35,6 +33,7 @@ from groupshift.log.state import State, materialise
 from groupshift.spark.batches.coordinator_records import DECODED, RAW_COLUMNS, compiled_batches, log_records
 from groupshift.spark.batches.records import Keep
 from groupshift.spark.segments import Into
+from groupshift.spark.session import arrow_schema
 
 
 def _sql(name: str) -> str:
@@ -123,13 +122,6 @@ def retention(winners: DataFrame, partitions: int, *, retention_ms: int, now_ms:
                 yield {each.name: getattr(risk, each.name) for each in fields(risk)}
 
     return _by_partition(winners, partitions, _RISKS, rows)
-
-
-def arrow_schema(of: str) -> pa.Schema:
-    """The Arrow schema of ``name type, name type``, as Spark writes a schema; needs a session."""
-    types = StructType.fromDDL(of)
-    assert isinstance(types, StructType)  # noqa: S101 - several columns
-    return to_arrow_schema(types)
 
 
 def _by_partition(
