@@ -82,14 +82,16 @@ def _loaded(key: str, setting: str) -> Any:
         "without a password): make one with: openssl genpkey -algorithm ed25519"
     )
     pem = _pem(key, setting)
+    found: Any
+    private = setting == _SIGNING
     try:
-        if setting == _SIGNING:
-            found, kind = serialization.load_pem_private_key(pem, password=None), ed25519.Ed25519PrivateKey
+        if private:
+            found = serialization.load_pem_private_key(pem, password=None)
         else:
-            found, kind = serialization.load_pem_public_key(pem), ed25519.Ed25519PublicKey
+            found = serialization.load_pem_public_key(pem)
     except (ValueError, TypeError, UnsupportedAlgorithm) as wrong:
         raise unusable from wrong
-    if not isinstance(found, kind):
+    if not isinstance(found, ed25519.Ed25519PrivateKey if private else ed25519.Ed25519PublicKey):
         raise unusable
     return found
 

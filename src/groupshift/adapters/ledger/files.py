@@ -130,7 +130,7 @@ class LedgerFiles:
             if from_ms <= at_ms <= to_ms:
                 of = runs.setdefault(partition, [])
                 if of and of[-1].member == member:
-                    of[-1] = replace(of[-1], end_ms=at_ms, records=of[-1].records + 1)
+                    of[-1] = replace(of[-1], end_ms=at_ms, records=(of[-1].records or 0) + 1)
                 else:
                     run = Tenure(partition=partition, member=member, start_ms=at_ms, end_ms=at_ms, records=1)
                     of.append(run)
