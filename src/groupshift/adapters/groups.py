@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from groupshift.domain.group import GroupView, LogEnd
 from groupshift.domain.group_protocol import Kind
@@ -22,14 +22,32 @@ from groupshift.domain.rows import ROWS, ClusterState, LogEndRow, ReadFrom
 from groupshift.domain.znodes import refuse_other_cluster
 from groupshift.errors import Transient
 from groupshift.ports.clock import Clock
-from groupshift.ports.cluster import GroupSnapshots, Identity, Progress, ProtocolViews
+from groupshift.ports.cluster import Closing, GroupSnapshots, Identity, Progress, ProtocolViews
 from groupshift.scan.state import Observed
 
 if TYPE_CHECKING:  # whoever needs Kafka alone does not load ZooKeeper's client
-    from groupshift.adapters.kafka.groups import KafkaEnsemble, KafkaGroups, KafkaRights
+    from groupshift.adapters.kafka.groups import KafkaRights
     from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
-    from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble, ZookeeperGroups
+    from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble
     from groupshift.adapters.zookeeper.mode import ZookeeperRights
+
+
+_Z = TypeVar("_Z", bound=Closing)
+_K = TypeVar("_K", bound=Closing)
+
+
+class _OfBoth(Generic[_Z, _K]):
+    """Reads ZooKeeper and Kafka, and closes both connections."""
+
+    def __init__(self, zookeeper: _Z, kafka: _K, clock: Clock) -> None:
+        self._zookeeper = zookeeper
+        self._kafka = kafka
+        self._clock = clock
+
+    def close(self) -> None:
+        """Close both connections."""
+        self._zookeeper.close()
+        self._kafka.close()
 
 
 class LiveAccess:
@@ -58,7 +76,7 @@ def _topics(view: GroupView) -> set[str]:
 _AGAIN, _APART_MS = 2, 1_500
 
 
-class LiveGroupReader:
+class LiveGroupReader(_OfBoth["ZookeeperGroups", "KafkaGroups"]):
     """Reads ZooKeeper first, then Kafka's offsets, then log ends.
 
     In kafka mode members commit to Kafka first and raise the znode at once (F8), so in this order no
@@ -66,11 +84,6 @@ class LiveGroupReader:
     that its offsets are of another time than ZooKeeper's, both are read again, while that is faster: a stall
     is no difference between the stores.
     """
-
-    def __init__(self, zookeeper: ZookeeperGroups, kafka: KafkaGroups, clock: Clock) -> None:
-        self._zookeeper = zookeeper
-        self._kafka = kafka
-        self._clock = clock
 
     def read(self, group: str) -> GroupView:
         """The group now; see `groupshift.ports.cluster.GroupReader.read`."""
@@ -98,11 +111,6 @@ class LiveGroupReader:
         apart_ms = self._clock.now_ms() - answered_ms
         return merge(taken_at_ms, zookeeper, kafka), apart_ms
 
-    def close(self) -> None:
-        """Close both connections."""
-        self._zookeeper.close()
-        self._kafka.close()
-
 
 _READ = frozenset({Kind.CLASSIC, Kind.CONSUMER})
 
@@ -125,14 +133,9 @@ class KafkaGroupReader:
         self._snapshots.close()
 
 
-class LiveEnsembleReader:
+class LiveEnsembleReader(_OfBoth["ZookeeperEnsemble", "KafkaEnsemble"]):
     """Reads ZooKeeper first, then Kafka's offsets, then log ends, as the reader of one group does: no offset
     of a view is ahead of its log end."""
-
-    def __init__(self, zookeeper: ZookeeperEnsemble, kafka: KafkaEnsemble, clock: Clock) -> None:
-        self._zookeeper = zookeeper
-        self._kafka = kafka
-        self._clock = clock
 
     @property
     def name(self) -> str:
@@ -163,11 +166,6 @@ class LiveEnsembleReader:
             for group, (side, times) in nodes.items()
         )
 
-    def close(self) -> None:
-        """Close both connections."""
-        self._zookeeper.close()
-        self._kafka.close()
-
 
 def _with_ends(
     view: GroupView,
@@ -185,7 +183,7 @@ def _with_ends(
 _WINDOW = 200
 
 
-class EnsembleSnapshots:
+class EnsembleSnapshots(_OfBoth["ZookeeperEnsemble", "LiveGroupSnapshots"]):
     """Reads ZooKeeper first, then Kafka's groups (``in-force`` only), then log ends: no committed offset of
     either store is ahead of its log. ``kafka`` and ``zookeeper`` are of one cluster; both are closed."""
 
@@ -196,9 +194,7 @@ class EnsembleSnapshots:
         clock: Clock,
         read_from: ReadFrom = ReadFrom.ZOOKEEPER,
     ) -> None:
-        self._zookeeper = zookeeper
-        self._kafka = kafka
-        self._clock = clock
+        super().__init__(zookeeper, kafka, clock)
         self._read_from = read_from
 
     def take(
@@ -229,11 +225,6 @@ class EnsembleSnapshots:
         found = self._kafka.cluster_id()
         refuse_other_cluster(self._zookeeper.cluster_id(), found)
         return found
-
-    def close(self) -> None:
-        """Close both connections."""
-        self._zookeeper.close()
-        self._kafka.close()
 
     def _views(self, groups: Collection[str] | None, tell: Progress) -> dict[str, GroupView]:
         """What ZooKeeper holds of the groups; those that are named and not there included, unless Kafka is

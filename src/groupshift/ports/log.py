@@ -21,7 +21,6 @@ from groupshift.log.decode import Position
 from groupshift.ports.cluster import Closing
 from groupshift.ports.spark_jobs import Compared
 
-
 LogProgress = Callable[[int, int], None]
 """Called with how much of the log has been read, and of how much, in offsets."""
 

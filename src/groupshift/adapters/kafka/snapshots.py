@@ -1,9 +1,9 @@
 """Live snapshots of all groups of a cluster: `groupshift.ports.cluster.GroupSnapshots`.
 
 Reads committed offsets alone, too (`groupshift.ports.cluster.CommittedOffsets`). What a broker does not
-answer yet is asked again in rounds: a `Reading` asks every coordinator once for all its groups together, whoever
-coordinates a group by then; `LogEnds` asks every leader for log starts and ends of all partitions of some
-topics.
+answer yet is asked again in rounds: a `Reading` asks every coordinator once for all its groups together,
+whoever coordinates a group by then; `LogEnds` asks every leader for log starts and ends of all partitions of
+some topics.
 """
 
 from __future__ import annotations
