@@ -98,7 +98,9 @@ class KafkaConnection:
             slice_s, cause = _FIRST_SLICE_S, ""
             while True:
                 try:
-                    cluster = self._connected()
+                    cluster = self._cluster = self._cluster or KafkaCluster(
+                        self._address, properties=self._properties, timeout_s=self._timeout_s
+                    )
                     cluster.end_by(min(deadline, time.monotonic() + slice_s))
                     return work(cluster)
                 except (OSError, BrokerError, LoginRefused, UnsupportedByBroker) as failed:
@@ -121,13 +123,6 @@ class KafkaConnection:
             cluster, self._cluster = self._cluster, None
             if cluster is not None:
                 cluster.close()
-
-    def _connected(self) -> KafkaCluster:
-        if self._cluster is None:
-            self._cluster = KafkaCluster(
-                self._address, properties=self._properties, timeout_s=self._timeout_s
-            )
-        return self._cluster
 
     def _judge(self, failed: Exception, said: str) -> None:
         """Raise `Rejected` for what asking again does not help."""
@@ -181,7 +176,8 @@ def _ask(cluster: KafkaCluster, coordinators: Mapping[str, int], *, together: bo
 def _log_ends(
     cluster: KafkaCluster, partitions: Iterable[TopicPartition], leaders: Mapping[TopicPartition, int]
 ) -> tuple[dict[TopicPartition, LogEnd], dict[TopicPartition, int]]:
-    """Start and end by partition, and the error code of each partition without an answer of its leader."""
+    """Start and end by partition, with the newer leader epoch (brokers before 2.1 tell none), and the error
+    code of each partition without an answer of its leader."""
     failed: dict[TopicPartition, int] = {}
     led: list[tuple[int, TopicPartition]] = []
     for at in partitions:
@@ -197,14 +193,17 @@ def _log_ends(
                 failed[at] = int(each.error_code) or _NO_LEADER
             else:
                 found[spec][at] = each
-    starts, ends = found[EARLIEST], found[LATEST]
-    return {at: _log_end(at, starts[at], ends[at]) for at in starts if at in ends}, failed
-
-
-def _log_end(at: TopicPartition, start: Any, end: Any) -> LogEnd:
-    """With the newer leader epoch; brokers before 2.1 tell none."""
-    epoch = max(int(getattr(told, "leader_epoch", -1)) for told in (start, end))
-    return LogEnd(partition=at, start=int(start.offset), end=int(end.offset), leader_epoch=epoch)
+    ends = {
+        at: LogEnd(
+            partition=at,
+            start=int(start.offset),
+            end=int(end.offset),
+            leader_epoch=max(int(getattr(told, "leader_epoch", -1)) for told in (start, end)),
+        )
+        for at, start in found[EARLIEST].items()
+        if (end := found[LATEST].get(at)) is not None
+    }
+    return ends, failed
 
 
 class KafkaGroups:

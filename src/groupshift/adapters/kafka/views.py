@@ -254,7 +254,8 @@ class LivePlacementViews(OfCluster):
         topic = before[cluster.brokers[0].node_id]
         answers: tuple[Answers, ...] = ()
         if topic.leaders:  # asking for coordinators would make the topic
-            names = probe_names(topic.leaders, _smallest(cluster))
+            counts = (each for broker in cluster.brokers if (each := configured(broker)))
+            names = probe_names(topic.leaders, min(counts, default=0))
             answers = tuple(
                 Answers(node_id=node, named=named_by(self._cluster.broker(node), names)) for node in before
             )
@@ -306,11 +307,6 @@ class LivePlacementViews(OfCluster):
             asked = [group for group in groups if nodes[group] == node]
             found |= set(with_offsets(self._cluster.broker(node), asked))
         return frozenset(found)
-
-
-def _smallest(cluster: ClusterView) -> int:
-    """The smallest count that a broker is configured with; 0 where that tells nothing."""
-    return min((each for broker in cluster.brokers if (each := configured(broker))), default=0)
 
 
 class LiveProtocolViews(_Views):
