@@ -4,8 +4,9 @@ The aspects are what an approval is valid for: if any of them changes, the appro
 assignment are none: they change while a group lives.
 
 `merge` joins what ZooKeeper and what Kafka answers about a group. `view_of` joins one group's `ProtocolView`
-and a live snapshot of it. Groups that ZooKeeper coordinates become rows of the one schema of cluster snapshots: ZooKeeper knows no
-group type, protocol, generation, leader epoch or metadata; what it does not know is null.
+and a live snapshot of it. Groups that ZooKeeper coordinates become rows of the one schema of cluster
+snapshots: ZooKeeper knows no group type, protocol, generation, leader epoch or metadata; what it does not
+know is null.
 
 Source: docs/reference/zookeeper-coordination.md §§1, 3, 6, 8.10 (F6, F7), 8.9 (D11).
 """
