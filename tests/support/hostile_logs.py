@@ -11,9 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from groupshift.audit.txnlog import parse
-from groupshift.domain.assignment import parse_assignment
 from groupshift.errors import Broken, Rejected
-from groupshift.log.decode import LogRecord, decode
+from groupshift.log.decode import LogRecord, decode, parse_assignment
 from groupshift.spark.batches.coordinator_records import decoded_batches
 from groupshift.spark.batches.decompress import Origin
 from groupshift.spark.batches.headers import read_headers

@@ -11,43 +11,32 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from groupshift.domain.group import GroupView, LogEnd
+from groupshift.domain.group import (
+    GroupView,
+    LogEnd,
+    merge,
+    partitions_of,
+    topics_of_group,
+    view_of,
+    with_nodes,
+)
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.modes import Mode
-from groupshift.domain.observation import merge, partitions_of, topics_of_group, view_of, with_nodes
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rows import ROWS, ClusterState, LogEndRow, ReadFrom
 from groupshift.domain.znodes import refuse_other_cluster
 from groupshift.errors import Transient
 from groupshift.ports.clock import Clock
-from groupshift.ports.cluster import Closing, GroupSnapshots, Identity, Progress, ProtocolViews
+from groupshift.ports.cluster import GroupSnapshots, Identity, Progress, ProtocolViews
 from groupshift.scan.state import Observed
 
 if TYPE_CHECKING:  # whoever needs Kafka alone does not load ZooKeeper's client
-    from groupshift.adapters.kafka.groups import KafkaRights
+    from groupshift.adapters.kafka.groups import KafkaEnsemble, KafkaGroups, KafkaRights
     from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
-    from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble
+    from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
     from groupshift.adapters.zookeeper.mode import ZookeeperRights
-
-
-_Z = TypeVar("_Z", bound=Closing)
-_K = TypeVar("_K", bound=Closing)
-
-
-class _OfBoth(Generic[_Z, _K]):
-    """Reads ZooKeeper and Kafka, and closes both connections."""
-
-    def __init__(self, zookeeper: _Z, kafka: _K, clock: Clock) -> None:
-        self._zookeeper = zookeeper
-        self._kafka = kafka
-        self._clock = clock
-
-    def close(self) -> None:
-        """Close both connections."""
-        self._zookeeper.close()
-        self._kafka.close()
 
 
 class LiveAccess:
@@ -76,7 +65,7 @@ def _topics(view: GroupView) -> set[str]:
 _AGAIN, _APART_MS = 2, 1_500
 
 
-class LiveGroupReader(_OfBoth["ZookeeperGroups", "KafkaGroups"]):
+class LiveGroupReader:
     """Reads ZooKeeper first, then Kafka's offsets, then log ends.
 
     In kafka mode members commit to Kafka first and raise the znode at once (F8), so in this order no
@@ -84,6 +73,11 @@ class LiveGroupReader(_OfBoth["ZookeeperGroups", "KafkaGroups"]):
     that its offsets are of another time than ZooKeeper's, both are read again, while that is faster: a stall
     is no difference between the stores.
     """
+
+    def __init__(self, zookeeper: ZookeeperGroups, kafka: KafkaGroups, clock: Clock) -> None:
+        self._zookeeper = zookeeper
+        self._kafka = kafka
+        self._clock = clock
 
     def read(self, group: str) -> GroupView:
         """The group now; see `groupshift.ports.cluster.GroupReader.read`."""
@@ -111,6 +105,11 @@ class LiveGroupReader(_OfBoth["ZookeeperGroups", "KafkaGroups"]):
         apart_ms = self._clock.now_ms() - answered_ms
         return merge(taken_at_ms, zookeeper, kafka), apart_ms
 
+    def close(self) -> None:
+        """Close both connections."""
+        self._zookeeper.close()
+        self._kafka.close()
+
 
 _READ = frozenset({Kind.CLASSIC, Kind.CONSUMER})
 
@@ -133,9 +132,14 @@ class KafkaGroupReader:
         self._snapshots.close()
 
 
-class LiveEnsembleReader(_OfBoth["ZookeeperEnsemble", "KafkaEnsemble"]):
+class LiveEnsembleReader:
     """Reads ZooKeeper first, then Kafka's offsets, then log ends, as the reader of one group does: no offset
     of a view is ahead of its log end."""
+
+    def __init__(self, zookeeper: ZookeeperGroups, kafka: KafkaEnsemble, clock: Clock) -> None:
+        self._zookeeper = zookeeper
+        self._kafka = kafka
+        self._clock = clock
 
     @property
     def name(self) -> str:
@@ -149,7 +153,7 @@ class LiveEnsembleReader(_OfBoth["ZookeeperEnsemble", "KafkaEnsemble"]):
     def read(self, groups: Sequence[str]) -> tuple[Observed, ...]:
         """See the port."""
         taken_at_ms = self._clock.now_ms()
-        nodes = dict(zip(groups, self._zookeeper.observe(groups), strict=True))
+        nodes = dict(zip(groups, self._zookeeper.window(groups), strict=True))
         kafka = self._kafka.observe({group: side.migration_ids for group, (side, _) in nodes.items()})
         wanted = {
             group: partitions_of(topics_of_group(side, kafka[group]), kafka[group].topics)
@@ -165,6 +169,11 @@ class LiveEnsembleReader(_OfBoth["ZookeeperEnsemble", "KafkaEnsemble"]):
             )
             for group, (side, times) in nodes.items()
         )
+
+    def close(self) -> None:
+        """Close both connections."""
+        self._zookeeper.close()
+        self._kafka.close()
 
 
 def _with_ends(
@@ -183,18 +192,20 @@ def _with_ends(
 _WINDOW = 200
 
 
-class EnsembleSnapshots(_OfBoth["ZookeeperEnsemble", "LiveGroupSnapshots"]):
+class EnsembleSnapshots:
     """Reads ZooKeeper first, then Kafka's groups (``in-force`` only), then log ends: no committed offset of
     either store is ahead of its log. ``kafka`` and ``zookeeper`` are of one cluster; both are closed."""
 
     def __init__(
         self,
-        zookeeper: ZookeeperEnsemble,
+        zookeeper: ZookeeperGroups,
         kafka: LiveGroupSnapshots,
         clock: Clock,
         read_from: ReadFrom = ReadFrom.ZOOKEEPER,
     ) -> None:
-        super().__init__(zookeeper, kafka, clock)
+        self._zookeeper = zookeeper
+        self._kafka = kafka
+        self._clock = clock
         self._read_from = read_from
 
     def take(
@@ -226,6 +237,11 @@ class EnsembleSnapshots(_OfBoth["ZookeeperEnsemble", "LiveGroupSnapshots"]):
         refuse_other_cluster(self._zookeeper.cluster_id(), found)
         return found
 
+    def close(self) -> None:
+        """Close both connections."""
+        self._zookeeper.close()
+        self._kafka.close()
+
     def _views(self, groups: Collection[str] | None, tell: Progress) -> dict[str, GroupView]:
         """What ZooKeeper holds of the groups; those that are named and not there included, unless Kafka is
         asked for them."""
@@ -236,7 +252,7 @@ class EnsembleSnapshots(_OfBoth["ZookeeperEnsemble", "LiveGroupSnapshots"]):
             window = names[at : at + _WINDOW]
             found |= {
                 group: side
-                for group, (side, _) in zip(window, self._zookeeper.observe(window), strict=True)
+                for group, (side, _) in zip(window, self._zookeeper.window(window), strict=True)
                 if side.exists or groups is not None
             }
             tell("groups in ZooKeeper", at + len(window), len(names))

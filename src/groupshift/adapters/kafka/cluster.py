@@ -29,8 +29,8 @@ from groupshift.adapters.kafka.wire import (
 )
 from groupshift.domain.addresses import PROTOCOLS, joined, kafka_servers, login_problem
 from groupshift.domain.commit_places import TopicNow
+from groupshift.domain.foreign_text import struck_out
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.secrets import struck_out
 from groupshift.errors import Rejected, Transient
 
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
