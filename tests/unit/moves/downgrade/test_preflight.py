@@ -73,8 +73,8 @@ def test_a_prepared_cluster_passes_but_for_the_snapshot_that_it_must_await() -> 
     found = asked(view, records=log(commit("g"), classic("g")))
     assert verdicts(found) == {"W13": WARNS}
     assert "offset of 100 or above" in found["W13"].hint
-    assert [number for number in found if number.startswith("W")] == [rule.number for rule in RULES]
-    assert [rule.number for rule in RULES] == [f"W{n:02}" for n in range(1, len(RULES) + 1)]
+    assert [number for number in found if number.startswith("W")] == list(RULES)
+    assert list(RULES) == [f"W{n:02}" for n in range(1, len(RULES) + 1)]
 
 
 def test_nothing_that_was_not_read_passes() -> None:
