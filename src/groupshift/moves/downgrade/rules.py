@@ -221,8 +221,11 @@ def properties(facts: DowngradeFacts) -> Iterator[Says]:
         if zookeeper and INTER_BROKER not in broker.properties:
             yield Says("inter_broker_unset", node=broker.node_id, name=INTER_BROKER, line=line)
     for each, nodes in fatal.items():
-        sentence = "inter_broker_newer" if zookeeper and each.name == INTER_BROKER else "property_fatal"
-        yield Says(sentence, name=each.name, value=each.value, brokers=nodes, why=each.why, line=line)
+        name, value, why = each.name, each.value, each.why
+        if zookeeper and name == INTER_BROKER:
+            yield Says("inter_broker_newer", name=name, value=value, brokers=nodes, why=why, line=line)
+        else:
+            yield Says("property_fatal", name=name, value=value, brokers=nodes, why=why)
     for names, nodes in ignored.items():
         yield Says("properties_ignored", release=facts.target.release, names=names, brokers=nodes)
 
