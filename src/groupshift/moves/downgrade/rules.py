@@ -18,7 +18,7 @@ from groupshift.domain.group_protocol import ASSIGNORS, PROTOCOLS, Kind
 from groupshift.domain.hazards import Facts, Met, Role, Trait, met_hazards
 from groupshift.domain.rules import Rules, Says
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.domain.versions import METADATA, name_of
+from groupshift.domain.versions import METADATA
 from groupshift.log.releases import Coordinator
 from groupshift.log.replay import GroupVerdict, LoadOutcome
 from groupshift.moves.downgrade.facts import DowngradeFacts, InventoryGroup, of_kind
@@ -31,6 +31,7 @@ from groupshift.moves.downgrade.releases import (
     Misfit,
     Standing,
     misfits,
+    name_of,
 )
 
 RULES: Rules[DowngradeFacts] = Rules("moves/downgrade/rules.toml")
