@@ -40,7 +40,7 @@ from groupshift.adapters.kafka.wire import (
     raise_for,
 )
 from groupshift.domain.group import CommittedOffset, GroupView, LogEnd
-from groupshift.domain.group_protocol import CONSUMERS, KafkaGroup, KafkaMember, Kind
+from groupshift.domain.group_protocol import CONSUMERS, KafkaGroup, Kind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rows import GONE
 from groupshift.errors import Rejected
@@ -49,7 +49,6 @@ from groupshift.ports.cluster import Identity, Server
 T = TypeVar("T")
 
 _UNKNOWN_TOPIC, _NO_LEADER = 3, 5
-_NOBODY = -1
 _MOVED = frozenset({14, 15, 16})
 """What a coordinator says of a group that is not its own (any more), or not yet."""
 _TOPIC_REFUSED, _GROUP_REFUSED, _CLUSTER_REFUSED = 29, 30, 31
@@ -273,7 +272,7 @@ def _side(
     read, ``counts`` the number of partitions of every topic. A group that is Dead although it is ``listed``
     speaks another protocol, or is just gone."""
     offsets, offset_problems = _offsets(group, answers.offsets[group][1])
-    found = told(Kind.CLASSIC, answers.described[group], _NOBODY)
+    found = told(Kind.CLASSIC, answers.described[group], None)
     members, consumers = found.group.members, found.group.protocol_type == CONSUMERS
     strangers = [member for member in members if consumers and member.client_id not in embedded]
     unread = tuple(
@@ -290,20 +289,10 @@ def _side(
             "another group protocol than classic (convert it first), or was deleted just now"
         )
         offset_problems = (*offset_problems, text)
-    known = {each.member_id for each in strangers}
-    told_members = (
-        KafkaMember(
-            member_id=each.member_id,
-            client_id=each.client_id,
-            host=each.host,
-            topics=each.topics if each.member_id in known else (),
-            assigned=each.assigned,
-        )
-        for each in members
-    )
+    told_members = (each if each in strangers else replace(each, topics=()) for each in members)
     return GroupView(
         group=group,
-        kafka=KafkaGroup(state=found.group.state, protocol=found.group.protocol, members=tuple(told_members)),
+        kafka=replace(found.group, members=tuple(told_members)),
         topics=counts,
         kafka_offsets=offsets,
         problems=(*offset_problems, *unread),
@@ -434,7 +423,7 @@ class KafkaEnsemble:
         return {
             group: _told(group, answers, embedded, known)
             if group in nodes
-            else GroupView(group=group, topics=known.counts)
+            else GroupView(group=group, kafka=KafkaGroup(group=group), topics=known.counts)
             for group, embedded in groups.items()
         }
 

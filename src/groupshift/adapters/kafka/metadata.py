@@ -22,11 +22,10 @@ _METADATA_LOG = "__cluster_metadata"
 
 
 class FeatureChange(IntEnum):
-    """What a change of a feature's level may do (KIP-778)."""
+    """What a change of a feature's level may do (KIP-778); unsafe downgrades are never asked for."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
-    UNSAFE_DOWNGRADE = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

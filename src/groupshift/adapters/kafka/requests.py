@@ -47,7 +47,8 @@ _STATIC, _DYNAMIC, _DEFAULT_OF_CLUSTER, _OF_GROUP = 4, 2, 3, 8
 """Sources of a value: the broker's file, set for this broker, set for all brokers, set for a group."""
 _OF_TYPES = 1
 _HEARTBEAT = 68
-_TOLD = (*ALIKE, ASSIGNMENT_INTERVAL)
+OF_GROUPS = (*ALIKE, ASSIGNMENT_INTERVAL)
+"""The properties of a broker that bear on groups."""
 
 Question = tuple[Any, tuple[str, ...]]
 """A request and the groups it asks about."""
@@ -262,13 +263,8 @@ def describe_configs(
     )
 
 
-def describe_group_settings(connection: BrokerConnection, node_id: int) -> Any:
-    """The request for the properties of this very broker that bear on groups."""
-    return describe_configs(connection, BROKER, [str(node_id)], _TOLD)
-
-
 def with_properties(settings: BrokerSettings, answer: Any) -> BrokerSettings:
-    """What `describe_group_settings` is answered."""
+    """What is answered about the properties `OF_GROUPS` of a broker."""
     told = answer.results[0]
     return replace(
         settings,

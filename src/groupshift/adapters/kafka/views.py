@@ -20,13 +20,13 @@ from groupshift.adapters.kafka.metadata import describe_quorum, metadata_of
 from groupshift.adapters.kafka.requests import (
     BROKER,
     DESCRIBED,
+    OF_GROUPS,
     ask_versions,
     configs_of_groups,
     configured_properties,
     coordinator_of,
     describe,
     describe_configs,
-    describe_group_settings,
     finalised,
     find_coordinators,
     groups_with_configs,
@@ -387,7 +387,7 @@ def _group_questions(connection: BrokerConnection, node: int, group: str) -> _Qu
             lambda look, answer: replace(look, settings=with_versions(look.settings, answer)),
         ),
         (
-            describe_group_settings(connection, node),
+            describe_configs(connection, BROKER, [str(node)], OF_GROUPS),
             lambda look, answer: replace(look, settings=with_properties(look.settings, answer)),
         ),
     ]
