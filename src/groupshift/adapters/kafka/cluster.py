@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from groupshift.adapters.kafka.broker import Access, BrokerConnection, LoginRefused
-from groupshift.adapters.kafka.requests import coordinators_told, metadata
+from groupshift.adapters.kafka.requests import coordinators_told, metadata, replicas_lacking
 from groupshift.adapters.kafka.wire import (
     BrokerError,
     Malformed,
@@ -379,6 +379,16 @@ class KafkaCluster:
         return self.ask_each(
             {node.node_id: [(question(self.broker(node.node_id)), node.node_id)] for node in self.brokers()}
         )
+
+    def lacking(self, brokers: Collection[int], topic: str | None = None) -> str:
+        """Which of these brokers is not registered, or what `replicas_lacking` says of every topic, or this
+        one, as each of them tells it; empty when all is whole. Raises `BrokerError`."""
+        registered = {node.node_id for node in self.brokers()}
+        missing = sorted(set(brokers) - registered)
+        if missing:
+            return f"broker {', '.join(map(str, missing))} is not registered"
+        told = (metadata(self.broker(node), [topic] if topic else None) for node in sorted(brokers))
+        return next((found for each in told if (found := replicas_lacking(each.topics, brokers))), "")
 
     def met(self) -> tuple[str, ...]:
         """Every broker with its address; the release that its requests belong to, where it was asked."""

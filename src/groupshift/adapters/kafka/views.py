@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster, OfCluster
 from groupshift.adapters.kafka.commit_places import told_topics
-from groupshift.adapters.kafka.metadata import describe_quorum, metadata_of
 from groupshift.adapters.kafka.requests import (
     BROKER,
     DESCRIBED,
@@ -27,11 +26,13 @@ from groupshift.adapters.kafka.requests import (
     coordinator_of,
     describe,
     describe_configs,
+    describe_quorum,
     finalised,
     find_coordinators,
     groups_with_configs,
     list_groups,
     lists_group_configs,
+    metadata_of,
     named_by,
     served_by,
     supported,
