@@ -29,7 +29,8 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
-from groupshift.consumers.config_keys import connecting
+from groupshift.consumers.config import connecting
+from groupshift.consumers.fetcher import look_at_topics
 from groupshift.consumers.metrics import Counters
 from groupshift.consumers.threads import Calls
 from groupshift.domain.assignment import parse_assignment
@@ -115,10 +116,7 @@ class KafkaMembership:
         brokers hear of a change a little later than ZooKeeper's watchers."""
         while self._refreshes and self._refreshes[0] <= time.monotonic():
             del self._refreshes[0]
-            try:
-                self._consumer.list_topics(timeout=_METADATA_S)
-            except KafkaException as error:
-                _LOG.info("group %s: topics could not be listed: %s", self._group, error)
+            look_at_topics(self._consumer, _METADATA_S)
 
     def _run(self) -> None:
         while not self._stopping:
