@@ -129,6 +129,7 @@ _RESETS = {
 }
 _ASSIGNORS = {each.value: each for each in Assignor}
 _FORMS = {each.value: each for each in TextForm}
+_PASSIVE = {"enable.auto.commit": False, "enable.auto.offset.store": False}
 _LONGEST_DRAIN_S = 1.0
 _BROKERS = ("bootstrap.servers", "metadata.broker.list")
 _HIGHEST_PORT = 65_535
@@ -162,10 +163,9 @@ class ConsumerConfig:
         broker that has just restarted may answer that a topic has no partitions (seen with 3.9.2): the client
         then fetches nothing of it until it looks again, by its own default after five minutes."""
         forced = {
+            **_PASSIVE,
             "group.id": self.group,
             "client.id": self.client_id,
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
             "auto.offset.reset": "error",
         }
         defaults = {
@@ -184,12 +184,7 @@ class ConsumerConfig:
             "topic.metadata.refresh.interval.ms": 10_000,  # finds what a watch did not tell (L5)
             "socket.timeout.ms": 10_000,  # a commit without an answer holds up leaving (N5)
         }
-        forced = {
-            "group.id": self.group,
-            "client.id": self.member.consumer_id,
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-        }
+        forced = {**_PASSIVE, "group.id": self.group, "client.id": self.member.consumer_id}
         return {**defaults, **self.kafka, **self.membership, **forced}
 
 

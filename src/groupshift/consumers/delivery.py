@@ -40,34 +40,30 @@ class Delivery:
     a reader of its own.
 
     ``store_on_delivery`` makes a delivered record's successor the position to commit, as the old
-    consumer does (zookeeper-coordination.md §6.6); otherwise only `store` does.
+    consumer does (zookeeper-coordination.md §6.6); otherwise only `store` does. ``lease`` is the one
+    now, ``closed`` True once `close` was called.
     """
 
     def __init__(self, *, store_on_delivery: bool) -> None:
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
-        self._lease = Lease()
+        self.lease = Lease()
         self._until = NEVER
         self._partitions = OpenPartitions(store_on_delivery=store_on_delivery)
         self._buffers = Buffers(self._partitions)
         self._front: Chunk | None = None
         self._notices: deque[Record | Notice] = deque()
         self._given = Given()
-        self._closed = False
+        self.closed = False
 
     # -- lease -----------------------------------------------------------------------------------
 
     def change_lease(self, change: Callable[[Lease], Lease]) -> None:
         """Replace the lease; takes effect for the very next delivery."""
         with self._lock:
-            self._lease = change(self._lease)
-            self._until = self._lease.until
+            self.lease = change(self.lease)
+            self._until = self.lease.until
             self._changed.notify_all()
-
-    @property
-    def lease(self) -> Lease:
-        """The lease now."""
-        return self._lease
 
     # -- partitions ------------------------------------------------------------------------------
 
@@ -184,7 +180,7 @@ class Delivery:
 
     def _look_in_front(self) -> None:
         """The chunk from which `next` takes: only while nothing is to be told before."""
-        self._front = None if self._notices or self._closed else self._buffers.front()
+        self._front = None if self._notices or self.closed else self._buffers.front()
 
     @property
     def full(self) -> bool:
@@ -230,7 +226,7 @@ class Delivery:
                 self._buffers.part()
                 self._look_in_front()
             while True:
-                if self._closed:
+                if self.closed:
                     raise RuntimeError("Consumer closed")
                 taken = self._pick(stream, limit)
                 left = deadline - monotonic()
@@ -261,15 +257,10 @@ class Delivery:
             self._given.spans[PARENT if stream is None else stream] = given
         return taken
 
-    @property
-    def closed(self) -> bool:
-        """True once `close` was called."""
-        return self._closed
-
     def close(self) -> None:
         """Wake every reader; each raises from now on."""
         with self._lock:
-            self._closed = True
+            self.closed = True
             self._front = None
             self._changed.notify_all()
 

@@ -52,12 +52,13 @@ class KafkaMembership:
     """Member of group ``properties['group.id']``, subscribed to topics by name.
 
     ``properties`` are librdkafka's; ``client.id`` is the member's consumer id, by which others match
-    this membership with the registration in ZooKeeper.
+    this membership with the registration in ZooKeeper. ``session_s`` is the session timeout in seconds.
     """
 
     def __init__(self, properties: Mapping[str, Any], counters: Counters) -> None:
         self._counters = counters
         self._properties = dict(properties)
+        self.session_s = float(self._properties["session.timeout.ms"]) / 1000
         self._group = str(properties["group.id"])
         self._topics: list[str] = []
         self._refreshes: list[float] = []
@@ -78,11 +79,6 @@ class KafkaMembership:
         self._stopping = False
         self._joined = threading.Event()
         self._listener: MembershipListener | None = None
-
-    @property
-    def session_s(self) -> float:
-        """``session.timeout.ms`` in seconds."""
-        return float(self._properties["session.timeout.ms"]) / 1000
 
     # -- the thread ------------------------------------------------------------------------------
 

@@ -221,7 +221,7 @@ def _element_reader(field: Field, version: int, *, flexible: bool) -> Read:
     text = field.kind is Kind.STRING
     length = _compact_length if flexible else _short_length if text else _long_length
     nullable = field.nullable and not field.array
-    general = _bytes_reader(length, _text if text else bytes.hex, nullable=nullable)
+    general = _bytes_reader(length, bytes.decode if text else bytes.hex, nullable=nullable)
     return _short_text_reader(general) if text and flexible else general
 
 
@@ -257,10 +257,6 @@ def _short_text_reader(general: Read) -> Read:
         return general(data, at, unknown)
 
     return read
-
-
-def _text(raw: bytes) -> str:
-    return raw.decode("utf-8")
 
 
 def _nested_reader(field: Field, read: Read) -> Read:

@@ -301,23 +301,19 @@ def _commit_key(commit: Commit) -> tuple[str, str, int]:
     return commit.group_id, commit.topic, commit.partition
 
 
+_AS_DECODED = (
+    "group_id", "topic", "partition", "src_partition",
+    "record_ts", "record_type", "is_tombstone", "value_version",
+)  # fmt: skip
+
+
 def _commit(record: Decoded, *, beaten: int) -> Commit:
+    """Its key is a readable one, so it names group, topic and partition."""
     value = record.decoded or {}
-    assert record.group_id is not None  # noqa: S101  (has a readable key)
-    assert record.topic is not None  # noqa: S101
-    assert record.partition is not None  # noqa: S101
-    assert record.record_type is not None  # noqa: S101
     return Commit(
-        group_id=record.group_id,
-        topic=record.topic,
-        partition=record.partition,
-        src_partition=record.src_partition,
+        **{name: getattr(record, name) for name in _AS_DECODED},
         record_offset=record.src_offset,
-        record_ts=record.record_ts,
-        record_type=record.record_type,
-        is_tombstone=record.is_tombstone,
         status=record.decode_status,
-        value_version=record.value_version,
         offset=value.get("offset"),
         leader_epoch=value.get("leaderEpoch", -1),
         metadata=value.get("metadata", ""),
