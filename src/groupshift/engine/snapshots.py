@@ -212,10 +212,7 @@ class CompareClusters(TakeClusterSnapshot[C]):
         job = self._job(run, step, taken)
         if run.options.submit is None:
             return replace(job, beside=taken)
-        try:
-            run.options.submit(job)
-        except Transient as failed:
-            run.options.tell(step, str(failed))
+        run.submit(step, job)
         return {**taken, JOB: job.as_json()}
 
     def _acceptable(self, run: Run[C], step: Step) -> bool:
