@@ -70,6 +70,11 @@ class Commit:
         """Whether there is a committed offset (also one of -1, or one that cannot be read)."""
         return not self.is_tombstone
 
+    @property
+    def says(self) -> int | None:
+        """The committed offset; None: there is none (a commit of -1 is none either)."""
+        return None if self.offset is None or self.offset < 0 else self.offset
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupState:
@@ -270,9 +275,9 @@ def _assembled(
         if record.record_type not in _COMMITS:
             (others[group] if here else foreign_records).append(record)
         elif here:
-            commits[group].append(_commit(record, beaten=seen[key] - 1))
+            commits[group].append(commit_of(record, beaten=seen[key] - 1))
         else:
-            foreign.append((_commit(record, beaten=seen[key] - 1), home))
+            foreign.append((commit_of(record, beaten=seen[key] - 1), home))
     groups = {
         group: group_state(group, commits.get(group, []), others.get(group, []))
         for group in sorted({*commits, *others})
@@ -307,8 +312,8 @@ _AS_DECODED = (
 )  # fmt: skip
 
 
-def _commit(record: Decoded, *, beaten: int) -> Commit:
-    """Its key is a readable one, so it names group, topic and partition."""
+def commit_of(record: Decoded, *, beaten: int = 0) -> Commit:
+    """What a record of a commit says; its key is a readable one, so it names group, topic and partition."""
     value = record.decoded or {}
     return Commit(
         **{name: getattr(record, name) for name in _AS_DECODED},
