@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NewType
 
 from groupshift.domain.modes import Isolation
-from groupshift.domain.rules_canary import CanaryLimits
+from groupshift.domain.canary import CanaryLimits
 from groupshift.ports.changes import ModeSwitch
 from groupshift.ports.cluster import Access, GroupReader, NobodyAsks
 from groupshift.ports.driver import FleetDriver

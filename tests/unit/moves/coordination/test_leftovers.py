@@ -15,7 +15,7 @@ from groupshift.cli import repair
 from groupshift.cli.main import main
 from groupshift.domain.foreign_text import command, visible
 from groupshift.domain.group import CommittedOffset, GroupView, KafkaGroup, KafkaMember, Member
-from groupshift.domain.leftover import Leftover, against_removal, leftover
+from groupshift.moves.coordination.leftovers import Leftover, against_removal, leftover
 from groupshift.domain.modes import ABSENT_MODE, MemberKind, ModeNode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import WayBack

@@ -9,7 +9,7 @@ from groupshift.domain.protocol.answers import TABLE
 from groupshift.domain.protocol.live_rules import RULES as MOVE_RULES
 from groupshift.domain.protocol.live_rules import SETTLED
 from groupshift.domain.protocol.preflight import RULES
-from groupshift.moves.protocol.liveness_rules import WATCHED
+from groupshift.moves.protocol.liveness import WATCHED
 from groupshift.moves.protocol.tables import BEGIN, END, markdown
 
 DOC = Path(__file__).resolve().parents[4] / "docs" / "reference" / "protocol-answers.md"
