@@ -15,7 +15,6 @@ from groupshift.bootstrap.moves import Place, journal, opened, tools_of
 from groupshift.domain.group_protocol import Protocol
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.protocol.planning import KIND
 from groupshift.domain.reactions import Choice
 from groupshift.domain.run import RunState, SparkJob
 from groupshift.engine.begin import begin, claim
@@ -25,6 +24,7 @@ from groupshift.engine.questions import Answer, Question
 from groupshift.engine.run import drive
 from groupshift.moves.protocol.facts import ProtocolPorts, ProtocolRequest
 from groupshift.moves.protocol.move import ProtocolMove
+from groupshift.moves.protocol.plan import KIND
 from groupshift.ports.driver import Change
 from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.settings import parse

@@ -2,8 +2,8 @@
 numbered rules that judge it (K…). Pure.
 
 Two sides share the group: the canary's members and the old ones. What is compared is what both sides
-show to anybody who looks: owner nodes, offsets in both stores, log ends, who is registered. Too little data is
-never a pass: K01 is then inconclusive and the comparing rules are not asked.
+show to anybody who looks: owner nodes, offsets in both stores, log ends, who is registered. Too little data
+is never a pass: K01 is then inconclusive and the comparing rules are not asked.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from enum import StrEnum
 
 from groupshift.domain.step import Step
 
-
 MAX_GROUP = 249
 """How long a group id may be: as long as the name of a topic."""
 MAX_SOAK_S = 7 * 24 * 3600

@@ -49,6 +49,7 @@ class GroupMove(Move[G]):
 
     def obstacles(self, request: Any, facts: Any, findings: Findings) -> Findings:
         """See `Move`. What could not be measured is one."""
+        del request, facts
         return tuple(each for each in findings if each.verdict in {Verdict.FAIL, Verdict.ERROR})
 
     def heals_s(self, ports: G) -> float:
@@ -171,7 +172,7 @@ def undone(
 def group_sections(
     run: Run[G], said: Sequence[str], more: Sequence[tuple[str, str, str, str]] = ()
 ) -> tuple[Section, ...]:
-    """Return the parts of a report: what the move was to do, and what each judge said; ``more`` rows follow."""
+    """Return the parts of a report: what the move was to do, and what each judge said, and ``more``."""
     places = f"Places of the fleet: {', '.join(run.there.about['slots'])}."
     rows = (*_judgements(run), *more)
     return (

@@ -19,6 +19,7 @@ SRC = Path(__file__).resolve().parents[3] / "src" / "groupshift"
 TABLES = {
     "domain/group_rules.toml": ("domain/group_rules.py",),
     "domain/protocol/rules.toml": ("domain/protocol/preflight.py", "domain/protocol/live_rules.py"),
+    "moves/protocol/liveness_rules.toml": ("moves/protocol/liveness.py",),
 }
 """Every table of rules, with the modules whose rules say its sentences."""
 TEXT = """\

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from groupshift.domain.facts import Facts
 from groupshift.domain.group import fingerprint
-from groupshift.domain.old_members import commits_to_kafka, worth_a_second_look
 from groupshift.domain.modes import Mode
+from groupshift.domain.old_members import commits_to_kafka, worth_a_second_look
 from groupshift.domain.plan import MAX_GROUP, MAX_SOAK_S, Until
 from groupshift.domain.requests import option
 from groupshift.domain.run import Findings

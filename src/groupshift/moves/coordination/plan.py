@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import ceil
 
+from groupshift.domain.canary import INTERVALS
 from groupshift.domain.evidence import Moment
 from groupshift.domain.facts import Facts, Place
 from groupshift.domain.group import GroupView
@@ -17,7 +18,6 @@ from groupshift.domain.group_rules import leftovers, resets
 from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.old_members import shares
 from groupshift.domain.plan import StageName, Until, WayBack
-from groupshift.domain.canary import INTERVALS
 from groupshift.domain.run import (
     APPROVE,
     IRREVERSIBLE,
@@ -343,9 +343,7 @@ def _was_kept(records: Mapping[str, StepRecord], phase: str) -> bool:
     return any(key.endswith(name) and each.state is StepState.DONE for key, each in records.items())
 
 
-def _undone(
-    there: Plan, records: Mapping[str, StepRecord], live: LiveGroup, to: WayBack
-) -> Iterable[Undo]:
+def _undone(there: Plan, records: Mapping[str, StepRecord], live: LiveGroup, to: WayBack) -> Iterable[Undo]:
     begun = {
         StageName(each.phase): each
         for each in there.steps

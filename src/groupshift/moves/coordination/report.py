@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from groupshift.domain.evidence import Moment, Row, Store
 from groupshift.domain.foreign_text import shell
-from groupshift.moves.coordination.leftovers import Leftover, leftover
 from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import StageName, Until
@@ -17,6 +16,7 @@ from groupshift.engine.move import Run
 from groupshift.engine.questions import Section
 from groupshift.errors import Broken, GroupshiftError
 from groupshift.moves.coordination.facts import CoordinationPorts
+from groupshift.moves.coordination.leftovers import Leftover, leftover
 from groupshift.moves.coordination.plan import DELETE_MODE_NODE, REHEARSE, SET_MODE, TOGGLE_GATE, WATCH
 from groupshift.ports.runs import EventKind
 from groupshift.report import group_page

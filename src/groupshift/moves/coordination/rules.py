@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from groupshift.domain import canary as canaries
 from groupshift.domain.facts import Facts
-from groupshift.domain.group_rules import ask
 from groupshift.domain.group import GroupView
+from groupshift.domain.group_rules import ask
 from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.plan import StageName, Until
 from groupshift.domain.run import Findings, Json, Step
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.engine.group import GroupRules, ask_live, facts_now
+from groupshift.engine.group import GroupRules, facts_now
 from groupshift.engine.move import Run
 from groupshift.moves.coordination.facts import (
     KAFKA_MODE_FROM,

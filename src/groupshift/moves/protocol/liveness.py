@@ -222,10 +222,6 @@ def look_at(group: GroupView) -> MemberLook | None:
     )
 
 
-UNANSWERED, ANSWERED = "PM06", "every look was answered"
-"""The rule of whoever looks: a look without an answer says nothing about members."""
-
-
 class Watcher:
     """Looks at the group of a run that is over, and remembers who was there and where offsets stood."""
 

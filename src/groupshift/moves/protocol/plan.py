@@ -139,4 +139,5 @@ def roll_back_plan(there: Plan, records: Mapping[str, StepRecord], number: int, 
         slots = [slot for each in together for slot in each.args["slots"]]
         restores = together[0].phase in {StageName.CANARY, StageName.ROLL, StageName.EMPTY}
         found.append(taken_back(together, slots, terms, restores=restores))
-    return make_rollback([step for _, steps in undone(found, there, records, terms) for step in steps], number)
+    steps = [step for _, around in undone(found, there, records, terms) for step in around]
+    return make_rollback(steps, number)
