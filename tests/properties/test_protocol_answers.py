@@ -12,11 +12,11 @@ from groupshift.domain.group_protocol import (
     POLICY,
     PROTOCOLS,
     BrokerSettings,
+    KafkaGroup,
+    KafkaMember,
     Kind,
     Policy,
     Protocol,
-    ProtocolGroup,
-    ProtocolMember,
     Way,
 )
 from groupshift.domain.protocol.answers import Case, Event, Outcome, emptied, forecast, predict, way_back
@@ -45,7 +45,7 @@ BROKERS = st.builds(
     ),
 )
 MEMBERS = st.builds(
-    ProtocolMember,
+    KafkaMember,
     member_id=st.uuids().map(str),
     client_id=st.just("c"),
     instance_id=NAMES,
@@ -55,7 +55,7 @@ MEMBERS = st.builds(
     unreadable=st.sampled_from(["", "short"]),
 )
 GROUPS = st.builds(
-    ProtocolGroup,
+    KafkaGroup,
     group=st.just("g"),
     kind=st.sampled_from(Kind),
     protocol_type=st.sampled_from(["", "consumer", "connect"]),
@@ -127,9 +127,7 @@ def test_policies_do_not_matter_to_an_empty_group(case: Case, policy: Policy) ->
 
 @PATIENT
 @given(to=st.sampled_from(Protocol), way=st.sampled_from(Way), group=GROUPS, broker=BROKERS)
-def test_every_move_has_a_forecast(
-    to: Protocol, way: Way, group: ProtocolGroup, broker: BrokerSettings
-) -> None:
+def test_every_move_has_a_forecast(to: Protocol, way: Way, group: KafkaGroup, broker: BrokerSettings) -> None:
     """One or two answers; the way back too."""
     assert 1 <= len(forecast(to, way, group, broker)) <= 2
     assert 1 <= len(way_back(group, broker)) <= 2

@@ -20,8 +20,8 @@ from groupshift.log import LogRecord
 from groupshift.log.commit_hashes import LiveCommit
 from groupshift.log.decode import Position
 from groupshift.log.releases import Coordinator
+from groupshift.moves.downgrade.facts import DowngradePorts
 from groupshift.moves.downgrade.move import DowngradeMove
-from groupshift.moves.downgrade.ports import DowngradePorts
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.driver import Accepted, ForPerson, NodeState, NodeStatus, Replacement
 from groupshift.ports.evidence import EvidenceFolder

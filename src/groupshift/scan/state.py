@@ -133,7 +133,7 @@ def fingerprint(view: GroupView, times: NodeTimes) -> str:
         sorted(times.changes),
         sorted((*owner.partition, owner.thread_id, owner.czxid) for owner in view.owners),
     )
-    joined = sorted((member.member_id, sorted(member.assignment)) for member in view.kafka.members)
+    joined = sorted((member.member_id, sorted(member.assigned)) for member in view.kafka.members)
     return f"{_short(registered)}.{_short(joined)}"
 
 

@@ -16,10 +16,10 @@ from groupshift.domain.group_protocol import (
     EMPTY,
     SESSION,
     BrokerSettings,
+    KafkaGroup,
+    KafkaMember,
     Kind,
     Protocol,
-    ProtocolGroup,
-    ProtocolMember,
     Way,
 )
 from groupshift.domain.tables import Entry, parsed, shipped
@@ -54,7 +54,7 @@ class Case:
     ``others`` those that are known of the classic members present; empty: not known, taken to be fit.
     ``instance_id`` is that of the member that joins."""
 
-    group: ProtocolGroup
+    group: KafkaGroup
     broker: BrokerSettings
     offers: frozenset[str] = frozenset()
     others: tuple[frozenset[str], ...] = ()
@@ -66,12 +66,12 @@ class Case:
         return len(self.group.members)
 
     @property
-    def native(self) -> tuple[ProtocolMember, ...]:
+    def native(self) -> tuple[KafkaMember, ...]:
         """The native members."""
         return self.group.speaking(Protocol.CONSUMER)
 
     @property
-    def classic(self) -> tuple[ProtocolMember, ...]:
+    def classic(self) -> tuple[KafkaMember, ...]:
         """The classic members."""
         return self.group.speaking(Protocol.CLASSIC)
 
@@ -248,7 +248,7 @@ def predict(event: Event, case: Case) -> Answer:
     return replace(row, reason=row.reason.format(**_values(case)))
 
 
-def forecast(to: Protocol, way: Way, group: ProtocolGroup, broker: BrokerSettings) -> tuple[Answer, ...]:
+def forecast(to: Protocol, way: Way, group: KafkaGroup, broker: BrokerSettings) -> tuple[Answer, ...]:
     """What the coordinator answers on the way: offline to the first member that joins the emptied group,
     online to the first, which takes the place of one that was stopped, and on the way to classic to the last
     native member that leaves."""
@@ -262,19 +262,19 @@ def forecast(to: Protocol, way: Way, group: ProtocolGroup, broker: BrokerSetting
     return (joined, left) if len(group.members) > 1 else (left, joined)
 
 
-def way_back(group: ProtocolGroup, broker: BrokerSettings) -> tuple[Answer, ...]:
+def way_back(group: KafkaGroup, broker: BrokerSettings) -> tuple[Answer, ...]:
     """What the way back online meets once all members of this classic group are native."""
     natives = tuple(_as(member, Protocol.CONSUMER) for member in group.members)
     there = replace(group, kind=Kind.CONSUMER, members=natives)
     return forecast(Protocol.CLASSIC, Way.ONLINE, there, broker)
 
 
-def emptied(group: ProtocolGroup) -> ProtocolGroup:
+def emptied(group: KafkaGroup) -> KafkaGroup:
     """The group once its members have left: its type stays."""
     return replace(group, members=(), state=group.state if group.kind is Kind.ABSENT else EMPTY)
 
 
-def one_stopped(group: ProtocolGroup, to: Protocol) -> ProtocolGroup:
+def one_stopped(group: KafkaGroup, to: Protocol) -> KafkaGroup:
     """The group without the member that is replaced first: one that does not speak ``to`` yet, and none of
     those that stand in the way, for which of them is stopped is not known. Members that were not read (share,
     streams) are still there."""
@@ -284,7 +284,7 @@ def one_stopped(group: ProtocolGroup, to: Protocol) -> ProtocolGroup:
     return replace(group, members=tuple(member for member in group.members if member is not free[0]))
 
 
-def nearly_classic(group: ProtocolGroup) -> ProtocolGroup:
+def nearly_classic(group: KafkaGroup) -> KafkaGroup:
     """The group with one native member left, a static one if there is any, and the others classic."""
     if group.undeclared:
         return group
@@ -296,7 +296,7 @@ def nearly_classic(group: ProtocolGroup) -> ProtocolGroup:
     return replace(group, members=members)
 
 
-def _as(member: ProtocolMember, protocol: Protocol) -> ProtocolMember:
+def _as(member: KafkaMember, protocol: Protocol) -> KafkaMember:
     return replace(member, speaks=protocol)
 
 

@@ -19,9 +19,9 @@ from groupshift.domain.group_protocol import (
     POLICY,
     PROTOCOLS,
     SESSION,
+    KafkaGroup,
     Kind,
     Protocol,
-    ProtocolGroup,
     ProtocolView,
     Way,
 )
@@ -46,7 +46,7 @@ class ProtocolFacts:
     state: ClusterState | None = None
 
     @property
-    def group(self) -> ProtocolGroup:
+    def group(self) -> KafkaGroup:
         """The group."""
         return self.view.group
 

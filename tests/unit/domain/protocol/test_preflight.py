@@ -10,10 +10,10 @@ from groupshift.domain.group_protocol import (
     AWAY,
     POLICY,
     PROTOCOLS,
+    KafkaGroup,
     Kind,
     Policy,
     Protocol,
-    ProtocolGroup,
     ProtocolView,
     Way,
 )
@@ -70,16 +70,16 @@ def test_a_healthy_consumer_group_can_go_back() -> None:
 @pytest.mark.parametrize(
     ("group", "rule", "verdict", "said"),
     [
-        (ProtocolGroup(group="g", kind=Kind.ABSENT), "P01", FAILS, "no broker knows group g"),
-        (ProtocolGroup(group="g", kind=Kind.SHARE, state="Stable"), "P02", FAILS, "share group"),
-        (ProtocolGroup(group="g", kind=Kind.STREAMS, state="Stable"), "P02", FAILS, "streams group"),
+        (KafkaGroup(group="g", kind=Kind.ABSENT), "P01", FAILS, "no broker knows group g"),
+        (KafkaGroup(group="g", kind=Kind.SHARE, state="Stable"), "P02", FAILS, "share group"),
+        (KafkaGroup(group="g", kind=Kind.STREAMS, state="Stable"), "P02", FAILS, "streams group"),
         (classic(2, protocol_type="connect"), "P02", FAILS, "connect"),
         (classic(0, protocol_type="sr"), "P02", FAILS, "sr"),
-        (ProtocolGroup(group="g", kind=Kind.UNKNOWN, state="Loading"), "P02", UNSURE, "Loading"),
+        (KafkaGroup(group="g", kind=Kind.UNKNOWN, state="Loading"), "P02", UNSURE, "Loading"),
     ],
 )
 def test_what_is_no_group_of_consumers_is_refused_by_name(
-    group: ProtocolGroup, rule: str, verdict: Verdict, said: str
+    group: KafkaGroup, rule: str, verdict: Verdict, said: str
 ) -> None:
     """And nothing else is said about it."""
     found = asked(view(group))

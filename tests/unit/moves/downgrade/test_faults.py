@@ -15,7 +15,7 @@ from groupshift.domain.run import RunState
 from groupshift.engine.begin import request_differences
 from groupshift.errors import Conflict, Fenced, Rejected, Transient
 from groupshift.log.releases import Coordinator
-from groupshift.moves.downgrade.request import DowngradeRequest
+from groupshift.moves.downgrade.facts import DowngradeRequest
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.driver import Accepted, ForPerson, NodeState, NodeStatus, Replacement
 from support.coordinator_story import commit
