@@ -61,18 +61,15 @@ class CountView:
         found = []
         for node in sorted({*gauged, *self.listed}):
             broker = gauged.get(node)
-            listed = _by_type(self.listed.get(node, {}))
             found.append(
                 {
                     "node": node,
-                    "jmx": broker.address if broker else None,
-                    "release": broker.release if broker else None,
-                    "coordinator": broker.coordinator if broker else None,
-                    "partitions": broker.partitions if broker else None,
-                    "counted": {kind.value: count for kind, count in sorted(broker.types.items())}
-                    if broker
-                    else None,
-                    "listed": {kind.value: count for kind, count in sorted(listed.items())},
+                    "jmx": broker and broker.address,
+                    "release": broker and broker.release,
+                    "coordinator": broker and broker.coordinator,
+                    "partitions": broker and broker.partitions,
+                    "counted": broker and _by_name(broker.types),
+                    "listed": _by_name(_by_type(self.listed.get(node, {}))),
                 }
             )
         return found
@@ -158,17 +155,18 @@ COUNTS = frozenset({"PG01", "PG02", "PG03"})
 
 def counted(view: CountView) -> tuple[Finding, ...]:
     """What the rules say, passed ones included."""
-    return tuple(
-        finding
-        for number, holds, look in COUNTED
-        for finding in (
-            tuple(
-                Finding(rule=number, verdict=verdict, reason=reason, hint=hint)
-                for verdict, reason, hint in look(view)
-            )
-            or (Finding(rule=number, verdict=Verdict.PASS, reason=holds),)
-        )
-    )
+    found: list[Finding] = []
+    for number, holds, look in COUNTED:
+        said = [
+            Finding(rule=number, verdict=verdict, reason=reason, hint=hint)
+            for verdict, reason, hint in look(view)
+        ]
+        found += said or [Finding(rule=number, verdict=Verdict.PASS, reason=holds)]
+    return tuple(found)
+
+
+def _by_name(counts: Mapping[Kind, int]) -> dict[str, int]:
+    return {kind.value: count for kind, count in sorted(counts.items())}
 
 
 def _by_type(listed: Counts) -> Counter[Kind]:

@@ -152,9 +152,9 @@ class Facts:
         return tuple(part for part in parts if any(each.version is None for each in self.met(part)))
 
 
-def touched(spans: tuple[Span, ...], version: Version | Span | None) -> Touch:
-    """The worst that the ranges of one role say of a version."""
-    said = [span.touch(version) for span in spans]
+def touched(spans: tuple[Span, ...], *versions: Version | Span | None) -> Touch:
+    """The worst that the ranges of one role say of these versions."""
+    said = [span.touch(version) for version in versions for span in spans]
     return next((touch for touch in (Touch.YES, Touch.PERHAPS) if touch in said), Touch.NO)
 
 
@@ -201,24 +201,22 @@ def _hazard(entry: Entry) -> Hazard:
         raise entry.fault("number", f"H and two digits, but for {UNKNOWN}")
     if not entry.text("source").startswith("https://"):
         raise entry.fault("source", "an address that begins with https://")
-    for name in ("title", "happens", "remedy", "seen"):
-        if entry.text(name).endswith("."):
+    said = {name: entry.text(name) for name in ("title", "happens", "remedy", "seen")}
+    for name, text in said.items():
+        if text.endswith("."):
             raise entry.fault(name, "a sentence without a stop at its end")
     affected = entry.table("affected")
     affected.only((), tuple(Role))
     return Hazard(
         number=entry.text("number"),
         bug=entry.text("bug"),
-        title=entry.text("title"),
-        happens=entry.text("happens"),
         moves=frozenset(entry.words("moves", Comparison)),
         affected={Role(role): _ranges(affected, role) for role in affected.values},
         traits=frozenset(entry.words("traits", Trait)),
         action=entry.word("action", Action),
-        remedy=entry.text("remedy"),
         source=entry.text("source"),
         sure=entry.word("sure", Sure),
-        seen=entry.text("seen"),
+        **said,
     )
 
 
@@ -330,7 +328,10 @@ def met_hazards(move: Comparison, facts: Facts) -> tuple[Finding, ...]:
 
 
 def _judge(hazard: Hazard, facts: Facts) -> Judged:
-    touches = {role: _touch(spans, facts.met(role)) for role, spans in hazard.affected.items()}
+    touches = {
+        role: touched(spans, *(each.version for each in facts.met(role)))
+        for role, spans in hazard.affected.items()
+    }
     where = tuple(
         each
         for role, spans in hazard.affected.items()
@@ -346,11 +347,6 @@ def _judge(hazard: Hazard, facts: Facts) -> Judged:
         does = Action.ASK if untold and hazard.action is Action.REFUSE else hazard.action
         return Judged(hazard=hazard, does=does, met=where, open=untold)
     return Judged(hazard=hazard, does=Action.ASK, met=where, open=untold, unknown=unknown)
-
-
-def _touch(spans: tuple[Span, ...], found: tuple[Met, ...]) -> Touch:
-    said = [touched(spans, each.version) for each in found]
-    return next((touch for touch in (Touch.YES, Touch.PERHAPS) if touch in said), Touch.NO)
 
 
 def _told(trait: Trait, facts: Facts, where: Iterable[Met]) -> bool | None:

@@ -189,13 +189,10 @@ def _readers(*snapshots: Snapshot) -> Mapping[TopicPartition, set[MemberKind]]:
     found: dict[TopicPartition, set[MemberKind]] = {}
     for tables in snapshots:
         kinds = {row["member_id"]: MemberKind(str(row["kind"])) for row in tables["members"]}
-        for row in _known(tables["owners"], kinds):
-            found.setdefault(_at(row), set()).add(kinds[row["member_id"]])
+        for row in tables["owners"]:
+            if row["member_id"] in kinds:
+                found.setdefault(_at(row), set()).add(kinds[row["member_id"]])
     return found
-
-
-def _known(rows: Sequence[Row], members: Mapping[Any, MemberKind]) -> list[Row]:
-    return [row for row in rows if row["member_id"] in members]
 
 
 def _at(row: Row) -> TopicPartition:

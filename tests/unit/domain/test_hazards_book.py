@@ -23,9 +23,9 @@ from groupshift.domain.hazards import (
     hazards_of,
     look,
 )
-from groupshift.domain.hazards_text import COMMAND, markdown
 from groupshift.domain.verdict import Verdict
 from groupshift.domain.versions import Fix, Span, Touch, Version
+from support.hazards_page import COMMAND, markdown
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "reference"
 HELD_BY = {Role.LOADER: Role.BROKER}

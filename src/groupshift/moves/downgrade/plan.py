@@ -294,13 +294,17 @@ def planned(request: DowngradeRequest, facts: DowngradeFacts) -> Plan:
         raise Rejected("say what the brokers run with --from, such as --from 4.3.1: a rollback needs it")
     if request.segments:
         raise Rejected("a run reads the log at its brokers; leave --segments out, it is only for: assess")
-    newest = max((each.coordinator for each in facts.view.brokers), default=Coordinator.OLD, key=_is_new)
+    newest = max(
+        (each.coordinator for each in facts.view.brokers),
+        default=Coordinator.OLD,
+        key=lambda each: each is Coordinator.NEW,
+    )
     about = {
         "cluster_id": facts.view.cluster_id,
         "release": facts.target.release,
         "coordinator": facts.target.coordinator.value,
         "now": str(facts.said or ""),
-        "running": newest.value,
+        "running": (Coordinator.NEW if new else Coordinator.OLD).value,
         "brokers": [each.node_id for each in facts.view.brokers],
         "checks": findings_data(ask(facts)),
     }
@@ -375,10 +379,6 @@ def _counts(view: CountView) -> Section:
 
 def _of_types(counts: Mapping[str, int] | None) -> str:
     return ", ".join(f"{count} {kind}" for kind, count in sorted((counts or {}).items())) or "-"
-
-
-def _is_new(coordinator: Coordinator) -> bool:
-    return coordinator is Coordinator.NEW
 
 
 def met(facts: DowngradeFacts) -> dict[str, dict[str, str]]:

@@ -11,7 +11,7 @@ from groupshift.domain.verdict import Verdict
 from groupshift.engine.move import Run
 from groupshift.moves.downgrade.facts import DowngradePorts
 from groupshift.ports.runs import EventKind
-from groupshift.report.history import History, StepHistory, compared, node_intervals, run_data
+from groupshift.report.history import History, compared, node_intervals, run_data
 from groupshift.report.kept import Kept
 from groupshift.report.page import Alarm, Legend, Section, duration, glance, section, spoken, table
 from groupshift.report.run_page import PageParts, way_sentence
@@ -173,7 +173,7 @@ def _findings(history: History) -> Section:
     """What the rules and the hazard book said when the first broker was about to be touched."""
     title = "Hazards and go or no go"
     asked = history.of_kind("prove")
-    keys = _keys(asked)
+    keys = {each.step.key for each in asked}
     looks = [e.body for e in history.events if e.kind is EventKind.CHECKED and e.step in keys]
     results = [each.result for each in asked if "records" in each.result]
     results += [each["result"] for each in looks[-1:] if "records" in each.get("result", {})]
@@ -199,7 +199,3 @@ def _findings(history: History) -> Section:
         *(Alarm(lead="No go:", text=each["reason"]) for each in against if each["verdict"] != Verdict.PASS),
         listed if said else _NONE,
     )
-
-
-def _keys(steps: Sequence[StepHistory]) -> frozenset[str]:
-    return frozenset(each.step.key for each in steps)

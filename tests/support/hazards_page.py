@@ -8,7 +8,7 @@ from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.hazards import BOOK, CHAPTERS, MEANS, Hazard, Role
 from groupshift.domain.versions import Fix, Span
 
-COMMAND = "python -m groupshift.domain.hazards_text > docs/reference/hazards.md"
+COMMAND = "PYTHONPATH=tests python -m support.hazards_page > docs/reference/hazards.md"
 
 _HEAD = f"""# Which known bugs make a move unsafe?
 
