@@ -294,11 +294,7 @@ def planned(request: DowngradeRequest, facts: DowngradeFacts) -> Plan:
         raise Rejected("say what the brokers run with --from, such as --from 4.3.1: a rollback needs it")
     if request.segments:
         raise Rejected("a run reads the log at its brokers; leave --segments out, it is only for: assess")
-    newest = max(
-        (each.coordinator for each in facts.view.brokers),
-        default=Coordinator.OLD,
-        key=lambda each: each is Coordinator.NEW,
-    )
+    new = any(each.coordinator is Coordinator.NEW for each in facts.view.brokers)
     about = {
         "cluster_id": facts.view.cluster_id,
         "release": facts.target.release,
