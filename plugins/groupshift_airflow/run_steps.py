@@ -24,9 +24,9 @@ from airflow.sdk.exceptions import (
     DownstreamTasksSkipped,
 )
 
+from groupshift.domain.foreign_text import data_without_login
 from groupshift.domain.reactions import Choice
 from groupshift.domain.run import APPROVE, JUDGE, Outcome, RunState, SparkJob, StepState, spark_job_from
-from groupshift.domain.secrets import data_without_login
 from groupshift.engine.questions import BUTTONS
 from groupshift.errors import Fenced, Transient
 from groupshift_airflow import submitting

@@ -131,12 +131,12 @@ def ensemble_snapshots(
     from groupshift.adapters.groups import EnsembleSnapshots
     from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
     from groupshift.adapters.system import SystemClock
-    from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble
+    from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
 
     cluster = _cluster(kafka, timeout_s)
     clock = SystemClock()
     return EnsembleSnapshots(
-        ZookeeperEnsemble(zookeeper_connection(zookeeper)),
+        ZookeeperGroups(zookeeper_connection(zookeeper)),
         LiveGroupSnapshots(cluster, clock),
         clock,
         read_from,
@@ -255,13 +255,13 @@ def audit_sources(
     """The sources of these clusters; they open nothing before they are used, close them after. ``comparison``
     None: by the rules in this process. Raises `Rejected` for an address or a property that cannot be used."""
     from groupshift.adapters.system import SystemClock
-    from groupshift.adapters.zookeeper.ensemble import ZookeeperOffsetNodes
+    from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
     from groupshift.audit.run import AuditSources
 
     return AuditSources(
         admin=group_snapshots(kafka, timeout_s=timeout_s),
         log=log,
-        zookeeper=None if zookeeper is None else ZookeeperOffsetNodes(zookeeper_connection(zookeeper)),
+        zookeeper=None if zookeeper is None else ZookeeperGroups(zookeeper_connection(zookeeper)),
         clock=SystemClock(),
         comparison=comparison,
     )
