@@ -33,12 +33,10 @@ from groupshift.domain.evidence import (
     Manifest,
     Moment,
     Row,
+    SnapshotOf,
     Table,
-    file_entry,
-    instant,
-    refuse_newer,
+    manifest_of,
 )
-from groupshift.domain.foreign_json import FILE_BYTES, load_object, whole_number
 from groupshift.domain.seal import StoredFile
 from groupshift.domain.secrets import without_login
 from groupshift.errors import Broken, GroupshiftError, Rejected, Transient
@@ -347,22 +345,7 @@ def _decode(where: str, data: bytes) -> Sequence[Row]:
 
 
 def _parse(path: str, text: bytes) -> Manifest:
-    try:
-        document = load_object(text, "it", at_most=FILE_BYTES)
-        refuse_newer(path, whole_number(document["version"], "it: version"))
-        manifest = Manifest(
-            migration=document["migration"],
-            stage=document["stage"],
-            moment=Moment(document["moment"]),
-            taken_at_ms=instant(document["taken_at_ms"]),
-            digest=hashlib.sha256(text).hexdigest(),
-            files=tuple(file_entry(entry) for entry in document["files"]),
-            versions={str(name): str(each) for name, each in document["versions"].items()},
-        )
-    except (ValueError, KeyError, TypeError, AttributeError, Rejected) as wrong:
-        if isinstance(wrong, Rejected) and not str(wrong).startswith("it:"):
-            raise
-        raise Broken(f"manifest {path} cannot be understood ({wrong!r}): it was altered") from wrong
+    manifest = manifest_of(text, path, SnapshotOf.GROUP)
     odd = [each.file for each in manifest.files if each.file != _file(each.table) or each.table not in TABLES]
     if odd:
         raise Broken(f"manifest {path} names {odd[0]!r}, which is no file of a snapshot: it was altered")

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 
 from groupshift.domain.equality_rules import Kind, mirrored_names
 from groupshift.domain.verdict import Finding, Verdict
+from groupshift.spark import checks
 from groupshift.spark.compare import differences, groups
 from groupshift.spark.compare.work import SIDES, Work
 
@@ -59,30 +60,18 @@ def _named(found: Mapping[str, Collection[str]]) -> str:
 def _numbers(work: Work) -> tuple[Finding, ...]:
     frames: Mapping[str, DataFrame] = {
         **{side: work.committed(side) for side in SIDES},
-        **{f"{side}_ends": _ends(work, side) for side in SIDES},
+        **{f"{side}_ends": differences.read(work.spark, work.inputs[side], "log_ends") for side in SIDES},
     }
-    offending = work.spark.sql(groups.statement(_STATEMENT), args=None, **frames)
+    offending = work.spark.sql(checks.statement(groups.FOLDER, _STATEMENT), args=None, **frames)
     first = [row.asDict() for row in offending.orderBy("group", "topic", "partition").limit(_NAMED).collect()]
     if not first:
         return ()
-    count = offending.count()
-    said = "; ".join(
-        f"group {each['group']}, {each['topic']}-{each['partition']}: {each['reason']}" for each in first
-    )
-    more = f"; and {count - _NAMED:,} more" if count > _NAMED else ""
+    said = checks.first(map(str, checks.offences(first)), offending.count())
     hint = (
         "a number within the log does not show that the group goes on at the same record: compare the "
         "records around it, or let the copy advance and take both snapshots again"
     )
-    return (_finding(f"not proven: {said}{more}", hint),)
-
-
-def _ends(work: Work, side: str) -> DataFrame:
-    given = work.inputs[side]
-    paths = given.paths("log_ends")
-    if paths:
-        return differences.read(work.spark, "log_ends", paths, given.columns["log_ends"])
-    return work.spark.createDataFrame([], "topic string, partition int, log_start bigint, log_end bigint")
+    return (_finding(f"not proven: {said}", hint),)
 
 
 def _finding(reason: str, hint: str) -> Finding:

@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name the whole Spark world uses
 from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructField, StructType
 
+from groupshift.adapters.parquet.compare_inputs import Input
 from groupshift.domain.equality_rules import EqualityRule, Field, Kind
 from groupshift.domain.evidence import CLUSTER_TABLES, KEY, ColumnType
 
@@ -178,14 +179,15 @@ _SPARK: dict[ColumnType, DataType] = {
 }
 
 
-def read(spark: SparkSession, table: str, paths: Sequence[str], columns: frozenset[str]) -> DataFrame:
-    """The files of a table; columns that are in none of them are null.
+def read(spark: SparkSession, given: Input, name: str) -> DataFrame:
+    """A table of a snapshot; columns that are in none of its files are null; without files it has no row.
 
     The schema is given, so that no job has to look for it; bytes are read as text byte by byte."""
-    wanted = CLUSTER_TABLES[table].columns
-    found = [column for column in wanted if column.name in columns]
-    schema = StructType([StructField(column.name, _SPARK[column.type], nullable=True) for column in found])
-    frame = spark.read.schema(schema).parquet(*paths)
+    wanted, paths = given.tables[name].columns, given.paths(name)
+    found = [column for column in wanted if column.name in given.columns.get(name, ())]
+    fields = [StructField(column.name, _SPARK[column.type], nullable=True) for column in found]
+    schema = StructType(fields)
+    frame = spark.read.schema(schema).parquet(*paths) if paths else spark.createDataFrame([], schema)
     absent = [
         F.lit(None).cast(_SPARK[column.type]).alias(column.name) for column in wanted if column not in found
     ]

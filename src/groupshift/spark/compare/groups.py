@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.resources import files
+from dataclasses import asdict
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name the whole Spark world uses
 
 from groupshift.domain.equality_rules import EqualityRule, Field, Kind
+from groupshift.spark.checks import queried, statement
 
+FOLDER = "checks/compare"
+"""The statements, below ``sql``."""
 GroupTables = Mapping[str, DataFrame]
 """The small tables of a snapshot, by name."""
 
@@ -88,14 +91,6 @@ def statements(rule: EqualityRule) -> tuple[str, ...]:
     return _STATEMENT[rule.kind]
 
 
-def statement(name: str) -> str:
-    """The text of a statement below ``sql/checks/compare``."""
-    return files("groupshift").joinpath(f"sql/checks/compare/{name}.sql").read_text(encoding="utf-8")
-
-
-def offending(spark: SparkSession, name: str, rule: EqualityRule, title: str) -> DataFrame:
+def offending(spark: SparkSession, name: str, rule: EqualityRule) -> DataFrame:
     """The rows that break a rule: ``group, topic, partition, reason``."""
-    text = statement(name)
-    given = {"field": rule.field.value, "title": title, "old": rule.demand.old, "new": rule.demand.new}
-    used = {key: value for key, value in given.items() if f":{key}" in text}
-    return spark.sql(text, args=used)
+    return queried(spark, statement(FOLDER, name), asdict(rule))

@@ -102,10 +102,7 @@ class Work:
 
     def committed(self, side: str) -> DataFrame:
         """Everything that a side committed."""
-        given = self.inputs[side]
-        return rows.committed(
-            rows.read(self.spark, "offsets", given.paths("offsets"), given.columns["offsets"])
-        )
+        return rows.committed(rows.read(self.spark, self.inputs[side], "offsets"))
 
     def of_files(self, side: str, files: Sequence[str], ask: Callable[[Path], T]) -> list[T]:
         """What ``ask`` says about each of these files, several at a time."""
