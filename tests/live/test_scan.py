@@ -28,10 +28,9 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import StageName
 from groupshift.domain.run import RunState
 from groupshift.errors import Rejected, Transient
-from groupshift.scan.changes import Aspect, Change
 from groupshift.scan.ports import ToggleState
 from groupshift.scan.scan import FleetScans
-from groupshift.scan.state import GroupState, Life
+from groupshift.scan.state import Aspect, Change, GroupState, Life
 from groupshift.scan.waves import WaveRules
 from groupshift.settings import parse
 from groupshift_sandbox import legacy

@@ -14,9 +14,8 @@ from groupshift.cli.options import Json, Servers, SettingsFile, Timeout, one_clu
 from groupshift.cli.terminal import Console, Table, styled
 from groupshift.domain.cluster import configured
 from groupshift.domain.verdict import Verdict, counted
-from groupshift.moves.expansion.assess import PlacementAudit, audit_placement
 from groupshift.moves.expansion.facts import PlacementFacts
-from groupshift.moves.expansion.rules import busy_groups
+from groupshift.moves.expansion.rules import Placement, audit_placement, busy_groups
 from groupshift.settings import KafkaSettings
 
 All = Annotated[bool, typer.Option("--all", help="Show the rules that passed too.")]
@@ -96,7 +95,7 @@ def brokers_of(facts: PlacementFacts) -> dict[str, Any]:
     }
 
 
-def document_of(found: PlacementAudit) -> dict[str, Any]:
+def document_of(found: Placement) -> dict[str, Any]:
     """An audit for programs."""
     facts, log = found.facts, found.facts.log
     return {
@@ -128,7 +127,7 @@ def document_of(found: PlacementAudit) -> dict[str, Any]:
     }
 
 
-def show_audit(console: Console, found: PlacementAudit, *, everything: bool) -> None:
+def show_audit(console: Console, found: Placement, *, everything: bool) -> None:
     """What every broker counts, and findings."""
     facts = found.facts
     console.print(counting_table(facts))
@@ -147,7 +146,7 @@ def show_findings(console: Console, findings: Any, title: str, *, everything: bo
         console.print(output.findings_table(chosen, title))
 
 
-def following_of(found: PlacementAudit) -> str:
+def following_of(found: Placement) -> str:
     """What to do next: the first remedy that there is."""
     bad = [each for each in found.judgement.findings if each.verdict.rank > 1 and each.hint]
     if bad:

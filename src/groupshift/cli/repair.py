@@ -33,16 +33,18 @@ from groupshift.domain.commit_places import Stray
 from groupshift.domain.foreign_text import command
 from groupshift.errors import Rejected
 from groupshift.moves.coordination.leftovers import remove_stale_offsets, stale_offsets
-from groupshift.moves.expansion.epochs import EpochPlan, EpochsRepaired, plan_epochs, repair_epochs
 from groupshift.moves.expansion.repair import (
     UNDECIDED,
+    EpochPlan,
     Mend,
     PlannedRepair,
     Repair,
     Repaired,
     ShadowTools,
+    plan_epochs,
     plan_repair,
     repair,
+    repair_epochs,
     repair_shadows,
 )
 from groupshift.settings import KafkaSettings
@@ -298,13 +300,13 @@ def epochs(
     return 0 if _epochs_clean(planned, done) else 1
 
 
-def _epochs_clean(planned: EpochPlan, done: EpochsRepaired | None) -> bool:
+def _epochs_clean(planned: EpochPlan, done: Repaired | None) -> bool:
     if planned.problems or planned.left:
         return False
     return not planned.to_do if done is None else not (done.restored.differing or done.changed)
 
 
-def _epochs_document(planned: EpochPlan, done: EpochsRepaired | None) -> dict[str, Any]:
+def _epochs_document(planned: EpochPlan, done: Repaired | None) -> dict[str, Any]:
     return {
         "cluster_id": planned.cluster_id,
         "offsets": planned.offsets,
@@ -316,7 +318,7 @@ def _epochs_document(planned: EpochPlan, done: EpochsRepaired | None) -> dict[st
     }
 
 
-def _show_epochs(console: Console, planned: EpochPlan, done: EpochsRepaired | None) -> None:
+def _show_epochs(console: Console, planned: EpochPlan, done: Repaired | None) -> None:
     more = f", the first {_SHOWN} of {len(planned.repairs):,}" if len(planned.repairs) > _SHOWN else ""
     table = Table(
         f"foreign leader epochs{more} (--json has all)",
@@ -351,7 +353,7 @@ def _show_epochs(console: Console, planned: EpochPlan, done: EpochsRepaired | No
     )
 
 
-def _next_of_epochs(planned: EpochPlan, done: EpochsRepaired | None, groups: str) -> str:
+def _next_of_epochs(planned: EpochPlan, done: Repaired | None, groups: str) -> str:
     """What to do next, for the same ``groups`` (empty: all) only."""
     again = command("groupshift", "repair", "epochs", *(("--groups", groups) if groups else ()))
     if done is None and planned.to_do:

@@ -34,10 +34,9 @@ from groupshift.domain.foreign_text import command, visible
 from groupshift.domain.run import Outcome, RunState, Step
 from groupshift.engine import watch as watching
 from groupshift.engine.closing import Closing, reject
-from groupshift.engine.finalise import begin_finalise, require_finalisable
 from groupshift.engine.move import Move, Run, undo_of
 from groupshift.engine.registry import move_named
-from groupshift.engine.roll_back import begin_roll_back, rollback_of
+from groupshift.engine.roll_back import begin_finalise, begin_roll_back, require_finalisable, rollback_of
 from groupshift.engine.status import RunStatus, report_of, status_of, statuses
 from groupshift.errors import Broken, GroupshiftError, Rejected, Transient
 from groupshift.ports.runs import RunRecord

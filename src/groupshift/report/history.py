@@ -24,7 +24,7 @@ from groupshift.domain.run import (
 from groupshift.domain.seal import StoredFile
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.move import Run, worst_verdict
-from groupshift.engine.question_text import undo_words, words_of
+from groupshift.engine.questions import undo_words, words_of
 from groupshift.engine.status import RunStatus, status_of
 from groupshift.ports.runs import Event, EventKind, RunRecord
 from groupshift.report.page import Headline
