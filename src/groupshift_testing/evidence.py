@@ -9,9 +9,10 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
-from groupshift.domain.evidence import MANIFEST, TABLES, FileEntry, Manifest, Moment, Row
+from groupshift.domain.evidence import MANIFEST, FileEntry, Manifest, Moment, Row
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.seal import StoredFile
+from groupshift.domain.snapshot import TABLES
 from groupshift.errors import Broken, Rejected
 from groupshift.ports.spark_jobs import ProofRequest
 

@@ -10,7 +10,8 @@ import pytest
 
 from groupshift.adapters.parquet.compare_inputs import verify
 from groupshift.adapters.parquet.evidence import ParquetEvidence
-from groupshift.domain.evidence import FORM, MANIFEST, TABLES, Moment, SnapshotOf
+from groupshift.domain.evidence import FORM, MANIFEST, Moment, SnapshotOf
+from groupshift.domain.snapshot import TABLES
 from groupshift.errors import Broken, Rejected
 from groupshift.ports.evidence import EvidenceStore
 from groupshift_testing.evidence import MemoryEvidence

@@ -14,9 +14,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from groupshift.adapters.parquet.evidence import ParquetEvidence, schema_of
 from groupshift.domain.equality import AllowedChanges
-from groupshift.domain.evidence import MANIFEST, TABLES, ColumnType, Moment
+from groupshift.domain.evidence import MANIFEST, Moment
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import StageName
+from groupshift.domain.snapshot import TABLES, ColumnType
 
 Rows = list[dict[str, Any]]
 Snapshot = dict[str, Rows]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from groupshift.domain.evidence import TABLES
+from groupshift.domain.snapshot import TABLES
 from groupshift.spark.checks import statement
 from spark import snapshots
 from spark.snapshots import AWARE_KAFKA, CANARY, OLD_THREE, Snapshot, frame, offset, owner, snapshot

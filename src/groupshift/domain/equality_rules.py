@@ -98,8 +98,8 @@ class Field(StrEnum):
 class EqualityRule:
     """A numbered answer: what this move demands of this field (in words: ``title``), why, and who says so.
 
-    ``live`` is the kind that holds instead of ``kind`` while commits go on (`in_force` chooses); ``old`` and
-    ``new`` are the values of `Kind.BECOMES`."""
+    ``tables`` are the small ones that both snapshots must have. ``live`` is the kind that holds instead of
+    ``kind`` while commits go on (`in_force` chooses), ``old`` and ``new`` are values of `Kind.BECOMES`."""
 
     number: str
     comparison: Comparison
@@ -109,6 +109,7 @@ class EqualityRule:
     kind: Kind
     reason: str
     source: str
+    tables: tuple[str, ...] = ()
     live: Kind | None = None
     old: str = ""
     new: str = ""
@@ -127,7 +128,7 @@ def in_force(rules: Iterable[EqualityRule], *, live: bool) -> tuple[EqualityRule
 
 FILE = "domain/equality.toml"
 """The table of answers, below the package ``groupshift``."""
-_TABLE = re.compile(r"[a-z-]+", re.ASCII)
+_TABLE = re.compile(r"[a-z_-]+", re.ASCII)
 SHARED = "members"
 """The table that is no move: both changes of protocol take it over."""
 
@@ -159,11 +160,17 @@ def read_demands(text: str, file: str = FILE) -> dict[Comparison, tuple[Equality
                 field=Field(name),
                 place=fields.table(name).word("place", Place),
                 title=fields.table(name).text("title"),
+                tables=_tables(fields.table(name)),
                 **demands[Field(name)],
             )
             for number, name in enumerate(fields.values, 1)
         )
     return found
+
+
+def _tables(field: Entry) -> tuple[str, ...]:
+    field.only(("place", "title"), ("tables",))
+    return field.names("tables", _TABLE) if "tables" in field.values else ()
 
 
 def _answers(table: Entry) -> dict[Field, dict[str, Any]]:

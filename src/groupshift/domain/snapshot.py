@@ -1,14 +1,110 @@
-"""A group view and the ledger as the rows of every table of a snapshot (`groupshift.domain.evidence`)."""
+"""The tables, columns and keys of snapshots as data, and a group view as the rows of a snapshot's tables.
+
+`SCHEMA` defines each column once, for every move; the tables of a stage's snapshot (`TABLES`) and those of a
+cluster's (`CLUSTER_TABLES`) are selections; ``snapshot_tables.toml`` beside this module holds them all.
+Writers, readers and Spark schemas are made from these; nothing else names a column type.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
 
-from groupshift.domain.evidence import TABLES, Row, Store, Value
+from groupshift.domain.evidence import Row, SnapshotOf, Store, Value
 from groupshift.domain.group import GroupView
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.tables import Entry, parsed, shipped
+
+
+class ColumnType(StrEnum):
+    """The closed set of column types a snapshot may use."""
+
+    STRING = "string"
+    INT = "int32"
+    LONG = "int64"
+    BOOL = "bool"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column: name, type, and whether null is allowed."""
+
+    name: str
+    type: ColumnType
+    nullable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """One table of a snapshot; ``key`` names the columns that are unique together."""
+
+    name: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+
+
+_FILE = "domain/snapshot_tables.toml"
+_WHOLE = parsed(shipped(_FILE), _FILE)
+_WHOLE.only(("schema", *SnapshotOf))
+
+
+def _columns(entry: Entry) -> tuple[Column, ...]:
+    """The columns of a table of the schema. Raises `Rejected` for a type that is unknown."""
+    columns = []
+    for name in entry.values:
+        type_ = entry.text(name).removesuffix("?")
+        if type_ not in set(ColumnType):
+            raise entry.fault(
+                name, f"one of {', '.join(ColumnType)}, with a question mark where it may be null"
+            )
+        columns.append(Column(name=name, type=ColumnType(type_), nullable=entry.text(name).endswith("?")))
+    return tuple(columns)
+
+
+SCHEMA: Mapping[str, tuple[Column, ...]] = {
+    name: _columns(_WHOLE.table("schema").table(name)) for name in _WHOLE.table("schema").values
+}
+"""Every column of every snapshot, of any move, by table; a kind of snapshot is a selection (`part`)."""
+
+
+def part(
+    of: str,
+    columns: str = "",
+    *,
+    key: str,
+    name: str = "",
+    required: str = "",
+) -> Table:
+    """A table with these ``columns`` of `SCHEMA`'s table ``of``, in this order (names with blanks between
+    them; none: all), called ``name`` (none: as there); ``required`` ones may not be null here."""
+    known = {column.name: column for column in SCHEMA[of]}
+    needed = required.split()
+    chosen = (known[each] for each in (columns.split() or known))
+    return Table(
+        name=name or of,
+        columns=tuple(replace(each, nullable=False) if each.name in needed else each for each in chosen),
+        key=tuple(key.split()),
+    )
+
+
+def _selection(of: SnapshotOf) -> Mapping[str, Table]:
+    """The tables of a kind of snapshot."""
+    found = {}
+    for name in _WHOLE.table(of).values:
+        entry = _WHOLE.table(of).table(name)
+        entry.only(("key",), ("of", "columns", "required"))
+        given = {field: entry.text(field, "") for field in ("columns", "required")}
+        found[name] = part(entry.text("of", name), key=entry.text("key"), name=name, **given)
+    return found
+
+
+TABLES = _selection(SnapshotOf.GROUP)
+"""Every table of a stage's snapshot, of one group, by name."""
+CLUSTER_TABLES = _selection(SnapshotOf.CLUSTER)
+"""Every table of a cluster snapshot, by name."""
+KEY = CLUSTER_TABLES["offsets"].key
 
 
 def snapshot_rows(view: GroupView, ledger: Mapping[TopicPartition, int]) -> Mapping[str, Sequence[Row]]:

@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 
 from groupshift.adapters.parquet.compare_inputs import Input
 from groupshift.domain.equality import STAGE_RULES, AllowedChanges
-from groupshift.domain.evidence import TABLES, Store
+from groupshift.domain.evidence import Store
+from groupshift.domain.snapshot import TABLES
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.spark import checks
 from groupshift.spark.checks import Judgement, Offence, Ruled, not_asked, offences, ruled

@@ -16,20 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from groupshift.domain.equality_rules import Comparison
-from groupshift.domain.evidence import (
-    CLUSTER_TABLES,
-    MANIFEST,
-    TABLES,
-    ColumnType,
-    FileEntry,
-    Manifest,
-    SnapshotOf,
-    Table,
-    clock,
-    manifest_of,
-)
+from groupshift.domain.evidence import MANIFEST, FileEntry, Manifest, SnapshotOf, clock, manifest_of
 from groupshift.domain.foreign_json import FILE_BYTES
 from groupshift.domain.seal import is_beside
+from groupshift.domain.snapshot import CLUSTER_TABLES, TABLES, ColumnType, Table
 from groupshift.errors import Broken, Rejected
 from groupshift.foreign_files import opened, read
 

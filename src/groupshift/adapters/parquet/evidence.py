@@ -27,18 +27,16 @@ from pyarrow import fs
 from groupshift.domain.evidence import (
     FORM,
     MANIFEST,
-    TABLES,
-    ColumnType,
     FileEntry,
     Manifest,
     Moment,
     Row,
     SnapshotOf,
-    Table,
     manifest_of,
 )
 from groupshift.domain.seal import StoredFile
 from groupshift.domain.secrets import without_login
+from groupshift.domain.snapshot import TABLES, ColumnType, Table
 from groupshift.errors import Broken, GroupshiftError, Rejected, Transient
 from groupshift.foreign_files import TEXT_LIMIT, kind_of, made_anew, opened
 
@@ -194,9 +192,6 @@ class ParquetEvidence:
             raise _unreadable(where, wrong) from wrong
         return StoredFile(path=path, bytes=size, sha256=digest.hexdigest())
 
-    def close(self) -> None:
-        """Nothing is kept open between calls."""
-
     def _folder(self, migration: str, stage: str, moment: Moment) -> tuple[fs.FileSystem, str]:
         return self._open(self.path(migration, stage, moment.value))
 
@@ -246,16 +241,22 @@ class ParquetEvidence:
         return data
 
     def _open(self, where: str) -> tuple[fs.FileSystem, str]:
-        if "://" not in where:
-            return fs.LocalFileSystem(), where
-        try:
-            store, folder = fs.FileSystem.from_uri(where)
-        except (pa.ArrowException, OSError) as wrong:
-            raise Rejected(
-                f"evidence root {without_login(self._root)!r} cannot be opened ({type(wrong).__name__}): "
-                "set [evidence] root to a folder or a URI that Arrow knows"
-            ) from None  # its words may hold the key of a store
-        return store, folder
+        return store_of(where, f"evidence root {without_login(self._root)!r}", "set [evidence] root to")
+
+
+def store_of(where: str, what: str, then: str) -> tuple[fs.FileSystem, str]:
+    """The file system of an absolute path or a URI, and the path there.
+
+    Raises `Rejected` where it cannot be opened: ``what`` begins the sentence, ``then`` is what to do."""
+    if "://" not in where:
+        return fs.LocalFileSystem(), where
+    try:
+        store, path = fs.FileSystem.from_uri(where)
+    except (pa.ArrowException, OSError) as wrong:
+        raise Rejected(
+            f"{what} cannot be opened ({type(wrong).__name__}): {then} a folder or a URI that Arrow knows"
+        ) from None  # its words may hold the key of a store
+    return store, path
 
 
 def _element(part: str) -> str:

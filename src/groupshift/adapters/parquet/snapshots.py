@@ -18,19 +18,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from groupshift.adapters.parquet.evidence import draft_of, entry_of, schema_of, unwritable, versions
-from groupshift.domain.evidence import (
-    CLUSTER_TABLES,
-    FORM,
-    MANIFEST,
-    FileEntry,
-    Manifest,
-    PlanOf,
-    SnapshotOf,
-    Table,
-    manifest_of,
-)
+from groupshift.domain.evidence import FORM, MANIFEST, FileEntry, Manifest, PlanOf, SnapshotOf, manifest_of
 from groupshift.domain.foreign_json import FILE_BYTES, load_object
 from groupshift.domain.rows import ROWS, ClusterState, OffsetRow
+from groupshift.domain.snapshot import CLUSTER_TABLES, Table
 from groupshift.errors import Broken, Rejected
 from groupshift.foreign_files import made_anew, read
 from groupshift.log.commit_hashes import LiveCommit

@@ -24,17 +24,16 @@ from groupshift.errors import Rejected
 from groupshift.foreign_files import read
 from groupshift.spark.checks import Ruled, to_json
 from groupshift.spark.compare import differences, work
-from groupshift.spark.compare.copies import not_proven
 from groupshift.spark.compare.differences import Class
 from groupshift.spark.compare.judging import (
     Outcome,
     counted,
     incomplete,
     judged,
-    log_ends,
     needs_spark,
+    not_proven,
     of_equal_files,
-    tables,
+    register,
 )
 from groupshift.spark.compare.work import SIDES, Sizes, Told, Work
 from groupshift.spark.output import FOLDER, Progress, room_in, write_text
@@ -174,7 +173,7 @@ def _compared(job: Work, request: Request) -> tuple[Outcome, list[Path]]:
     if remaining.none and _same_files(job) and not needs_spark(job):
         return _outcome(job, request, of_equal_files(job), settled_by="files of the same bytes"), []
     settled, paths, segments = _settled(job, remaining)
-    tables(job)
+    register(job)
     frame = job.spark.read.parquet(*map(str, paths)) if paths else None
     counts = counted(paths) if paths else []
     by_rule = {(row["rule"], row["allowed"]): 0 for row in counts}
@@ -202,7 +201,7 @@ def _settled(job: Work, remaining: Remaining) -> tuple[str, list[Path], dict[str
     segments = {"differing": len(numbers), "all": job.segments}
     if not len(numbers):
         return "checksums of segments", [], segments
-    return "rows", work.found_differences(job, numbers, lambda: log_ends(job)), segments
+    return "rows", work.found_differences(job, numbers), segments
 
 
 def _outcome(

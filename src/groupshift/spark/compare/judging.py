@@ -1,34 +1,49 @@
-"""From tables and differences to one judgement a rule, and what a comparison comes to."""
+"""From tables and differences to one judgement a rule, and what a comparison comes to.
+
+What a comparison of two clusters cannot prove (topics under the names of a mirror, and numbers that any log
+holds) is from docs/reference/cross-cluster-offsets.md §§5, 8 and KAFKA-12635.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from groupshift.adapters.parquet.compare_inputs import Input
-from groupshift.domain.equality_rules import Comparison, EqualityRule, Field, Kind, Place
-from groupshift.domain.evidence import CLUSTER_TABLES
+from groupshift.domain.equality_rules import Comparison, EqualityRule, Field, Kind, Place, mirrored_names
 from groupshift.domain.rows import GONE, ProblemRow
+from groupshift.domain.snapshot import CLUSTER_TABLES
 from groupshift.domain.verdict import Finding, Verdict, worst
 from groupshift.spark import checks
 from groupshift.spark.checks import Judgement, Ruled, offences
-from groupshift.spark.compare import differences, groups
+from groupshift.spark.compare import differences
 from groupshift.spark.compare.work import SIDES, Work
 
 _MOST_NAMED, _FIRST = 1000, 10
 _GROUP_COLUMNS = frozenset(column.name for column in CLUSTER_TABLES["groups"].columns)
 _SMALL = ("groups", "members", "subscriptions", "assignments", "log_ends")
 
-Tables = Mapping[str, Mapping[str, DataFrame]]
-"""Small tables by side and name."""
 Counts = Mapping[tuple[str, bool], int]
 """How many differences there are, by the number of the rule that decides and whether it allows them."""
+_NUMBER = "E00"
+_NAMED = 3
+FOLDER = "checks/compare"
+"""The statements, below ``sql``."""
+
+_STATEMENT = {
+    Kind.EQUAL: ("field_equal",),
+    Kind.SETTLED: ("field_settled",),
+    Kind.BECOMES: ("field_becomes",),
+    Kind.AT_LEAST: ("field_at_least",),
+    Kind.COVERS: ("assigned_once", "assigned_all"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,31 +81,19 @@ class Outcome(Judgement):
         return {**Judgement.to_data(self), "incomplete": said}
 
 
-def tables(work: Work) -> Tables:
-    """The small tables that the snapshots hold, and their views ``before_x``, ``after_x``,
+def register(work: Work) -> None:
+    """Make the views ``before_x`` and ``after_x`` of the small tables (without rows where there is none), and
     ``paired_groups``."""
-    found: dict[str, dict[str, DataFrame]] = {side: {} for side in SIDES}
     for side in SIDES:
-        given = work.inputs[side]
-        for name in (name for name in _SMALL if given.paths(name)):
-            frame = differences.read(work.spark, given, name)
+        for name in _SMALL:
+            frame = differences.read(work.spark, work.inputs[side], name)
             frame.createOrReplaceTempView(f"{side}_{name}")
-            found[side][name] = frame
-    if all("groups" in found[side] for side in SIDES):
-        pairs = groups.paired(found["before"], found["after"])
-        pairs.createOrReplaceTempView("paired_groups")
-    return found
-
-
-def log_ends(work: Work) -> DataFrame | None:
-    """The log ends of the later snapshot, where it holds them."""
-    given = work.inputs["after"]
-    return differences.read(work.spark, given, "log_ends") if given.paths("log_ends") else None
+    work.spark.sql(checks.statement(FOLDER, "paired_groups")).createOrReplaceTempView("paired_groups")
 
 
 def judged(work: Work, found: DataFrame | None, counts: Counts) -> Iterator[Ruled]:
     """Every rule that is asked: about commits by the differences ``found`` (None: there are none), about
-    groups and members by its statements on the views of `tables`."""
+    groups and members by its statements on the views of `register`."""
     first = _first(work, found) if found is not None else {}
     for rule in _asked(work):
         count = counts.get((rule.number, False), 0)
@@ -119,7 +122,7 @@ def _broken(work: Work, rule: EqualityRule) -> list[DataFrame]:
     """What breaks a rule, but for differences between commits that were counted."""
     if rule.kind is Kind.WITHIN:
         work.committed("after").createOrReplaceTempView("after_committed")
-        return [groups.offending(work.spark, "offset_within_log", rule)]
+        return [offending(work.spark, "offset_within_log", rule)]
     if rule.field is Field.KEYS:
         return _twice(work)
     if rule.place is Place.OFFSETS:
@@ -127,7 +130,7 @@ def _broken(work: Work, rule: EqualityRule) -> list[DataFrame]:
     if rule.kind is Kind.KEPT:
         committed = work.committed("before").select("group").distinct()
         committed.createOrReplaceTempView("before_committed")
-    return [groups.offending(work.spark, name, rule) for name in groups.statements(rule)]
+    return [offending(work.spark, name, rule) for name in statements(rule)]
 
 
 def _twice(work: Work) -> list[DataFrame]:
@@ -136,7 +139,7 @@ def _twice(work: Work) -> list[DataFrame]:
     frames = []
     for side in (side for side in SIDES if not work.inputs[side].manifest.unique_keys):
         work.committed(side).createOrReplaceTempView(f"{side}_counted")
-        text = checks.statement(groups.FOLDER, "keys_unique")
+        text = checks.statement(FOLDER, "keys_unique")
         frames.append(work.spark.sql(text, args={"rows": f"{side}_counted"}))
     work.told("keys counted", 0, len(frames))
     return frames
@@ -183,11 +186,10 @@ def _lacking(work: Work, rule: EqualityRule) -> str:
 
 
 def _lacking_of_groups(inputs: Sequence[Input], rule: EqualityRule) -> str:
-    needed = groups.needs(rule.field)
-    if lacking := [name for name in needed if not all(given.paths(name) for given in inputs)]:
+    if lacking := [name for name in rule.tables if not all(given.paths(name) for given in inputs)]:
         return f"a snapshot has no table {', '.join(lacking)}"
     column = rule.field.value
-    if column not in _GROUP_COLUMNS or "groups" not in needed:
+    if column not in _GROUP_COLUMNS or "groups" not in rule.tables:
         return ""
     if not all(column in given.columns["groups"] for given in inputs):
         return f"a snapshot has no column {column}"
@@ -199,7 +201,7 @@ def _lacking_of_groups(inputs: Sequence[Input], rule: EqualityRule) -> str:
 def _first(work: Work, found: DataFrame) -> dict[str, list[Mapping[str, Any]]]:
     """The first differences that each rule does not allow, in the order of their keys."""
     found.createOrReplaceTempView("differences")
-    rows_ = work.spark.sql(checks.statement(groups.FOLDER, "not_allowed"), args={"most": _FIRST}).collect()
+    rows_ = work.spark.sql(checks.statement(FOLDER, "not_allowed"), args={"most": _FIRST}).collect()
     first: dict[str, list[Mapping[str, Any]]] = {}
     for row in sorted(rows_, key=lambda row: (row["group"], row["topic"], row["partition"])):
         first.setdefault(row["rule"], []).append(row.asDict())
@@ -223,13 +225,13 @@ def incomplete(work: Work) -> tuple[Finding, ...]:
             )
             reason = f"the {word} snapshot is not complete: {checks.first(said, len(rows_))}"
             hint = "what could not be read is not proven equal: take the snapshot again"
-            found.append(Finding(rule="E00", verdict=Verdict.ERROR, reason=reason, hint=hint))
+            found.append(Finding(rule=_NUMBER, verdict=Verdict.ERROR, reason=reason, hint=hint))
     if _nothing_there(work):
         reason = "neither snapshot holds a committed offset or a group that is there: nothing was compared"
         hint = (
             "see that their names are right, and that this user may describe groups: brokers list no others"
         )
-        found.append(Finding(rule="E00", verdict=Verdict.ERROR, reason=reason, hint=hint))
+        found.append(Finding(rule=_NUMBER, verdict=Verdict.ERROR, reason=reason, hint=hint))
     return tuple(found)
 
 
@@ -265,3 +267,70 @@ def counted(paths: Sequence[Path]) -> list[dict[str, Any]]:
     )
     counts = found.group_by(by).aggregate([([], "count_all")])
     return [{**row, "count": row.pop("count_all")} for row in counts.to_pylist()]
+
+
+def statements(rule: EqualityRule) -> tuple[str, ...]:
+    """Names of the statements below ``sql/checks/compare`` that judge a rule about groups or members."""
+    if rule.field is Field.GROUPS:
+        return ("groups_kept",) if rule.kind is Kind.KEPT else ("groups_same",)
+    return _STATEMENT[rule.kind]
+
+
+def offending(spark: SparkSession, name: str, rule: EqualityRule) -> DataFrame:
+    """The rows that break a rule: ``group, topic, partition, reason``."""
+    return checks.queried(spark, checks.statement(FOLDER, name), asdict(rule))
+
+
+def not_proven(work: Work) -> tuple[Finding, ...]:
+    """Findings for which a copy in another cluster is not proven; none for other moves."""
+    if all(rule.kind is not Kind.WITHIN for rule in work.rules.values()):
+        return ()
+    return (*_renamed(work), *_numbers(work))
+
+
+def _renamed(work: Work) -> tuple[Finding, ...]:
+    source, target = (_topics(work, side, "offsets") for side in SIDES)
+    found = mirrored_names(source, target, target | _topics(work, "after", "log_ends"))
+    if not found:
+        return ()
+    hint = (
+        "topics cannot be mapped by the replication policy yet: mirror with IdentityReplicationPolicy, or "
+        "compare by hand what each group reads"
+    )
+    return (_finding(f"not proven: {_named(found)}: the later cluster has the names of a mirror", hint),)
+
+
+def _topics(work: Work, side: str, table: str) -> frozenset[str]:
+    """The topics that a table of one snapshot names."""
+    found: set[str] = set()
+    for path in work.inputs[side].paths(table):
+        column = pq.read_table(path, columns=["topic"], read_dictionary=["topic"])["topic"]
+        found.update(str(each) for each in pc.unique(column).to_pylist())
+    return frozenset(found)
+
+
+def _named(found: Mapping[str, Collection[str]]) -> str:
+    said = [f"{topic!r} is {' or '.join(map(repr, sorted(names)))}" for topic, names in sorted(found.items())]
+    more = f" and {len(said) - _NAMED} more" if len(said) > _NAMED else ""
+    return f"{', '.join(said[:_NAMED])}{more}"
+
+
+def _numbers(work: Work) -> tuple[Finding, ...]:
+    frames: Mapping[str, DataFrame] = {
+        **{side: work.committed(side) for side in SIDES},
+        **{f"{side}_ends": differences.read(work.spark, work.inputs[side], "log_ends") for side in SIDES},
+    }
+    offending = work.spark.sql(checks.statement(FOLDER, "copied_numbers"), args=None, **frames)
+    first = [row.asDict() for row in offending.orderBy("group", "topic", "partition").limit(_NAMED).collect()]
+    if not first:
+        return ()
+    said = checks.first(map(str, checks.offences(first)), offending.count())
+    hint = (
+        "a number within the log does not show that the group goes on at the same record: compare the "
+        "records around it, or let the copy advance and take both snapshots again"
+    )
+    return (_finding(f"not proven: {said}", hint),)
+
+
+def _finding(reason: str, hint: str) -> Finding:
+    return Finding(rule=_NUMBER, verdict=Verdict.ERROR, reason=reason, hint=hint)
