@@ -17,8 +17,7 @@ from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import LogEndRow, OffsetRow
 from groupshift.log import Decoded, DecodeStatus, LogRecord, decode
 from groupshift.log.decode import Position
-from groupshift.log.retention import retention_risks
-from groupshift.log.state import Commit, ForeignCommit, GroupState, State, materialise
+from groupshift.log.state import Commit, ForeignCommit, GroupState, State, materialise, retention_risks
 
 Key = tuple[str, str, int]
 """Group, topic, partition."""

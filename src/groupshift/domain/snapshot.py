@@ -163,7 +163,7 @@ def _owners(view: GroupView) -> Iterator[Row]:
     plain = {member.member_id for member in view.of_kafka}
     of_no_node = dict.fromkeys(("thread_id", "czxid", "session_id"))
     for member in view.kafka.members:
-        for partition in member.assignment if member.member_id in plain else ():
+        for partition in member.assigned if member.member_id in plain else ():
             yield _row("owners", member, {**_at(partition), "store": Store.KAFKA, **of_no_node})
 
 

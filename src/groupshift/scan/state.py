@@ -21,14 +21,14 @@ from typing import Any
 
 from groupshift.domain.facts import Facts, OffsetTable, sentence_list
 from groupshift.domain.group import CommittedOffset, GroupView, LogEnd, Member, Owner
+from groupshift.domain.group_rules import ask
 from groupshift.domain.judgement import Judgement, Readiness
 from groupshift.domain.modes import ABSENT_MODE, MemberKind, Mode
+from groupshift.domain.old_members import worth_a_second_look
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plain import from_plain
 from groupshift.domain.plan import StageName
 from groupshift.domain.rulebook import BEFORE
-from groupshift.domain.rules import ask
-from groupshift.domain.rules_storage import worth_a_second_look
 from groupshift.domain.verdict import Finding, Verdict
 
 
@@ -133,7 +133,7 @@ def fingerprint(view: GroupView, times: NodeTimes) -> str:
         sorted(times.changes),
         sorted((*owner.partition, owner.thread_id, owner.czxid) for owner in view.owners),
     )
-    joined = sorted((member.member_id, sorted(member.assignment)) for member in view.kafka.members)
+    joined = sorted((member.member_id, sorted(member.assigned)) for member in view.kafka.members)
     return f"{_short(registered)}.{_short(joined)}"
 
 

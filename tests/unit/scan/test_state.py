@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from groupshift.domain.group import CommittedOffset, GroupView, KafkaGroup, KafkaMember, LogEnd, NoOffset
+from groupshift.domain.group import CommittedOffset, GroupView, LogEnd, NoOffset
+from groupshift.domain.group_protocol import KafkaGroup, KafkaMember
 from groupshift.domain.judgement import Readiness
 from groupshift.domain.modes import ABSENT_MODE, MemberKind, Mode
 from groupshift.domain.partitions import TopicPartition

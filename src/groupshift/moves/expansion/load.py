@@ -15,7 +15,7 @@ from groupshift.domain.commit_places import ZERO_ID
 from groupshift.domain.placement import hash_of, partition_of, share_that_stays
 from groupshift.domain.rows import OffsetRow
 from groupshift.log import DecodeStatus, LogRecord, decode
-from groupshift.log.other_writers import other_writers
+from groupshift.log.replay import other_writers
 from groupshift.ports.log import OffsetsLog
 
 _UNKNOWN_COUNT = -1

@@ -25,7 +25,7 @@ from groupshift.domain.group_protocol import EMPTY
 from groupshift.domain.rows import GONE, ClusterState, OffsetRow, ProblemRow
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient
-from groupshift.log.other_writers import sentence
+from groupshift.log.replay import written_by_others
 from groupshift.moves.expansion.load import Elsewhere, held
 from groupshift.moves.expansion.restore import (
     Key,
@@ -198,7 +198,7 @@ def _against(audit: Placement) -> str:
     ]
     log = audit.facts.log
     if log is not None and log.others_wrote:
-        unmet.insert(0, f"X07: {sentence(log.others_wrote)}")
+        unmet.insert(0, f"X07: {written_by_others(log.others_wrote)}")
     return "; ".join(unmet)
 
 

@@ -16,7 +16,7 @@ from groupshift.domain.group_protocol import EMPTY, Kind
 from groupshift.domain.hazards import Facts, Met, Role, Trait, look
 from groupshift.domain.judgement import Judgement
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.log.other_writers import sentence
+from groupshift.log.replay import written_by_others
 from groupshift.moves.expansion.facts import ASKED_DIRECTLY, PlacementFacts, listed, look_at
 from groupshift.ports.cluster import PlacementViews
 from groupshift.ports.log import LogProgress, OffsetsLog
@@ -249,7 +249,7 @@ def at_home(facts: PlacementFacts) -> Iterator[Complaint]:
         yield Verdict.ERROR, "the log of the offsets topic was not read", "let it be read: no --no-log"
         return
     if log.others_wrote:
-        yield Verdict.ERROR, sentence(log.others_wrote), _OTHER_BROKERS
+        yield Verdict.ERROR, written_by_others(log.others_wrote), _OTHER_BROKERS
         return
     if log.unreadable:
         reason = f"{log.unreadable} keys of the log name no group: they were not looked at"
