@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator, Param
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from groupshift.domain.secrets import without_login
+from groupshift.domain.foreign_text import without_login
 from groupshift_airflow import form, submitting
 from groupshift_airflow.hooks import cluster_settings, require_spark, spark_settings
 

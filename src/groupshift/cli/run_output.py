@@ -8,8 +8,8 @@ from typing import Any
 
 from groupshift.cli.output import COLOUR, findings_table, next_command, plain
 from groupshift.cli.terminal import Console, Table, styled
+from groupshift.domain.foreign_text import data_without_login
 from groupshift.domain.run import APPROVE, IRREVERSIBLE, Checked, Findings, RunState, Step
-from groupshift.domain.secrets import data_without_login
 from groupshift.domain.verdict import Verdict, counted
 from groupshift.engine.closing import Closing
 from groupshift.engine.move import Run, undo_of

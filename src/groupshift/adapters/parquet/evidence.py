@@ -34,8 +34,8 @@ from groupshift.domain.evidence import (
     SnapshotOf,
     manifest_of,
 )
+from groupshift.domain.foreign_text import without_login
 from groupshift.domain.seal import StoredFile
-from groupshift.domain.secrets import without_login
 from groupshift.domain.snapshot import TABLES, ColumnType, Table
 from groupshift.errors import Broken, GroupshiftError, Rejected, Transient
 from groupshift.foreign_files import TEXT_LIMIT, kind_of, made_anew, opened
