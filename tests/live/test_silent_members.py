@@ -20,7 +20,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from groupshift.adapters.kafka.cluster import KafkaCluster
-from groupshift.adapters.kafka.metadata import FeatureChange, update_features
+from groupshift.adapters.kafka.requests import FeatureChange, update_features
 from groupshift.bootstrap.connect import broker_side
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.placement import partition_of

@@ -17,8 +17,7 @@ from typing import Any
 from groupshift.domain.evidence import Moment, Row
 from groupshift.domain.foreign_json import whole_number
 from groupshift.domain.modes import MemberKind, Mode
-from groupshift.domain.plan import Stage, StageName
-from groupshift.domain.step import ReplaceMembers, SetMode
+from groupshift.domain.plan import ReplaceMembers, SetMode, Stage, StageName
 from groupshift.domain.tables import Entry, parsed, shipped
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
@@ -150,7 +149,7 @@ def allowed_changes(
     """What may differ between these two snapshots around (or, for ``before``, ahead of) a stage.
 
     Ahead of a stage nothing may have changed but offsets; after it, what its step says. Where ``before`` was
-    taken ahead of an earlier stage, ``stage`` holds both steps as one (`ReplaceMembers.after`)."""
+    taken ahead of an earlier stage, ``stage`` holds both steps as one."""
     text, step = before["group"][0]["mode_text"], stage.step
     changes = AllowedChanges(
         stage=stage.name,
