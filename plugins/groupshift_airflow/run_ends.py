@@ -11,8 +11,8 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, D
 from groupshift.domain.run import Checked, Outcome, RunState, Target
 from groupshift.domain.verdict import Verdict as Judged
 from groupshift.errors import GroupshiftError, Rejected
-from groupshift_airflow.request_form import values_of
-from groupshift_airflow.run_tasks import UNKNOWN, RunTask, run_key, telling
+from groupshift_airflow.form import values_of
+from groupshift_airflow.run_tasks import UNKNOWN, RunTask, run_key, run_place, telling
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -70,7 +70,6 @@ class PlanRun(Begins):
         from groupshift.domain.run import plan_from
         from groupshift.engine.begin import assess, begin
         from groupshift.engine.registry import move_named
-        from groupshift_airflow.run_places import run_place
 
         params, run = context["params"], context["dag_run"]
         execute, origin = bool(params["execute"]), run_key(run.dag_id, run.run_id)
@@ -163,7 +162,6 @@ class Watch(RunTask):
         from groupshift.bootstrap.moves import journal, opened, tools_of
         from groupshift.engine.registry import move_named
         from groupshift.engine.watch import watch
-        from groupshift_airflow.run_places import run_place
 
         with telling(context):
             move, settings = move_named(self.move), self.settings()

@@ -9,7 +9,7 @@ import typer
 
 from groupshift.cli import output
 from groupshift.cli.options import Json
-from groupshift.cli.terminal import Console, Table, styled
+from groupshift.cli.terminal import Table, styled
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.hazards import (
     CLIENTS,
@@ -58,17 +58,12 @@ def hazards(  # noqa: PLR0913 - the options of a verb
         raise Rejected(f"--target {target} is for --move downgrade only; leave it out")
     versions = {**client_versions(client or ()), **broker_versions(broker or (), target)}
     findings = hazards_of(move, Facts(versions=versions, traits=_traits(having or (), lacking or ())))
-    refused = sum(_does(each) == Action.REFUSE for each in findings)
-    if as_json:
-        rows = [{**output.plain(each), "does": _does(each)} for each in findings]
-        output.print_json({"move": move, "refused": refused, "findings": rows})
-        return 1 if refused else 0
-    console = Console()
     shown = [each for each in findings if everything or each.hint]
-    if shown:
-        console.print(_table(shown, move))
-    asked = sum(_does(each) == Action.ASK for each in findings)
-    console.print(f"{refused} refused, {asked} asked, {len(findings)} looked at (docs/reference/hazards.md)")
+    refused, asked = (sum(_does(each) == does for each in findings) for does in (Action.REFUSE, Action.ASK))
+    rows = [{**output.plain(each), "does": _does(each)} for each in findings]
+    said = f"{refused} refused, {asked} asked, {len(findings)} looked at (docs/reference/hazards.md)"
+    parts: list[output.Shown] = [*([_table(shown, move)] if shown else []), said]
+    output.tell({"move": move, "refused": refused, "findings": rows}, parts, as_json=as_json)
     return 1 if refused else 0
 
 

@@ -8,9 +8,8 @@ from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.text import Text
 
 from groupshift.cli.place import again
@@ -19,6 +18,8 @@ from groupshift.domain.foreign_text import json_text
 from groupshift.domain.verdict import NOT_ASKED, Finding, Verdict
 from groupshift.errors import Rejected
 
+Shown = Table | Text | str
+"""What is printed for a person: a table, a line."""
 COLOUR = {
     Verdict.PASS: "green",
     Verdict.INCONCLUSIVE: "yellow",
@@ -54,9 +55,26 @@ def next_command(console: Console, command: str) -> None:
     console.line(styled("next:", "dim"), " ", styled(again(command), "bold"))
 
 
+def tell(data: Mapping[str, Any], parts: Iterable[Shown], following: str = "", *, as_json: bool) -> None:
+    """Print ``data`` for a program or ``parts`` for a person, and what comes next (empty: nothing)."""
+    if as_json:
+        print_json({**data, "next": following} if following else data)
+        return
+    console = Console()
+    for part in parts:
+        console.print(part)
+    if following:
+        next_command(console, following)
+
+
 def verdict_text(verdict: Verdict | None) -> Text:
     """A verdict in its colour; a dash for none."""
     return styled("-", "") if verdict is None else styled(verdict, COLOUR[verdict])
+
+
+def number(value: int | None) -> str:
+    """A number with commas; a dash for none."""
+    return "-" if value is None else f"{value:,}"
 
 
 def findings_table(findings: Iterable[Finding], title: str) -> Table:
@@ -66,12 +84,6 @@ def findings_table(findings: Iterable[Finding], title: str) -> Table:
         verdict = verdict_text(finding.verdict) if finding.asked else NOT_ASKED
         table.add_row(finding.rule, verdict, finding.reason, finding.hint)
     return table
-
-
-Output = Annotated[
-    Path | None,
-    typer.Option("--output", help="Write the page here too (one HTML file).", show_default=False),
-]
 
 
 def write_page(path: Path, text: str) -> None:

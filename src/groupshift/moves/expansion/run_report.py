@@ -12,12 +12,18 @@ from groupshift.engine.move import Run
 from groupshift.moves.expansion.load import Mover
 from groupshift.moves.expansion.ports import COUNTED, ExpansionPorts, counts_of
 from groupshift.moves.expansion.report import movers_table
-from groupshift.report.history import History, StepHistory, compared, node_intervals, run_data, wrong_words
+from groupshift.report.history import (
+    History,
+    NodeInterval,
+    StepHistory,
+    compared,
+    node_intervals,
+    wrong_words,
+)
 from groupshift.report.kept import Kept
 from groupshift.report.page import Legend, Part, Section, duration, glance, section
 from groupshift.report.pictures import Row, bars
-from groupshift.report.run_page import PageParts
-from groupshift.report.runs import NodeInterval, node_lanes
+from groupshift.report.run_page import PageParts, node_lanes
 from groupshift.report.svg import colour
 
 UNKNOWN = "not asked yet"
@@ -252,7 +258,7 @@ def _counts(history: History) -> Section:
         "Brokers and their counts",
         note,
         Legend(shades, {str(plan.to): "partitions"}),
-        node_lanes(run_data(history), title, "broker", count_lanes(history), every),
+        node_lanes(history, title, "broker", count_lanes(history), every),
     )
 
 
