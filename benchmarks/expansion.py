@@ -47,12 +47,10 @@ from groupshift.engine.begin import begin, claim
 from groupshift.engine.move import RunOptions, Tools
 from groupshift.engine.progress import Paused
 from groupshift.engine.run import drive
-from groupshift.moves.expansion.assess import PlannedExpansion, plan_expansion
-from groupshift.moves.expansion.facts import PlacementFacts
+from groupshift.moves.expansion.facts import ExpansionRequest, PlacementFacts
 from groupshift.moves.expansion.move import ExpansionMove
-from groupshift.moves.expansion.plan import ExpansionFacts
 from groupshift.moves.expansion.ports import SNAPSHOT, ExpansionPorts
-from groupshift.moves.expansion.request import ExpansionRequest
+from groupshift.moves.expansion.rules import Placement, plan_expansion
 from groupshift.ports.runs import RunRecord
 from groupshift.settings import parse
 from groupshift_sandbox.artifacts import SIMPLE_LOGGING, TOOLS, class_path
@@ -99,7 +97,7 @@ def cluster_of(names: Sequence[str]) -> PlacementView:
 def planned(rounds: int) -> tuple[Aim, dict[str, Any]]:
     """Plan again and again, each time from names that nobody hashed yet."""
     seconds: list[float] = []
-    found: PlannedExpansion | None = None
+    found: Placement | None = None
     for number in range(rounds):
         view = cluster_of([f"team-{n % 997}.service-{number}-{n:06}" for n in range(NAMES)])
         begun = time.perf_counter()
@@ -131,22 +129,15 @@ class Round(ExpansionMove):
     """A run that takes every group away and gives it back where it was: what the broker uses stays, so that
     it can be done again. The audit at its end is what nobody does."""
 
-    def look(self, ports: ExpansionPorts, request: ExpansionRequest) -> ExpansionFacts:  # noqa: ARG002
+    def look(self, ports: ExpansionPorts, request: ExpansionRequest) -> Placement:  # noqa: ARG002
         """See `Move`: the brokers only."""
         view = ports.views.look()
-        nothing: Any = {
-            "movers": (),
-            "costs": (),
-            "before": (),
-            "after": (),
-            "judgement": Judgement(findings=()),
-        }
-        found = PlannedExpansion(facts=PlacementFacts(view=view), to=view.count, **nothing)
-        return ExpansionFacts(planned=found, fenced=False)
+        facts = PlacementFacts(view=view, to=view.count)
+        return Placement(facts=facts, judgement=Judgement(findings=()))
 
-    def plan(self, request: ExpansionRequest, facts: ExpansionFacts) -> Plan:
+    def plan(self, request: ExpansionRequest, facts: Placement) -> Plan:
         """See `Move`."""
-        whole, count = super().plan(request, facts), facts.planned.to
+        whole, count = super().plan(request, facts), facts.facts.view.count
         homes = {group: partition_of(group, count) for group in ALL}
         movers = [[group, home, home] for group, home in homes.items()]
         kept = [each for each in whole.steps if each.kind in {*_DRIVEN, "audit"}]

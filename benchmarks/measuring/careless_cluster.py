@@ -13,7 +13,7 @@ from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
 from groupshift.adapters.kafka.views import LivePlacementViews
 from groupshift.adapters.system import SystemClock
 from groupshift.domain.rows import OffsetRow
-from groupshift.moves.expansion.assess import PlacementAudit, audit_placement
+from groupshift.moves.expansion.rules import Placement, audit_placement
 from groupshift.spark.broker_source import Brokers
 from groupshift.spark.copied_log import DirectLog
 from groupshift_sandbox.elections import lead_as_preferred
@@ -80,7 +80,7 @@ def answered(cluster: Cluster, groups: Iterable[str]) -> dict[Key, Said]:
         return by_key(snapshots.take(tuple(groups)).offsets)
 
 
-def audited(cluster: Cluster) -> PlacementAudit:
+def audited(cluster: Cluster) -> Placement:
     """Who owns what now."""
     raw = KafkaCluster(cluster.bootstrap, timeout_s=60.0)
     log = DirectLog(Brokers(bootstrap_servers=cluster.bootstrap, properties={}, timeout_s=60.0))

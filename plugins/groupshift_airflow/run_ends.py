@@ -259,10 +259,10 @@ class Verdict(RunTask):
     def _left_open(self, found: Any, context: Context) -> str:
         """Give the run up, so that whoever goes on need not take it over; returns where it waits. The journal
         is all it asks: the cluster may be what does not answer."""
+        from groupshift.engine.looks import stopped_event
         from groupshift.engine.move import Run
         from groupshift.engine.run import upcoming
         from groupshift.engine.status import status_of
-        from groupshift.engine.transitions import stopped_event
 
         tools = found.tools
         token = tools.runs.claim(self.run, self.holder, tools.clock.now_ms(), anew=False)

@@ -1,4 +1,4 @@
 INSERT INTO run (run, move, target_kind, target, within, state, plan, plan_hash, request, requester, origin,
                  created_at_ms, updated_at_ms)
-VALUES (:run, :move, :target_kind, :target, :within, :state, :plan, :plan_hash, :request, :requester, :origin,
+VALUES (:run, :move, :kind, :target, :within, :state, :plan, :plan_hash, :request, :requester, :origin,
         :created_at_ms, :updated_at_ms);

@@ -1,4 +1,4 @@
-SELECT step, state, token, at_ms, intent, result
+SELECT step AS key, state, token, at_ms, intent, result
 FROM run_step
 WHERE run = :run
 ORDER BY at_ms;

@@ -1,3 +1,3 @@
-SELECT group_id, state
+SELECT group_id AS "group", state
 FROM scan_state
 WHERE ensemble = :ensemble AND group_id IN :groups;

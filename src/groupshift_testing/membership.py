@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from threading import Event
 
 from groupshift.domain.assignment import range_assignment
-from groupshift.domain.group import KafkaGroup, KafkaMember
+from groupshift.domain.group_protocol import KafkaGroup, KafkaMember
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Conflict
 from groupshift.ports.consumer import MembershipListener, Record, Reset
@@ -121,7 +121,7 @@ class MemoryMembership:
                     member_id=f"{client}-uuid",
                     client_id=client,
                     host="127.0.0.1",
-                    assignment=frozenset(shares.get(client, ())),
+                    assigned=frozenset(shares.get(client, ())),
                 )
                 for client in sorted(self._group.members)
             ),

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from groupshift.scan.changes import Aspect, Change, vanished
 from groupshift.scan.ports import ScanRecord, ToggleRecord
-from groupshift.scan.state import GroupState
+from groupshift.scan.state import Aspect, Change, GroupState, vanished
 
 _Changes = dict[tuple[str, Aspect], Change]
 _Toggles = dict[tuple[int, str], ToggleRecord]

@@ -10,15 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from groupshift.domain.group import (
-    CommittedOffset,
-    GroupView,
-    KafkaGroup,
-    KafkaMember,
-    LogEnd,
-    Member,
-    Owner,
-)
+from groupshift.domain.group import CommittedOffset, GroupView, LogEnd, Member, Owner
+from groupshift.domain.group_protocol import KafkaGroup, KafkaMember
 from groupshift.domain.modes import ABSENT_MODE, Holder, MemberKind, Mode, ModeNode, effective_mode
 from groupshift.domain.ownership_history import Tenure
 from groupshift.domain.partitions import TopicPartition
@@ -213,7 +206,7 @@ class World:
                 member_id=f"{self.identity(place)}-uuid",
                 client_id=self.identity(place),
                 host="127.0.0.1",
-                assignment=frozenset(p for p, owner in assignment.items() if owner == place),
+                assigned=frozenset(p for p, owner in assignment.items() if owner == place),
             )
             for place in joined
         ]

@@ -9,9 +9,8 @@ from toy_move.move import ToyMove
 from toy_world import World, no, yes
 
 from groupshift.domain.run import IRREVERSIBLE, RunState, Step, make_plan
-from groupshift.engine.finalise import begin_finalise, left_out
 from groupshift.engine.progress import Ended, Stopped
-from groupshift.engine.roll_back import begin_roll_back
+from groupshift.engine.roll_back import begin_finalise, begin_roll_back, left_out
 from groupshift.engine.run import drive
 from groupshift.errors import Conflict, Rejected
 

@@ -11,7 +11,9 @@ from toy_world import World, no
 from groupshift.domain.reactions import Choice
 from groupshift.domain.run import IRREVERSIBLE, NOTHING, RunState, Step
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.engine.question_text import (
+from groupshift.engine.questions import (
+    Question,
+    Section,
     answer_texts,
     checks_text,
     default_of,
@@ -19,7 +21,6 @@ from groupshift.engine.question_text import (
     section_text,
     undo_words,
 )
-from groupshift.engine.questions import Question, Section
 
 GATE: dict[str, Any] = {
     "run": "toy-g-1",

@@ -17,27 +17,21 @@ from groupshift.domain.run import (
     OnDifference,
     Outcome,
     RunState,
-    SparkJob,
     Step,
-    StepRecord,
     StepState,
     WhenLate,
 )
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.begin import claim
-from groupshift.engine.finalise import begin_finalise
 from groupshift.engine.gates import answer
 from groupshift.engine.handlers import (
-    Compare,
-    Excuses,
-    Reading,
     Rehearse,
     TakeSnapshot,
 )
 from groupshift.engine.move import RunOptions, Standing
 from groupshift.engine.progress import Asks, Ended, Stopped
 from groupshift.engine.questions import Answer
-from groupshift.engine.roll_back import begin_roll_back
+from groupshift.engine.roll_back import begin_finalise, begin_roll_back
 from groupshift.engine.run import advance, drive
 from groupshift.errors import Broken, Conflict, Fenced, Rejected
 from groupshift.ports.clock import CrashPoint
@@ -446,59 +440,3 @@ def test_a_snapshot_waits_for_calm_and_is_taken_as_it_is_when_patience_is_over()
     assert isinstance(stage.drive(), Ended)
     assert stage.clock.now_ms() - before >= 5_000
     assert len(took) == 1
-
-
-class Lets(Excuses[list[str]]):
-    """Lets pass what a test says."""
-
-    def __init__(
-        self, *, harmless: bool = False, dropped: frozenset[Any] = frozenset(), residue: str = ""
-    ) -> None:
-        self._harmless, self._dropped, self._residue = harmless, dropped, residue
-
-    def harmless(self, run, problem):
-        """See `Excuses`."""
-        return self._harmless
-
-    def dropped(self, run):
-        """See `Excuses`."""
-        return self._dropped
-
-    def residue(self, run):
-        """See `Excuses`."""
-        return self._residue
-
-
-GOOD = (Finding(rule="E1", verdict=Verdict.PASS, reason=""),)
-LOST = (Finding(rule="E1", verdict=Verdict.FAIL, reason="an offset is gone"),)
-KEY = ("g", "t", 0)
-EXCUSED = [
-    (Reading(findings=GOOD), Lets(), Outcome.PASS),
-    (Reading(findings=()), Lets(), Outcome.ERROR),
-    (Reading(findings=GOOD, problems=({"p": 1},)), Lets(), Outcome.ERROR),
-    (Reading(findings=GOOD, problems=({"p": 1},)), Lets(harmless=True), Outcome.PASS),
-    (Reading(findings=GOOD, problems=({"p": 1},), told=True), Lets(residue="listed twice"), Outcome.FAIL),
-    (Reading(findings=GOOD, problems=({"p": 1},)), Lets(residue="listed twice"), Outcome.ERROR),
-    (Reading(findings=LOST, lost=frozenset({KEY}), only_lost=True), Lets(), Outcome.FAIL),
-    (
-        Reading(findings=LOST, lost=frozenset({KEY}), only_lost=True),
-        Lets(dropped=frozenset({KEY})),
-        Outcome.PASS,
-    ),
-    (Reading(findings=LOST, lost=frozenset({KEY})), Lets(dropped=frozenset({KEY})), Outcome.FAIL),
-]
-
-
-@pytest.mark.parametrize(("reading", "lets", "outcome"), EXCUSED)
-def test_what_a_move_lets_pass_in_a_comparison(reading: Reading, lets: Lets, outcome: Outcome) -> None:
-    """Problems, dropped offsets, residue; an error is never waved through."""
-    job = SparkJob(job="j", inputs={}, output="o")
-    handler = Compare[list[str]](lambda *_: job, lambda *_: reading, lets)
-    record = StepRecord(key="k", state=StepState.ACTED, token=1, at_ms=1, result={"spark_job": job.as_json()})
-
-    class Taken:
-        def snapshot(self, name: str) -> Any:
-            return type("S", (), {"folder": name, "manifest_sha256": None})
-
-    step = Step(phase="p", kind="compare", args={"base": "a", "with": "b"})
-    assert handler.check(Taken(), step, record).outcome is outcome  # type: ignore[arg-type]

@@ -10,11 +10,10 @@ from toy_world import MOVED, Killed, World, no, nobody, until, yes
 from groupshift.domain.reactions import Choice
 from groupshift.domain.run import RunState
 from groupshift.domain.verdict import Verdict
-from groupshift.engine.approvers import Approvers
 from groupshift.engine.gates import answer
 from groupshift.engine.move import Sealing
 from groupshift.engine.progress import Asks, Ended, Moved, Paused, Stopped, Waits
-from groupshift.engine.questions import Answer
+from groupshift.engine.questions import Answer, Approvers
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.run import advance, drive, leave
 from groupshift.engine.status import status_of

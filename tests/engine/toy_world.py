@@ -12,11 +12,10 @@ from toy_move.target import Target, spark
 
 from groupshift.domain.reactions import Choice
 from groupshift.domain.run import RunState, StepState
-from groupshift.engine.approvers import Approvers
 from groupshift.engine.begin import begin, claim
 from groupshift.engine.move import Run, RunOptions, Tools
 from groupshift.engine.progress import Progress
-from groupshift.engine.questions import Answer, Question
+from groupshift.engine.questions import Answer, Approvers, Question
 from groupshift.engine.run import drive
 from groupshift.ports.clock import CrashPoint, NoStepCrash, StepCrashPoints
 from groupshift.ports.runs import EventKind, RunRecord, Runs

@@ -23,7 +23,7 @@ from groupshift.engine.roll_back import begin_roll_back, require_begun
 from groupshift.engine.run import drive
 from groupshift.log.releases import Coordinator
 from groupshift.moves.downgrade.request import DowngradeRequest
-from groupshift.moves.expansion.request import ExpansionRequest
+from groupshift.moves.expansion.facts import ExpansionRequest
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import Entry, RunRecord
 from support.driven_moves import Driver, name_of, where

@@ -38,8 +38,8 @@ from groupshift.moves.coordination.facts import CoordinationRequest
 from groupshift.moves.coordination.move import CoordinationMove
 from groupshift.moves.downgrade.move import DowngradeMove
 from groupshift.moves.downgrade.request import DowngradeRequest
+from groupshift.moves.expansion.facts import ExpansionRequest
 from groupshift.moves.expansion.move import ExpansionMove
-from groupshift.moves.expansion.request import ExpansionRequest
 from groupshift.moves.protocol.facts import ProtocolRequest
 from groupshift.moves.protocol.move import ProtocolMove
 from groupshift.ports.spark_jobs import ComparisonOutcomes

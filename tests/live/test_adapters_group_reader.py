@@ -219,8 +219,8 @@ def test_a_broker_that_is_not_there_is_transient_and_named(cluster) -> None:
 def _readable(groups: KafkaGroups, group: str, asked: Sequence[TopicPartition]) -> bool:
     with contextlib.suppress(Transient):
         side = groups.observe(group)
-        ends = groups.positions(group, asked, ()).log_ends
-        return (side.group.state, side.topics[asked[0].topic], len(ends)) == ("Dead", len(asked), len(asked))
+        ends = groups.positions(side, asked).log_ends
+        return (side.kafka.state, side.topics[asked[0].topic], len(ends)) == ("Dead", len(asked), len(asked))
     return False
 
 
@@ -236,7 +236,7 @@ def test_a_link_that_fails_is_transient_and_the_next_read_works(relay, topic, gr
         with pytest.raises(Transient, match=link.address):
             groups.observe(group)
         with pytest.raises(Transient, match=link.address):
-            groups.positions(group, asked, ())
+            groups.positions(GroupView(group=group), asked)
         link.restore()
     wait_until(lambda: _readable(groups, group, asked), 60, "the group is read again")
     groups.close()
@@ -250,7 +250,7 @@ def test_a_bootstrap_server_that_is_silent_is_passed_over(cluster, group: str) -
             groups = KafkaGroups(KafkaConnection(both, timeout_s=60.0))
             side = groups.observe(group)
             groups.close()
-        assert side.group.state == "Dead"
+        assert side.kafka.state == "Dead"
         assert len(side.brokers) == 1
         assert ", speaks " in side.brokers[0]
 

@@ -74,7 +74,7 @@ def test_the_right_password_is_served_and_not_shown(protected: str, log: pytest.
     """The properties are librdkafka's; a client that logs at DEBUG does not log the login."""
     side = observe(protected, PASSWORD)
     assert side.topics["orders"] == 2
-    assert side.group.state == "Dead"
+    assert side.kafka.state == "Dead"
     assert any(record.name.startswith("groupshift.adapters.kafka") for record in log.records)
     assert PASSWORD not in log.text
 

@@ -68,7 +68,7 @@ def test_old_and_aware_members_owners_and_offsets_are_read(
     (owner,) = side.owners
     assert (owner.member_id, owner.session_id) == (f"{group}_m1-1", session)
     assert owner.czxid == kazoo.exists(f"{root}/owners/orders/0").czxid
-    assert side.offsets == (CommittedOffset(partition=TopicPartition("orders", 0), offset=17),)
+    assert side.zookeeper_offsets == (CommittedOffset(partition=TopicPartition("orders", 0), offset=17),)
     assert side.problems == ()
 
 
@@ -76,7 +76,7 @@ def test_a_group_without_members_exists(groups: ZookeeperGroups, kazoo: KazooCli
     """What is left of it, its offsets, is read."""
     put(kazoo, f"/consumers/{group}/offsets/orders/0", b"3", ephemeral=False)
     side = groups.observe(group)
-    assert (side.exists, side.members, len(side.offsets)) == (True, (), 1)
+    assert (side.exists, side.members, len(side.zookeeper_offsets)) == (True, (), 1)
 
 
 def test_every_malformed_node_is_named(groups: ZookeeperGroups, kazoo: KazooClient, group: str) -> None:
@@ -91,7 +91,8 @@ def test_every_malformed_node_is_named(groups: ZookeeperGroups, kazoo: KazooClie
     }
     for path, data in bad.items():
         put(kazoo, path, data)
-    problems = groups.observe(group).every_problem
+    view = groups.observe(group)
+    problems = [*view.problems, *(each.problem for each in view.no_offsets)]
     assert len(problems) == len(bad)
     for path, data in bad.items():
         (said,) = [problem for problem in problems if f"{path} " in problem or f"{path}:" in problem]
@@ -182,7 +183,7 @@ def test_a_newcomer_after_the_second_look_does_not_keep_a_wide_group_from_being_
     assert len(newcomers) == 1
     assert side.ids == (f"{group}_m0",)
     assert {each.partition.partition for each in side.owners} == set(range(wide))
-    assert {each.partition.partition: each.offset for each in side.offsets} == {
+    assert {each.partition.partition: each.offset for each in side.zookeeper_offsets} == {
         n: n for n in range(wide) if n != 1
     }
 
@@ -194,7 +195,7 @@ def test_one_node_that_may_not_be_read_is_refused_to_the_reader_of_one_group(
     acl = [make_digest_acl("alice", "wonder-land-1", all=True)]
     root = f"/consumers/{group}"
     put(kazoo, f"{root}/offsets/orders/0", b"1", ephemeral=False)
-    assert [each.offset for each in groups.observe(group).offsets] == [1]
+    assert [each.offset for each in groups.observe(group).zookeeper_offsets] == [1]
     kazoo.create(f"{root}/offsets/orders/1", b"2", acl=acl)
     with pytest.raises(Rejected, match=r"refuses .*NoAuthError.*ACL of the group"):
         groups.observe(group)
@@ -206,7 +207,7 @@ def test_a_group_that_is_only_its_root_exists(
     """And holds nothing; below a chroot, too, where a group that is not there is proven absent."""
     kazoo.create(f"/consumers/{group}", b"")
     side = groups.observe(group)
-    assert (side.exists, side.ids_pzxid, side.every_problem) == (True, -1, ())
+    assert (side.exists, side.ids_pzxid, side.problems, side.no_offsets) == (True, -1, (), ())
     with pytest.raises(Rejected, match="cannot be a consumer group in ZooKeeper"):
         groups.observe("a/b")
 
@@ -217,7 +218,7 @@ def test_a_group_below_a_chroot_is_read(cluster, kazoo: KazooClient, group: str)
     below = ZookeeperGroups(ZookeeperConnection(cluster.zookeeper, chroot=f"/{group}", timeout_s=60))
     kazoo.ensure_path(f"/consumers/{group}-beside")
     try:
-        assert [each.offset for each in below.observe(group).offsets] == [5]
+        assert [each.offset for each in below.observe(group).zookeeper_offsets] == [5]
         assert not below.observe(f"{group}-beside").exists
     finally:
         below.close()
@@ -251,7 +252,7 @@ def test_a_window_takes_three_rounds_and_only_a_group_that_changed_is_read_again
     assert rounds == [{*groups}] * 3 + [{groups[2]}] * 3
     assert [side.exists for side in sides] == [True] * 4 + [False]
     assert sides[2].ids == (f"{groups[2]}_m0", late)
-    assert [offset.offset for side in sides for offset in side.offsets] == [3, 3, 4, 3]
+    assert [offset.offset for side in sides for offset in side.zookeeper_offsets] == [3, 3, 4, 3]
 
 
 def test_reading_goes_on_after_the_session_was_lost(cluster, group: str) -> None:

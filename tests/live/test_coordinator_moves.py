@@ -12,7 +12,7 @@ from groupshift.adapters.kafka.views import LiveProtocolViews
 from groupshift.adapters.system import SystemClock
 from groupshift.domain.group_protocol import Kind, Policy, ProtocolView
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.protocol.rules_brokers import disagreements
+from groupshift.domain.protocol.preflight import disagreements
 from groupshift.domain.rows import ClusterState
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.home import Home

@@ -11,7 +11,7 @@ import pytest
 from groupshift.cli.main import main
 from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Verdict
-from groupshift.moves.expansion.assess import PlacementAudit
+from groupshift.moves.expansion.rules import Placement
 from groupshift_sandbox.elections import lead_as_preferred
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kraft import KraftOptions, start_kraft
@@ -196,7 +196,7 @@ def test_what_was_lost_is_brought_back(stages: Stages, capsys: pytest.CaptureFix
     assert answered(stages.cluster) == {**dict.fromkeys(GROUPS, 100), overwritten: 7}
 
 
-def _flagged(found: PlacementAudit) -> None:
+def _flagged(found: Placement) -> None:
     """What NEW coordinators keep where five partitions put it is residue: listed twice, by two brokers where
     they lead the two partitions, deleted when it expires, and no failure."""
     log, leaders = found.facts.log, found.facts.view.topic.leaders

@@ -17,7 +17,7 @@ from groupshift.adapters.system import SystemClock
 from groupshift.cli.main import main
 from groupshift.domain.group_protocol import POLICY, Kind, Protocol, Way
 from groupshift.domain.protocol.answers import Event, Outcome
-from groupshift.domain.protocol.settled import Wanted, settled
+from groupshift.domain.protocol.live_rules import Wanted, settled
 from groupshift.domain.verdict import Verdict
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic

@@ -28,10 +28,9 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import StageName
 from groupshift.domain.run import RunState
 from groupshift.errors import Rejected, Transient
-from groupshift.scan.changes import Aspect, Change
 from groupshift.scan.ports import ToggleState
 from groupshift.scan.scan import FleetScans
-from groupshift.scan.state import GroupState, Life
+from groupshift.scan.state import Aspect, Change, GroupState, Life
 from groupshift.scan.waves import WaveRules
 from groupshift.settings import parse
 from groupshift_sandbox import legacy
@@ -231,7 +230,7 @@ def test_a_server_that_knows_no_multiread_is_asked_one_by_one(tmp_path: Path, pr
         client.stop()
         client.close()
     assert [member.member_id for member in side.members] == ["g_a"]
-    assert [offset.offset for offset in side.offsets] == [7]
+    assert [offset.offset for offset in side.zookeeper_offsets] == [7]
     assert times.changes
 
 
@@ -258,7 +257,7 @@ def test_a_broker_that_knows_no_batches_is_asked_group_by_group(cluster, tmp_pat
         ends, problems = reader.log_ends([TopicPartition("orders", n) for n in range(2)])
     finally:
         reader.close()
-    assert {name: (side.group.state, len(side.offsets)) for name, side in found.items()} == {
+    assert {name: (side.kafka.state, len(side.kafka_offsets)) for name, side in found.items()} == {
         "a": ("Empty", 2),
         "b": ("Empty", 2),
         "nobody": ("Dead", 0),

@@ -202,7 +202,7 @@ def clients(cluster, group) -> Iterator[Callable[[], set[str]]]:
 
     def read() -> set[str]:
         found = patiently(lambda: groups.observe(group))
-        return {each.client_id for each in found.group.members}
+        return {each.client_id for each in found.kafka.members}
 
     yield read
     groups.close()

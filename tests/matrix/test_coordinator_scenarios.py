@@ -16,7 +16,7 @@ from groupshift.adapters.system import SystemClock
 from groupshift.bootstrap.clusters import cluster_acts
 from groupshift.domain.group_protocol import POLICY, Kind, Protocol
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.protocol.settled import Wanted, settled
+from groupshift.domain.protocol.live_rules import Wanted, settled
 from groupshift.domain.verdict import Verdict
 from groupshift.log.commit_hashes import LiveCommit, live_commits
 from groupshift.settings import KafkaSettings

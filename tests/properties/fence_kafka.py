@@ -12,7 +12,7 @@ from enum import Enum, auto
 from typing import Any
 
 from groupshift.domain.assignment import range_assignment
-from groupshift.domain.group import KafkaGroup, KafkaMember
+from groupshift.domain.group_protocol import KafkaGroup, KafkaMember
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Conflict, Transient
 from groupshift.ports.consumer import MembershipListener
@@ -240,7 +240,7 @@ class SimulatedMembership:
                     member_id=f"{client}-uuid",
                     client_id=client,
                     host="127.0.0.1",
-                    assignment=self._coordinator.seats[client].share if stable else frozenset(),
+                    assigned=self._coordinator.seats[client].share if stable else frozenset(),
                 )
                 for client in sorted(clients)
             ),

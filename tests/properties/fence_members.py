@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from groupshift.consumers.delivery import Delivery
-from groupshift.consumers.group_state import Identity, Parts, Policy
+from groupshift.consumers.group_state import Parts, Policy
 from groupshift.consumers.reconciler import Reconciler
 from groupshift.domain.assignment import Assignor, assign, threads_by_topic
 from groupshift.domain.partitions import TopicPartition
@@ -80,21 +80,21 @@ class AwareMember(Process):
         self.membership: SimulatedMembership = plant.membership(world.coordinator, name)
         self.fetch = MemoryFetch(world.ends)
         self._hand: tuple[list[Any], Mapping[TopicPartition, int]] = ([], {})
-        subscription = {"t": streams}
         self.reconciler: Reconciler = plant.reconciler(
-            Identity(
-                member=Member(consumer_id=name, subscription=subscription, aware=True),
-                registration=Registration(subscription=tuple(subscription.items())),
-                software="simulated",
-            ),
+            Member(consumer_id=name, subscription={"t": streams}, aware=True),
             Parts(
                 coordination=self.wire,
                 membership=self.membership,
                 fetch=self.fetch,
                 delivery=self.delivery,
             ),
-            Policy(reset=Reset.EARLIEST, auto_commit=True, drain_s=DRAIN_S, wake_every_s=WAKE_EVERY_S),
-            COMMIT_EVERY_S,
+            Policy(
+                reset=Reset.EARLIEST,
+                auto_commit=True,
+                commit_every_s=COMMIT_EVERY_S,
+                drain_s=DRAIN_S,
+                wake_every_s=WAKE_EVERY_S,
+            ),
         )
         self.wire.member = self
         plant.prepare(self)

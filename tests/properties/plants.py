@@ -12,8 +12,7 @@ from math import inf
 from threading import Event
 from typing import Any
 
-from groupshift.consumers.group_state import Identity, Parts, Policy
-from groupshift.consumers.reconciler import Acting, Reconciler
+from groupshift.consumers.reconciler import Reconciler
 from groupshift.domain.assignment import Assignor, assign, threads_by_topic
 from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
@@ -85,25 +84,19 @@ class FenceOff(Wire):
 class TakesBeforeReleasing(Reconciler):
     """D1: no barrier at a switch; what is new is started before the rest of the group has stopped."""
 
-    def __init__(self, identity: Identity, parts: Parts, policy: Policy, commit_every_s: float) -> None:
-        super().__init__(identity, parts, policy, commit_every_s)
-        self._acting = _TakesFirst(identity.member, parts, self._presence, self._outlook)
+    _owed: Decision | None = None
 
-
-class _TakesFirst(Acting):
-    _owed: tuple[Any, ...] | None = None
-
-    def carry_out(self, decision: Decision, *more: Any) -> None:
-        super().carry_out(decision, *more)
+    def _carry_out(self, decision: Decision) -> None:
+        super()._carry_out(decision)
         owed, self._owed = self._owed, None
         if owed is not None:
-            super()._release(*owed)
+            super()._release(owed)
 
-    def _release(self, decision: Decision, *more: Any) -> None:
+    def _release(self, decision: Decision) -> None:
         if decision.mode is self.mode:
-            super()._release(decision, *more)
+            super()._release(decision)
         else:
-            self._owed = (decision, *more)
+            self._owed = decision
 
 
 class Shadows(Wire):

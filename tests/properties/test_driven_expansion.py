@@ -16,8 +16,8 @@ from groupshift.domain.verdict import Verdict
 from groupshift.engine.progress import Ended, Progress, Stopped
 from groupshift.errors import GroupshiftError, Transient
 from groupshift.log.releases import Coordinator
-from groupshift.moves.expansion.assess import audit_placement
-from groupshift.moves.expansion.request import ExpansionRequest
+from groupshift.moves.expansion.facts import ExpansionRequest
+from groupshift.moves.expansion.rules import audit_placement
 from groupshift.ports.clock import CrashPoint, NoStepCrash, StepCrashPoints
 from support.driven_moves import Driver, where
 from support.expansion_operators import DOINGS, Doing, at_rest

@@ -10,13 +10,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from groupshift.consumers.delivery import Delivery
-from groupshift.consumers.group_state import Identity
-from groupshift.consumers.owned_partitions import Parts, Policy
+from groupshift.consumers.group_state import Parts, Policy
 from groupshift.consumers.reconciler import Reconciler
 from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import Member
-from groupshift.domain.registration import Registration
 from groupshift.ports.consumer import Reset
 from groupshift_testing.coordination import MemoryCoordination, MemoryZookeeper
 from groupshift_testing.membership import MemoryFetch, MemoryKafkaGroup, MemoryMembership
@@ -36,16 +34,11 @@ class SimulatedMember:
         self.membership = MemoryMembership(group, self.name)
         self.fetch = MemoryFetch(ends)
         self.reconciler = Reconciler(
-            Identity(
-                member=Member(consumer_id=self.name, subscription=streams, aware=True),
-                registration=Registration(subscription=tuple(streams.items())),
-                software="test",
-            ),
+            Member(consumer_id=self.name, subscription=streams, aware=True),
             Parts(
                 coordination=self.link, membership=self.membership, fetch=self.fetch, delivery=self.delivery
             ),
-            Policy(reset=Reset.EARLIEST, auto_commit=True, drain_s=0.0),
-            commit_every_s=3600.0,
+            Policy(reset=Reset.EARLIEST, auto_commit=True, commit_every_s=3600.0, drain_s=0.0),
         )
         self.link.start(self.reconciler, 1.0)
         self.silent = False

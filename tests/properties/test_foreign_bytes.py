@@ -24,9 +24,10 @@ from groupshift.audit.ownership import _Replay
 from groupshift.audit.txnlog import Created, Transaction
 from groupshift.domain import znodes
 from groupshift.domain.assignment import parse_assignment, threads_by_topic
-from groupshift.domain.group import CommittedOffset, KafkaGroup
+from groupshift.domain.group import CommittedOffset, GroupView
 from groupshift.domain.modes import Holder, parse_holder
-from groupshift.domain.observation import KafkaSide, Positions, ZookeeperSide, merge
+from groupshift.domain.observation import merge
+from groupshift.domain.old_members import assignments
 from groupshift.domain.reconcile import CoordinationView, Member, Situation, decide
 from groupshift.domain.registration import (
     Pattern,
@@ -36,7 +37,6 @@ from groupshift.domain.registration import (
     parse_awareness,
     parse_registration,
 )
-from groupshift.domain.rules_storage import assignments
 from groupshift.domain.topic_filter import clean_filter, compile_filter
 from groupshift.domain.znodes import parse_broker, parse_cluster_id, parse_offset, parse_partitions
 from groupshift.errors import GroupshiftError
@@ -145,15 +145,14 @@ def view_of(data: bytes, owner: int) -> Any:
     owned = [owner_of(node(f"owners/t/{at}", data, owner)) for at in ("0", name)]
     offsets = [offset_of(node(f"offsets/t/{at}", data, owner)) for at in ("0", name)]
     mode = as_mode(node("migration/mode", data, 0))
-    side = ZookeeperSide(
-        exists=True, mode=mode, ids=("g_m1",), migration_ids=(), members=members[:1],
+    side = GroupView(
+        group="g", exists=True, mode=mode, ids=("g_m1",), migration_ids=(), members=members[:1],
         owners=tuple(each for each in owned if not isinstance(each, str | None)),
-        offsets=tuple(each for each in offsets if isinstance(each, CommittedOffset)),
+        zookeeper_offsets=tuple(each for each in offsets if isinstance(each, CommittedOffset)),
         no_offsets=tuple(each for each in offsets if isinstance(each, NoOffset)),
         problems=(*mode_problems("/consumers/g/migration/mode", mode), *problems[0], *problems[1]),
     )  # fmt: skip
-    kafka = KafkaSide(group=KafkaGroup(state="Dead"), topics=dict.fromkeys(TOPICS, 2))
-    view = merge("g", 1, side, kafka, Positions())
+    view = merge(1, side, GroupView(group="g", topics=dict.fromkeys(TOPICS, 2)))
     for problem in view.problems:
         assert len(problem) < 3000, problem
         visible(problem)

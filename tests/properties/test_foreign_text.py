@@ -22,7 +22,7 @@ from groupshift.cli import hazards, output, run_output, scan
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.run import Step
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.engine.question_text import findings_table, words_of
+from groupshift.engine.questions import findings_table, words_of
 from groupshift.ports.driver import Change
 from groupshift.report import page, pictures
 from groupshift.report.page import html_of

@@ -32,6 +32,7 @@ def test_a_hash_is_that_of_java_and_min_value_is_nothing(name: str, count: int) 
 def test_many_names_at_once_are_placed_as_each_alone(names: set[str], count: int) -> None:
     """The planner's way for hundreds of thousands."""
     hashed = Hashed({*names, "polygenelubricants", "", "emoji-🚀"})
-    found = dict(zip(hashed.groups, hashed.places(count), strict=True))
-    assert found == {name: partition_of(name, count) for name in found}
-    assert names <= found.keys()
+    places = {name: (partition_of(name, count), partition_of(name, count + 1)) for name in hashed.groups}
+    found = {each.group: (each.before, each.after) for each in hashed.movers(count, count + 1)}
+    assert found == {name: both for name, both in places.items() if both[0] != both[1]}
+    assert names <= places.keys()

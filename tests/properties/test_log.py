@@ -23,7 +23,7 @@ from groupshift.log import (
     encode_key,
     encode_value,
 )
-from groupshift.log.codec import encode_blob
+from groupshift.log.codec import write_message
 from groupshift.log.decode import ASSIGNMENT, SUBSCRIPTION, read_blob
 from groupshift.log.schema import TYPES
 from support import coordinator_encoder as peer
@@ -119,7 +119,7 @@ def test_subscriptions_are_read_like_kio_writes_them(
     entity_writer(schema.ConsumerProtocolSubscription)(buffer, schema.ConsumerProtocolSubscription(**given_))
     blob = version.to_bytes(2, "big") + buffer.getvalue()
     assert read_blob(SUBSCRIPTION, blob) == {"version": version} | wanted
-    assert encode_blob(SUBSCRIPTION, read_blob(SUBSCRIPTION, blob)) == blob
+    assert write_message(SUBSCRIPTION, version, read_blob(SUBSCRIPTION, blob), {}) == blob
 
 
 @settings(max_examples=20, deadline=None)
@@ -141,7 +141,7 @@ def test_assignments_are_read_like_kio_writes_them(
         "assignedPartitions": [{"topic": t, "partitions": p} for t, p in owned],
         "userData": None if user_data is None else user_data.hex(),
     }
-    assert encode_blob(ASSIGNMENT, row) == blob
+    assert write_message(ASSIGNMENT, version, row, {}) == blob
 
 
 def test_ten_thousand_damaged_records_are_rows_with_a_status() -> None:

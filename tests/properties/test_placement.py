@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from groupshift.log.releases import Coordinator
-from groupshift.moves.expansion.assess import PlacementAudit, audit_placement
 from groupshift.moves.expansion.repair import Mend, ShadowTools, plan_repair, repair, repair_shadows
+from groupshift.moves.expansion.rules import Placement, audit_placement
 from groupshift_testing.offset_brokers import OffsetBrokers
 from support.simulated_placement import Placed
 
@@ -71,7 +71,7 @@ def operate(placed: Placed, what: str, more: list[Any], *, offset: int) -> None:
                 world.restart(node)
 
 
-def audited(placed: Placed) -> PlacementAudit:
+def audited(placed: Placed) -> Placement:
     """What the audit says."""
     return audit_placement(placed, placed)
 

@@ -12,15 +12,14 @@ from groupshift.domain.group_protocol import (
     POLICY,
     PROTOCOLS,
     BrokerSettings,
+    KafkaGroup,
+    KafkaMember,
     Kind,
     Policy,
     Protocol,
-    ProtocolGroup,
-    ProtocolMember,
     Way,
 )
-from groupshift.domain.protocol.answers import Case, Event, Outcome
-from groupshift.domain.protocol.forecast import emptied, forecast, predict, way_back
+from groupshift.domain.protocol.answers import Case, Event, Outcome, emptied, forecast, predict, way_back
 
 NAMES = st.sampled_from(["i1", "i2", None])
 ASSIGNORS = st.frozensets(st.sampled_from(["range", "roundrobin", "cooperative-sticky"]), max_size=2)
@@ -46,7 +45,7 @@ BROKERS = st.builds(
     ),
 )
 MEMBERS = st.builds(
-    ProtocolMember,
+    KafkaMember,
     member_id=st.uuids().map(str),
     client_id=st.just("c"),
     instance_id=NAMES,
@@ -56,7 +55,7 @@ MEMBERS = st.builds(
     unreadable=st.sampled_from(["", "short"]),
 )
 GROUPS = st.builds(
-    ProtocolGroup,
+    KafkaGroup,
     group=st.just("g"),
     kind=st.sampled_from(Kind),
     protocol_type=st.sampled_from(["", "consumer", "connect"]),
@@ -128,9 +127,7 @@ def test_policies_do_not_matter_to_an_empty_group(case: Case, policy: Policy) ->
 
 @PATIENT
 @given(to=st.sampled_from(Protocol), way=st.sampled_from(Way), group=GROUPS, broker=BROKERS)
-def test_every_move_has_a_forecast(
-    to: Protocol, way: Way, group: ProtocolGroup, broker: BrokerSettings
-) -> None:
+def test_every_move_has_a_forecast(to: Protocol, way: Way, group: KafkaGroup, broker: BrokerSettings) -> None:
     """One or two answers; the way back too."""
     assert 1 <= len(forecast(to, way, group, broker)) <= 2
     assert 1 <= len(way_back(group, broker)) <= 2

@@ -7,7 +7,7 @@ import pytest
 from groupshift.domain.placement import partition_of
 from groupshift.engine.progress import Progress
 from groupshift.log.releases import Coordinator
-from groupshift.moves.expansion.request import ExpansionRequest
+from groupshift.moves.expansion.facts import ExpansionRequest
 from groupshift.ports.clock import CrashPoint
 from support.driven_moves import At, Driver, detail, where
 from support.simulated_downgrade import Killed

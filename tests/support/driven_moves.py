@@ -11,11 +11,10 @@ from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.reactions import Choice
 from groupshift.domain.run import Outcome, SparkJob, Step, canonical, plan_from
 from groupshift.domain.verdict import Finding
-from groupshift.engine.approvers import Approvers
 from groupshift.engine.begin import begin, claim
 from groupshift.engine.move import Move, Run, RunOptions, Tools
 from groupshift.engine.progress import Asks, Ended, Paused, Progress, Stopped
-from groupshift.engine.questions import Answer, Question
+from groupshift.engine.questions import Answer, Approvers, Question
 from groupshift.engine.roll_back import take_back
 from groupshift.engine.run import drive
 from groupshift.ports.clock import CrashPoint, NoStepCrash, StepCrashPoints

@@ -22,7 +22,7 @@ from groupshift.cli.main import main
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Verdict
-from groupshift.moves.expansion.assess import PlacementAudit, audit_placement
+from groupshift.moves.expansion.rules import Placement, audit_placement
 from groupshift.spark.broker_source import Brokers
 from groupshift.spark.copied_log import DirectLog
 from groupshift_sandbox.committing import commit
@@ -59,10 +59,10 @@ class Stages:
     was restarted (planned only), and while one was (to be executed)."""
 
     cluster: Cluster
-    before: PlacementAudit
-    expanded: PlacementAudit
-    mixed: PlacementAudit
-    restarted: PlacementAudit
+    before: Placement
+    expanded: Placement
+    mixed: Placement
+    restarted: Placement
     planned: Asked
     refused: Asked
     answered: Mapping[str, int]
@@ -71,21 +71,21 @@ class Stages:
     broker names, asked directly, and which brokers serve it."""
 
 
-def said(found: PlacementAudit, rule: str) -> list[tuple[Verdict, str]]:
+def said(found: Placement, rule: str) -> list[tuple[Verdict, str]]:
     """What a rule had to say."""
     return [(each.verdict, each.reason) for each in found.judgement.findings if each.rule == rule]
 
 
-def counts(found: PlacementAudit) -> dict[int, tuple[int, ...]]:
+def counts(found: Placement) -> dict[int, tuple[int, ...]]:
     """What every broker may count."""
     return dict(found.facts.view.counted)
 
 
-def audited(cluster: Cluster) -> PlacementAudit:
+def audited(cluster: Cluster) -> Placement:
     """The audit of a running cluster, once no broker loads groups any more."""
     raw = KafkaCluster(cluster.bootstrap, timeout_s=60.0)
     log = DirectLog(Brokers(bootstrap_servers=cluster.bootstrap, properties={}, timeout_s=60.0))
-    found: list[PlacementAudit] = []
+    found: list[Placement] = []
 
     def loaded() -> bool:
         found.append(audit_placement(views, log))
@@ -195,7 +195,7 @@ def _apart(*arguments: str) -> tuple[int, Mapping[str, Any]]:
 
 
 def _asked_directly(
-    cluster: Cluster, found: PlacementAudit
+    cluster: Cluster, found: Placement
 ) -> tuple[Mapping[str, tuple[int, ...]], Mapping[str, tuple[int, ...]]]:
     leaders = found.facts.view.topic.leaders
     groups = sorted(

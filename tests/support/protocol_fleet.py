@@ -19,7 +19,7 @@ from groupshift.adapters.drivers.process import ProcessFleet, ask
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.views import LiveProtocolViews
 from groupshift.adapters.system import SystemClock
-from groupshift.domain.group_protocol import POLICY, ProtocolGroup
+from groupshift.domain.group_protocol import POLICY, KafkaGroup
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Transient
@@ -222,13 +222,13 @@ class ProtocolFleet:
         places = json.loads(self.home.supervisor_file.read_text())["places"]
         return {name: f"{name}-{place['incarnation']}" for name, place in places.items()}
 
-    def look(self) -> ProtocolGroup:
+    def look(self) -> KafkaGroup:
         """The group as its coordinator tells it."""
         return patiently(lambda: self._views.look(self.options.group).group)
 
-    def await_group(self, holds: Callable[[ProtocolGroup], bool], what: str) -> ProtocolGroup:
+    def await_group(self, holds: Callable[[KafkaGroup], bool], what: str) -> KafkaGroup:
         """Wait until the group is so, and give it."""
-        seen: list[ProtocolGroup] = []
+        seen: list[KafkaGroup] = []
 
         def met() -> bool:
             seen.append(self.look())

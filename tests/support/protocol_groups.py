@@ -12,11 +12,11 @@ from groupshift.domain.group_protocol import (
     SESSION,
     BrokerLook,
     BrokerSettings,
+    KafkaGroup,
+    KafkaMember,
     Kind,
     Policy,
     Protocol,
-    ProtocolGroup,
-    ProtocolMember,
     ProtocolView,
 )
 
@@ -32,15 +32,15 @@ def broker(policy: Policy | None = Policy.BIDIRECTIONAL, **other: object) -> Bro
     return replace(usual, **other)  # type: ignore[arg-type]
 
 
-def member(speaks: Protocol | None, number: int = 1, **other: object) -> ProtocolMember:
+def member(speaks: Protocol | None, number: int = 1, **other: object) -> KafkaMember:
     """One of them."""
-    usual = ProtocolMember(member_id=f"m{number}", client_id=f"c{number}", speaks=speaks)
+    usual = KafkaMember(member_id=f"m{number}", client_id=f"c{number}", speaks=speaks)
     return replace(usual, **other)  # type: ignore[arg-type]
 
 
-def classic(size: int = 2, /, **other: object) -> ProtocolGroup:
+def classic(size: int = 2, /, **other: object) -> KafkaGroup:
     """A classic group."""
-    usual = ProtocolGroup(
+    usual = KafkaGroup(
         group="g",
         kind=Kind.CLASSIC,
         state="Stable" if size else "Empty",
@@ -51,11 +51,11 @@ def classic(size: int = 2, /, **other: object) -> ProtocolGroup:
     return replace(usual, **other)  # type: ignore[arg-type]
 
 
-def consumer(native: int = 2, old: int = 0, **other: object) -> ProtocolGroup:
+def consumer(native: int = 2, old: int = 0, **other: object) -> KafkaGroup:
     """A group of type consumer."""
     natives = (member(Protocol.CONSUMER, n, epoch=3) for n in range(native))
     olds = (member(Protocol.CLASSIC, 10 + n, epoch=3) for n in range(old))
-    usual = ProtocolGroup(
+    usual = KafkaGroup(
         group="g",
         kind=Kind.CONSUMER,
         state="Stable" if native + old else "Empty",
@@ -66,7 +66,7 @@ def consumer(native: int = 2, old: int = 0, **other: object) -> ProtocolGroup:
     return replace(usual, **other)  # type: ignore[arg-type]
 
 
-def view(group: ProtocolGroup, *at: BrokerSettings, coordinator: int = 1) -> ProtocolView:
+def view(group: KafkaGroup, *at: BrokerSettings, coordinator: int = 1) -> ProtocolView:
     """A group at brokers 1, 2, … with these settings (one as `broker` makes it), all of one mind."""
     looks = tuple(
         BrokerLook(

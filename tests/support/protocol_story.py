@@ -13,9 +13,8 @@ from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.views import LiveProtocolViews
 from groupshift.adapters.kafka.wire import BrokerError
 from groupshift.adapters.system import SystemClock
-from groupshift.domain.group_protocol import Kind, Protocol, ProtocolGroup
-from groupshift.domain.protocol.answers import Answer, Case, Event, Outcome
-from groupshift.domain.protocol.forecast import predict
+from groupshift.domain.group_protocol import KafkaGroup, Kind, Protocol
+from groupshift.domain.protocol.answers import Answer, Case, Event, Outcome, predict
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.processes import wait_until
 from support.classic_member import ClassicMember, assignment
@@ -34,7 +33,7 @@ class Given:
     name: str
     predicted: Answer
     code: int
-    after: ProtocolGroup
+    after: KafkaGroup
 
     def check(self) -> None:
         """The code is the predicted one; so is the type, where the member got in. What is not told (by
@@ -60,7 +59,7 @@ class Story:
         self._views.close()
         self._cluster.close()
 
-    def look(self, group: str) -> ProtocolGroup:
+    def look(self, group: str) -> KafkaGroup:
         """The group now."""
         return self._views.look(group).group
 
@@ -134,9 +133,9 @@ class Story:
         self.await_group(group, lambda found: found.state == "Stable")
         return member
 
-    def await_group(self, group: str, holds: Callable[[ProtocolGroup], bool]) -> ProtocolGroup:
+    def await_group(self, group: str, holds: Callable[[KafkaGroup], bool]) -> KafkaGroup:
         """Wait until the group is so, and give it."""
-        seen: list[ProtocolGroup] = []
+        seen: list[KafkaGroup] = []
 
         def met() -> bool:
             seen.append(self.look(group))
@@ -191,7 +190,7 @@ class Story:
             assert (gone.kind, gone.state) == (Kind.CONSUMER, "Empty")
         return Given(name=name, predicted=predicted, code=0, after=gone)
 
-    def _after(self, group: str, predicted: Answer) -> ProtocolGroup:
+    def _after(self, group: str, predicted: Answer) -> KafkaGroup:
         """The group once it is as predicted: a coordinator tells what it has written to its log only."""
         if predicted.kind is None:
             return self.look(group)

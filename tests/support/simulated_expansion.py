@@ -24,9 +24,9 @@ from groupshift.domain.rows import (
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient
 from groupshift.log.releases import Coordinator
-from groupshift.moves.expansion.facts import disagreements
 from groupshift.moves.expansion.move import ExpansionMove
 from groupshift.moves.expansion.ports import ExpansionPorts
+from groupshift.moves.expansion.restore import agreement
 from groupshift.ports.changes import unheld
 from groupshift.ports.driver import Accepted, ForPerson, NodeState, NodeStatus, Replacement
 from groupshift.ports.evidence import EvidenceFolder
@@ -213,7 +213,7 @@ class Expansible(Placed):
 
     def verify(self, snapshot: Path, digest: str, count: int, output: Path) -> Compared:
         """See the port `LogVerification`, without Spark."""
-        found = disagreements(self.snapshots[str(snapshot)].offsets, self.read(self.position()), count)
+        found = agreement(self.snapshots[str(snapshot)].offsets, self.read(self.position()), count).differing
         said = tuple(each for _, each in found)
         return Compared(verdict=Verdict.FAIL if said else Verdict.PASS, reasons=said)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from groupshift.domain.group import GroupView
-from groupshift.domain.group_protocol import Kind, Protocol, ProtocolGroup, ProtocolMember, ProtocolView
+from groupshift.domain.group_protocol import KafkaGroup, KafkaMember, Kind, Protocol, ProtocolView
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.observation import view_of
 from groupshift.domain.partitions import TopicPartition
@@ -31,7 +31,7 @@ class ProtocolWorld(World):
         spoken = [(place, SPOKEN[self.places[place].kind]) for place in self._running(*SPOKEN)]
         native = any(speaks is Protocol.CONSUMER for _, speaks in spoken)
         members = tuple(
-            ProtocolMember(
+            KafkaMember(
                 member_id=f"{self.identity(place)}-uuid",
                 client_id=self.identity(place),
                 host="/127.0.0.1",
@@ -42,7 +42,7 @@ class ProtocolWorld(World):
             )
             for place, speaks in spoken
         )
-        group = ProtocolGroup(
+        group = KafkaGroup(
             group=self.group,
             kind=Kind.CONSUMER if native else Kind.CLASSIC,
             state="Stable" if members else "Empty",
@@ -57,7 +57,7 @@ class ProtocolWorld(World):
     def read(self, group: str) -> GroupView:
         """`groupshift.ports.cluster.GroupReader`, of Kafka alone."""
         if group != self.group:
-            return view_of(view(ProtocolGroup(group=group, kind=Kind.ABSENT)), None)
+            return view_of(view(KafkaGroup(group=group, kind=Kind.ABSENT)), None)
         state = ClusterState(
             cluster_id="c",
             taken_at_ms=self.clock.now_ms(),

@@ -9,11 +9,10 @@ from typing import Any
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.reactions import Choice
 from groupshift.domain.run import Json, RunState, SparkJob
-from groupshift.engine.approvers import Approvers
 from groupshift.engine.begin import begin, claim
 from groupshift.engine.move import Move, Run, RunOptions, Sealing, Tools
 from groupshift.engine.progress import Progress
-from groupshift.engine.questions import Answer, Question
+from groupshift.engine.questions import Answer, Approvers, Question
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.run import drive
 from groupshift.moves.protocol.facts import ProtocolPorts, ProtocolRequest

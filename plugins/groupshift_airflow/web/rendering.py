@@ -17,7 +17,7 @@ from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, FileSystemLoader
 
 from groupshift.domain.foreign_text import visible
-from groupshift.engine.question_text import utc
+from groupshift.engine.questions import utc
 from groupshift.report.history import event_text
 from groupshift_airflow.links import AIRFLOW_LOOK
 

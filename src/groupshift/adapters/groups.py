@@ -11,33 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from groupshift.domain.group import GroupView, LogEnd
 from groupshift.domain.group_protocol import Kind
-from groupshift.domain.observation import (
-    Positions,
-    ZookeeperRows,
-    ZookeeperSide,
-    coordinated_by_zookeeper,
-    merge,
-    partitions_of,
-    topics_of_group,
-    view_of,
-    zookeeper_rows,
-)
+from groupshift.domain.modes import Mode
+from groupshift.domain.observation import merge, partitions_of, topics_of_group, view_of, with_nodes
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.rows import (
-    AssignmentRow,
-    ClusterState,
-    GroupRow,
-    LogEndRow,
-    MemberRow,
-    OffsetRow,
-    ProblemRow,
-    ReadFrom,
-    SubscriptionRow,
-)
+from groupshift.domain.rows import ROWS, ClusterState, LogEndRow, ReadFrom
 from groupshift.domain.znodes import refuse_other_cluster
 from groupshift.errors import Transient
 from groupshift.ports.clock import Clock
@@ -113,10 +94,9 @@ class LiveGroupReader:
         answered_ms = self._clock.now_ms()
         kafka = self._kafka.observe(group, zookeeper.migration_ids)
         partitions = partitions_of(topics_of_group(zookeeper, kafka), kafka.topics)
-        answered = {at.partition for at in kafka.offsets}
-        positions = self._kafka.positions(group, partitions, answered)
+        kafka = self._kafka.positions(kafka, partitions)
         apart_ms = self._clock.now_ms() - answered_ms
-        return merge(group, taken_at_ms, zookeeper, kafka, positions), apart_ms
+        return merge(taken_at_ms, zookeeper, kafka), apart_ms
 
     def close(self) -> None:
         """Close both connections."""
@@ -176,7 +156,7 @@ class LiveEnsembleReader:
         ends, missing = self._kafka.log_ends(at for partitions in wanted.values() for at in partitions)
         return tuple(
             Observed(
-                view=merge(group, taken_at_ms, side, kafka[group], _positions(wanted[group], ends, missing)),
+                view=merge(taken_at_ms, side, _with_ends(kafka[group], wanted[group], ends, missing)),
                 times=times,
                 read_by_ms=read_by_ms,
             )
@@ -189,17 +169,20 @@ class LiveEnsembleReader:
         self._kafka.close()
 
 
-def _positions(
-    partitions: Sequence[TopicPartition], ends: Mapping[TopicPartition, LogEnd], missing: Sequence[str]
-) -> Positions:
-    """A group's log ends; partitions without one are named."""
+def _with_ends(
+    view: GroupView,
+    partitions: Sequence[TopicPartition],
+    ends: Mapping[TopicPartition, LogEnd],
+    missing: Sequence[str],
+) -> GroupView:
+    """With the group's log ends; partitions without one are named."""
     unread = [at for at in partitions if at not in ends]
     said = [text for text in missing if any(f" {at} " in text for at in unread)] if unread else []
-    return Positions(log_ends=tuple(ends[at] for at in partitions if at in ends), problems=tuple(said))
+    found = tuple(ends[at] for at in partitions if at in ends)
+    return replace(view, log_ends=found, problems=(*view.problems, *said))
 
 
 _WINDOW = 200
-_Row = TypeVar("_Row", GroupRow, MemberRow, SubscriptionRow, AssignmentRow, OffsetRow, ProblemRow)
 
 
 class EnsembleSnapshots:
@@ -224,15 +207,15 @@ class EnsembleSnapshots:
         """See the port. Raises `Rejected` when ZooKeeper belongs to another Kafka cluster."""
         tell = progress or (lambda _what, _done, _of: None)
         taken_at_ms, requests = self._clock.now_ms(), self._kafka.requests
-        cluster_id = self.cluster_id()
-        sides = self._sides(groups, tell)
+        empty = ClusterState(cluster_id=self.cluster_id(), taken_at_ms=taken_at_ms)
+        views = self._views(groups, tell)
         if self._read_from is ReadFrom.IN_FORCE:
-            sides = {group: side for group, side in sides.items() if coordinated_by_zookeeper(side)}
-        rows = zookeeper_rows(sides, self._kafka.topics())
-        others = self._others(groups, sides, tell)
-        ends, problems = self._kafka.log_ends(rows.topics, rows.unread)
-        state = ClusterState(cluster_id=cluster_id, taken_at_ms=taken_at_ms) if others is None else others
-        joined = _joined(state, sides.keys(), rows, ends)
+            views = {group: view for group, view in views.items() if in_force(view)}
+        nodes = with_nodes(empty, views.values(), self._kafka.topics())
+        others = self._others(groups, views, tell)
+        committed, read = nodes.committed_topics, nodes.read_topics
+        ends, problems = self._kafka.log_ends(committed | read, committed - read)
+        joined = _joined(empty if others is None else others, views.keys(), nodes, ends)
         return replace(
             joined,
             taken_at_ms=taken_at_ms,
@@ -252,12 +235,12 @@ class EnsembleSnapshots:
         self._zookeeper.close()
         self._kafka.close()
 
-    def _sides(self, groups: Collection[str] | None, tell: Progress) -> dict[str, ZookeeperSide]:
+    def _views(self, groups: Collection[str] | None, tell: Progress) -> dict[str, GroupView]:
         """What ZooKeeper holds of the groups; those that are named and not there included, unless Kafka is
         asked for them."""
         known = self._zookeeper.groups()
         names = known if groups is None else tuple(sorted(groups))
-        found: dict[str, ZookeeperSide] = {}
+        found: dict[str, GroupView] = {}
         for at in range(0, len(names), _WINDOW):
             window = names[at : at + _WINDOW]
             found |= {
@@ -277,25 +260,19 @@ class EnsembleSnapshots:
         return self._kafka.take(None if groups is None else set(groups) - set(sides), progress=tell)
 
 
+def in_force(view: GroupView) -> bool:
+    """Whether ZooKeeper knows the group and decides who owns what in it now."""
+    return view.exists and view.effective_mode is Mode.ZOOKEEPER
+
+
 def _joined(
-    kafka: ClusterState, ours: Collection[str], rows: ZookeeperRows, ends: Iterable[LogEndRow]
+    kafka: ClusterState, ours: Collection[str], nodes: ClusterState, ends: Iterable[LogEndRow]
 ) -> ClusterState:
     """Both halves; of a group that ZooKeeper coordinates nothing that Kafka says of it."""
-
-    def both(theirs: Iterable[_Row], own: Iterable[_Row]) -> list[_Row]:
-        found = [row for row in theirs if row.group not in ours]
-        found.extend(own)
-        found.sort(key=lambda row: row.group or "")
-        return found
-
+    theirs, own = kafka.tables(), nodes.tables()
+    both: dict[str, Any] = {}
+    for name in ROWS.keys() - {"log_ends", "brokers"}:
+        rows = [*(row for row in theirs[name] if row.group not in ours), *own[name]]
+        both[name] = sorted(rows, key=lambda row: row.group or "")
     all_ends = {(row.topic, row.partition): row for row in (*kafka.log_ends, *ends)}
-    return replace(
-        kafka,
-        groups=both(kafka.groups, rows.groups),
-        members=both(kafka.members, rows.members),
-        subscriptions=both(kafka.subscriptions, rows.subscriptions),
-        assignments=both(kafka.assignments, rows.assignments),
-        offsets=both(kafka.offsets, rows.offsets),
-        problems=both(kafka.problems, rows.problems),
-        log_ends=[all_ends[at] for at in sorted(all_ends)],
-    )
+    return replace(kafka, **both, log_ends=[all_ends[at] for at in sorted(all_ends)])

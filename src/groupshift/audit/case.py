@@ -17,8 +17,7 @@ from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import LogEndRow, OffsetRow
 from groupshift.log import Decoded, DecodeStatus, LogRecord, decode
 from groupshift.log.decode import Position
-from groupshift.log.retention import retention_risks
-from groupshift.log.state import Commit, ForeignCommit, GroupState, State, materialise
+from groupshift.log.state import Commit, ForeignCommit, GroupState, State, materialise, retention_risks
 
 Key = tuple[str, str, int]
 """Group, topic, partition."""
@@ -291,12 +290,12 @@ class Case:
         return live[-1].commit_timestamp + self.terms.retention_ms <= self.winner.record_ts
 
     @property
-    def znode_behind(self) -> bool:
+    def node_behind(self) -> bool:
         """Whether the znode is lower than (or absent beside) the offset in Kafka."""
         return self.answered is not None and (self.znode is None or self.znode.offset < self.answered)
 
     @property
-    def znode_within_interval(self) -> bool:
+    def node_within_interval(self) -> bool:
         """Whether the znode is behind for no longer than a commit interval: Kafka's first commit beyond it
         is younger."""
         reached = -1 if self.znode is None else self.znode.offset

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from groupshift.audit.case import Case, Key, LogSide, Terms, ZookeeperGroup
-from groupshift.audit.rules import KAFKA_RULES, STORE_RULES, AuditRule, Kind, Weight
+from groupshift.audit.rules import KAFKA_RULES, STORE_RULES, AuditRule, Weight
 from groupshift.audit.sources import Sources, untold
 from groupshift.domain.evidence import Column, ColumnType, Table
 from groupshift.domain.rows import GONE, ClusterState
@@ -32,7 +32,7 @@ class Mismatch:
     group: str
     topic: str
     partition: int
-    kind: Kind
+    kind: str
     weight: Weight
     rule: str
     reason: str
@@ -66,7 +66,7 @@ class Looked:
     mismatches: tuple[Mismatch, ...]
     problems: tuple[str, ...] = ()
     unread: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    kinds: Mapping[Kind, int] = field(default_factory=dict)
+    kinds: Mapping[str, int] = field(default_factory=dict)
     elsewhere: frozenset[int] = frozenset()
 
     @property
@@ -261,7 +261,7 @@ def summary(audit: Audit) -> dict[str, Any]:
         "keys": looked.keys,
         "agreeing": looked.agreeing,
         "weights": weights,
-        "kinds": {str(kind): count for kind, count in sorted(looked.kinds.items())},
+        "kinds": dict(sorted(looked.kinds.items())),
         "problems": list(looked.problems),
         "unread": {group: list(told) for group, told in looked.unread.items()},
     }
@@ -271,16 +271,14 @@ def audit_of(told: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> Audi
     """The audit of which `summary` told this, and whose differences these rows are.
 
     Raises `KeyError` and `ValueError` for what no audit has."""
-    mismatches = (
-        Mismatch(**{**row, "kind": Kind(row["kind"]), "weight": Weight(row["weight"])}) for row in rows
-    )
+    mismatches = (Mismatch(**{**row, "weight": Weight(row["weight"])}) for row in rows)
     looked = Looked(
         keys=told["keys"],
         agreeing=told["agreeing"],
         mismatches=tuple(mismatches),
         problems=tuple(told["problems"]),
         unread={group: tuple(each) for group, each in told.get("unread", {}).items()},
-        kinds={Kind(kind): count for kind, count in told["kinds"].items()},
+        kinds=told["kinds"],
     )
     return Audit(
         began_ms=told["began_ms"],

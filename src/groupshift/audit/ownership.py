@@ -220,16 +220,3 @@ def history(transactions: Iterable[Transaction], group: str, chroot: str = "") -
         kinds=dict(sorted(replay.kinds.items())),
         problems=tuple(each for number, each in enumerate(replay.problems) if number not in unread),
     )
-
-
-def longest_unowned(intervals: Iterable[Interval]) -> dict[TopicPartition, int]:
-    """Per partition the longest time in ms between the end of one interval and the start of the next
-    (0 when it was never without owner between its first and its last)."""
-    gaps: dict[TopicPartition, int] = {}
-    last_end: dict[TopicPartition, int | None] = {}
-    for one in sorted(intervals, key=lambda interval: interval.start_zxid):
-        ended = last_end.get(one.partition)
-        gap = max(0, one.start_ms - ended) if ended is not None else 0
-        gaps[one.partition] = max(gaps.get(one.partition, 0), gap)
-        last_end[one.partition] = one.end_ms
-    return gaps

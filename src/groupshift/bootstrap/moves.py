@@ -46,9 +46,9 @@ from groupshift.domain.requests import options_of
 from groupshift.domain.rules_canary import CanaryLimits
 from groupshift.domain.run import Json, SparkJob
 from groupshift.domain.seal import Verification
-from groupshift.engine.approvers import Approvers
 from groupshift.engine.evidence import Pages, Progress, Sealer, tell_nobody
 from groupshift.engine.move import Move, Sealing, Tools
+from groupshift.engine.questions import Approvers
 from groupshift.engine.verification import verify
 from groupshift.errors import Rejected
 from groupshift.ports.changes import ClusterActs, OffsetRestoring, TopicExpansion

@@ -37,9 +37,8 @@ from groupshift.cli.terminal import Table, joined, styled
 from groupshift.domain.cluster import configured
 from groupshift.domain.foreign_text import shell
 from groupshift.domain.verdict import Verdict, counted
-from groupshift.moves.expansion.assess import PlacementAudit, audit_placement
 from groupshift.moves.expansion.facts import PlacementFacts
-from groupshift.moves.expansion.rules import busy_groups
+from groupshift.moves.expansion.rules import Placement, audit_placement, busy_groups
 from groupshift.settings import SparkSettings
 
 if TYPE_CHECKING:
@@ -262,7 +261,7 @@ def _counting_table(facts: PlacementFacts) -> Table:
     return table
 
 
-def _placement_data(found: PlacementAudit) -> dict[str, Any]:
+def _placement_data(found: Placement) -> dict[str, Any]:
     facts, log = found.facts, found.facts.log
     return {
         "cluster_id": facts.view.cluster.cluster_id,
@@ -293,7 +292,7 @@ def _placement_data(found: PlacementAudit) -> dict[str, Any]:
     }
 
 
-def _placement_parts(found: PlacementAudit, *, everything: bool) -> Iterator[render.Shown]:
+def _placement_parts(found: Placement, *, everything: bool) -> Iterator[render.Shown]:
     facts, findings = found.facts, found.judgement.findings
     yield _counting_table(facts)
     chosen = [each for each in findings if everything or each.verdict is not Verdict.PASS or each.hint]
@@ -304,7 +303,7 @@ def _placement_parts(found: PlacementAudit, *, everything: bool) -> Iterator[ren
     yield joined(render.verdict_text(found.judgement.verdict), said)
 
 
-def _first_remedy(found: PlacementAudit) -> str:
+def _first_remedy(found: Placement) -> str:
     """What to do next: the first remedy that there is."""
     bad = [each for each in found.judgement.findings if each.verdict.rank > 1 and each.hint]
     if bad:

@@ -124,7 +124,7 @@ def account() -> str:
 
 def who() -> str:
     """The person at the keyboard: the name that the environment tells, and beside it the account that the
-    operating system does (`groupshift.engine.approvers` reads it)."""
+    operating system does (`groupshift.engine.questions` reads it)."""
     real = account()
     try:
         claimed = getpass.getuser()

@@ -35,16 +35,18 @@ from groupshift.domain.commit_places import Stray
 from groupshift.domain.foreign_text import command
 from groupshift.errors import Rejected
 from groupshift.moves.coordination.leftovers import remove_stale_offsets, stale_offsets
-from groupshift.moves.expansion.epochs import EpochPlan, EpochsRepaired, plan_epochs, repair_epochs
 from groupshift.moves.expansion.repair import (
     UNDECIDED,
+    EpochPlan,
     Mend,
     PlannedRepair,
     Repair,
     Repaired,
     ShadowTools,
+    plan_epochs,
     plan_repair,
     repair,
+    repair_epochs,
     repair_shadows,
 )
 from groupshift.moves.expansion.restore import NotRestored
@@ -186,7 +188,7 @@ def _document(planned: PlannedRepair, done: Repaired | None) -> dict[str, Any]:
     }
 
 
-def _outcome(done: Repaired | EpochsRepaired | None) -> dict[str, Any]:
+def _outcome(done: Repaired | None) -> dict[str, Any]:
     """What came of an act, for programs."""
     return {
         "executed": done is not None,
@@ -195,11 +197,11 @@ def _outcome(done: Repaired | EpochsRepaired | None) -> dict[str, Any]:
     }
 
 
-def _not_restored(done: Repaired | EpochsRepaired) -> tuple[NotRestored, ...]:
+def _not_restored(done: Repaired) -> tuple[NotRestored, ...]:
     return (*done.restored.differing, *done.changed)
 
 
-def _outcome_parts(done: Repaired | EpochsRepaired, what: str) -> Iterator[Shown]:
+def _outcome_parts(done: Repaired, what: str) -> Iterator[Shown]:
     """The same for people."""
     for each in _not_restored(done)[:_SHOWN]:
         place = f"{each.wanted.group} {each.wanted.topic}-{each.wanted.partition}"
@@ -309,13 +311,13 @@ def epochs(
     return 0 if _epochs_clean(planned, done) else 1
 
 
-def _epochs_clean(planned: EpochPlan, done: EpochsRepaired | None) -> bool:
+def _epochs_clean(planned: EpochPlan, done: Repaired | None) -> bool:
     if planned.problems or planned.left:
         return False
     return not planned.to_do if done is None else not _not_restored(done)
 
 
-def _epochs_parts(planned: EpochPlan, done: EpochsRepaired | None) -> Iterator[Shown]:
+def _epochs_parts(planned: EpochPlan, done: Repaired | None) -> Iterator[Shown]:
     table = Table(
         _titled("foreign leader epochs", planned.repairs),
         ("group", "topic-partition", "offset", "epoch", "partition's", "a Java consumer", "what"),
@@ -345,7 +347,7 @@ def _epochs_parts(planned: EpochPlan, done: EpochsRepaired | None) -> Iterator[S
     )
 
 
-def _next_of_epochs(planned: EpochPlan, done: EpochsRepaired | None, groups: str) -> str:
+def _next_of_epochs(planned: EpochPlan, done: Repaired | None, groups: str) -> str:
     """What to do next, for the same ``groups`` (empty: all) only."""
     again = command("groupshift", "repair", "epochs", *(("--groups", groups) if groups else ()))
     if done is None and planned.to_do:

@@ -26,8 +26,7 @@ from groupshift.engine.begin import claim
 from groupshift.engine.closing import Closing
 from groupshift.engine.move import Run, RunOptions
 from groupshift.engine.progress import Ended, Progress, Stopped
-from groupshift.engine.question_text import BUTTONS, default_of, question_text, utc
-from groupshift.engine.questions import Answer, Question
+from groupshift.engine.questions import BUTTONS, Answer, Question, default_of, question_text, utc
 from groupshift.engine.run import drive, give_up, leave
 from groupshift.errors import Broken, Fenced, GroupshiftError
 from groupshift.ports.runs import EventKind, RunRecord

@@ -16,8 +16,7 @@ from groupshift.domain.verdict import Verdict, counted
 from groupshift.engine.closing import Closing
 from groupshift.engine.move import Run, undo_of
 from groupshift.engine.progress import Ended, Progress, Stopped
-from groupshift.engine.question_text import undo_words, utc, words_of
-from groupshift.engine.questions import Section
+from groupshift.engine.questions import Section, undo_words, utc, words_of
 from groupshift.engine.status import RunStatus, status_of
 
 _MARKS = {"done": "done", "acted": "made, not read back", "intended": "begun", "reopened": "to be done again"}

@@ -37,9 +37,8 @@ from groupshift.domain.run import Outcome, RunState
 from groupshift.domain.seal import REPORT
 from groupshift.engine import watch as watching
 from groupshift.engine.closing import Closing, reject
-from groupshift.engine.finalise import begin_finalise, require_finalisable
 from groupshift.engine.move import Run, undo_of
-from groupshift.engine.roll_back import begin_roll_back, rollback_of
+from groupshift.engine.roll_back import begin_finalise, begin_roll_back, require_finalisable, rollback_of
 from groupshift.engine.status import RunStatus, report_of, status_of, statuses
 from groupshift.engine.verification import verify
 from groupshift.errors import Broken, GroupshiftError, Rejected, Transient

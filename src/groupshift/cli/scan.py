@@ -22,12 +22,11 @@ from groupshift.domain.foreign_text import command, json_text, visible
 from groupshift.domain.judgement import Readiness
 from groupshift.domain.modes import Mode
 from groupshift.domain.plan import StageName
-from groupshift.engine.question_text import utc
+from groupshift.engine.questions import utc
 from groupshift.errors import Rejected
-from groupshift.scan.changes import Change, members_text, state_data
 from groupshift.scan.ports import ToggleRecord, ToggleState
 from groupshift.scan.scan import FleetScans, ScanReport
-from groupshift.scan.state import GroupState, Life
+from groupshift.scan.state import Change, GroupState, Life, members_text, state_data
 from groupshift.scan.waves import WaveReport, WaveRules, is_asked_for
 
 _RULES = WaveRules()

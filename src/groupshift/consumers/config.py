@@ -18,8 +18,10 @@ from typing import Any, Final, TypeVar
 
 from groupshift.adapters.zookeeper.login import ZookeeperLogin, read_login
 from groupshift.consumers.config_keys import COOPERATIVE, EAGER, FORCED, KEYS, PREFIX, Use, objection
+from groupshift.consumers.group_state import Policy
 from groupshift.domain.addresses import joined, kafka_servers, login_problem, zookeeper_ensemble
 from groupshift.domain.assignment import Assignor, TextForm
+from groupshift.domain.reconcile import Member
 from groupshift.domain.registration import consumer_id
 from groupshift.domain.znodes import INTERNAL_TOPICS
 from groupshift.errors import Rejected
@@ -46,29 +48,20 @@ class ConsumerConfig:
     """One consumer's configuration, checked. Times in seconds; ``kafka`` goes to librdkafka unchanged.
     Without ``bootstrap.servers`` in it, ZooKeeper knows the brokers.
 
-    ``migrating`` is False for a consumer of the old protocol, also one with migration disabled.
-    ``membership`` are the properties of the embedded Kafka consumer, ``hidden`` the topics that no wildcard
-    sees, ``login`` the identity at ZooKeeper, ``metrics_port`` None without an
-    endpoint, ``wake_every_s`` 0 when old members are not woken."""
+    ``member`` has no subscription yet; it is not aware of migration where that is disabled.
+    ``membership`` are the properties of the embedded Kafka consumer, ``login`` the identity at ZooKeeper,
+    ``metrics_port`` None without an endpoint."""
 
     group: str
-    consumer_id: str
     client_id: str
-    migrating: bool
     zookeeper: str
     login: ZookeeperLogin
     session_s: float
     connect_s: float
-    assignor: Assignor
-    form: TextForm
-    hidden: frozenset[str]
-    reset: Reset
-    auto_commit: bool
+    member: Member
+    policy: Policy
     store_on_delivery: bool
-    commit_every_s: float
-    drain_s: float
     metrics_port: int | None
-    wake_every_s: float
     kafka: Mapping[str, Any] = field(repr=False)
     membership: Mapping[str, Any] = field(repr=False)
 
@@ -102,7 +95,7 @@ class ConsumerConfig:
         }
         forced = {
             "group.id": self.group,
-            "client.id": self.consumer_id,
+            "client.id": self.member.consumer_id,
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
         }
@@ -140,28 +133,30 @@ def _read(read: Reader, *, migrating: bool) -> ConsumerConfig:
     raw = {**read.raw, **brokers}
     if not bootstrap and migrating:
         read.problems.append("bootstrap.servers is missing: set it to the brokers' addresses")
-    reset = read.choice("auto.offset.reset", "largest", _RESETS)
     return ConsumerConfig(
         group=group,
-        consumer_id=_consumer_id(group, read),
         client_id=read.name("client.id", group or "-"),
-        migrating=migrating,
         zookeeper=_ensemble(read),
         login=read_login(read.raw, "zookeeper.", read.problems),
         session_s=session_s,
         connect_s=read.milliseconds("zookeeper.connection.timeout.ms", int(session_s * 1000)),
-        assignor=read.choice(
-            "partition.assignment.strategy", "range", {str(each): each for each in Assignor}
+        member=Member(
+            consumer_id=_consumer_id(group, read),
+            subscription={},
+            aware=migrating,
+            assignor=read.choice("partition.assignment.strategy", "range", _ASSIGNORS),
+            form=read.choice("roundrobin.text.form", "dash", _FORMS),
+            hidden=_hidden(read),
         ),
-        form=read.choice("roundrobin.text.form", "dash", {str(each): each for each in TextForm}),
-        hidden=_hidden(read),
-        reset=reset,
-        auto_commit=read.flag("enable.auto.commit", "auto.commit.enable"),
+        policy=Policy(
+            reset=read.choice("auto.offset.reset", "largest", _RESETS),
+            auto_commit=read.flag("enable.auto.commit", "auto.commit.enable"),
+            commit_every_s=read.milliseconds("auto.commit.interval.ms", 5_000),
+            drain_s=min(read.milliseconds("rebalance.drain.ms", 500), _LONGEST_DRAIN_S),
+            wake_every_s=read.milliseconds("wake.old.members.ms", 0),
+        ),
         store_on_delivery=read.flag("enable.auto.offset.store"),
-        commit_every_s=read.milliseconds("auto.commit.interval.ms", 5_000),
-        drain_s=min(read.milliseconds("rebalance.drain.ms", 500), _LONGEST_DRAIN_S),
         metrics_port=read.number("metrics.port", "a port, or 0 for any", upto=_HIGHEST_PORT),
-        wake_every_s=read.milliseconds("wake.old.members.ms", 0),
         kafka=_librdkafka(raw) | ({"bootstrap.servers": bootstrap} if bootstrap else {}),
         membership=_membership(raw),
     )
@@ -254,7 +249,7 @@ def _check_librdkafka(read: Reader, config: ConsumerConfig) -> None:
     problem = objection(config.fetcher())
     if problem is not None:
         read.problems.append(f"{problem}: correct or remove it")
-    elif config.migrating and (problem := objection(config.embedded())) is not None:
+    elif config.member.aware and (problem := objection(config.embedded())) is not None:
         read.problems.append(f"{problem} (of the embedded Kafka consumer, {PREFIX}…): correct or remove it")
 
 

@@ -1,46 +1,54 @@
 """The consumers of this library, with confluent-kafka's signatures.
 
 `MigratingConsumer` follows its group's mode (KIP-125); `ZookeeperConsumer` keeps to the old protocol.
-`GroupConsumer` is what both share, `Positions` what a consumer commits, stores, and has been delivered.
+`GroupConsumer` is what both share, `Positions` what a consumer commits, stores, and has been delivered. A
+member subscribes to names with streams, to one topic filter, or to nothing.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from groupshift.consumers.assembly import (
-    Subscription,
-    Topics,
-    discard,
-    make_identity,
-    make_parts,
-    make_policy,
-    read_subscription,
-)
-from groupshift.consumers.callbacks import Callbacks, GroupCallback, Listeners, Notice, PartitionCallback
-from groupshift.consumers.config import parse
+from groupshift.adapters.zookeeper.login import make_client
+from groupshift.consumers.callbacks import Callbacks, GroupCallback, Notice, PartitionCallback
+from groupshift.consumers.config import ConsumerConfig, parse
+from groupshift.consumers.config_keys import PREFIX, connecting, refusal
 from groupshift.consumers.delivery import Delivery, Feed
+from groupshift.consumers.fetcher import KafkaFetch
 from groupshift.consumers.group_state import Parts
+from groupshift.consumers.kafka_membership import KafkaMembership
 from groupshift.consumers.metrics import (
     ConsumerStatus,
     Counters,
     MetricsEndpoint,
-    Observed,
     Stream,
     prometheus,
     statistics,
 )
 from groupshift.consumers.reconciler import Reconciler
+from groupshift.consumers.zookeeper_nodes import find_brokers
+from groupshift.consumers.zookeeper_session import FOR_EVER, ZookeeperCoordination
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.reconcile import Member
+from groupshift.domain.registration import MOST_STREAMS, Pattern
+from groupshift.domain.topic_filter import Blacklist, Whitelist, clean_filter, compile_filter
 from groupshift.errors import Conflict, GroupshiftError, Rejected, Transient
+
+Topics = Mapping[str, int] | Sequence[str] | Whitelist | Blacklist
+"""The argument of ``subscribe``."""
+
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
 
 _COMMIT_S = 10.0
 _OFFSET_INVALID = -1001
@@ -177,7 +185,7 @@ class GroupConsumer(Positions):
     @property
     def consumer_id(self) -> str:
         """``<group>_<consumer.id>``: the name under which this member is registered."""
-        return self._config.consumer_id
+        return self._config.member.consumer_id
 
     def subscribe(
         self,
@@ -199,26 +207,27 @@ class GroupConsumer(Positions):
         self._check_open()
         if self._reconciler is not None:
             raise Rejected("subscribe: streams can be created once per consumer; make another consumer")
-        listeners = Listeners(
-            on_assign=on_assign, on_revoke=on_revoke, on_lost=on_lost, on_group_assigned=on_group_assigned
-        )
+        found, pattern = read_subscription(topics)
+        application = Callbacks(self, self._delivery.notify, on_assign, on_revoke, on_lost, on_group_assigned)
+        member = replace(self._config.member, subscription=found, pattern=pattern)
         try:
-            self._join(read_subscription(topics), listeners)
+            self._join(member, application)
         except BaseException:
             self._undo_join()
             raise
 
-    def _join(self, subscription: Subscription, listeners: Listeners) -> None:
-        config, application = self._config, Callbacks(self, listeners, self._delivery.notify)
-        self._parts = make_parts(config, self._delivery, application, subscription.names)
-        reconciler = Reconciler(
-            make_identity(config, subscription), self._parts, make_policy(config), config.commit_every_s
+    def _join(self, member: Member, application: Callbacks) -> None:
+        config, names = self._config, tuple(sorted(member.subscription))
+        self._parts = make_parts(
+            config, self._delivery, application, names if member.pattern is Pattern.STATIC else ()
         )
+        reconciler = Reconciler(member, self._parts, config.policy)
         feed = Feed(self.consumer_id, self._parts.fetch, self._delivery, reconciler.out_of_range)
         if config.metrics_port is not None:
             self._endpoint = MetricsEndpoint(config.metrics_port, lambda: prometheus(self.statistics()))
         self._parts.coordination.start(reconciler, config.connect_s)
-        self._reconciler, self._feed, self._streams = reconciler, feed, subscription.streams
+        self._reconciler, self._feed = reconciler, feed
+        self._streams = max(member.subscription.values(), default=0)
         feed.start()
         reconciler.start()
 
@@ -227,7 +236,7 @@ class GroupConsumer(Positions):
         if self._endpoint is not None:
             self._endpoint.close()
         if self._parts is not None:
-            discard(self._parts)
+            _discard(self._parts)
         self._parts = self._endpoint = None
 
     def stream(self, number: int) -> Stream:
@@ -294,16 +303,17 @@ class GroupConsumer(Positions):
     def statistics(self) -> dict[str, Any]:
         """The metrics as plain values, without asking anyone; docs/service-teams/consumers.md lists them."""
         parts, reconciler = self._parts, self._reconciler
+        names = {
+            "client_id": self._config.client_id,
+            "group_id": self._config.group,
+            "consumer_id": self.consumer_id,
+        }
         return statistics(
-            Observed(
-                client_id=self._config.client_id,
-                group_id=self._config.group,
-                consumer_id=self.consumer_id,
-                status=self.status(),
-                counters=Counters() if parts is None else parts.counters,
-                assigned=0 if reconciler is None else reconciler.assigned_count,
-                queued=self._delivery.buffered(),
-            )
+            names,
+            self.status(),
+            Counters() if parts is None else parts.counters,
+            assigned=0 if reconciler is None else reconciler.assigned_count,
+            queued=self._delivery.buffered(),
         )
 
     @property
@@ -359,6 +369,102 @@ class GroupConsumer(Positions):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def make_parts(
+    config: ConsumerConfig, delivery: Delivery, application: Callbacks, topics: Collection[str]
+) -> Parts:
+    """The clients of a member; none of them has joined anything yet. Raises `Rejected` for properties that
+    librdkafka does not take together.
+
+    Those of Kafka are connected and know where ``topics`` and the coordinator are, if the brokers answer:
+    from the moment the member is registered, others wait for it."""
+    counters = Counters()
+    try:
+        fetching = _located(config)
+        _check_login(config, fetching, topics)
+        membership = KafkaMembership(config.embedded(), counters) if config.member.aware else None
+        fetch = KafkaFetch(fetching)
+        fetch.warm(topics)
+        if membership is not None:
+            membership.warm(topics)
+        return Parts(
+            coordination=ZookeeperCoordination(
+                make_client(
+                    config.zookeeper, config.session_s, config.login, connection_retry=dict(FOR_EVER)
+                ),
+                config.group,
+                config.member.consumer_id,
+                login=config.login,
+                hidden=config.member.hidden,
+            ),
+            membership=membership,
+            fetch=fetch,
+            delivery=delivery,
+            application=application,
+            counters=counters,
+        )
+    except KafkaException as error:
+        raise Rejected(f"consumer configuration: {error.args[0].str()}: correct it") from error
+
+
+def _located(config: ConsumerConfig) -> dict[str, Any]:
+    """The fetcher's properties, with the brokers from ZooKeeper where none were given."""
+    properties = config.fetcher()
+    if "bootstrap.servers" not in properties:
+        protocol = str(properties.get("security.protocol", "PLAINTEXT")).upper()
+        properties["bootstrap.servers"] = find_brokers(
+            config.zookeeper, config.connect_s, protocol, config.login
+        )
+    return properties
+
+
+def _check_login(config: ConsumerConfig, fetching: dict[str, Any], topics: Collection[str]) -> None:
+    """Raises `Rejected` when the brokers refuse this member: registered, it would keep a share that nobody
+    reads. The membership is asked for where it logs in otherwise than the fetcher."""
+    logins = {"": fetching}
+    if config.member.aware and _login(config.embedded()) != _login(fetching):
+        logins[PREFIX] = config.embedded()
+    for prefix, properties in logins.items():
+        if problem := refusal(properties, topics, prefix):
+            raise Rejected(f"consumer configuration: {problem}")
+
+
+def _login(properties: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in connecting(properties).items() if key != "client.id"}
+
+
+def _discard(parts: Parts) -> None:
+    """Close the clients of a member that never joined."""
+    parts.coordination.close()
+    if parts.membership is not None:
+        parts.membership.close(0)
+    parts.fetch.close()
+
+
+def read_subscription(topics: Topics) -> tuple[Mapping[str, int], Pattern]:
+    """Check the argument of ``subscribe``: topic → streams, or with a wildcard one cleaned expression →
+    streams. Raises `Rejected` with what is wrong and what to write."""
+    found, pattern = {}, Pattern.STATIC
+    if isinstance(topics, Whitelist | Blacklist):
+        pattern = Pattern.WHITE_LIST if isinstance(topics, Whitelist) else Pattern.BLACK_LIST
+        compile_filter(topics.regex)
+        found = {clean_filter(topics.regex): topics.streams}
+    elif isinstance(topics, str):
+        raise Rejected(f"subscribe: {topics!r} is one name; pass a list of names, or topic → streams")
+    else:
+        found = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
+        if bad := [each for each in found if not isinstance(each, str) or not _NAME.fullmatch(each)]:
+            raise Rejected(f"subscribe: {bad[0]!r} is no topic name; for an expression pass Whitelist(…)")
+    for topic, streams in found.items():
+        if isinstance(streams, bool) or not isinstance(streams, int) or not 1 <= streams <= MOST_STREAMS:
+            raise Rejected(
+                f"subscribe: {streams!r} streams of {topic!r}; a stream count is 1 or more, "
+                f"and at most {MOST_STREAMS}"
+            )
+    if "" in found:
+        raise Rejected("subscribe: an empty topic filter matches nothing; write an expression")
+    return found, pattern
 
 
 class MigratingConsumer(GroupConsumer):

@@ -24,6 +24,7 @@ from time import monotonic
 from typing import Any
 
 from groupshift.consumers.buffers import PARENT, Buffers, Chunk, Given, Open, OpenPartitions
+from groupshift.consumers.callbacks import Notice
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import NEVER, Lease
 from groupshift.ports.consumer import Fetch, Record
@@ -50,7 +51,7 @@ class Delivery:
         self._partitions = OpenPartitions(store_on_delivery=store_on_delivery)
         self._buffers = Buffers(self._partitions)
         self._front: Chunk | None = None
-        self._notices: deque[Record] = deque()
+        self._notices: deque[Record | Notice] = deque()
         self._given = Given()
         self._closed = False
 
@@ -195,10 +196,10 @@ class Delivery:
         with self._lock:
             return self._buffers.size(stream)
 
-    def notify(self, record: Record) -> None:
-        """Hand an error of the client to whoever reads next."""
+    def notify(self, notice: Record | Notice) -> None:
+        """Hand an error of the client, or a call to make, to whoever reads next."""
         with self._lock:
-            self._notices.append(record)
+            self._notices.append(notice)
             self._front = None
             self._changed.notify_all()
 

@@ -1,7 +1,6 @@
-"""A member and its group: identity, registration, what it knows before it decides, and old members.
+"""A member and its group: registration, what it knows before it decides, and old members.
 
-* `Identity`, `Parts` and `Policy`: the member's place in the group and what it writes about itself; what it
-  is made of; by which rules it starts, commits and lets go.
+* `Parts` and `Policy`: what a member is made of; by which rules it starts, commits and lets go.
 * `Outlook`: the group in ZooKeeper, the member's Kafka assignment, the Kafka group.
 * `Presence`: the member's session, its registration, the proofs of both, and the mode it publishes.
 * `Waker`: watches over the shares of old members, when that falls to this member. It reports the shares that
@@ -15,15 +14,18 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
-from groupshift.consumers.callbacks import Application, Nobody
+from groupshift import __version__
+from groupshift.consumers.callbacks import Callbacks
 from groupshift.consumers.delivery import Delivery
 from groupshift.consumers.metrics import Counters
 from groupshift.consumers.threads import Agenda
 from groupshift.domain.assignment import GroupAssignment, kafka_threads, map_to_threads, threads_by_topic
-from groupshift.domain.group import KafkaGroup
+from groupshift.domain.group_protocol import KafkaGroup
 from groupshift.domain.modes import Mode, ModeNode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import (
@@ -88,15 +90,20 @@ class Outlook:
         if not self._stale and self.view is not None:
             return
         self._stale = False
-        try:
+        with self._looking():
             view = self._parts.coordination.observe(self.view, self._own_topics)
             self.view = view
             self._subscribe(view)
-        except GroupshiftError:
-            self._stale = True
-            raise
+
+    @contextmanager
+    def _looking(self) -> Iterator[None]:
+        """What fails is looked at again, and something of the view where nobody foresaw it."""
+        try:
+            yield
         except Exception as error:
             self._stale = True
+            if isinstance(error, GroupshiftError):
+                raise
             raise self._unforeseen(error) from error
 
     def _subscribe(self, view: CoordinationView) -> None:
@@ -160,18 +167,8 @@ class Outlook:
 
     def _decide(self, acting: Mode | None, held: Mapping[TopicPartition, str]) -> Decision:
         """Nothing is done yet: what breaks the decision is something of the view."""
-        try:
-            return decide(self._situation(acting, held))
-        except GroupshiftError:
-            self._stale = True
-            raise
-        except Exception as error:
-            self._stale = True
-            raise self._unforeseen(error) from error
-
-    def _situation(self, acting: Mode | None, held: Mapping[TopicPartition, str]) -> Situation:
         assert self.view is not None  # noqa: S101 (observed before)
-        return Situation(
+        situation = Situation(
             member=self._member,
             view=self.view,
             acting=acting,
@@ -179,40 +176,39 @@ class Outlook:
             kafka_assignment=None if self.evicted else self.assignment,
             kafka_clients=self._clients,
         )
+        with self._looking():
+            return decide(situation)
 
 
 class Presence:
-    """Only the reconciler's thread calls this."""
+    """Only the reconciler's thread calls this. ``registered`` is False until `register` has succeeded in this
+    session, and when the registration was found to be gone."""
 
-    def __init__(self, identity: Identity, parts: Parts, agenda: Agenda) -> None:
-        self._identity, self._member = identity, identity.member
-        self._parts, self._agenda = parts, agenda
-        self._registered = self._joined = False
+    def __init__(self, member: Member, parts: Parts, agenda: Agenda) -> None:
+        self._member, self._parts, self._agenda = member, parts, agenda
+        self._written = Registration(
+            subscription=tuple(member.subscription.items()),
+            pattern=member.pattern,
+            timestamp=str(int(time.time() * 1000)),
+        )
+        self._joined = False
         self._published: tuple[Mode, str] | None = None
+        self.registered = False
         self.session: int | None = None
-
-    @property
-    def registered(self) -> bool:
-        """False until `register` has succeeded in this session."""
-        return self._registered
 
     def begin(self, session: int) -> None:
         """A new session: nothing of the former one is there any more."""
-        self.session, self._registered, self._published = session, False, None
-
-    def withdraw(self) -> None:
-        """The registration was found to be gone."""
-        self._registered = False
+        self.session, self.registered, self._published = session, False, None
 
     def register(self, listener: MembershipListener, mode: Mode | None, node: ModeNode | None) -> bool:
         """Register unless it is done, start the membership after the first time; True when it was new.
 
         ``mode`` and ``node`` are in effect already when only the registration was lost."""
-        if self._registered:
+        if self.registered:
             return False
-        awareness = self._identity.awareness(mode, node) if self._member.aware else None
-        self._parts.coordination.register(self._identity.written(), awareness)
-        self._registered = True
+        awareness = self._awareness(mode, node) if self._member.aware else None
+        self._parts.coordination.register(encode_registration(self._written), awareness)
+        self.registered = True
         if self._parts.membership is not None and not self._joined:
             self._joined = True
             self._parts.membership.start(listener)
@@ -232,25 +228,11 @@ class Presence:
         """After it is in effect (F6, F7): which mode, because of which write of the mode node."""
         wanted = (mode, node.identity)
         if self._member.aware and self._published != wanted:
-            self._parts.coordination.publish(self._identity.awareness(mode, node))
+            self._parts.coordination.publish(self._awareness(mode, node))
             self._published = wanted
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """``member`` for decisions, ``registration`` and ``software`` (its version) for the nodes."""
-
-    member: Member
-    registration: Registration
-    software: str
-
-    def written(self) -> bytes:
-        """``ids/<cid>``."""
-        return encode_registration(self.registration)
-
-    def awareness(self, mode: Mode | None, node: ModeNode | None) -> bytes:
-        """``migration/ids/<cid>``: with the mode in effect and the write it acts on, once there is one."""
-        return encode_awareness(self.registration, software=self.software, mode=mode, node=node)
+    def _awareness(self, mode: Mode | None, node: ModeNode | None) -> bytes:
+        return encode_awareness(self._written, software=__version__, mode=mode, node=node)
 
 
 _LOOK_EVERY_S = 2.0
@@ -291,11 +273,10 @@ class Waker:
         former, self.alarms = self.alarms, ()
         if not free:
             return
-        names, look = (
-            ", ".join(map(str, free)),
-            advice(self._member, schemes_of_losers(self._member, view, free)),
+        look = advice(self._member, schemes_of_losers(self._member, view, free))
+        self.alarms = (
+            f"{', '.join(map(str, free))}: old members do not take them; restart those members, and: {look}",
         )
-        self.alarms = (f"{names}: old members do not take them; restart those members, and: {look}",)
         if self.alarms != former:
             _LOG.error("%s: %s", self._member.consumer_id, self.alarms[0])
 
@@ -308,17 +289,19 @@ class Parts:
     membership: Membership | None
     fetch: Fetch
     delivery: Delivery
-    application: Application = field(default_factory=Nobody)
+    application: Callbacks = field(default_factory=Callbacks)
     counters: Counters = field(default_factory=Counters)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """``drain_s`` bounds the wait for a reader at a hand-over; ``auto_commit`` off commits only on demand;
-    ``wake_every_s`` is the least time between two wakings of old members, 0 for none at all."""
+    """``commit_every_s`` is the auto commit's interval; ``auto_commit`` off commits only on demand.
+    ``drain_s`` bounds the wait for a reader at a hand-over. ``wake_every_s`` is the least time between two
+    wakings of old members, 0 for none at all."""
 
     reset: Reset
     auto_commit: bool
+    commit_every_s: float
     drain_s: float
     wake_every_s: float = 0.0
 
@@ -360,7 +343,9 @@ class GroupListener:
             return True
         if self._asking != outlook.generation:
             self._asking = outlook.generation
-            self._ask(outlook.generation)
+            name = f"groupshift-describe-{self._member.consumer_id}"
+            asking = partial(self._gather, outlook.generation)
+            threading.Thread(target=asking, name=name, daemon=True).start()
         return False
 
     def stop(self) -> None:
@@ -372,32 +357,21 @@ class GroupListener:
             self._told = assignment
             self._parts.application.group_assigned(assignment)
 
-    def _ask(self, generation: int) -> None:
-        threading.Thread(
-            target=self._gather,
-            args=(generation,),
-            name=f"groupshift-describe-{self._member.consumer_id}",
-            daemon=True,
-        ).start()
-
     def _gather(self, generation: int) -> None:
         """Until the group is stable or this generation is over; at the bound it is said that it is not."""
         deadline, pause, late = time.monotonic() + _BOUND_S, threading.Event(), False
         while self._asking == generation:
             found = self._stable()
             if found is not None or (not late and time.monotonic() >= deadline):
-                self._know(generation, found)
+                self._agenda.post(partial(self._know, generation, found))
                 late = True
             if found is not None:
                 return
             pause.wait(_LATER_S if late else _PAUSE_S)
 
     def _know(self, generation: int, found: KafkaGroup | None) -> None:
-        def answer() -> None:
-            if self._asking == generation:
-                self._answer = (generation, found)
-
-        self._agenda.post(answer)
+        if self._asking == generation:
+            self._answer = (generation, found)
 
     def _stable(self) -> KafkaGroup | None:
         membership = self._parts.membership
@@ -423,7 +397,7 @@ class GroupListener:
         view = outlook.view
         if group is None or view is None:
             return None
-        known = {each.topic for member in group.members for each in member.assignment} | set(view.partitions)
+        known = {each.topic for member in group.members for each in member.assigned} | set(view.partitions)
         try:
             return {
                 cid: each.topics(known, hidden=self._member.hidden)

@@ -33,7 +33,7 @@ from groupshift.consumers.config_keys import connecting
 from groupshift.consumers.metrics import Counters
 from groupshift.consumers.threads import Calls
 from groupshift.domain.assignment import parse_assignment
-from groupshift.domain.group import KafkaGroup, KafkaMember
+from groupshift.domain.group_protocol import KafkaGroup, KafkaMember
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Conflict, Transient
 from groupshift.ports.consumer import MembershipListener
@@ -455,7 +455,7 @@ def _described(group: Any) -> KafkaGroup:
                 member_id=each.id,
                 client_id=each.client_id,
                 host=each.client_host,
-                assignment=parse_assignment(each.assignment or b"") if stable else frozenset(),
+                assigned=parse_assignment(each.assignment or b"") if stable else frozenset(),
             )
             for each in group.members
         ),

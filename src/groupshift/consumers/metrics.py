@@ -23,29 +23,16 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Rejected
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
-    """What the dictionary is made of; ``queued`` are records fetched and not handed out."""
-
-    client_id: str
-    group_id: str
-    consumer_id: str
-    status: ConsumerStatus
-    counters: Counters
-    assigned: int
-    queued: int
-
-
-def statistics(observed: Observed) -> dict[str, Any]:
-    """Plain values only; docs/service-teams/configuration.md lists them."""
-    status, counters = observed.status, observed.counters
+def statistics(
+    names: Mapping[str, str], status: ConsumerStatus, counters: Counters, *, assigned: int, queued: int
+) -> dict[str, Any]:
+    """Plain values only; docs/service-teams/configuration.md lists them. ``names`` are those of client, group
+    and consumer; ``assigned`` counts partitions, ``queued`` records fetched and not handed out."""
     return {
-        "client_id": observed.client_id,
-        "group_id": observed.group_id,
-        "consumer_id": observed.consumer_id,
+        **names,
         "mode": None if status.mode is None else status.mode.value,
         "active_kafka_coordination_count": int(status.mode is Mode.KAFKA),
-        "kafka_owned_partitions_count": observed.assigned,
+        "kafka_owned_partitions_count": assigned,
         "owned_partitions_count": len(status.owned),
         "owned_partitions_by_topic": dict(sorted(Counter(each.topic for each in status.owned).items())),
         "rebalances": counters.rebalances,
@@ -53,7 +40,7 @@ def statistics(observed: Observed) -> dict[str, Any]:
         "kafka_commits": counters.kafka_commits,
         "zookeeper_commits": counters.zookeeper_commits,
         "old_members_woken": counters.woken,
-        "fetch_queue_size": observed.queued,
+        "fetch_queue_size": queued,
         "lag": {str(each): behind for each, behind in sorted(status.lag.items())},
         "alarms": list(status.alarms),
     }
@@ -69,6 +56,9 @@ _SAMPLES = (
     ("zookeeper_commits", "counter", "offsets committed to ZooKeeper"),
     ("old_members_woken", "counter", "times that stuck old members were woken"),
     ("fetch_queue_size", "gauge", "records fetched and not yet handed out"),
+    ("topic_owned_partitions_count", "gauge", "the same by topic"),
+    ("lag_records", "gauge", "records between the next one to deliver and the log end"),
+    ("alarms", "gauge", "conditions that people have to look at; the log has the sentences"),
 )
 
 
@@ -79,26 +69,21 @@ def prometheus(stats: Mapping[str, Any]) -> str:
 
 def _lines(stats: Mapping[str, Any]) -> Iterator[str]:
     labels = {name: stats[name] for name in ("client_id", "group_id", "consumer_id")}
+    owned, lag = stats["owned_partitions_by_topic"], stats["lag"]
+    labelled: dict[str, list[tuple[dict[str, str], int]]] = {
+        "topic_owned_partitions_count": [({"topic": topic}, count) for topic, count in owned.items()],
+        "lag_records": [
+            (dict(zip(("topic", "partition"), where.rsplit("-", 1), strict=True)), behind)
+            for where, behind in lag.items()
+        ],
+        "alarms": [({}, len(stats["alarms"]))],
+    }
     for name, kind, text in _SAMPLES:
         full = f"groupshift_consumer_{name}{'_total' if kind == 'counter' else ''}"
-        yield from _head(full, kind, text)
-        yield _sample(full, labels, stats[name])
-    topics = "groupshift_consumer_topic_owned_partitions_count"
-    yield from _head(topics, "gauge", "the same by topic")
-    for topic, count in stats["owned_partitions_by_topic"].items():
-        yield _sample(topics, {**labels, "topic": topic}, count)
-    lag = "groupshift_consumer_lag_records"
-    yield from _head(lag, "gauge", "records between the next one to deliver and the log end")
-    for where, behind in stats["lag"].items():
-        topic, _, number = where.rpartition("-")
-        yield _sample(lag, {**labels, "topic": topic, "partition": number}, behind)
-    alarms = "groupshift_consumer_alarms"
-    yield from _head(alarms, "gauge", "conditions that people have to look at; the log has the sentences")
-    yield _sample(alarms, labels, len(stats["alarms"]))
-
-
-def _head(name: str, kind: str, text: str) -> tuple[str, str]:
-    return f"# HELP {name} {text}", f"# TYPE {name} {kind}"
+        yield f"# HELP {full} {text}"
+        yield f"# TYPE {full} {kind}"
+        for more, value in labelled[name] if name in labelled else [({}, stats[name])]:
+            yield _sample(full, {**labels, **more}, value)
 
 
 def _sample(name: str, labels: Mapping[str, str], value: float) -> str:

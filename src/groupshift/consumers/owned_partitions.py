@@ -25,6 +25,7 @@ _COMMIT_S = 1.0
 _COMMITTED_S = 1.0
 _JOIN_S = 2.0
 _CONTENDED_S = 20.0
+_TURN_S = 0.005
 
 Offsets = Mapping[TopicPartition, int]
 
@@ -52,8 +53,8 @@ class _Held:
 class Holdings:
     """The owner nodes of this member and everything that hangs on them."""
 
-    def __init__(self, parts: Parts, policy: Policy) -> None:
-        self._parts, self._policy = parts, policy
+    def __init__(self, parts: Parts, policy: Policy, agenda: Agenda) -> None:
+        self._parts, self._policy, self._agenda = parts, policy, agenda
         self._held: dict[TopicPartition, _Held] = {}
         self._blocked: set[TopicPartition] = set()
         self._refused: dict[TopicPartition, float] = {}
@@ -236,6 +237,38 @@ class Holdings:
 
     # -- giving up -------------------------------------------------------------------------------
 
+    def drain(self, partitions: Collection[TopicPartition]) -> None:
+        """Let readers finish what they were given and the application hear of it, within the bound; their
+        commits are still carried out."""
+        if not partitions:
+            return
+        delivery = self._parts.delivery
+        delivery.cut_off(partitions)
+        notice = self._parts.application.revoking(partitions)
+        deadline = time.monotonic() + self._policy.drain_s
+        while delivery.busy(partitions) or (notice is not None and not notice.done):
+            if time.monotonic() >= deadline:
+                break
+            self._agenda.receive(_TURN_S)
+        if notice is not None:
+            notice.give_up()
+            self._agenda.receive(0)  # a commit that the callback asked for as its last deed
+
+    def give_up_all(self) -> None:
+        """On leaving: the znode is the last word, Kafka gets it before, as well as it can be reached, which
+        may have to wait for a join."""
+        self.drain(list(self._held))
+        if self._policy.auto_commit:
+            self._end([each for each, held in self._held.items() if held.started])
+            left = {each: held.left for each, held in self._held.items() if held.left is not None}
+            try:
+                if left and self._parts.membership is not None:
+                    self._parts.membership.joined(_JOIN_S)
+                self._prove(left)
+            except (Transient, Conflict) as error:
+                _LOG.warning("last commit to Kafka: %s", error)
+        self.release(list(self._held), Mode.ZOOKEEPER)
+
     def release(self, partitions: Collection[TopicPartition], mode: Mode) -> None:
         """Give up, within the bounds of F3. Raises `Transient`; what was not deleted stays held."""
         leaving = [each for each in partitions if each in self._held]
@@ -267,15 +300,6 @@ class Holdings:
         node = self._held[partition].node
         return None if at is None else OffsetWrite(offset=at, version=node.version)
 
-    def settle(self) -> None:
-        """Stop everything and commit it to Kafka, which may have to wait for a join; ZooKeeper follows
-        with the release."""
-        self._end([each for each, held in self._held.items() if held.started])
-        left = {each: held.left for each, held in self._held.items() if held.left is not None}
-        if left and self._parts.membership is not None:
-            self._parts.membership.joined(_JOIN_S)
-        self._prove(left)
-
     def abandon(self) -> dict[TopicPartition, OffsetWrite]:
         """The session is gone: stop, forget all nodes; what could still be committed (O9)."""
         self._end(list(self._held))
@@ -296,44 +320,6 @@ class Holdings:
         self._parts.application.lost(partitions)
         for each in partitions:
             del self._held[each]
-
-
-_TURN_S = 0.005
-
-
-class Handover:
-    """Only the reconciler's thread calls this; each call is bounded (F3)."""
-
-    def __init__(self, holdings: Holdings, parts: Parts, policy: Policy, agenda: Agenda) -> None:
-        self._holdings, self._parts = holdings, parts
-        self._policy, self._agenda = policy, agenda
-
-    def drain(self, partitions: Collection[TopicPartition]) -> None:
-        """Let readers finish what they were given and the application hear of it, within the bound; their
-        commits are still carried out."""
-        if not partitions:
-            return
-        delivery = self._parts.delivery
-        delivery.cut_off(partitions)
-        notice = self._parts.application.revoking(partitions)
-        deadline = time.monotonic() + self._policy.drain_s
-        while delivery.busy(partitions) or (notice is not None and not notice.done):
-            if time.monotonic() >= deadline:
-                break
-            self._agenda.receive(_TURN_S)
-        if notice is not None:
-            notice.give_up()
-            self._agenda.receive(0)  # a commit that the callback asked for as its last deed
-
-    def give_up_all(self) -> None:
-        """On leaving: the znode is the last word, Kafka gets it before, as well as it can be reached."""
-        self.drain(list(self._holdings.threads()))
-        if self._policy.auto_commit:
-            try:
-                self._holdings.settle()
-            except (Transient, Conflict) as error:
-                _LOG.warning("last commit to Kafka: %s", error)
-        self._holdings.release(list(self._holdings.threads()), Mode.ZOOKEEPER)
 
 
 _FIRST_S = 0.2

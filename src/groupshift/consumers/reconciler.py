@@ -3,9 +3,8 @@
 ZooKeeper watches and Kafka callbacks only post to it. Each pass works by difference on one
 consistent view; whatever could not be done is done by a later pass, never given up.
 
-* `Acting` carries out a decision: release, follow the mode, take, start, publish; in this order (F1, F2).
-* `Cadence` says when to commit: auto commit, and in Kafka mode the proofs that the lease needs (F5).
-* `leave` lets a member leave: one order, whatever fails on the way (L3, N5).
+A decision is carried out in one order: release, follow the mode, take, start, publish (F1, F2). `leave` lets
+a member leave: one order, whatever fails on the way (L3, N5).
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 
-from groupshift.consumers.group_state import GroupListener, Identity, Outlook, Parts, Policy, Presence, Waker
-from groupshift.consumers.owned_partitions import Handover, Holdings
+from groupshift.consumers.group_state import GroupListener, Outlook, Parts, Policy, Presence, Waker
+from groupshift.consumers.owned_partitions import Holdings
 from groupshift.consumers.threads import Agenda
 from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
@@ -30,26 +29,27 @@ _LOG = logging.getLogger(__name__)
 _RETRY_S = 0.2
 _IDLE_S = 1.0
 _REFRESH_S = 30.0
+_UNPROVEN_S = 0.2
+_NEVER_SOONER_THAN_S = 30.0
 
 
 class Reconciler:
-    """Drives one member. Everything without an underscore may be called from any thread."""
+    """Drives one member. Everything without an underscore may be called from any thread. ``mode`` is the
+    one in effect here, None before the first decision."""
 
-    def __init__(self, identity: Identity, parts: Parts, policy: Policy, commit_every_s: float) -> None:
-        self._member = identity.member
-        self._parts = parts
-        self._agenda = Agenda()
-        self._presence = Presence(identity, parts, self._agenda)
-        self._outlook = Outlook(identity.member, parts, self._agenda)
-        self._cadence = Cadence(parts, policy, self._agenda, commit_every_s)
-        self._holdings = Holdings(parts, policy)
-        self._handover = Handover(self._holdings, parts, policy, self._agenda)
+    def __init__(self, member: Member, parts: Parts, policy: Policy) -> None:
+        self._member, self._parts, self._policy = member, parts, policy
+        self._agenda = agenda = Agenda()
+        self._presence = Presence(member, parts, agenda)
+        self._outlook = Outlook(member, parts, agenda)
+        self._holdings = Holdings(parts, policy, agenda)
+        self._listener = GroupListener(member, parts, agenda)
+        self._waker = Waker(member, parts, policy, agenda)
         self._thread = threading.Thread(
-            target=self._run, name=f"groupshift-reconciler-{self._member.consumer_id}", daemon=True
+            target=self._run, name=f"groupshift-reconciler-{member.consumer_id}", daemon=True
         )
-        self._listener = GroupListener(identity.member, parts, self._agenda)
-        self._waker = Waker(identity.member, parts, policy, self._agenda)
-        self._acting = Acting(identity.member, parts, self._presence, self._outlook)
+        self.mode: Mode | None = None
+        self._alarms: tuple[str, ...] = ()
         self._closing, self._dirty = False, True
         self._refused: tuple[str, ...] = ()
         self._unsaved: dict[TopicPartition, OffsetWrite] = {}
@@ -62,14 +62,9 @@ class Reconciler:
         self._thread.start()
 
     @property
-    def mode(self) -> Mode | None:
-        """The mode in effect here; None before the first decision."""
-        return self._acting.mode
-
-    @property
     def alarms(self) -> tuple[str, ...]:
         """Sentences for people about what is wrong now."""
-        return (*self._refused, *self._acting.alarms, *self._waker.alarms)
+        return (*self._refused, *self._alarms, *self._waker.alarms)
 
     @property
     def assigned_count(self) -> int:
@@ -86,7 +81,7 @@ class Reconciler:
 
         def request() -> None:
             try:
-                self._holdings.commit(self._acting.mode or Mode.ZOOKEEPER, offsets)
+                self._holdings.commit(self.mode or Mode.ZOOKEEPER, offsets)
             except GroupshiftError as error:
                 _LOG.info("%s: commit: %s", self._member.consumer_id, error)
                 done.set_exception(error)
@@ -163,7 +158,7 @@ class Reconciler:
         """Unless something of a former generation is still to be given up: then a commit proves it."""
         membership = self._parts.membership
         former = self._outlook.evicted or not self.held() <= partitions
-        if membership is not None and not (former and self._acting.mode is Mode.KAFKA):
+        if membership is not None and not (former and self.mode is Mode.KAFKA):
             self._parts.delivery.change_lease(lambda lease: lease.prove_kafka(since, membership.session_s))
         self._outlook.adopt(partitions)
 
@@ -209,7 +204,7 @@ class Reconciler:
             self._dirty = True
             self._agenda.cancel("retry")
             self._agenda.begin("retry", _RETRY_S if self._presence.registered else _IDLE_S)
-        if done or self._acting.mode is not Mode.KAFKA:
+        if done or self.mode is not Mode.KAFKA:
             self._acknowledge(known)
 
     def _note(self, error: GroupshiftError) -> None:
@@ -241,12 +236,12 @@ class Reconciler:
             self._holdings.unblock()
         try:
             self._outlook.observe()
-            decision = self._outlook.decide(self._acting.mode, self._holdings.threads())
-            self._acting.carry_out(decision, self._holdings, self._handover, self._listener)
+            decision = self._outlook.decide(self.mode, self._holdings.threads())
+            self._carry_out(decision)
         finally:
             self._agenda.plan("lookups", self._holdings.lookup_in())
             self._commit_when_due()  # what is held goes on, whatever else could not be done (O3, F5)
-        self._waker.look(self._outlook.view, self._acting.mode)
+        self._waker.look(self._outlook.view, self.mode)
         return True
 
     def _begin_session(self, session: int) -> None:
@@ -260,77 +255,65 @@ class Reconciler:
 
     def _register(self) -> None:
         view = self._outlook.view
-        known = (self._acting.mode, view.mode) if view is not None else (None, None)
+        known = (self.mode, view.mode) if view is not None else (None, None)
         if self._presence.register(self, *known):
             self._outlook.outdate()
 
     def _commit_when_due(self) -> None:
-        mode = self._acting.mode
-        if self._cadence.due(mode, holding=bool(self._holdings.threads())):
-            self._holdings.commit(mode or Mode.ZOOKEEPER)
+        """Auto commit; in Kafka mode also the proofs that the lease needs (F5): a third of the Kafka session
+        apart, and soon while the membership is unproven although something is held."""
+        policy, membership = self._policy, self._parts.membership
+        every_s = policy.commit_every_s if policy.auto_commit else _NEVER_SOONER_THAN_S
+        proving = self.mode is Mode.KAFKA and membership is not None
+        if proving and membership is not None:
+            unproven = self._parts.delivery.lease.kafka_until <= time.monotonic()
+            every_s = min(every_s, membership.session_s / 3)
+            every_s = _UNPROVEN_S if unproven and self.held() else every_s
+            self._agenda.hasten("commit", every_s)
+        self._agenda.begin("commit", every_s)
+        if self._agenda.every("commit", every_s) and (proving or policy.auto_commit):
+            self._holdings.commit(self.mode or Mode.ZOOKEEPER)
 
-    # -- leaving ---------------------------------------------------------------------------------
+    # -- acting ---------------------------------------------------------------------------------
 
-    def _leave(self) -> None:
-        self._listener.stop()
-        same = self._parts.coordination.session_id() == self._presence.session
-        leave(
-            self._parts,
-            release=self._handover.give_up_all if same else self._holdings.abandon,
-            released=lambda: self._acknowledge(list(self._waiting)),
-        )
-
-
-class Acting:
-    """Only the reconciler's thread calls this. ``mode`` is the one in effect, None before the first
-    decision; ``alarms`` are the present ones."""
-
-    def __init__(self, member: Member, parts: Parts, presence: Presence, outlook: Outlook) -> None:
-        self._member, self._parts = member, parts
-        self._presence, self._outlook = presence, outlook
-        self.mode: Mode | None = None
-        self.alarms: tuple[str, ...] = ()
-
-    def carry_out(
-        self, decision: Decision, holdings: Holdings, handover: Handover, listener: GroupListener
-    ) -> None:
+    def _carry_out(self, decision: Decision) -> None:
         """One pass. Raises `Transient` when something has to be repeated."""
-        self._report((*decision.alarms, *self._contention(decision.mode, holdings)))
+        self._report((*decision.alarms, *self._contention(decision.mode)))
         if decision.register:
-            self._presence.withdraw()
+            self._presence.registered = False
             self._outlook.outdate()
             raise Transient("the own registration is gone; registering again")
         self._parts.counters.differ(different=bool(decision.release or decision.take))
-        self._release(decision, holdings, handover)
-        self._follow(decision.mode, holdings)
-        holdings.take(decision.take)
+        self._release(decision)
+        self._follow(decision.mode)
+        self._holdings.take(decision.take)
         try:
-            if listener.told(decision.mode, self._outlook):
-                holdings.start(decision.mode)
+            if self._listener.told(decision.mode, self._outlook):
+                self._holdings.start(decision.mode)
         finally:
             self._presence.publish(decision.mode, decision.node)
-        if holdings.delivering([each for each, _ in decision.take]):
+        if self._holdings.delivering([each for each, _ in decision.take]):
             self._parts.counters.differ(different=False)
         self._outlook.learn_clients(self.mode)
 
-    def _release(self, decision: Decision, holdings: Holdings, handover: Handover) -> None:
+    def _release(self, decision: Decision) -> None:
         """Across a toggle, and after an eviction, the znode is the commit: the next owner raises Kafka's."""
         generation = self._outlook.generation
-        handover.drain(decision.release)
+        self._holdings.drain(decision.release)
         settled = decision.mode is self.mode and not self._outlook.evicted
-        holdings.release(decision.release, decision.mode if settled else Mode.ZOOKEEPER)
+        self._holdings.release(decision.release, decision.mode if settled else Mode.ZOOKEEPER)
         if self._outlook.generation != generation:
             raise Transient("the Kafka assignment changed during a hand-over: deciding again")
         if self._outlook.forgive() and decision.mode is Mode.KAFKA:
             raise Transient("what was held before the membership was lost is given up: deciding again")
 
-    def _follow(self, mode: Mode, holdings: Holdings) -> None:
+    def _follow(self, mode: Mode) -> None:
         """Before Kafka's word counts, prove the membership for what is kept (D8)."""
         if mode is self.mode:
             return
         if mode is Mode.KAFKA:
             try:
-                holdings.prove()
+                self._holdings.prove()
             except (Conflict, Transient) as error:
                 _LOG.warning("%s: delivery waits for the Kafka group: %s", self._member.consumer_id, error)
         self._parts.delivery.change_lease(lambda lease: lease.follow(mode))
@@ -339,13 +322,13 @@ class Acting:
 
     def _report(self, alarms: tuple[str, ...]) -> None:
         for alarm in alarms:
-            if alarm not in self.alarms:
+            if alarm not in self._alarms:
                 _LOG.error("%s: %s", self._member.consumer_id, alarm)
-        self.alarms = alarms
+        self._alarms = alarms
 
-    def _contention(self, mode: Mode, holdings: Holdings) -> tuple[str, ...]:
+    def _contention(self, mode: Mode) -> tuple[str, ...]:
         """What another member does not give up. In Kafka mode nobody computes: that one does not act."""
-        contended, view = holdings.contended(), self._outlook.view
+        contended, view = self._holdings.contended(), self._outlook.view
         if not contended or view is None:
             return ()
         look = "is that one stopped, or cut off from ZooKeeper?"
@@ -353,30 +336,16 @@ class Acting:
             look = advice(self._member, schemes_of_keepers(self._member, view, contended))
         return (f"{', '.join(map(str, contended))}: due to this member, but another one keeps them; {look}",)
 
+    # -- leaving ---------------------------------------------------------------------------------
 
-_UNPROVEN_S = 0.2
-_NEVER_SOONER_THAN_S = 30.0
-
-
-class Cadence:
-    """The timer ``commit`` of the agenda. ``commit_every_s`` is the auto commit's interval."""
-
-    def __init__(self, parts: Parts, policy: Policy, agenda: Agenda, commit_every_s: float) -> None:
-        self._parts, self._policy, self._agenda = parts, policy, agenda
-        self._every_s = commit_every_s if policy.auto_commit else _NEVER_SOONER_THAN_S
-
-    def due(self, acting: Mode | None, *, holding: bool) -> bool:
-        """True when a commit is due now; in Kafka mode also without auto commit, a third of the Kafka
-        session apart, and soon while the membership is unproven although something is held."""
-        membership, every_s = self._parts.membership, self._every_s
-        in_kafka = acting is Mode.KAFKA and membership is not None
-        if in_kafka and membership is not None:
-            unproven = self._parts.delivery.lease.kafka_until <= time.monotonic()
-            every_s = min(every_s, membership.session_s / 3)
-            every_s = _UNPROVEN_S if unproven and holding else every_s
-            self._agenda.hasten("commit", every_s)
-        self._agenda.begin("commit", every_s)
-        return self._agenda.every("commit", every_s) and (in_kafka or self._policy.auto_commit)
+    def _leave(self) -> None:
+        self._listener.stop()
+        same = self._parts.coordination.session_id() == self._presence.session
+        leave(
+            self._parts,
+            release=self._holdings.give_up_all if same else self._holdings.abandon,
+            released=lambda: self._acknowledge(list(self._waiting)),
+        )
 
 
 _LEAVE_S = 4.0

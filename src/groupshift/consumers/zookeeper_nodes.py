@@ -12,15 +12,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
 
 from kazoo.client import KazooClient, TransactionRequest
-from kazoo.exceptions import KazooException, NoAuthError, NodeExistsError, NoNodeError
+from kazoo.exceptions import (
+    AuthFailedError,
+    BadVersionError,
+    KazooException,
+    NoAuthError,
+    NodeExistsError,
+    NoNodeError,
+)
 from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.states import KeeperState
 from kazoo.security import ACL
 
-from groupshift.adapters.zookeeper.login import ZookeeperLogin, make_client
+from groupshift.adapters.zookeeper.login import ANYBODY, ZookeeperLogin, make_client
 from groupshift.domain.modes import ABSENT_MODE, ModeNode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import CoordinationView
@@ -28,6 +37,7 @@ from groupshift.domain.registration import Registration, parse_awareness, parse_
 from groupshift.domain.znodes import (
     BROKER_IDS,
     BROKER_TOPICS,
+    INTERNAL_TOPICS,
     Endpoint,
     GroupPaths,
     encode_offset,
@@ -38,34 +48,97 @@ from groupshift.domain.znodes import (
     topic_path,
 )
 from groupshift.errors import Rejected, Transient
-from groupshift.ports.consumer import OffsetNode, OffsetWrite
+from groupshift.ports.consumer import CoordinationListener, OffsetNode, OffsetWrite
 
 _BATCH = 100
+T = TypeVar("T")
 
-Answer = Callable[[Any], Any]
 
-
-class PartitionNodes:
-    """``owners`` and ``offsets`` of one group, as seen by one member.
-
-    ``guard`` is the path of the member's registration, ``answer`` waits for one reply, ``changed`` is
-    called (on kazoo's thread) with a partition whose owner node has come or gone.
-    """
+class Nodes:
+    """What one member asks of ZooKeeper. ``client`` is made with ``login``; ``hidden`` are the topics that no
+    wildcard sees."""
 
     def __init__(
-        self, client: KazooClient, paths: GroupPaths, guard: str, answer: Answer,
-        *, changed: Callable[[TopicPartition], None],
+        self, client: KazooClient, group: str, consumer_id: str,
+        *, login: ZookeeperLogin = ANYBODY, hidden: Collection[str] = INTERNAL_TOPICS,
     ) -> None:  # fmt: skip
-        self._client, self._paths, self._guard = client, paths, guard
-        self._answer, self._changed = answer, changed
+        self._client, self._login, self._consumer_id = client, login, consumer_id
+        self._hosts = ",".join(f"{host}:{port}" for host, port in client.hosts) + client.chroot
+        self._group, self._paths, self._hidden = group, GroupPaths(group), hidden
+        self._listener: CoordinationListener | None = None
         self._owner_watches: dict[TopicPartition, Callable[[Any], None]] = {}
         self._parents: set[str] = set()
+
+    @property
+    def session_s(self) -> float:
+        """The negotiated timeout; kazoo keeps it in milliseconds."""
+        return float(self._client._session_timeout) / 1000  # noqa: SLF001 (no public accessor)
+
+    def _session(self) -> int | None:
+        known = self._client.client_id
+        return known[0] if known else None
+
+    def _view_changed(self, _event: Any = None) -> None:
+        if self._listener is not None:
+            self._listener.view_changed()
+
+    def _owner_changed(self, partition: TopicPartition, _event: Any = None) -> None:
+        if self._listener is not None:
+            self._listener.owner_changed(partition)
+
+    def _answer(self, result: Any) -> Any:
+        """Wait for one answer, at most a session; only NoNode, NodeExists and BadVersion pass through."""
+        if self._client.client_state == KeeperState.AUTH_FAILED:
+            raise self._unauthorised("may not log in")
+        if not self._client.connected and not result.ready():
+            raise Transient("ZooKeeper is not connected")
+        try:
+            return result.get(timeout=self.session_s)
+        except (NoNodeError, NodeExistsError, BadVersionError):
+            raise
+        except AuthFailedError as error:
+            raise self._unauthorised("may not log in") from error
+        except NoAuthError as error:
+            raise self._unauthorised("may not change a node of the group") from error
+        except (KazooException, KazooTimeoutError) as error:
+            raise Transient(f"ZooKeeper did not answer: {error!r}") from error
+
+    def _unauthorised(self, what: str) -> Rejected:
+        return Rejected(
+            f"zookeeper.sasl.username: {self._login.who} {what} at {self._hosts}: log in as the group's "
+            "other members do (zookeeper.sasl.mechanism, zookeeper.sasl.username and zookeeper.sasl.password)"
+        )
+
+    def _optional(self, asked: Any) -> Any:
+        """The answer, None where there is no node."""
+        try:
+            return self._answer(asked)
+        except NoNodeError:
+            return None
+
+    def _children(self, path: str) -> list[str]:
+        return list(self._optional(self._client.get_children_async(path)) or ())
+
+    def _ensure(self, path: str, acl: Sequence[ACL] | None = None) -> None:
+        """Create a persistent node with its parents, once; by default with the ACL of the client."""
+        if path not in self._parents:
+            self._answer(self._client.ensure_path_async(path, acl))
+            self._parents.add(path)
+
+    def _guarded(self) -> TransactionRequest:
+        change = self._client.transaction()
+        change.check(self._paths.id_of(self._consumer_id), -1)
+        return change
+
+
+class PartitionNodes(Nodes):
+    """``owners`` and ``offsets`` of one group, as seen by one member; the port says what each call does."""
 
     def claim(self, wanted: Mapping[TopicPartition, str]) -> Mapping[TopicPartition, OffsetNode | None]:
         """Pipelined per partition: create if free, look at what is there (with watch), read the offset."""
         for topic in {each.topic for each in wanted}:
-            self.ensure(f"{self._paths.owners}/{topic}")
-            self.ensure(f"{self._paths.offsets}/{topic}")
+            self._ensure(f"{self._paths.owners}/{topic}")
+            self._ensure(f"{self._paths.offsets}/{topic}")
         asked = [(each, *self._ask_claim(each, thread)) for each, thread in wanted.items()]
         session, result = self._session(), {}
         for each, creation, stat, offset in asked:
@@ -73,32 +146,33 @@ class PartitionNodes:
             owner, node = self._answer(stat), self._offset_node(each, offset)
             result[each] = node if owner is not None and owner.ephemeralOwner == session else None
             if owner is None and isinstance(failed[0], NodeExistsError):
-                self._changed(each)  # it was there, and gone again between the two requests
+                self._owner_changed(each)  # it was there, and gone again between the two requests
             elif owner is None and isinstance(failed[0], NoAuthError):
                 raise Rejected(
                     f"zookeeper.sasl.username: this member may not own {each} ({self._paths.owner_of(each)} "
                     "refuses its identity): log in as the group's other members do"
                 )
             elif owner is None:
-                self.forget_parents()
+                self._parents.clear()
                 raise Transient(f"the owner node of {each} could not be created: {failed[0]!r}")
         return result
 
     def _ask_claim(self, partition: TopicPartition, thread: str) -> tuple[Any, Any, Any]:
-        path = self._paths.owner_of(partition)
         change = self._guarded()
-        change.create(path, thread.encode(), ephemeral=True)
-        watch = self._owner_watches.setdefault(partition, self._owner_watch(partition))
+        change.create(self._paths.owner_of(partition), thread.encode(), ephemeral=True)
         return (
             change.commit_async(),
-            self._client.exists_async(path, watch=watch),
+            self._watched_owner(partition),
             self._client.get_async(self._paths.offset_of(partition)),
         )
 
+    def _watched_owner(self, partition: TopicPartition) -> Any:
+        watch = self._owner_watches.setdefault(partition, partial(self._owner_changed, partition))
+        return self._client.exists_async(self._paths.owner_of(partition), watch=watch)
+
     def release(self, writes: Mapping[TopicPartition, OffsetWrite | None]) -> None:
         """One transaction of checked commits and deletes; where it fails, partition by partition."""
-        owned = self._owned(writes)
-        for batch in _batches(owned):
+        for batch in _batches(self._owned(writes)):
             if failures(self._answer(self._release_change({each: writes[each] for each in batch}))):
                 for each in batch:
                     self._release_one(each, writes[each])
@@ -119,39 +193,31 @@ class PartitionNodes:
 
     def resync(self, held: Mapping[TopicPartition, str]) -> frozenset[TopicPartition]:
         """List all owner nodes; keep what is mine and wanted, delete what is mine and forgotten."""
-        every = self._all_owners()
-        mine = every & set(held)
-        for each in every - mine:
+        listed = {
+            topic: self._children(f"{self._paths.owners}/{topic}")
+            for topic in self._children(self._paths.owners)
+        }
+        numbered = [(topic, partition_number(name)) for topic, names in listed.items() for name in names]
+        every = self._owned(TopicPartition(topic, at) for topic, at in numbered if at is not None)
+        for each in set(every) - set(held):
             self._answer(self._release_change({each: None}))
         for each in held:
-            watch = self._owner_watches.setdefault(each, self._owner_watch(each))
-            self._answer(self._client.exists_async(self._paths.owner_of(each), watch=watch))
-        return frozenset(mine)
-
-    def _all_owners(self) -> set[TopicPartition]:
-        """Every owner node of the group that belongs to the present session."""
-        topics = self.children(self._paths.owners)
-        listed = {topic: self.children(f"{self._paths.owners}/{topic}") for topic in topics}
-        every = [
-            TopicPartition(topic, number)
-            for topic, names in listed.items()
-            for number in map(partition_number, names)
-            if number is not None
-        ]
-        return set(self._owned(every))
+            self._answer(self._watched_owner(each))
+        return frozenset(each for each in every if each in held)
 
     def _owned(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Those whose owner node belongs to the present session."""
         session = self._session()
-        asked = [(each, self._client.exists_async(self._paths.owner_of(each))) for each in partitions]
-        stats = [(each, self._answer(result)) for each, result in asked]
-        return [each for each, stat in stats if stat is not None and stat.ephemeralOwner == session]
+        stats = self._owner_stats(partitions)
+        return [each for each, stat in stats.items() if stat is not None and stat.ephemeralOwner == session]
 
-    def _owner_watch(self, partition: TopicPartition) -> Callable[[Any], None]:
-        def changed(_event: Any) -> None:
-            self._changed(partition)
+    def unowned(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
+        """Those without an owner node."""
+        return frozenset(each for each, stat in self._owner_stats(partitions).items() if stat is None)
 
-        return changed
+    def _owner_stats(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Any]:
+        asked = {each: self._client.exists_async(self._paths.owner_of(each)) for each in partitions}
+        return {each: self._answer(result) for each, result in asked.items()}
 
     # -- offset nodes ----------------------------------------------------------------------------
 
@@ -162,11 +228,7 @@ class PartitionNodes:
         result: dict[TopicPartition, OffsetNode | None] = {}
         for batch in _batches(writes):
             answers = self._commit_offsets({each: writes[each] for each in batch})
-            if answers is not None:
-                result.update(answers)
-                continue
-            for each in batch:
-                result[each] = self._write_one(each, writes[each])
+            result |= answers or {each: self._write_one(each, writes[each]) for each in batch}
         return result
 
     def offsets(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, OffsetNode]:
@@ -186,7 +248,7 @@ class PartitionNodes:
 
     def _commit_offsets(
         self, writes: Mapping[TopicPartition, OffsetWrite]
-    ) -> Mapping[TopicPartition, OffsetNode] | None:
+    ) -> dict[TopicPartition, OffsetNode | None] | None:
         change = self._guarded()
         for each, write in writes.items():
             change.check(self._paths.owner_of(each), -1)
@@ -202,11 +264,10 @@ class PartitionNodes:
         for _attempt in range(3):
             if not self._owned([partition]):
                 return None
-            self.forget_parents()
-            self.ensure(f"{self._paths.offsets}/{partition.topic}")
+            self._parents.clear()
+            self._ensure(f"{self._paths.offsets}/{partition.topic}")
             node = self._offset_node(partition, self._client.get_async(self._paths.offset_of(partition)))
-            adopted = OffsetWrite(offset=write.offset, version=node.version)
-            answers = self._commit_offsets({partition: adopted})
+            answers = self._commit_offsets({partition: replace(write, version=node.version)})
             if answers is not None:
                 return answers[partition]
         raise Transient(f"the offset node of {partition} keeps changing; retrying")
@@ -219,44 +280,14 @@ class PartitionNodes:
             change.set_data(path, data, version=write.version)
 
     def _offset_node(self, partition: TopicPartition, asked: Any) -> OffsetNode:
-        try:
-            data, stat = self._answer(asked)
-        except NoNodeError:
+        found = self._optional(asked)
+        if found is None:
             return OffsetNode()
         try:
-            return OffsetNode(
-                value=parse_offset(data, self._paths.offset_of(partition)), version=stat.version
-            )
+            value = parse_offset(found[0], self._paths.offset_of(partition))
         except Rejected:
-            return OffsetNode(version=stat.version)
-
-    # -- plumbing --------------------------------------------------------------------------------
-
-    def _session(self) -> int | None:
-        known = self._client.client_id
-        return known[0] if known else None
-
-    def _guarded(self) -> TransactionRequest:
-        change = self._client.transaction()
-        change.check(self._guard, -1)
-        return change
-
-    def children(self, path: str) -> list[str]:
-        """The names below a node, none where there is no node."""
-        try:
-            return list(self._answer(self._client.get_children_async(path)))
-        except NoNodeError:
-            return []
-
-    def ensure(self, path: str, acl: Sequence[ACL] | None = None) -> None:
-        """Create a persistent node with its parents, once; by default with the ACL of the client."""
-        if path not in self._parents:
-            self._answer(self._client.ensure_path_async(path, acl))
-            self._parents.add(path)
-
-    def forget_parents(self) -> None:
-        """Somebody deleted directories: make sure of them again."""
-        self._parents.clear()
+            value = None
+        return OffsetNode(value=value, version=found[1].version)
 
 
 def failures(results: Sequence[Any]) -> list[Exception]:
@@ -273,30 +304,8 @@ def _batches(partitions: Iterable[TopicPartition]) -> list[list[TopicPartition]]
 _ATTEMPTS = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Listing:
-    """One pass over directories and mode: what decides whether the registrations must be read.
-
-    ``topics`` are all there are, None when nobody was known to need them."""
-
-    topics: tuple[str, ...] | None
-    mode: ModeNode
-    ids: tuple[str, ...]
-    ids_pzxid: int
-    migration_ids: tuple[str, ...]
-    migration_pzxid: int
-
-
-class Observer:
-    """Reads `CoordinationView`s. ``changed`` is called (on kazoo's thread) when one is stale; ``hidden`` are
-    the topics that no wildcard sees."""
-
-    def __init__(
-        self, client: KazooClient, paths: GroupPaths, answer: Answer,
-        *, changed: Callable[[Any], None], hidden: Collection[str],
-    ) -> None:  # fmt: skip
-        self._client, self._paths = client, paths
-        self._answer, self._changed, self._hidden = answer, changed, hidden
+class Observer(Nodes):
+    """Reads `CoordinationView`s. The listener is told (on kazoo's thread) when one is stale."""
 
     def observe(self, known: CoordinationView | None, topics: Sequence[str]) -> CoordinationView:
         """Repeat until nothing moved in between. Raises `Transient` when it never stands still."""
@@ -307,153 +316,126 @@ class Observer:
         raise Transient(f"the members of {self._paths.group} change faster than they can be listed")
 
     def _attempt(self, known: CoordinationView | None, topics: Sequence[str]) -> CoordinationView | None:
-        listing, topic_nodes = self._list(known, topics)
-        if listing is None:
-            return None
-        partitions, broken = self._partitions(topic_nodes)
-        registrations, unfenced, malformed = self._members(listing, known)
-        if len(registrations) + len(malformed) < len(listing.ids):
-            return None
-        wanted, unreadable = self._subscribed(registrations, listing.topics)
-        wanted |= set(topics)
-        more, further = self._partitions(
-            {name: self._topic(name) for name in sorted(wanted - set(topic_nodes))}
-        )
-        partitions = {name: found for name, found in (partitions | more).items() if name in wanted}
-        problems = (*malformed, *unreadable, *broken, *further)
-        return CoordinationView(
-            mode=listing.mode,
-            ids_pzxid=listing.ids_pzxid,
-            migration_pzxid=listing.migration_pzxid,
-            migration_ids=listing.migration_ids,
-            registrations=registrations,
-            unfenced=unfenced,
-            partitions=partitions,
-            problems=problems,
-        )
-
-    def _list(
-        self, known: CoordinationView | None, topics: Sequence[str]
-    ) -> tuple[_Listing | None, dict[str, Any]]:
-        """One round trip: sync, ``ids``, ``migration/ids``, mode, topics; ``ids`` once more at the end.
-
-        No listing when ``ids`` changed in between; topic → the request for its node."""
-        names = sorted({*topics, *(known.partitions if known is not None else ())})
+        """Two round trips: sync, ``ids``, ``migration/ids``, mode, topics, and ``ids`` once more; then the
+        registrations, unless they are known. None when ``ids`` changed in between."""
+        names = {*topics, *(known.partitions if known is not None else ())}
         synced = self._client.sync_async(self._paths.root)
-        ids = self._directory(self._paths.ids)
-        migration = self._directory(self._paths.migration_ids)
-        mode = self._client.get_async(self._paths.mode, watch=self._changed)
-        appeared = self._client.exists_async(self._paths.mode, watch=self._changed)
-        topic_nodes = {name: self._topic(name) for name in names}
+        ids, migration = self._directory(self._paths.ids), self._directory(self._paths.migration_ids)
+        mode = self._node(self._paths.mode)
+        topic_nodes = {name: self._node(topic_path(name)) for name in sorted(names)}
         every = self._directory(BROKER_TOPICS) if known is not None and _wildcards(known) else None
         again = self._client.exists_async(self._paths.ids)
         self._optional(synced)
-        listed, pzxid = self._listed(ids)
+        consumers, ids_pzxid = self._listed(ids)
         aware, migration_pzxid = self._listed(migration)
-        listing = _Listing(
-            topics=self._listed(every)[0] if every is not None else None,
-            mode=self._mode(mode, appeared),
-            ids=listed,
-            ids_pzxid=pzxid,
-            migration_ids=aware,
+        seen = CoordinationView(
+            mode=self._mode(mode),
+            ids_pzxid=ids_pzxid,
             migration_pzxid=migration_pzxid,
+            migration_ids=aware,
         )
-        return listing if self._pzxid(again) == pzxid else None, topic_nodes
+        known_topics = self._listed(every)[0] if every is not None else None
+        stat = self._answer(again)
+        if (stat.pzxid if stat is not None else -1) != ids_pzxid:
+            return None
+        problems: list[str] = []
+        seen = self._members(seen, consumers, known, problems)
+        if len(seen.registrations) + len(problems) < len(consumers):
+            return None
+        wanted = self._subscribed(seen.registrations, known_topics, problems) | set(topics)
+        partitions = self._partitions(topic_nodes, problems)
+        more = {name: self._node(topic_path(name)) for name in sorted(wanted - names)}
+        partitions |= self._partitions(more, problems)
+        return replace(
+            seen,
+            partitions={name: found for name, found in partitions.items() if name in wanted},
+            problems=tuple(problems),
+        )
 
-    def _topic(self, name: str) -> Any:
-        """Ask for a topic's node; the second watch reports that an absent one appears."""
-        self._client.exists_async(topic_path(name), watch=self._changed)
-        return self._client.get_async(topic_path(name), watch=self._changed)
+    def _node(self, path: str) -> Any:
+        """Ask for a node; the first watch reports that an absent one appears."""
+        self._client.exists_async(path, watch=self._view_changed)
+        return self._client.get_async(path, watch=self._view_changed)
 
-    def _directory(self, path: str) -> tuple[Any, Any]:
-        children = self._client.get_children_async(path, watch=self._changed, include_data=True)
-        return children, self._client.exists_async(path, watch=self._changed)
+    def _directory(self, path: str) -> Any:
+        """Ask for the names in a directory, watched like a node."""
+        self._client.exists_async(path, watch=self._view_changed)
+        return self._client.get_children_async(path, watch=self._view_changed, include_data=True)
 
-    def _listed(self, asked: tuple[Any, Any]) -> tuple[tuple[str, ...], int]:
-        found = self._optional(asked[0])
-        self._answer(asked[1])  # its watch reports that an absent directory appears
+    def _listed(self, asked: Any) -> tuple[tuple[str, ...], int]:
+        found = self._optional(asked)
         return (tuple(sorted(found[0])), found[1].pzxid) if found is not None else ((), -1)
 
-    def _mode(self, asked: Any, appeared: Any) -> ModeNode:
+    def _mode(self, asked: Any) -> ModeNode:
         found = self._optional(asked)
-        self._answer(appeared)
         if found is None:
             return ABSENT_MODE
         data, stat = found
         return ModeNode(data=data or b"", version=stat.version, czxid=stat.czxid, mzxid=stat.mzxid)
 
     def _members(
-        self, listing: _Listing, known: CoordinationView | None
-    ) -> tuple[Mapping[str, Registration], frozenset[str], tuple[str, ...]]:
-        """Read every registration and every migration id in one round trip, unless they are known."""
-        if known is not None and not known.problems and _same(known, listing):
-            return known.registrations, known.unfenced, ()
-        ids = {cid: self._client.get_async(self._paths.id_of(cid)) for cid in listing.ids}
-        aware = {
-            cid: self._client.get_async(self._paths.migration_id_of(cid)) for cid in listing.migration_ids
-        }
-        registrations: dict[str, Registration] = {}
-        unfenced: set[str] = set()
-        problems: list[str] = []
-        for cid, asked in ids.items():
-            found = self._optional(asked)
-            try:
-                if found is not None:
-                    registrations[cid] = parse_registration(found[0], self._paths.id_of(cid))
-            except Rejected as error:
-                problems.append(str(error))
-        for cid, asked in aware.items():
-            found = self._optional(asked)
-            if found is not None and not _fenced(found[0]):
-                unfenced.add(cid)
-        return registrations, frozenset(unfenced), tuple(problems)
+        self,
+        seen: CoordinationView,
+        ids: Collection[str],
+        known: CoordinationView | None,
+        problems: list[str],
+    ) -> CoordinationView:
+        """With every registration and migration id, read in one round trip unless they are known."""
+        if known is not None and not known.problems and _same(known, seen, ids):
+            return replace(seen, registrations=known.registrations, unfenced=known.unfenced)
+        asked = {cid: self._client.get_async(self._paths.id_of(cid)) for cid in ids}
+        aware = {cid: self._client.get_async(self._paths.migration_id_of(cid)) for cid in seen.migration_ids}
+        registrations = self._parsed(asked, self._paths.id_of, parse_registration, problems)
+        migrating = {cid: self._optional(each) for cid, each in aware.items()}
+        unfenced = {cid for cid, found in migrating.items() if found is not None and not _fenced(found[0])}
+        return replace(seen, registrations=registrations, unfenced=frozenset(unfenced))
 
     def _subscribed(
-        self, registrations: Mapping[str, Registration], every: tuple[str, ...] | None
-    ) -> tuple[set[str], tuple[str, ...]]:
-        """The topics of all members, and sentences about wildcards that cannot be read.
+        self, registrations: Mapping[str, Registration], every: tuple[str, ...] | None, problems: list[str]
+    ) -> set[str]:
+        """The topics of all members; wildcards that cannot be read are ``problems``.
 
         With a wildcard among them the list of topics is watched: a new one may match."""
         if every is None and any(each.wildcard for each in registrations.values()):
             every = self._listed(self._directory(BROKER_TOPICS))[0]
         wanted: set[str] = set()
-        problems: list[str] = []
         for cid, registration in registrations.items():
             try:
                 wanted.update(registration.topics(every or (), hidden=self._hidden))
             except Rejected as error:
                 problems.append(f"{self._paths.id_of(cid)}: {error}")
-        return wanted, tuple(problems)
+        return wanted
 
-    def _partitions(
-        self, topic_nodes: Mapping[str, Any]
-    ) -> tuple[dict[str, tuple[int, ...]], tuple[str, ...]]:
-        partitions: dict[str, tuple[int, ...]] = {}
-        problems: list[str] = []
-        for name, asked in topic_nodes.items():
-            found = self._optional(asked)
+    def _partitions(self, asked: Mapping[str, Any], problems: list[str]) -> dict[str, tuple[int, ...]]:
+        return self._parsed(asked, topic_path, parse_partitions, problems, absent=())
+
+    def _parsed(
+        self,
+        asked: Mapping[str, Any],
+        path_of: Callable[[str], str],
+        parse: Callable[[bytes | None, str], T],
+        problems: list[str],
+        absent: T | None = None,
+    ) -> dict[str, T]:
+        """Name → what its node says; ``absent`` stands for a node that is not there, None leaves it out."""
+        read: dict[str, T] = {}
+        for name, request in asked.items():
+            found = self._optional(request)
             try:
-                partitions[name] = parse_partitions(found[0], topic_path(name)) if found is not None else ()
+                value = absent if found is None else parse(found[0], path_of(name))
             except Rejected as error:
                 problems.append(str(error))
-        return partitions, tuple(problems)
-
-    def _pzxid(self, asked: Any) -> int:
-        stat = self._answer(asked)
-        return stat.pzxid if stat is not None else -1
-
-    def _optional(self, asked: Any) -> Any:
-        try:
-            return self._answer(asked)
-        except NoNodeError:
-            return None
+                continue
+            if value is not None:
+                read[name] = value
+        return read
 
 
-def _same(known: CoordinationView, listing: _Listing) -> bool:
+def _same(known: CoordinationView, seen: CoordinationView, ids: Collection[str]) -> bool:
     return (
-        known.ids_pzxid == listing.ids_pzxid
-        and known.migration_pzxid == listing.migration_pzxid
-        and set(known.registrations) == set(listing.ids)
+        known.ids_pzxid == seen.ids_pzxid
+        and known.migration_pzxid == seen.migration_pzxid
+        and set(known.registrations) == set(ids)
     )
 
 

@@ -12,43 +12,22 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final
 
-from kazoo.client import KazooClient, KazooState
-from kazoo.exceptions import (
-    AuthFailedError,
-    BadVersionError,
-    KazooException,
-    NoAuthError,
-    NodeExistsError,
-    NoNodeError,
-)
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KeeperState
 
 from groupshift.adapters.zookeeper import mode
-from groupshift.adapters.zookeeper.login import ANYBODY, WORLD, ZookeeperLogin
+from groupshift.adapters.zookeeper.login import WORLD
 from groupshift.consumers.zookeeper_nodes import Observer, PartitionNodes, failures
-from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.reconcile import CoordinationView
 from groupshift.domain.registration import Registration, encode_registration
-from groupshift.domain.znodes import INTERNAL_TOPICS, GroupPaths
 from groupshift.errors import Conflict, Rejected, Transient
-from groupshift.ports.consumer import (
-    CoordinationListener,
-    OffsetNode,
-    OffsetWrite,
-    Session,
-)
-
-_STATES = {
-    KazooState.CONNECTED: Session.CONNECTED,
-    KazooState.SUSPENDED: Session.SUSPENDED,
-    KazooState.LOST: Session.LOST,
-}
-
+from groupshift.ports.consumer import CoordinationListener, Session
 
 _LOOK_S = 0.05
 
@@ -56,37 +35,16 @@ FOR_EVER: Final = MappingProxyType({"max_tries": -1, "delay": 0.1, "backoff": 2,
 """How a member's client connects again (kazoo's ``connection_retry``)."""
 
 
-class ZookeeperCoordination:
-    """One member's session. ``client`` is not started yet and made with ``login``; ``hidden`` are the topics
-    that no wildcard sees."""
+class ZookeeperCoordination(PartitionNodes, Observer):
+    """One member's session. ``client`` is not started yet."""
 
-    def __init__(
-        self, client: KazooClient, group: str, consumer_id: str,
-        *, login: ZookeeperLogin = ANYBODY, hidden: Collection[str] = INTERNAL_TOPICS,
-    ) -> None:  # fmt: skip
-        self._client, self._login, self._consumer_id = client, login, consumer_id
-        self._hosts = ",".join(f"{host}:{port}" for host, port in client.hosts) + client.chroot
-        self._group, self._paths = group, GroupPaths(group)
-        self._observer = Observer(
-            self._client, self._paths, self._answer, changed=self._view_changed, hidden=hidden
-        )
-        self._nodes = PartitionNodes(
-            self._client,
-            self._paths,
-            self._paths.id_of(consumer_id),
-            self._answer,
-            changed=self._owner_changed,
-        )
-        self._relogin = Relogin(client)
-        self._listener: CoordinationListener | None = None
-        self._closed = False
+    _closed = False
+
+    @cached_property
+    def _relogin(self) -> Relogin:
+        return Relogin(self._client)
 
     # -- session ---------------------------------------------------------------------------------
-
-    @property
-    def session_s(self) -> float:
-        """The negotiated timeout; kazoo keeps it in milliseconds."""
-        return float(self._client._session_timeout) / 1000  # noqa: SLF001 (no public accessor)
 
     def start(self, listener: CoordinationListener, timeout: float) -> None:
         """Connect; the listener hears of every change from then on. Raises `Rejected` when this identity
@@ -128,7 +86,7 @@ class ZookeeperCoordination:
         self._answer(self._client.exists_async(self._paths.root))
         parents = [self._paths.owners, self._paths.offsets]
         for directory in tuple(parents):
-            parents += [f"{directory}/{topic}" for topic in self._nodes.children(directory)]
+            parents += [f"{directory}/{topic}" for topic in self._children(directory)]
         asked = [(each, mode.ask(self._client, mode.creating_below(each))) for each in parents]
         for path, answer in asked:
             if mode.refused(self._answer(answer)):
@@ -136,8 +94,7 @@ class ZookeeperCoordination:
 
     def session_id(self) -> int | None:
         """Kazoo's present session id."""
-        known = self._client.client_id
-        return known[0] if known and self._client.connected else None
+        return self._session() if self._client.connected else None
 
     def close(self) -> None:
         """Close the session; the server drops what is left of its ephemeral nodes."""
@@ -166,11 +123,7 @@ class ZookeeperCoordination:
 
     def _state_changed(self, state: str) -> None:
         if self._listener is not None:
-            self._listener.session_changed(_STATES[state])
-
-    def _view_changed(self, _event: Any = None) -> None:
-        if self._listener is not None:
-            self._listener.view_changed()
+            self._listener.session_changed(Session(state.lower()))
 
     # -- registration ----------------------------------------------------------------------------
 
@@ -180,7 +133,7 @@ class ZookeeperCoordination:
         if migration is not None:
             wanted[self._paths.migration_id_of(self._consumer_id)] = migration
         for path in wanted:
-            self._nodes.ensure(path.rpartition("/")[0], WORLD)
+            self._ensure(path.rpartition("/")[0], WORLD)
         change = self._client.transaction()
         for path, data in wanted.items():
             change.create(path, data, acl=WORLD, ephemeral=True)
@@ -188,7 +141,7 @@ class ZookeeperCoordination:
         if not failed:
             return
         if not isinstance(failed[0], NodeExistsError):
-            self._nodes.forget_parents()
+            self._parents.clear()
             raise Transient(f"cannot register {self._consumer_id}: {failed[0]!r}; retrying")
         stats = [self._answer(self._client.exists_async(path)) for path in wanted]
         if any(stat is None or stat.ephemeralOwner != self.session_id() for stat in stats):
@@ -207,94 +160,25 @@ class ZookeeperCoordination:
         """Delete both ids together, whichever exist."""
         change = self._client.transaction()
         paths = (self._paths.id_of(self._consumer_id), self._paths.migration_id_of(self._consumer_id))
-        stats = [self._client.exists_async(path) for path in paths]
-        for path, stat in zip(paths, (self._answer(each) for each in stats), strict=True):
+        for path, asked in [(path, self._client.exists_async(path)) for path in paths]:
+            stat = self._answer(asked)
             if stat is not None and stat.ephemeralOwner == self.session_id():
                 change.delete(path)
         if change.operations:
             self._answer(change.commit_async())
-
-    # -- the view --------------------------------------------------------------------------------
-
-    def observe(self, known: CoordinationView | None, topics: Sequence[str]) -> CoordinationView:
-        """See `groupshift.consumers.zookeeper_nodes.Observer`."""
-        return self._observer.observe(known, topics)
-
-    # -- partitions ------------------------------------------------------------------------------
-
-    def claim(self, wanted: Mapping[TopicPartition, str]) -> Mapping[TopicPartition, OffsetNode | None]:
-        """See `groupshift.consumers.zookeeper_nodes.PartitionNodes`, as for the next five."""
-        return self._nodes.claim(wanted)
-
-    def release(self, writes: Mapping[TopicPartition, OffsetWrite | None]) -> None:
-        """Commit and delete."""
-        self._nodes.release(writes)
-
-    def resync(self, held: Mapping[TopicPartition, str]) -> frozenset[TopicPartition]:
-        """Which of ``held`` are mine."""
-        return self._nodes.resync(held)
-
-    def write_offsets(
-        self, writes: Mapping[TopicPartition, OffsetWrite]
-    ) -> Mapping[TopicPartition, OffsetNode | None]:
-        """Version-checked commit."""
-        return self._nodes.write_offsets(writes)
-
-    def leave_offsets(self, writes: Mapping[TopicPartition, OffsetWrite]) -> None:
-        """Commit for a session that is gone."""
-        self._nodes.leave_offsets(writes)
-
-    def offsets(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, OffsetNode]:
-        """Read."""
-        return self._nodes.offsets(partitions)
-
-    def unowned(self, partitions: Sequence[TopicPartition]) -> frozenset[TopicPartition]:
-        """See the port."""
-        asked = {each: self._client.exists_async(self._paths.owner_of(each)) for each in partitions}
-        return frozenset(each for each, result in asked.items() if self._answer(result) is None)
 
     def wake(self) -> None:
         """Guarded by the own registration, like every change."""
         name = f"{self._group}_groupshift-wake-{uuid.uuid4().hex[:8]}"
         paths = (self._paths.id_of(name), self._paths.migration_id_of(name))
         nobody = encode_registration(Registration(subscription=(), timestamp=str(int(time.time() * 1000))))
-        change = self._client.transaction()
-        change.check(self._paths.id_of(self._consumer_id), -1)
+        change = self._guarded()
         for path in paths:
             change.create(path, nobody, acl=WORLD, ephemeral=True)
         for path in paths:
             change.delete(path)
         if failed := failures(self._answer(change.commit_async())):
             raise Transient(f"old members could not be woken: {failed[0]!r}")
-
-    def _owner_changed(self, partition: TopicPartition) -> None:
-        if self._listener is not None:
-            self._listener.owner_changed(partition)
-
-    # -- plumbing --------------------------------------------------------------------------------
-
-    def _answer(self, result: Any) -> Any:
-        """Wait for one answer, at most a session; only NoNode, NodeExists and BadVersion pass through."""
-        if self._client.client_state == KeeperState.AUTH_FAILED:
-            raise self._unauthorised("may not log in")
-        if not self._client.connected and not result.ready():
-            raise Transient("ZooKeeper is not connected")
-        try:
-            return result.get(timeout=self.session_s)
-        except (NoNodeError, NodeExistsError, BadVersionError):
-            raise
-        except AuthFailedError as error:
-            raise self._unauthorised("may not log in") from error
-        except NoAuthError as error:
-            raise self._unauthorised("may not change a node of the group") from error
-        except (KazooException, KazooTimeoutError) as error:
-            raise Transient(f"ZooKeeper did not answer: {error!r}") from error
-
-    def _unauthorised(self, what: str) -> Rejected:
-        return Rejected(
-            f"zookeeper.sasl.username: {self._login.who} {what} at {self._hosts}: log in as the group's "
-            "other members do (zookeeper.sasl.mechanism, zookeeper.sasl.username and zookeeper.sasl.password)"
-        )
 
 
 _LOG = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from groupshift.domain.foreign_json import shown
-from groupshift.domain.group import KafkaMember
+from groupshift.domain.group_protocol import KafkaMember
 from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import java_hash
@@ -182,9 +182,9 @@ def kafka_threads(
     for member in members:
         topics = subscriptions.get(member.client_id)
         if topics is None:
-            result |= dict.fromkeys(member.assignment, f"{member.member_id}-0")
+            result |= dict.fromkeys(member.assigned, f"{member.member_id}-0")
         else:
-            result |= map_to_threads(member.assignment, threads_by_topic({member.client_id: topics}))
+            result |= map_to_threads(member.assigned, threads_by_topic({member.client_id: topics}))
     return result
 
 

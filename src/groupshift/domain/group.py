@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from groupshift.domain.group_protocol import ProtocolView
-from groupshift.domain.modes import MemberKind, Mode, ModeNode, effective_mode
+from groupshift.domain.group_protocol import KafkaGroup, ProtocolView
+from groupshift.domain.modes import ABSENT_MODE, MemberKind, Mode, ModeNode, effective_mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rows import ClusterState
 
@@ -59,25 +59,6 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaMember:
-    """One member of the Kafka group as DescribeGroups answers it."""
-
-    member_id: str
-    client_id: str
-    host: str
-    assignment: frozenset[TopicPartition] = frozenset()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaGroup:
-    """The Kafka side: ``state`` as the broker names it (``Stable``, ``Empty``, ``Dead``, ...)."""
-
-    state: str
-    protocol: str = ""
-    members: tuple[KafkaMember, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedOffset:
     """A committed offset (next offset to read) in one store; ``metadata`` empty in ZooKeeper, and
     ``leader_epoch`` -1 there and where the commit has none."""
@@ -111,7 +92,11 @@ class LogEnd:
 class GroupView:
     """One group at ``taken_at_ms`` (epoch): everything assess, gates, sensors and snapshots read.
 
+    What ZooKeeper and what Kafka answers is a view, too, in which only that half is filled
+    (`groupshift.domain.observation.merge` joins them).
+    ``exists``: ``/consumers/<g>`` was there, or the coordinator knows it; False only when both answered.
     ``ids_pzxid`` changes with every member that comes to ZooKeeper or leaves it (-1: nobody was ever there).
+    ``topics`` are the partition counts of all topics of the cluster, where a reader told them.
     ``protocol`` is the group as a move of the protocol sees it, with every broker, and ``snapshot`` what its
     offsets were taken from; None where only ZooKeeper and the classic protocol were read.
     ``problems`` are sentences about nodes that could not be understood (malformed registration,
@@ -119,21 +104,22 @@ class GroupView:
     """
 
     group: str
-    taken_at_ms: int
-    exists: bool
-    mode: ModeNode
+    taken_at_ms: int = 0
+    exists: bool = False
+    mode: ModeNode = ABSENT_MODE
     ids: tuple[str, ...] = ()
     migration_ids: tuple[str, ...] = ()
     ids_pzxid: int = -1
     members: tuple[Member, ...] = ()
     owners: tuple[Owner, ...] = ()
-    kafka: KafkaGroup = KafkaGroup(state="Dead")
+    kafka: KafkaGroup = field(default_factory=KafkaGroup)
     zookeeper_offsets: tuple[CommittedOffset, ...] = ()
     kafka_offsets: tuple[CommittedOffset, ...] = ()
     log_ends: tuple[LogEnd, ...] = ()
     no_offsets: tuple[NoOffset, ...] = ()
     problems: tuple[str, ...] = ()
     brokers: tuple[str, ...] = ()
+    topics: Mapping[str, int] = field(default_factory=dict)
     protocol: ProtocolView | None = None
     snapshot: ClusterState | None = None
 
@@ -197,7 +183,7 @@ class GroupView:
         for owner in self.owners:
             owned[owner.partition] = (*owned.get(owner.partition, ()), owner.member_id)
         for member in self.kafka.members:
-            for partition in member.assignment if member.member_id in plain else ():
+            for partition in member.assigned if member.member_id in plain else ():
                 owned[partition] = (*owned.get(partition, ()), member.member_id)
         return owned
 

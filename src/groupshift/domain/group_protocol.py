@@ -68,9 +68,9 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProtocolMember:
-    """One member. ``speaks`` is None where the coordinator does not say it (brokers before 4.0, for members
-    of groups of type consumer), ``epoch`` where there is none (groups of type classic).
+class KafkaMember:
+    """One member of the group at its coordinator. ``speaks`` is None where that does not say it (brokers
+    before 4.0, for members of groups of type consumer), ``epoch`` where there is none (type classic).
 
     ``user_data`` is how many bytes a classic member's *assignment* carries for its assignor, ``unreadable``
     why its subscription or assignment cannot be read (empty: it can)."""
@@ -79,7 +79,7 @@ class ProtocolMember:
     client_id: str
     host: str = ""
     instance_id: str | None = None
-    speaks: Protocol | None
+    speaks: Protocol | None = None
     epoch: int | None = None
     topics: tuple[str, ...] = ()
     assigned: frozenset[TopicPartition] = frozenset()
@@ -93,31 +93,32 @@ class ProtocolMember:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProtocolGroup:
-    """One group as its coordinator describes it. ``protocol`` is the assignor: the members' choice in a
-    classic group, the server's in one of type consumer. Epochs are None in a classic group."""
+class KafkaGroup:
+    """One group as its coordinator describes it: ``state`` as the broker names it (``Stable``, ``Empty``,
+    ``Dead``, …), ``protocol`` the assignor: the members' choice in a classic group, the server's in one of
+    type consumer. Epochs are None in a classic group."""
 
-    group: str
-    kind: Kind
+    group: str = ""
+    kind: Kind = Kind.CLASSIC
     state: str = GONE
     protocol_type: str = ""
     protocol: str = ""
     epoch: int | None = None
     assignment_epoch: int | None = None
     coordinator: int | None = None
-    members: tuple[ProtocolMember, ...] = ()
+    members: tuple[KafkaMember, ...] = ()
 
     @property
     def empty(self) -> bool:
         """Whether nobody is in it; where members are not read (share, streams) the state tells."""
         return not self.members and self.state in {"", GONE, EMPTY}
 
-    def speaking(self, protocol: Protocol) -> tuple[ProtocolMember, ...]:
+    def speaking(self, protocol: Protocol) -> tuple[KafkaMember, ...]:
         """The members that are known to speak this protocol."""
         return tuple(member for member in self.members if member.speaks is protocol)
 
     @property
-    def undeclared(self) -> tuple[ProtocolMember, ...]:
+    def undeclared(self) -> tuple[KafkaMember, ...]:
         """The members whose protocol the coordinator does not tell."""
         return tuple(member for member in self.members if member.speaks is None)
 
@@ -276,7 +277,7 @@ class ProtocolView:
 
     cluster_id: str
     taken_at_ms: int
-    group: ProtocolGroup
+    group: KafkaGroup
     brokers: tuple[BrokerLook, ...]
 
     @property

@@ -51,17 +51,21 @@ def _powers(length: int) -> tuple[int, ...]:
     return tuple(pow(31, length - 1 - place, 1 << _BITS) for place in range(length))
 
 
+def hash_of(group_id: str) -> int:
+    """A group's hash without its sign: ``abs(hash)``, where abs(-2^31) is 0.
+
+    Not ``hash & 0x7fffffff``, which differs for every negative hash."""
+    hashed = java_hash(group_id)
+    return 0 if hashed == _LOWEST else abs(hashed)
+
+
 @lru_cache(maxsize=_REMEMBERED)
 def partition_of(group_id: str, count: int) -> int:
-    """The partition of a group among ``count``: ``abs(hash) % count``, where abs(-2^31) is 0.
-
-    Not ``hash & 0x7fffffff``, which differs for every negative hash. Raises `Rejected` for a count
-    below 1.
-    """
+    """The partition of a group among ``count``: `hash_of` modulo it. Raises `Rejected` for a count below
+    1."""
     if count < 1:
         raise Rejected(f"a topic of {count} partitions holds no group; give the partition count, 1 or more")
-    hashed = java_hash(group_id)
-    return (0 if hashed == _LOWEST else abs(hashed)) % count
+    return hash_of(group_id) % count
 
 
 def share_that_stays(count: int, after: int) -> float:

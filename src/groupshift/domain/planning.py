@@ -7,8 +7,8 @@ from math import ceil
 
 from groupshift.domain.facts import Place
 from groupshift.domain.group import GroupView
+from groupshift.domain.old_members import shares
 from groupshift.domain.plan import MoveRequest
-from groupshift.domain.rules_storage import shares
 
 MAX_GROUP = 249
 """How long a group id may be: as long as the name of a topic."""

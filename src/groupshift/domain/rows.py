@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from groupshift.domain.commit_places import Topics
 
@@ -153,10 +154,6 @@ ROWS: Mapping[str, type] = {
 }
 """What a live snapshot can know of each table, whether it has rows or not."""
 
-Table = Sequence[
-    GroupRow | MemberRow | SubscriptionRow | AssignmentRow | OffsetRow | LogEndRow | BrokerRow | ProblemRow
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
@@ -186,17 +183,18 @@ class ClusterState:
     offsets: Sequence[OffsetRow] = ()
     log_ends: Sequence[LogEndRow] = ()
     brokers: Sequence[BrokerRow] = ()
-    problems: Sequence[ProblemRow] = field(default=())
+    problems: Sequence[ProblemRow] = ()
 
-    def tables(self) -> Mapping[str, Table]:
+    def tables(self) -> Mapping[str, Sequence[Any]]:
         """Rows by the name of their table."""
-        return {
-            "groups": self.groups,
-            "members": self.members,
-            "subscriptions": self.subscriptions,
-            "assignments": self.assignments,
-            "offsets": self.offsets,
-            "log_ends": self.log_ends,
-            "brokers": self.brokers,
-            "problems": self.problems,
-        }
+        return {name: getattr(self, name) for name in ROWS}
+
+    @property
+    def read_topics(self) -> frozenset[str]:
+        """Every topic that a member subscribes to or has a partition of."""
+        return frozenset(row.topic for rows in (self.subscriptions, self.assignments) for row in rows)
+
+    @property
+    def committed_topics(self) -> frozenset[str]:
+        """Every topic with a committed offset."""
+        return frozenset(row.topic for row in self.offsets)

@@ -1,112 +1,164 @@
-"""The numbered rules of the moves: each looks at `Facts` and says pass or what is wrong, and what to do.
+"""Numbered rules: what each looks at is Python, and what it says is a table in TOML.
 
-Source: docs/reference/zookeeper-coordination.md §5, §8.9 (D11, D13, O8), §8.10 (F6, F7), §8.11 (N3), §9.
-Which rules are asked when is data: `groupshift.domain.rulebook`.
+A table has one entry for each rule, in the order in which they are asked::
+
+    [C01]
+    holds = "the group exists"                 # the sentence of the passed finding
+
+    [C01.group_unknown]                        # what it may say instead, by a name that the table has once
+    verdict = "fail"
+    reason = "group {group} is known neither to ZooKeeper nor to Kafka"
+    hint = "check the name and the chroot of the ZooKeeper connection"
+
+A rule may have a ``hint`` for all sentences without one. The look beside it says
+``yield Says("group_unknown", group=…)``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
-from groupshift.domain import rules_group as group
-from groupshift.domain import rules_members as members
-from groupshift.domain import rules_offsets as offsets
-from groupshift.domain import rules_storage as storage
-from groupshift.domain.facts import Complaint, Facts
-from groupshift.domain.modes import MemberKind, Mode
-from groupshift.domain.protocol import rules_move as protocol
+from groupshift.domain.facts import sentence_list
+from groupshift.domain.tables import Entry, parsed, shipped, unique
 from groupshift.domain.verdict import Finding, Verdict
+from groupshift.errors import Rejected
+
+F = TypeVar("F")
+"""What the rules of one table look at."""
+_NUMBER = re.compile(r"[A-Z]{1,2}\d\d", re.ASCII)
+_OWN = frozenset({"holds", "hint"})
 
 
-def _never(_facts: Facts) -> bool:
+class Says:
+    """What a rule has to say: the name of a sentence of its table, and the values in it. A list of values is
+    told as by `sentence_list`."""
+
+    def __init__(self, sentence: str, /, **values: object) -> None:
+        self.sentence = sentence
+        self.values = {name: _shown(value) for name, value in values.items()}
+
+
+def _shown(value: object) -> object:
+    return sentence_list([str(each) for each in value]) if isinstance(value, list | tuple) else value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sentence:
+    """A finding with blanks for values, such as ``{group}``; ``hint`` empty: that of its rule."""
+
+    verdict: Verdict
+    reason: str
+    hint: str = ""
+
+
+Look = Callable[[F], Iterator[Says]]
+
+
+def _never(_facts: object) -> bool:
     return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """One rule. ``holds`` is the sentence of the passed finding; ``look`` yields what is wrong, or a
-    passed sentence of its own; where ``moot`` is true nothing that it looks at is there."""
+class Rule(Generic[F]):
+    """One rule. ``holds`` is the sentence of the passed finding; ``look`` yields what is wrong, or a passed
+    sentence of its own; where ``moot`` is true nothing that it looks at is there. ``hint`` is that of each of
+    the table's ``sentences`` that has none."""
 
     number: str
     holds: str
-    look: Callable[[Facts], Iterator[Complaint]]
-    moot: Callable[[Facts], bool] = _never
+    hint: str
+    sentences: Mapping[str, Sentence]
+    look: Look[F]
+    moot: Callable[[F], bool]
 
-    def ask(self, facts: Facts) -> tuple[Finding, ...]:
-        """The complaints as findings, or one passed finding."""
-        found = tuple(
-            Finding(rule=self.number, verdict=verdict, reason=reason, hint=hint)
-            for verdict, reason, hint in self.look(facts)
-        )
+    def ask(self, facts: F) -> tuple[Finding, ...]:
+        """Return what is wrong as findings, or one passed finding."""
+        found = tuple(self._finding(said) for said in self.look(facts))
         if found:
             return found
         asked = not self.moot(facts)
         return (Finding(rule=self.number, verdict=Verdict.PASS, reason=self.holds, asked=asked),)
 
-
-_ALL = (
-    ("C01", "the group exists", group.group_exists),
-    ("C02", "the group has members in ZooKeeper", group.has_members),
-    ("C03", "every node of the group was understood", group.understood),
-    ("C04", "no plain Kafka member stands in the way", group.plain_members_allowed),
-    ("C05", "every partition has an offset in ZooKeeper", offsets.znode_offsets_complete),
-    ("C06", "no mode node is left over from an earlier migration", group.no_left_over_mode),
-    ("C07", "the mode node is well formed or absent", group.mode_well_formed),
-    ("C08", "every migration-aware member honours the fence", members.fenced),
-    ("C09", "all members subscribe to the same topics", members.same_subscriptions),
-    ("C10", "the Kafka group's assignor is one that all members offer", members.known_assignor),
-    ("C11", "every partition is owned exactly once by a live member", group.owned_once),
-    ("C12", "every partition has an offset in Kafka, not behind ZooKeeper's", offsets.kafka_offsets_complete),
-    ("C13", "every member in ZooKeeper is migration-aware", members.all_aware),
-    ("C14", "the Kafka group is Stable", members.kafka_stable),
-    ("C15", "the Kafka group's client ids and the migration ids are the same set", members.client_ids_match),
-    ("C16", "the group has no plain Kafka member", members.no_plain_members),
-    ("C17", "the wanted mode is in effect and every aware member acts on it", group.mode_in_effect),
-    ("C18", "every place of the fleet runs a member that the group knows", members.places_filled),
-    ("C19", "every member owns its even share", members.even_share),
-    ("C20", "committed offsets lie within the logs", offsets.offsets_in_log),
-    ("C21", "no member is left in ZooKeeper and the Kafka group has members", members.retired),
-    ("C22", "the group is in kafka mode", group.in_kafka_mode),
-    ("C23", "the group is in zookeeper mode", group.in_zookeeper_mode),
-    ("C24", "no old member is seen to commit to Kafka", storage.old_commit_to_zookeeper),
-    ("C25", "the owner nodes follow Kafka's assignment, or there is nothing to own", storage.one_assignor),
-    ("C26", "offsets in Kafka are complete, or not due yet", offsets.kafka_offsets_begun),
-    ("C27", "every migration-aware member is in ZooKeeper and in Kafka", members.whole_awareness),
-    ("C29", "every committed offset is of a partition that a member reads", offsets.offsets_nobody_reads),
-    ("C28", "every migration-aware member honours the fence", members.fenced_for_its_mode),
-)
+    def _finding(self, said: Says) -> Finding:
+        sentence = self.sentences[said.sentence]
+        return Finding(
+            rule=self.number,
+            verdict=sentence.verdict,
+            reason=sentence.reason.format(**said.values),
+            hint=(sentence.hint or self.hint).format(**said.values),
+        )
 
 
-def _without(kind: MemberKind) -> Callable[[Facts], bool]:
-    return lambda facts: not facts.view.of_kind(kind)
+class Rules(Mapping[str, Rule[F]]):
+    """The rules of one table by number, in its order; `rule` adds to each what it looks at. ``letters`` are
+    those of their numbers, where the table has others, too; any may say any sentence of it. ``text`` is
+    taken instead of what the file holds.
+
+    Raises:
+        Rejected: the table is not whole; says file, rule, field, value and what is allowed.
+    """
+
+    def __init__(self, file: str, letters: str = "", text: str = "") -> None:
+        whole = parsed(text or shipped(file), file)
+        entries = {number: whole.table(number) for number in whole.values}
+        self.file = file
+        self.sentences: dict[str, Sentence] = {}
+        self._entries = {
+            each: entry for each, entry in entries.items() if not letters or each[:-2] == letters
+        }
+        self._rules: dict[str, Rule[F]] = {}
+        names: list[str] = []
+        for number, entry in entries.items():
+            if not _NUMBER.fullmatch(number):
+                raise Rejected(f"{file}: {number!r} is refused; allowed: one or two capitals and two digits")
+            own = [name for name in entry.values if name not in _OWN]
+            entry.only(("holds",), ("hint", *own))
+            names += own
+            self.sentences |= {name: _sentence(entry.table(name)) for name in own}
+        unique(names, f"{file}, sentence")
+
+    def rule(self, number: str, moot: Callable[[F], bool] = _never) -> Callable[[Look[F]], Look[F]]:
+        """Return a decorator for what this rule looks at. Raises `Rejected` for a number without an entry."""
+        entry = self._entries.get(number)
+        if entry is None:
+            raise Rejected(f"{self.file}: rule {number} is missing; allowed: an entry for each rule")
+
+        def keep(look: Look[F]) -> Look[F]:
+            self._rules[number] = Rule(
+                number=number,
+                holds=entry.text("holds"),
+                hint=entry.text("hint", ""),
+                sentences=self.sentences,
+                look=look,
+                moot=moot,
+            )
+            return look
+
+        return keep
+
+    def __getitem__(self, number: str) -> Rule[F]:
+        """Return the rule of a number."""
+        return self._rules[number]
+
+    def __iter__(self) -> Iterator[str]:
+        """Return every number, in the order of the table."""
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        """Return how many rules there are."""
+        return len(self._entries)
+
+    def ask(self, facts: F, numbers: Iterable[str] | None = None) -> tuple[Finding, ...]:
+        """Return what these rules say (None: all, in the order of the table), passed ones included."""
+        asked = self if numbers is None else numbers
+        return tuple(finding for number in asked for finding in self[number].ask(facts))
 
 
-_MOOT: Mapping[str, Callable[[Facts], bool]] = {
-    "C06": _without(MemberKind.OLD),
-    "C08": _without(MemberKind.AWARE),
-    "C17": lambda facts: facts.wanted is None,
-    "C18": lambda facts: not facts.places,
-    "C24": _without(MemberKind.OLD),
-    "C25": lambda facts: facts.view.effective_mode is Mode.KAFKA or not facts.view.partitions,
-    "C26": lambda facts: not facts.view.migration_ids,
-    "C27": _without(MemberKind.AWARE),
-    "C28": _without(MemberKind.AWARE),
-}
-"""When a rule could not fail: nothing that it looks at is there, or nothing is wanted yet."""
-
-RULES = {
-    number: Rule(number=number, holds=holds, look=look, moot=_MOOT.get(number, _never))
-    for number, holds, look in (*_ALL, *protocol.RULES)
-}
-"""Every rule by number: C of the move ``coordination``, PR of the move ``protocol``; a few serve both."""
-
-
-def ask(numbers: tuple[str, ...], facts: Facts) -> tuple[Finding, ...]:
-    """What the rules of these numbers say, passed ones included.
-
-    Of a group that does not exist only C01 (PR01, where it is asked) speaks: nothing else can be said about
-    it."""
-    if not facts.view.exists and (facts.view.protocol is None or "PR01" in numbers):
-        return RULES["C01" if facts.view.protocol is None else "PR01"].ask(facts)
-    return tuple(finding for number in numbers for finding in RULES[number].ask(facts))
+def _sentence(entry: Entry) -> Sentence:
+    entry.only(("verdict", "reason"), ("hint",))
+    return Sentence(
+        verdict=entry.word("verdict", Verdict), reason=entry.text("reason"), hint=entry.text("hint", "")
+    )

@@ -96,7 +96,7 @@ def _owners(view: GroupView) -> Sequence[Row]:
         }
         for member in view.kafka.members
         if member.member_id in plain
-        for partition in member.assignment
+        for partition in member.assigned
     ]
     return nodes + assigned
 

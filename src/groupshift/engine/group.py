@@ -25,11 +25,11 @@ from groupshift.domain.evidence import Moment, PlanOf, refuse_older
 from groupshift.domain.facts import Facts, Place
 from groupshift.domain.group import GroupView
 from groupshift.domain.group_protocol import Aim
+from groupshift.domain.group_rules import ask
 from groupshift.domain.log_gaps import Gap, LogAnswer, answers_data, gaps, isolation_of
 from groupshift.domain.modes import Isolation, MemberKind, Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import Stage, StageName
-from groupshift.domain.rules import ask
 from groupshift.domain.run import (
     Findings,
     Json,

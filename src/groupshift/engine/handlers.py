@@ -3,9 +3,9 @@ read and compared comes in as ports and callables of the move."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from groupshift.domain.reactions import Choice
 from groupshift.domain.run import (
@@ -33,26 +33,32 @@ from groupshift.errors import Broken
 from groupshift.ports.runs import Event
 
 P = TypeVar("P")
-Key = tuple[str, str, int]
-"""Group, topic, partition."""
 JOB = "spark_job"
 """The name under which the result of an act has its Spark job."""
 INSTRUCTION = "instruction"
 _MAY_HEAL = frozenset({Outcome.FAIL, Outcome.ERROR})
 
 
-class Approve(Handler[P]):
-    """Asks somebody to approve. An answer counts until what it was given for changes.
-
-    A step with ``repeat`` is asked again by each holder until a step behind it was begun: who comes back the
-    day after sees anew what will happen. ``calm`` as of `TakeSnapshot`: what is shown should last."""
+class Calm(Handler[P]):
+    """Waits for a good moment: ``calm`` judges whether this is one. It is asked as long as the step's
+    patience lasts; then the step acts as it is."""
 
     def __init__(self, calm: Callable[[Run[P], Step], Findings] | None = None) -> None:
         self._calm = calm
 
     def allowed(self, run: Run[P], step: Step) -> Checked:
         """Whether the moment is calm."""
-        return _calm_enough(self._calm(run, step) if self._calm else ())
+        findings = self._calm(run, step) if self._calm else ()
+        if not findings or outcome_of(findings) in {Outcome.PASS, Outcome.INCONCLUSIVE}:
+            return replace(PASSED, findings=findings)
+        return Checked(outcome=Outcome.WAIT, findings=findings, late_passes=True)
+
+
+class Approve(Calm[P]):
+    """Asks somebody to approve. An answer counts until what it was given for changes.
+
+    A step with ``repeat`` is asked again by each holder until a step behind it was begun: who comes back the
+    day after sees anew what will happen. What is shown should last: the moment is calm."""
 
     def intend(self, run: Run[P], step: Step) -> Json:
         """See `Handler`."""
@@ -107,10 +113,9 @@ class Rehearse(Handler[P]):
         )
 
 
-class TakeSnapshot(Handler[P]):
-    """Takes a snapshot. ``take`` writes it below a name that no other attempt has and returns at least
-    ``folder`` and ``manifest_sha256``; ``digest`` reads the manifest's digest again; ``calm`` judges whether
-    the moment is a good one (asked as long as the step's patience lasts; then it is taken as it is)."""
+class TakeSnapshot(Calm[P]):
+    """Takes a snapshot in a calm moment. ``take`` writes it below a name that no other attempt has and
+    returns at least ``folder`` and ``manifest_sha256``; ``digest`` reads the manifest's digest again."""
 
     def __init__(
         self,
@@ -118,11 +123,8 @@ class TakeSnapshot(Handler[P]):
         digest: Callable[[Run[P], str], str],
         calm: Callable[[Run[P], Step], Findings] | None = None,
     ) -> None:
-        self._take, self._digest, self._calm = take, digest, calm
-
-    def allowed(self, run: Run[P], step: Step) -> Checked:
-        """Whether the moment is calm."""
-        return _calm_enough(self._calm(run, step) if self._calm else ())
+        super().__init__(calm)
+        self._take, self._digest = take, digest
 
     def act(self, run: Run[P], step: Step, intent: Json) -> Json:
         """See `Handler`."""
@@ -140,44 +142,12 @@ class TakeSnapshot(Handler[P]):
         return {step.key: self._digest(run, str(record.result["folder"]))}
 
 
-def _calm_enough(findings: Findings) -> Checked:
-    if not findings or outcome_of(findings) in {Outcome.PASS, Outcome.INCONCLUSIVE}:
-        return replace(PASSED, findings=findings)
-    return Checked(outcome=Outcome.WAIT, findings=findings, late_passes=True)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a comparison left: its findings, the problems of the snapshots as JSON, ``told`` (all offsets were
-    told in spite of them), the offsets that only the earlier snapshot has, whether nothing else differs, and
-    the SHA-256 of each file."""
+    """What a comparison left: its findings, and the SHA-256 of each file."""
 
     findings: Findings
-    problems: tuple[Json, ...] = ()
-    told: bool = False
-    lost: frozenset[Key] = frozenset()
-    only_lost: bool = False
     files: Mapping[str, str] = field(default_factory=dict)
-
-
-class Excuses(Protocol[P]):
-    """What a move lets pass in a comparison. The defaults let nothing pass."""
-
-    def harmless(self, run: Run[P], problem: Json) -> bool:
-        """Return True for a problem of a snapshot that needs nobody."""
-        return False
-
-    def dropped(self, run: Run[P]) -> frozenset[Key]:
-        """Return the offsets that a person let go of."""
-        return frozenset()
-
-    def residue(self, run: Run[P]) -> str:
-        """Why groups may be listed twice, with the cure; empty: they may not."""
-        return ""
-
-
-class NoExcuses(Excuses[P]):
-    """Lets nothing pass."""
 
 
 class Compare(Handler[P]):
@@ -191,10 +161,8 @@ class Compare(Handler[P]):
         self,
         job: Callable[[Run[P], Step, tuple[Snapshot, Snapshot], str], SparkJob],
         read: Callable[[Run[P], SparkJob], Reading | None],
-        excuses: Excuses[P] | None = None,
     ) -> None:
         self._job, self._read = job, read
-        self._excuses: Excuses[P] = excuses or NoExcuses()
 
     def stands(self, run: Run[P], step: Step, record: StepRecord) -> Standing:
         """Made when the output names exactly the inputs of now, whoever submitted the job."""
@@ -220,30 +188,14 @@ class Compare(Handler[P]):
             altered = findings_from(record.result["findings"])
             return Checked(outcome=outcome_of(altered), findings=altered)
         job = spark_job_from(record.result[JOB])
-        found = self._read(run, job)
+        found, output = self._read(run, job), without_login(job.output)
         if found is None:
-            return Checked(
-                outcome=Outcome.ERROR, detail=f"job {job.job} left no answer in {without_login(job.output)}"
-            )
+            return Checked(outcome=Outcome.ERROR, detail=f"job {job.job} left no answer in {output}")
         if any(job.inputs.get(each.folder) != each.manifest_sha256 for each in _snapshots(run, step)):
-            return Checked(
-                outcome=Outcome.ERROR,
-                detail=f"{without_login(job.output)} is not about the snapshots of this step",
-            )
-        return self._judged(run, found)
-
-    def _judged(self, run: Run[P], found: Reading) -> Checked:
-        findings = found.findings
-        problems = [each for each in found.problems if not self._excuses.harmless(run, each)]
-        if found.lost and found.only_lost and found.lost <= self._excuses.dropped(run):
-            findings = tuple(replace(each, verdict=Verdict.PASS) for each in findings)
-        outcome, detail = outcome_of(findings), ""
-        if problems:
-            residue = self._excuses.residue(run) if found.told else ""
-            detail = f"the snapshots have {len(problems)} problems{f' ({residue})' if residue else ''}"
-            outcome = Outcome.FAIL if residue else Outcome.ERROR
-        result = {"findings": findings_data(findings), "outcome": dict(found.files)}
-        return Checked(outcome=outcome, findings=findings, detail=detail, result=result)
+            detail = f"{output} is not about the snapshots of this step"
+            return Checked(outcome=Outcome.ERROR, detail=detail)
+        result = {"findings": findings_data(found.findings), "outcome": dict(found.files)}
+        return Checked(outcome=outcome_of(found.findings), findings=found.findings, result=result)
 
     def evidence(self, run: Run[P], step: Step, record: StepRecord) -> Mapping[str, str]:
         """See `Handler`."""
@@ -256,11 +208,12 @@ class Compare(Handler[P]):
         found = []
         for each in dict.fromkeys(_snapshots(run, step)):
             try:
-                digest = _digest_now(run, each)
+                made = next(one for plan in run.plans for one in plan.steps if one.key == each.step)
+                now = handler_of(run.move, made).evidence(run, made, run.records[made.key])
             except Broken as altered:
                 found.append(Finding(rule="J02", verdict=Verdict.FAIL, reason=str(altered)))
                 continue
-            if digest != each.manifest_sha256:
+            if now.get(made.key) != each.manifest_sha256:
                 reason = f"the manifest of snapshot {each.name} is not the one that was journaled"
                 hint = "the evidence was replaced after it was taken: find out by whom"
                 found.append(Finding(rule="J03", verdict=Verdict.FAIL, reason=reason, hint=hint))
@@ -269,12 +222,6 @@ class Compare(Handler[P]):
 
 def _snapshots(run: Run[P], step: Step) -> tuple[Snapshot, Snapshot]:
     return run.snapshot(str(step.args["base"])), run.snapshot(str(step.args["with"]))
-
-
-def _digest_now(run: Run[P], snapshot: Snapshot) -> str:
-    step = next(each for plan in run.plans for each in plan.steps if each.key == snapshot.step)
-    found = handler_of(run.move, step).evidence(run, step, run.records[step.key])
-    return found.get(step.key, "")
 
 
 class Judge(Handler[P]):
@@ -314,7 +261,7 @@ class Judge(Handler[P]):
             outcome=outcome,
             findings=tuple(findings),
             result={"files": files},
-            heals=bool(live) and outcome_of(live) in {Outcome.FAIL, Outcome.ERROR},
+            heals=bool(live) and outcome_of(live) in _MAY_HEAL,
             redo_from=_again(run, step) if outcome is Outcome.ERROR else "",
         )
 
@@ -355,27 +302,28 @@ class Soak(Handler[P]):
     def check(self, run: Run[P], step: Step, record: StepRecord) -> Checked:
         """See `Handler`."""
         notes = run.notes(step)
-        due_ms = int(step.args.get("every_s", 0)) * 1000
-        if not notes or run.now() - notes[-1][0] >= due_ms:
+        if _is_due(run, step, notes):
             found, heals_s = self._look(run, step), int(step.args.get("heals_s", 0))
             if found.heals and found.outcome in _MAY_HEAL and run.patient(step, "healed", heals_s):
                 return Checked(outcome=Outcome.WAIT, detail="; ".join(found.sentences))
             body = {"outcome": found.outcome.value, "findings": findings_data(found.findings)}
             run.note(step, {**body, "detail": found.detail})
             notes = run.notes(step)
-        worst = max(notes, key=lambda each: _rank(each[1]))[1]
-        if Outcome(worst["outcome"]) is Outcome.FAIL:
-            findings = findings_from(worst["findings"])
-            bad = [each for each in findings if each.verdict is not Verdict.PASS]
-            result = {"looks": len(notes), "findings": findings_data(bad)}
-            detail = str(worst["detail"])
-            return Checked(outcome=Outcome.FAIL, findings=findings, detail=detail, result=result)
+        worst = max((body for _, body in notes), key=lambda body: tuple(Outcome).index(body["outcome"]))
+        findings, outcome = findings_from(worst["findings"]), Outcome(worst["outcome"])
         left_ms = notes[0][0] + int(step.args["seconds"]) * 1000 - run.now()
-        if left_ms > 0:
+        if outcome is not Outcome.FAIL and left_ms > 0:
             return Checked(outcome=Outcome.WAIT, detail=f"soaks for {left_ms // 1000} s more")
-        findings = findings_from(worst["findings"])
-        result = {"looks": len(notes), "findings": []}
-        return Checked(outcome=Outcome(worst["outcome"]), findings=findings, result=result)
+        failed = outcome is Outcome.FAIL
+        bad = [each for each in findings if failed and each.verdict is not Verdict.PASS]
+        result = {"looks": len(notes), "findings": findings_data(bad)}
+        detail = str(worst["detail"]) if failed else ""
+        return Checked(outcome=outcome, findings=findings, detail=detail, result=result)
+
+
+def _is_due(run: Run[P], step: Step, notes: Sequence[tuple[int, Json]]) -> bool:
+    """Whether the next of a series is to be taken, ``args["every_s"]`` after the last one."""
+    return not notes or run.now() - notes[-1][0] >= int(step.args.get("every_s", 0)) * 1000
 
 
 class Series(Handler[P]):
@@ -393,7 +341,7 @@ class Series(Handler[P]):
     def check(self, run: Run[P], step: Step, record: StepRecord) -> Checked:
         """See `Handler`."""
         notes = run.notes(step)
-        if not notes or run.now() - notes[-1][0] >= int(step.args["every_s"]) * 1000:
+        if _is_due(run, step, notes):
             run.note(step, self._sample(run, step))
             notes = run.notes(step)
         seconds, wanted = int(step.args["seconds"]), int(step.args["samples"])
@@ -407,19 +355,11 @@ class Series(Handler[P]):
         return Checked(outcome=outcome_of(findings), findings=findings, result=result)
 
 
-def _rank(body: Json) -> int:
-    return tuple(Outcome).index(Outcome(body["outcome"]))
-
-
 def act_data(made: Json | Instruction | SparkJob) -> Json:
     """Return what an act returned, for the journal."""
-    match made:
-        case Instruction(text=text):
-            return {INSTRUCTION: text}
-        case SparkJob(beside=beside):
-            return {**beside, JOB: made.as_json()}
-        case _:
-            return made
+    if isinstance(made, Instruction):
+        return {INSTRUCTION: made.text}
+    return {**made.beside, JOB: made.as_json()} if isinstance(made, SparkJob) else made
 
 
 def own_handlers() -> dict[str, Handler[Any]]:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from groupshift.domain.group_rules import ask
 from groupshift.domain.judgement import Judgement
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.rules import ask
 from groupshift.domain.run import (
     PASSED,
     Checked,

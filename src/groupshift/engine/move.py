@@ -31,8 +31,7 @@ from groupshift.domain.run import (
     plan_from,
 )
 from groupshift.domain.verdict import Finding, Verdict, worst
-from groupshift.engine.approvers import Approvers
-from groupshift.engine.questions import Answer, Observed, Question, Section
+from groupshift.engine.questions import Answer, Approvers, Observed, Question, Section
 from groupshift.errors import Conflict, Fenced, Rejected
 from groupshift.ports.clock import Clock, NoStepCrash, StepCrashPoints
 from groupshift.ports.runs import Entry, Event, EventKind, NewEvent, RunRecord, Runs

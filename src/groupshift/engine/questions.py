@@ -1,11 +1,21 @@
-"""What somebody is asked, what they answer, and the parts of a report or gate that are shown to people."""
+"""What somebody is asked, who may say yes, and what people read at a gate or in a review.
+
+The Markdown is the same in a terminal and on a page. It says what happens after each answer, how long reading
+pauses, what did not pass, and what all of it rests on. What strangers named (groups, clients, hosts) is no
+markup in it."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
+from groupshift.domain.foreign_text import code, shown, visible
 from groupshift.domain.reactions import Choice
 from groupshift.domain.run import Findings, Json, RunState, Step
+from groupshift.domain.verdict import Finding, Verdict, counted
+from groupshift.errors import Rejected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,3 +72,189 @@ class Answer:
     choice: Choice
     who: str
     fingerprint: str
+
+
+_ACCOUNT = re.compile(r"(?P<claimed>.*) \(uid [0-9]+(?:, (?P<account>.*))?\)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approvers:
+    """``names`` are accounts or users of Airflow, empty for anybody; with ``four_eyes`` it is never the one
+    who asked for the run."""
+
+    names: tuple[str, ...] = ()
+    four_eyes: bool = False
+
+    def require(self, who: str, *, requester: str, gate: str) -> None:
+        """Raise `Rejected` unless ``who`` may say yes at this gate. Anybody may say no."""
+        person = account_of(who)
+        if self.names and person not in self.names:
+            raise Rejected(
+                f"gate {gate}: {who} may not approve, nothing was changed; the setting approval.approvers "
+                f"names {', '.join(self.names)}: let one of them answer"
+            )
+        if self.four_eyes and person == account_of(requester):
+            raise Rejected(
+                f"gate {gate}: {who} asked for this run and may not approve it (setting approval.four_eyes), "
+                "nothing was changed: let another person answer, by running the same command"
+            )
+
+
+def account_of(who: str) -> str:
+    """Return the account or user that ``who`` is, whatever name it claims."""
+    found = _ACCOUNT.fullmatch(who)
+    return (found["account"] or found["claimed"]) if found else who
+
+
+BUTTONS = {
+    Choice.APPROVE: "Approve",
+    Choice.REJECT: "Reject",
+    Choice.GO_ON: "Go on",
+    Choice.ROLL_BACK: "Roll back",
+    Choice.STOP: "Stop here",
+}
+"""The word of each answer."""
+DEFAULTS = (Choice.REJECT, Choice.STOP)
+"""What no answer, or Enter alone, counts as: it changes nothing."""
+
+
+def default_of(question: Question) -> Choice:
+    """Return the answer that changes nothing."""
+    return next(each for each in DEFAULTS if each in question.answers)
+
+
+def question_text(question: Question, *, until_ms: int | None = None) -> str:
+    """Return the text of a question. ``until_ms``: an answer counts until then (epoch ms); None: the question
+    waits, as in a terminal."""
+    parts = [f"**Run** {code(question.run)} · plan `{question.plan_hash[:12]}`"]
+    if question.changes:
+        lines = "\n".join(f"- {shown(each)}" for each in question.changes)
+        parts.append(f"### Asked again\n\nAn earlier approval is void, because this changed:\n\n{lines}")
+    parts.append(_ahead(question) if Choice.APPROVE in question.answers else _in_doubt(question))
+    parts += ["### Your answer", _answers(question, until_ms), *_checks(question)]
+    parts += [section_text(each) for each in question.shown]
+    if any(each.does or each.proof for each in question.ahead):
+        parts.append(_steps(question.ahead))
+    name = visible(question.run)
+    parts.append(f"`groupshift status {name}` tells where it stands, `groupshift report {name}` every check.")
+    return "\n\n".join(parts)
+
+
+def _ahead(question: Question) -> str:
+    lines = [f"{number}. {shown(words_of(each))}" for number, each in enumerate(question.ahead, 1)]
+    then = f"Then you are asked again: {shown(question.later)}." if question.later else "Then the run ends."
+    pause = [f"**Pause**: {question.pause}"] if question.pause else []
+    head = f"### If you approve: {shown(question.does)}" if question.does else "### If you approve"
+    return "\n\n".join([head, "\n".join(lines) or "No step waits for this.", *pause, then])
+
+
+def _in_doubt(question: Question) -> str:
+    said = shown(question.detail) if question.detail else "The checks below say why."
+    return f"### In doubt: {shown(question.does or question.gate)}\n\nThis step did not pass. {said}"
+
+
+def words_of(step: Step) -> str:
+    """Return what a step does, its name where nobody said it."""
+    return step.does or step.name
+
+
+def answer_texts(question: Question) -> tuple[tuple[Choice, str], ...]:
+    """Return each answer with what it does."""
+    back = f"`groupshift roll-back {visible(question.run)} --execute`"
+    begun = question.state not in {RunState.PLANNED, RunState.APPROVED}
+    stays = f"the run stays open, and {back} takes it back"
+    if question.state.goes_back:
+        stays = "the run stays open in its rollback"
+    if question.optional:
+        no = "these steps are left out and the run ends well; the rollback stays open."
+    elif not begun:
+        no = "nothing was changed; the run ends, and another one may begin."
+    elif question.frees and not question.state.goes_back:
+        no = f"nothing more is changed; the run ends here, its target is free, and {back} takes it back."
+    else:
+        no = f"nothing more is changed; {stays}."
+    many = "1 step" if len(question.ahead) == 1 else f"{len(question.ahead)} steps"
+    texts = {
+        Choice.APPROVE: f"the run goes on with the {many} above; each is read back before the next one.",
+        Choice.REJECT: no,
+        Choice.GO_ON: "what was met is accepted as it is, in your name, and the run goes on.",
+        Choice.ROLL_BACK: "what the run did is undone, last step first, and proven.",
+        Choice.STOP: no,
+    }
+    return tuple((each, texts[each]) for each in question.answers)
+
+
+def _answers(question: Question, until_ms: int | None) -> str:
+    lines = [f"- **{BUTTONS[each]}**: {does}" for each, does in answer_texts(question)]
+    usual = BUTTONS[default_of(question)]
+    waits = f"- no answer: nothing is changed, and the run waits. Enter alone is **{usual}**"
+    late = f"- no answer until {utc(until_ms)}: as **{usual}**" if until_ms is not None else waits
+    return "\n".join([*lines, late])
+
+
+def utc(at_ms: int) -> str:
+    """Return a moment (epoch ms) to the second."""
+    return datetime.fromtimestamp(at_ms / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _checks(question: Question) -> list[str]:
+    parts = []
+    if question.findings:
+        parts.append(f"### Checks\n\n{checks_text(question.findings)}")
+    if question.judged and question.judged != question.findings:
+        parts.append(f"### Last judgement\n\n{checks_text(question.judged)}")
+    return parts
+
+
+def checks_text(findings: Findings) -> str:
+    """Return ``55 of 55 checks passed``, with what did not pass in a table. What was not asked is no pass."""
+    bad = [each for each in findings if each.asked and each.verdict is not Verdict.PASS]
+    said = f"{counted(findings, 'checks')}."
+    return f"{said}\n\n{findings_table(bad)}" if bad else said
+
+
+def findings_table(findings: Iterable[Finding]) -> str:
+    """Return findings as a Markdown table."""
+    rows = [
+        (_marked(each.verdict), shown(each.rule), shown(each.reason), shown(each.hint) if each.hint else "-")
+        for each in findings
+    ]
+    return _table(("verdict", "rule", "reason", "hint"), rows)
+
+
+def _marked(verdict: Verdict) -> str:
+    return verdict.value if verdict is Verdict.PASS else f"**{verdict.value.upper()}**"
+
+
+def section_text(section: Section) -> str:
+    """Return a section as Markdown."""
+    parts = [f"### {shown(section.title)}", *(shown(each) for each in section.sentences)]
+    if section.head:
+        cells = [tuple(shown(each) if each else "-" for each in row) for row in section.rows]
+        parts.append(_table(tuple(map(shown, section.head)), cells))
+    return "\n\n".join(parts)
+
+
+def _steps(steps: Iterable[Step]) -> str:
+    rows = [
+        (shown(each.key), shown(words_of(each)), shown(each.proof) if each.proof else "-", _undone(each))
+        for each in steps
+    ]
+    return f"### Steps\n\n{_table(('step', 'what is done', 'proof before the next', 'rollback'), rows)}"
+
+
+def _undone(step: Step) -> str:
+    words = undo_words(step)
+    return shown(words) if words else "-"
+
+
+def undo_words(step: Step) -> str:
+    """Return how a step is undone, in words; empty where nothing has to be."""
+    if isinstance(step.undo, Step):
+        return step.undo.does or step.undo.kind
+    return step.undo.value if step.undo.value != "nothing" else ""
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n".join(f"| {' | '.join(each)} |" for each in lines)

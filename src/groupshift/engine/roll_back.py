@@ -1,10 +1,12 @@
-"""Roll back: from any step before the point of no return, as far back as asked."""
+"""Roll back, from any step before the point of no return, as far back as asked; or finalise: make the
+optional steps after all that a run left out at its end."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, TypeVar
 
-from groupshift.domain.run import IRREVERSIBLE, Plan, RunState, StepState
+from groupshift.domain.run import APPROVE, IRREVERSIBLE, Plan, RunState, Step, StepState
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.closing import reject
 from groupshift.engine.move import Run, Standing, handler_of
@@ -134,3 +136,64 @@ def _require_reversible(run: Run[P]) -> None:
             f"run {run.name} made step {key}, which cannot be undone: there is no rollback any more; go on "
             f"with: groupshift continue {run.name} --execute"
         )
+
+
+def left_out(run: Run[P]) -> tuple[Step, ...]:
+    """Return the steps of the way there that were left out, in their order: the optional ones, and what a
+    gate covers that was declined."""
+    records = run.records
+    return tuple(each for each in run.there.steps if each.key in records and records[each.key].left_out)
+
+
+def require_finalisable(run: Run[P]) -> tuple[Step, ...]:
+    """Return the steps that finalising would make; none for an open run that comes to them by itself.
+
+    Raises `Rejected` when the run has no such step, or may not make it any more."""
+    state = run.record.state
+    if state is RunState.FINALISED:
+        raise Rejected(f"run {run.name} is finalised already; see: groupshift report {run.name}")
+    if state not in {RunState.MOVED, RunState.PLANNED, RunState.APPROVED, RunState.RUNNING}:
+        raise Rejected(
+            f"run {run.name} is {state} and cannot be finalised; see: groupshift status {run.name}"
+        )
+    if not any(each.optional for each in run.there.steps):
+        raise Rejected(
+            f"the plan of run {run.name} has nothing to finalise; see: groupshift report {run.name}"
+        )
+    if state is not RunState.MOVED:
+        return ()
+    later = acted_later(run)
+    if later:
+        raise Rejected(
+            f"run {run.name} was followed by {later[0].run} on the same {run.record.target}: only the last "
+            f"one may be finalised; see: groupshift status {later[0].run}"
+        )
+    steps = left_out(run)
+    if not steps:
+        raise Rejected(
+            f"run {run.name} left nothing out that could be finalised; see: groupshift report {run.name}"
+        )
+    return steps
+
+
+def begin_finalise(run: Run[P]) -> bool:
+    """Let a run that moved make what it left out; its gates are asked again. Returns False for an open run:
+    it only has to go on. Raises as `require_finalisable`; `Conflict` when another run is in the way."""
+    run.refresh()
+    steps = require_finalisable(run)
+    if not steps:
+        return False
+    records, now = run.records, run.now()
+    gates = (run.there.gate_of(each) for each in steps if each.kind != APPROVE)
+    asking = {each.key for each in gates if each is not None}
+    again = [each for each in run.there.steps if each in steps or each.key in asking]
+    reopened = [
+        replace(records[each.key], state=StepState.REOPENED, token=run.token, at_ms=now, result={})
+        for each in again
+    ]
+    voids = [each for each in again if each.kind == APPROVE]
+    voided = [NewEvent(kind=EventKind.VOIDED, step=each.key, body={"changes": []}) for each in voids]
+    body = {"to": again[0].key, "why": "finalise", "steps": [each.key for each in again]}
+    redo = NewEvent(kind=EventKind.REDO, step=again[0].key, body=body)
+    run.write(redo, *voided, steps=reopened, state=RunState.RUNNING)
+    return True

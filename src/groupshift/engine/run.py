@@ -22,10 +22,9 @@ from groupshift.domain.run import (
 )
 from groupshift.engine.closing import closing_of, end
 from groupshift.engine.gates import answer, outdated, void
-from groupshift.engine.looks import asked, look, react
+from groupshift.engine.looks import asked, leave_out, look, make_act, react, redo, stop, stopped_event
 from groupshift.engine.move import Run, Standing, changes, checked_data, handler_of
 from groupshift.engine.progress import Asks, Ended, Moved, Paused, Progress, Waits
-from groupshift.engine.transitions import leave_out, make_act, redo, stop, stopped_event
 from groupshift.errors import Conflict, Fenced, GroupshiftError, Rejected, Transient, Void
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind, NewEvent

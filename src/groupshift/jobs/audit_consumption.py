@@ -33,7 +33,7 @@ from groupshift.spark import consumption, consumption_report
 from groupshift.spark import consumption_report as audit_report
 from groupshift.spark.checks import to_json
 from groupshift.spark.consumption import Ask, Audit, Rows, Window, measure
-from groupshift.spark.output import fresh, write_parquet, write_text
+from groupshift.spark.output import columns, fresh, write_parquet, write_text
 from groupshift.spark.session import local_session
 
 VERDICT, REPORT = "audit.json", "report.html"
@@ -41,35 +41,15 @@ HAND_OVERS, DUPLICATES = "hand_overs.parquet", "duplicates.parquet"
 DEFAULT_TOLERANCE_MS = 2000
 """How late a recorder may stamp what an old member printed: it shares the machine with everything else."""
 
-_HAND_OVERS = {
-    "topic": "string",
-    "partition": "int",
-    "member": "string",
-    "kind": "string",
-    "known_by": "string",
-    "start_ms": "long",
-    "end_ms": "long",
-    "ended": "string",
-    "records": "long",
-    "giver": "string",
-    "released_ms": "long",
-    "unowned_ms": "long",
-    "committed": "long",
-    "reached": "long",
-}
-_DUPLICATES = {
-    "topic": "string",
-    "partition": "int",
-    "from_offset": "long",
-    "to_offset": "long",
-    "records": "long",
-    "first_ms": "long",
-    "member": "string",
-    "last_deliverer": "string",
-    "committed": "long",
-    "reached": "long",
-    "objection": "string",
-}
+_HAND_OVERS = columns(
+    "topic string, partition int, member string, kind string, known_by string, start_ms long, end_ms long, "
+    "ended string, records long, giver string, released_ms long, unowned_ms long, committed long, "
+    "reached long"
+)
+_DUPLICATES = columns(
+    "topic string, partition int, from_offset long, to_offset long, records long, first_ms long, "
+    "member string, last_deliverer string, committed long, reached long, objection string"
+)
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:

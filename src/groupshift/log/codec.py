@@ -293,7 +293,6 @@ def _tagged_presence(data: bytes, at: int) -> tuple[bool, int]:
     return data[at] == 1, at + 1
 
 
-_NUMBERS = {Kind.INT8: ">b", Kind.INT16: ">h", Kind.UINT16: ">H", Kind.INT32: ">i", Kind.INT64: ">q"}
 _SEVEN_BITS = 0x7F
 _UUID_TEXT = 22
 
@@ -305,7 +304,7 @@ def encode_key(record_type: int, fields: Mapping[str, object]) -> bytes:
     Raises `Rejected` for an unknown type and for a field that is missing or does not fit.
     """
     known = _known(record_type)
-    return _int16(record_type, "record type") + _message(known.key, 0, fields, {})
+    return struct.pack(">h", record_type) + _message(known.key, 0, fields, {})
 
 
 def encode_value(
@@ -324,19 +323,8 @@ def encode_value(
     known = _known(record_type)
     for schema in known.values:
         if schema.layout == layout and schema.oldest <= version <= schema.newest:
-            return _int16(version, "version") + _message(schema, version, fields, unknown_tags or {})
+            return write_message(schema, version, fields, unknown_tags or {})
     raise Rejected(f"a value of {known.name} has no version {version} in the layout {layout!r}")
-
-
-def encode_blob(schema: Schema, fields: Mapping[str, object]) -> bytes:
-    """A subscription or assignment from its row (`groupshift.log.decode.read_blob`), ``version`` included.
-
-    Raises `Rejected` for a row without a known version, or that does not fit.
-    """
-    version = fields.get("version")
-    if not isinstance(version, int) or not schema.oldest <= version <= schema.newest:
-        raise Rejected(f"version {version} of a subscription or assignment cannot be written; give 0 to 3")
-    return _int16(version, "version") + _message(schema, version, fields, {})
 
 
 def _known(record_type: int) -> RecordType:
@@ -344,6 +332,13 @@ def _known(record_type: int) -> RecordType:
     if known is None:
         raise Rejected(f"record type {record_type} is not known; give one of 0 to {max(TYPES)}")
     return known
+
+
+def write_message(schema: Schema, version: int, row: Mapping[str, Any], unknown: Mapping[str, str]) -> bytes:
+    """A value, a subscription or an assignment: ``version``, which the schema has, and then its fields.
+
+    Raises `Rejected` for a row that does not fit."""
+    return struct.pack(">h", version) + _message(schema, version, row, unknown)
 
 
 def _message(schema: Schema, version: int, row: Mapping[str, Any], unknown: Mapping[str, str]) -> bytes:
@@ -358,13 +353,6 @@ def _message(schema: Schema, version: int, row: Mapping[str, Any], unknown: Mapp
         raise Rejected(
             f"field {writer.name} cannot be written ({error}); give what the schema says"
         ) from error
-
-
-def _int16(value: int, name: str) -> bytes:
-    try:
-        return struct.pack(">h", value)
-    except struct.error as error:
-        raise Rejected(f"{name} {value} is no int16 ({error})") from error
 
 
 def uvarint(value: int) -> bytes:
@@ -416,8 +404,8 @@ class _Writer:
             return self._nested(field, value, path)
         if field.kind is Kind.UUID:
             return _uuid_bytes(value)
-        if field.kind in _NUMBERS:
-            return struct.pack(_NUMBERS[field.kind], value)
+        if field.kind in _FORMS:
+            return struct.pack(_FORMS[field.kind], value)
         form = ">h" if field.kind is Kind.STRING else ">i"
         if value is None:
             return self._length(None, form, nullable=field.nullable and not field.array)

@@ -28,10 +28,9 @@ from groupshift.domain.placement import partition_of
 from groupshift.log.codec import Unknown, Unreadable, read_message
 from groupshift.log.schema import (
     TYPES,
-    Field,
-    Kind,
     RecordType,
     Schema,
+    blob,
     int32,
     numbers,
     structs,
@@ -226,7 +225,7 @@ def _unreadable(known: RecordType, version: int, raw: bytes, problem: str) -> Va
 Position = Mapping[int, int]
 """Partition of ``__consumer_offsets`` → the offset behind its last record, all asked for at one moment."""
 _REMEMBERED_BLOBS = 1 << 12
-_USER_DATA = Field(name="userData", kind=Kind.BYTES, nullable=True)
+_USER_DATA = blob("userData", nullable=True)
 _TOPIC_PARTITIONS = (text("topic"), numbers("partitions"))
 
 SUBSCRIPTION = Schema(

@@ -1,7 +1,7 @@
 """Replay lint: what the coordinator of a release would load from this log, and the rules that say why.
 
 Per group: it loads, it loads with loss, or its partition's coordinator fails, with the record that
-decides; of a log that Apache Kafka did not write nothing is said. `load` is the new coordinator's shard while
+decides; of a log that Apache Kafka did not write nothing is said. `_Shard` is the new coordinator's while
 it loads: one small state machine a group. It does what the released replay methods do, and stops at the
 first record that they throw on. The releases are data (`groupshift.log.releases`).
 
@@ -13,13 +13,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from groupshift.domain.tables import parsed, shipped, unique
+from groupshift.log.codec import Unreadable, read_message
 from groupshift.log.decode import Decoded, DecodeStatus
-from groupshift.log.other_writers import other_writers
 from groupshift.log.releases import Coordinator, Loader, loader
-from groupshift.log.schema import TYPES, Family
+from groupshift.log.schema import GROUP_METADATA, TYPES, Family, int16
 from groupshift.log.state import GroupFamily, GroupState, State, materialise
 
 _CLASSIC = 2
@@ -43,7 +45,13 @@ def lint(records: Iterable[Decoded], release: str, coordinator: Coordinator) -> 
         names |= {name: home for name, (home, _) in _displaced(state, logs).items()}
         return {name: verdict(name, home, "X2") for name, home in sorted(names.items())}
     copies = _displaced(state, logs)
-    verdicts = _old(alive, logs, copies, line) if coordinator is Coordinator.OLD else _new(alive, logs, line)
+    if coordinator is Coordinator.OLD:
+        breaks = {partition: _breaks(log, line) for partition, log in logs.items()}
+        found = {one.group_id: _old(one, breaks[one.partition], copies, line) for one in alive}
+    else:
+        shards = {partition: _load(log, line) for partition, log in logs.items()}
+        found = {one.group_id: _new(one, shards[one.partition]) for one in alive}
+    verdicts = {one.group_id: verdict(one.group_id, one.partition, *found[one.group_id]) for one in alive}
     for group_id, (home, record) in copies.items():
         verdicts.setdefault(group_id, verdict(group_id, home, "X1", record))
     return dict(sorted(verdicts.items()))
@@ -63,27 +71,19 @@ def _displaced(state: State, logs: Mapping[int, list[Decoded]]) -> dict[str, tup
 
 
 def _old(
-    groups: Iterable[GroupState],
-    logs: Mapping[int, list[Decoded]],
+    group: GroupState,
+    stop: tuple[str, Decoded] | None,
     copies: Mapping[str, tuple[int, Decoded]],
     line: Loader,
-) -> dict[str, GroupVerdict]:
-    """The old coordinator: all or nothing a partition, and one cache over all of them."""
-    broken = {partition: _breaks(records, line) for partition, records in logs.items()}
-    verdicts = {}
-    for group in groups:
-        name, home = group.group_id, group.partition
-        stop = broken[home]
-        newer = next((one for one in group.records if one.record_type not in line.types), None)
-        if stop is not None:
-            verdicts[name] = verdict(name, home, *stop)
-        elif newer is not None:
-            verdicts[name] = verdict(name, home, "O4", newer)
-        elif name in copies:
-            verdicts[name] = verdict(name, home, "O5", copies[name][1])
-        else:
-            verdicts[name] = verdict(name, home, "L0")
-    return verdicts
+) -> tuple[str, Decoded | None]:
+    """The rule and the record that decide at the old coordinator: all or nothing a partition, and one cache
+    over all of them."""
+    if stop is not None:
+        return stop
+    newer = next((one for one in group.records if one.record_type not in line.types), None)
+    if newer is not None:
+        return "O4", newer
+    return ("O5", copies[group.group_id][1]) if group.group_id in copies else ("L0", None)
 
 
 def _breaks(records: Iterable[Decoded], line: Loader) -> tuple[str, Decoded] | None:
@@ -102,24 +102,14 @@ def _breaks(records: Iterable[Decoded], line: Loader) -> tuple[str, Decoded] | N
     return None
 
 
-def _new(
-    groups: Iterable[GroupState], logs: Mapping[int, list[Decoded]], line: Loader
-) -> dict[str, GroupVerdict]:
-    """The new coordinator: every partition a shard of its own, so copies elsewhere harm nobody."""
-    loaded = {partition: load(records, line) for partition, records in logs.items()}
-    verdicts = {}
-    for group in groups:
-        name, home = group.group_id, group.partition
-        shard = loaded[home]
-        if shard.stopped is not None:
-            verdicts[name] = verdict(name, home, *shard.stopped)
-        elif any(one.live for one in group.commits) and name not in shard.present:
-            verdicts[name] = verdict(name, home, "N8", shard.removed.get(name))
-        elif name in shard.ignored:
-            verdicts[name] = verdict(name, home, "N9", shard.ignored[name])
-        else:
-            verdicts[name] = verdict(name, home, "L0")
-    return verdicts
+def _new(group: GroupState, shard: _Shard) -> tuple[str, Decoded | None]:
+    """The same at the new coordinator: every partition is a shard, so copies elsewhere harm nobody."""
+    name = group.group_id
+    if shard.stopped is not None:
+        return shard.stopped
+    if any(one.live for one in group.commits) and name not in shard.groups:
+        return "N8", shard.removed.get(name)
+    return ("N9", shard.ignored[name]) if name in shard.ignored else ("L0", None)
 
 
 class LoadOutcome(StrEnum):
@@ -158,89 +148,28 @@ class GroupVerdict:
     record: Decoded | None
 
 
-_LOSS, _FAILS = LoadOutcome.LOADS_WITH_LOSS, LoadOutcome.FAILS_SHARD
+_FILE = "log/replay.toml"
+_FIELDS = ("number", "outcome", "reason")
 
 
-def _rule(number: str, outcome: LoadOutcome, *reason: str) -> ReplayRule:
-    return ReplayRule(number=number, outcome=outcome, reason=" ".join(reason))
+def read_rules(text: str) -> dict[str, ReplayRule]:
+    """Number → rule. Raises `Rejected` for a table that is not as `log/replay.toml` says."""
+    entries = parsed(text, _FILE).tables("rules", "number")
+    for each in entries:
+        each.only(_FIELDS)
+    unique((each.text("number") for each in entries), _FILE)
+    return {
+        each.text("number"): ReplayRule(
+            number=each.text("number"),
+            outcome=each.word("outcome", LoadOutcome),
+            reason=each.text("reason"),
+        )
+        for each in entries
+    }
 
 
-_TABLE = (
-    _rule("L0", LoadOutcome.LOADS, "nothing in the log keeps this coordinator from loading the group"),
-    _rule(
-        "O1", _LOSS,
-        "a record type that this release does not know breaks the load off, tombstone or not: the partition",
-        "is served empty and offsets are answered -1 with error NONE (before 3.4.1, KIP-915)",
-    ),
-    _rule(
-        "O2", _LOSS,
-        "a value version that this release does not know breaks the load off: the partition is served empty",
-        "and offsets are answered -1 with error NONE",
-    ),
-    _rule(
-        "O3", _LOSS,
-        "a record that cannot be read breaks the load off: the partition is served empty and offsets are",
-        "answered -1 with error NONE",
-    ),
-    _rule(
-        "O4", _LOSS,
-        "offsets load but the records of the newer protocols are ignored: members and epochs are gone, the",
-        "group appears simple and Empty, a share group not at all",
-    ),
-    _rule(
-        "O5", _LOSS,
-        "the old coordinator keeps one cache over all partitions: a copy of the group in another partition",
-        "(residue of an expansion) can shadow its offsets at any load",
-    ),
-    _rule(
-        "N1", _FAILS,
-        "a record of one kind of group comes while the group is of another kind, the coordinator stops with",
-        "'Group ... is not a consumer group' (class of KAFKA-21117 and KAFKA-20254; compaction does it)",
-    ),
-    _rule(
-        "N2", _FAILS,
-        "a member's tombstone comes before the tombstones of its current and its target assignment (class of",
-        "KAFKA-19862 and KAFKA-21102)",
-    ),
-    _rule(
-        "N3", _FAILS,
-        "a group's tombstone comes while members or targets remain, or before the tombstone of its",
-        "assignment epoch (class of KAFKA-19862 and KAFKA-21102)",
-    ),
-    _rule("N4", _FAILS, "the tombstone of the assignment epoch comes while target assignments remain"),
-    _rule(
-        "N5", _FAILS,
-        "a record comes for a group or member that the log has not created before it, which this release",
-        "does not forgive (3.7 to 3.9; share groups up to 4.0)",
-    ),
-    _rule(
-        "N6", _FAILS,
-        "the value has the layout of another release under the same version number (3.7 against 3.8 and",
-        "later; share groups up to 4.0 against 4.1)",
-    ),
-    _rule(
-        "N7", _FAILS,
-        "the record cannot be read, or its value is of an unknown version and has nested structs",
-    ),
-    _rule(
-        "N8", _LOSS,
-        "the log removes the group after its offsets and nothing creates it again: offsets are answered -1",
-    ),
-    _rule("N9", _LOSS, "records of types that this release does not know are ignored with a warning"),
-    _rule(
-        "X1", _LOSS,
-        "all its live records lie outside the partition it belongs to (residue of an expansion): its",
-        "coordinator answers -1 with error NONE",
-    ),
-    _rule(
-        "X2", LoadOutcome.NOT_PROVEN,
-        "the log was not written by Apache Kafka: no value of a type can be read (Redpanda writes one int16",
-        "more into each member), so how Apache Kafka would load it says nothing",
-    ),
-)  # fmt: skip
-
-RULES = {rule.number: rule for rule in _TABLE}
-"""Number → rule. L: loads, O: old coordinator, N: new coordinator, X: both."""
+RULES = read_rules(shipped(_FILE))
+"""L: loads, O: old coordinator, N: new coordinator, X: both."""
 
 
 def verdict(group_id: str, partition: int, rule: str, record: Decoded | None = None) -> GroupVerdict:
@@ -293,39 +222,27 @@ class _Group:
     assignment_epoch: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
-    """What a load came to: ``stopped`` is the rule and the record that ended it; ``removed`` the
-    tombstone by which each group that is not there was removed; ``ignored`` the first live record of an
-    unknown type by group."""
-
-    stopped: tuple[str, Decoded] | None
-    present: frozenset[str]
-    removed: dict[str, Decoded]
-    ignored: dict[str, Decoded]
-
-
-def load(records: Iterable[Decoded], loader: Loader) -> Loaded:
+def _load(records: Iterable[Decoded], loader: Loader) -> _Shard:
     """Replay one partition, in order of offsets, as this loader would."""
     shard = _Shard(loader)
-    stopped = None
     for record in sorted(records, key=lambda one: one.src_offset):
         try:
             shard.replay(record)
         except Stopped as rule:
-            stopped = str(rule), record
+            shard.stopped = str(rule), record
             break
-    return Loaded(
-        stopped=stopped, present=frozenset(shard.groups), removed=shard.removed, ignored=shard.ignored
-    )
+    return shard
 
 
 class _Shard:
-    """Groups by id while they load. Every method raises `Stopped` where the coordinator would."""
+    """``groups`` by id while they load; ``stopped`` is the rule and the record that ended it, ``removed`` the
+    tombstone by which each group that is not there was removed, ``ignored`` the first live record of an
+    unknown type by group. Every method raises `Stopped` where the coordinator would."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
         self.groups: dict[str, _Group] = {}
+        self.stopped: tuple[str, Decoded] | None = None
         self.removed: dict[str, Decoded] = {}
         self.ignored: dict[str, Decoded] = {}
 
@@ -432,3 +349,69 @@ class _Shard:
 def _number(record: Decoded, name: str) -> int:
     value = (record.decoded or {}).get(name, 0)
     return value if isinstance(value, int) else 0
+
+
+# Whether the values of a log were written by Apache Kafka, or by somebody with other layouts. Redpanda keeps
+# Kafka's keys and puts an int16 of its own into each member of GroupMetadata (franz-go#799). What Apache
+# Kafka's loader would make of such values says nothing about the broker that wrote them.
+
+_ENOUGH = 2
+"""Values of one type, of so many groups, none of which can be read, from which on a log is another's: fewer
+may be damaged."""
+_MEMBERS = "members"
+_UNREAD = frozenset({DecodeStatus.ERROR, DecodeStatus.TRAILING_BYTES})
+_VERSION_BYTES = 2
+
+
+_EXTRA = int16("extra")
+*_BEFORE, _MEMBER = GROUP_METADATA.fields
+_OTHERS = tuple(
+    replace(GROUP_METADATA, fields=(*_BEFORE, replace(_MEMBER, fields=fields)))
+    for fields in ((_EXTRA, *_MEMBER.fields), (*_MEMBER.fields, _EXTRA))
+)
+"""GroupMetadata with one int16 more in each member, its last field."""
+
+
+def other_writers(records: Iterable[Decoded]) -> tuple[str, ...]:
+    """The types, by name, whose values Apache Kafka did not write: all alike cannot be read, or have a
+    layout that another broker is known for. Empty: nothing speaks against Apache Kafka. Never raises."""
+    values: dict[str, list[Decoded]] = defaultdict(list)
+    for each in records:
+        if each.type_name and each.raw_value is not None and not _says_nothing(each):
+            values[each.type_name].append(each)
+    return tuple(sorted(name for name, found in values.items() if _is_anothers(found)))
+
+
+def _says_nothing(record: Decoded) -> bool:
+    """A key that cannot be read, a version that may come with a newer Kafka, and a group without members,
+    which is written alike by all."""
+    return (
+        record.decode_status in {DecodeStatus.UNKNOWN_TYPE, DecodeStatus.UNKNOWN_VERSION}
+        or record.problem.startswith("key")
+        or (record.record_type == _CLASSIC and (record.decoded or {}).get(_MEMBERS) == [])
+    )
+
+
+def _is_anothers(values: list[Decoded]) -> bool:
+    if any(each.decode_status not in _UNREAD for each in values):
+        return False
+    known = all(each.record_type == _CLASSIC and _is_known(each.raw_value or b"") for each in values)
+    return known or len({each.group_id for each in values}) >= _ENOUGH
+
+
+def _is_known(value: bytes) -> bool:
+    """Whether it is GroupMetadata in a layout of another broker, to its last byte."""
+    version = int.from_bytes(value[:_VERSION_BYTES], "big", signed=True)
+    for schema in _OTHERS:
+        with suppress(Unreadable):
+            if read_message(schema, version, value, _VERSION_BYTES, [])[1] == len(value):
+                return True
+    return False
+
+
+def written_by_others(types: Iterable[str]) -> str:
+    """What is to be said of such a log."""
+    return (
+        f"the values of {', '.join(types)} in the log were not written by Apache Kafka (none can be read): "
+        "nothing is claimed about it"
+    )

@@ -15,8 +15,10 @@ Source: docs/reference/group-coordinator.md §§1.2, 1.3 and 1.4.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
+from functools import partial
+from typing import Any
 
 
 class Kind(StrEnum):
@@ -40,7 +42,7 @@ class Layout(StrEnum):
     EARLY_ACCESS = "early-access"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Field:
     """One field: ``since`` and ``until`` are the first and last value version that carry it.
 
@@ -50,6 +52,7 @@ class Field:
 
     name: str
     kind: Kind
+    _: KW_ONLY
     since: int = 0
     until: int | None = None
     array: bool = False
@@ -80,64 +83,22 @@ class Schema:
         return self.flexible is not None and version >= self.flexible
 
 
-def int8(name: str) -> Field:
-    """An int8 field."""
-    return Field(name=name, kind=Kind.INT8)
+int8 = partial(Field, kind=Kind.INT8)
+int16 = partial(Field, kind=Kind.INT16)
+int32 = partial(Field, kind=Kind.INT32)
+int64 = partial(Field, kind=Kind.INT64)
+uuid = partial(Field, kind=Kind.UUID)
+text = partial(Field, kind=Kind.STRING)
+text_or_null = partial(text, nullable=True)
+blob = partial(Field, kind=Kind.BYTES)
+numbers = partial(int32, array=True)
+texts = partial(text, array=True)
+"""One field each by its name, in the way of `Field`; the last two are arrays."""
 
 
-def int16(name: str) -> Field:
-    """An int16 field."""
-    return Field(name=name, kind=Kind.INT16)
-
-
-def int32(name: str, **more: int | None) -> Field:
-    """An int32 field; ``more`` are since, until and tag."""
-    return _with(Field(name=name, kind=Kind.INT32), more)
-
-
-def int64(name: str, **more: int | None) -> Field:
-    """An int64 field; ``more`` are since, until and tag."""
-    return _with(Field(name=name, kind=Kind.INT64), more)
-
-
-def text(name: str) -> Field:
-    """A string that is never null."""
-    return Field(name=name, kind=Kind.STRING)
-
-
-def text_or_null(name: str, *, since: int = 0) -> Field:
-    """A string that may be null."""
-    return Field(name=name, kind=Kind.STRING, nullable=True, since=since)
-
-
-def blob(name: str) -> Field:
-    """Bytes that are never null."""
-    return Field(name=name, kind=Kind.BYTES)
-
-
-def uuid(name: str, *, tag: int | None = None, since: int = 0) -> Field:
-    """A UUID."""
-    return Field(name=name, kind=Kind.UUID, tag=tag, since=since)
-
-
-def numbers(name: str) -> Field:
-    """An array of int32."""
-    return Field(name=name, kind=Kind.INT32, array=True)
-
-
-def texts(name: str) -> Field:
-    """An array of strings."""
-    return Field(name=name, kind=Kind.STRING, array=True)
-
-
-def structs(name: str, *fields: Field, since: int = 0) -> Field:
-    """An array of structs."""
-    return Field(name=name, kind=Kind.STRUCT, array=True, fields=fields, since=since)
-
-
-def _with(field: Field, more: dict[str, int | None]) -> Field:
-    since, until, tag = more.get("since") or 0, more.get("until"), more.get("tag")
-    return Field(name=field.name, kind=field.kind, since=since, until=until, tag=tag)
+def structs(name: str, *fields: Field, **more: Any) -> Field:
+    """An array of structs; ``more`` is what else a `Field` has."""
+    return Field(name, Kind.STRUCT, array=True, fields=fields, **more)
 
 
 def flexible(*fields: Field, layout: Layout = Layout.CURRENT) -> Schema:
@@ -206,13 +167,8 @@ _MEMBER = (
     int32("rebalanceTimeoutMs"),
     text_or_null("serverAssignor"),
 )
-_CLASSIC_MEMBER = Field(
-    name="classicMemberMetadata",
-    kind=Kind.STRUCT,
-    nullable=True,
-    tag=0,
-    fields=(int32("sessionTimeoutMs"), structs("supportedProtocols", text("name"), blob("metadata"))),
-)
+_CLASSIC = (int32("sessionTimeoutMs"), structs("supportedProtocols", text("name"), blob("metadata")))
+_CLASSIC_MEMBER = Field("classicMemberMetadata", Kind.STRUCT, nullable=True, tag=0, fields=_CLASSIC)
 MEMBER = flexible(*_MEMBER, _CLASSIC_MEMBER)
 MEMBER_EARLY = flexible(
     *_MEMBER,
@@ -239,7 +195,7 @@ TARGET_EARLY = flexible(
     layout=Layout.EARLY_ACCESS,
 )
 
-ASSIGNMENT_EPOCHS = Field(name="assignmentEpochs", kind=Kind.INT32, array=True, nullable=True, tag=0)
+ASSIGNMENT_EPOCHS = numbers("assignmentEpochs", nullable=True, tag=0)
 """KIP-1251: at which epoch each partition was assigned."""
 
 CURRENT = flexible(
@@ -265,7 +221,7 @@ CURRENT_EARLY = flexible(
 REGULAR_EXPRESSION = flexible(texts("topics"), int64("version"), int64("timestamp"))
 
 _EARLY = Layout.EARLY_ACCESS
-_PARTITIONS = Field(name="partitions", kind=Kind.INT32, array=True)
+_PARTITIONS = numbers("partitions")
 
 SHARE_MEMBER = flexible(
     text_or_null("rackId"), text("clientId"), text("clientHost"), texts("subscribedTopicNames")
@@ -291,14 +247,7 @@ STREAMS_EPOCH = flexible(
     int32("epoch"),
     int64("metadataHash"),
     int32("validatedTopologyEpoch", tag=0),
-    Field(
-        name="lastAssignmentConfigs",
-        kind=Kind.STRUCT,
-        array=True,
-        nullable=True,
-        tag=1,
-        fields=_KEY_VALUE,
-    ),
+    structs("lastAssignmentConfigs", *_KEY_VALUE, nullable=True, tag=1),
     int32("storedDescriptionTopologyEpoch", tag=2),
     int32("failedDescriptionTopologyEpoch", tag=3),
 )
@@ -310,12 +259,7 @@ STREAMS_MEMBER = flexible(
     int32("rebalanceTimeoutMs"),
     int32("topologyEpoch"),
     text("processId"),
-    Field(
-        name="userEndpoint",
-        kind=Kind.STRUCT,
-        nullable=True,
-        fields=(text("host"), Field(name="port", kind=Kind.UINT16)),
-    ),
+    Field("userEndpoint", Kind.STRUCT, nullable=True, fields=(text("host"), Field("port", Kind.UINT16))),
     structs("clientTags", *_KEY_VALUE),
 )
 
@@ -337,8 +281,7 @@ _TOPIC_INFO = (
     structs("topicConfigs", *_KEY_VALUE),
 )
 _INDEXES = tuple(
-    Field(name=name, kind=Kind.INT16, array=True)
-    for name in ("sourceTopics", "sourceTopicRegex", "repartitionSourceTopics")
+    int16(name, array=True) for name in ("sourceTopics", "sourceTopicRegex", "repartitionSourceTopics")
 )
 STREAMS_TOPOLOGY = flexible(
     int32("epoch"),
@@ -366,7 +309,7 @@ class Family(StrEnum):
     STREAMS = "streams"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class RecordType:
     """One type. ``values`` are tried in order, the current layout first; none: never seen on a server.
 
@@ -426,10 +369,5 @@ def _head(number: int, values: tuple[Schema, ...]) -> Schema | None:
     return Schema(fields=values[0].fields[:1]) if number in _EPOCH_FIRST else None
 
 
-TYPES = {
-    number: RecordType(
-        number=number, name=name, family=family, key=key, values=values, head=_head(number, values)
-    )
-    for number, name, family, key, values in _TABLE
-}
+TYPES = {row[0]: RecordType(*row, head=_head(row[0], row[4])) for row in _TABLE}
 """Type number → type."""

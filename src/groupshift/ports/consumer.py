@@ -12,7 +12,7 @@ from enum import StrEnum
 from threading import Event
 from typing import Protocol
 
-from groupshift.domain.group import KafkaGroup
+from groupshift.domain.group_protocol import KafkaGroup
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import CoordinationView
 

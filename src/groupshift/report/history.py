@@ -21,7 +21,7 @@ from groupshift.domain.run import (
 )
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.move import Run, worst_verdict
-from groupshift.engine.question_text import words_of
+from groupshift.engine.questions import words_of
 from groupshift.engine.status import RunStatus, status_of
 from groupshift.ports.runs import Event, EventKind, RunRecord
 from groupshift.report.page import Headline

@@ -12,7 +12,7 @@ from groupshift.domain.run import APPROVE, JUDGE, Json, RunState, Step
 from groupshift.domain.seal import StoredFile
 from groupshift.engine import questions
 from groupshift.engine.move import Move, Run, Tools
-from groupshift.engine.question_text import undo_words, words_of
+from groupshift.engine.questions import undo_words, words_of
 from groupshift.ports.clock import Clock
 from groupshift.ports.runs import Event, EventKind, RunRecord, Runs
 from groupshift.report.history import (

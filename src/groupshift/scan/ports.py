@@ -12,8 +12,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from groupshift.domain.modes import Mode
-from groupshift.scan.changes import Change
-from groupshift.scan.state import GroupState, Observed
+from groupshift.scan.state import Change, GroupState, Observed
 
 
 class ToggleState(StrEnum):

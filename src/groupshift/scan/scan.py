@@ -16,9 +16,17 @@ from groupshift.domain.plan import StageName
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import GroupshiftError, Rejected
 from groupshift.ports.clock import Clock
-from groupshift.scan.changes import Change, appeared, difference
 from groupshift.scan.ports import Brake, EnsembleReader, ScanRecord, Scans, ToggleRecord
-from groupshift.scan.state import GroupState, Life, Observed, StageReadiness, state_of
+from groupshift.scan.state import (
+    Change,
+    GroupState,
+    Life,
+    Observed,
+    StageReadiness,
+    appeared,
+    difference,
+    state_of,
+)
 from groupshift.scan.toggles import Toggles
 from groupshift.scan.waves import Candidate, Shown, WaveReport, WaveRules, Waves, ordered, unfit, wanted_back
 

@@ -1,4 +1,5 @@
-"""A group in one scan: what it is, its mode, since when it is stable, and which stage it is ready for.
+"""A group in one scan: what it is, its mode, since when it is stable, which stage it is ready for, and what
+changed since the last scan.
 
 Source: docs/reference/zookeeper-coordination.md §§8.3, 8.10 (F7), 9; KIP-125 (which groups can be toggled).
 
@@ -12,19 +13,22 @@ since then.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from groupshift.domain.facts import Facts, OffsetTable, sentence_list
 from groupshift.domain.group import CommittedOffset, GroupView, LogEnd, Member, Owner
+from groupshift.domain.group_rules import ask
 from groupshift.domain.judgement import Judgement, Readiness
 from groupshift.domain.modes import ABSENT_MODE, MemberKind, Mode
+from groupshift.domain.old_members import worth_a_second_look
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.plain import from_plain
 from groupshift.domain.plan import StageName
 from groupshift.domain.rulebook import BEFORE
-from groupshift.domain.rules import ask
-from groupshift.domain.rules_storage import worth_a_second_look
 from groupshift.domain.verdict import Finding, Verdict
 
 
@@ -112,14 +116,6 @@ class Rest:
         return max(self.zookeeper_ms, self.kafka_ms)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sighting:
-    """What the last scan saw of a group: its `fingerprint`, and since when it was at rest then."""
-
-    fingerprint: str
-    rest: Rest
-
-
 def last_change_ms(times: NodeTimes, now_ms: int) -> int | None:
     """No later than this (epoch ms) was the last change; None when no node tells of any. All nodes had been
     read at ``now_ms``."""
@@ -137,7 +133,7 @@ def fingerprint(view: GroupView, times: NodeTimes) -> str:
         sorted(times.changes),
         sorted((*owner.partition, owner.thread_id, owner.czxid) for owner in view.owners),
     )
-    joined = sorted((member.member_id, sorted(member.assignment)) for member in view.kafka.members)
+    joined = sorted((member.member_id, sorted(member.assigned)) for member in view.kafka.members)
     return f"{_short(registered)}.{_short(joined)}"
 
 
@@ -145,7 +141,7 @@ def _short(value: object) -> str:
     return hashlib.sha256(repr(value).encode()).hexdigest()[:16]
 
 
-def rest_of(now_ms: int, seen: str, known_ms: int | None, before: Sighting | None) -> Rest:
+def rest_of(now_ms: int, seen: str, known_ms: int | None, before: GroupState | None) -> Rest:
     """Since when both halves are at rest; ``seen`` is the fingerprint now, ``known_ms`` `last_change_ms`.
 
     Of ZooKeeper the last scan and the nodes both give a moment at which the last change was over: the earlier
@@ -160,8 +156,14 @@ def rest_of(now_ms: int, seen: str, known_ms: int | None, before: Sighting | Non
     return Rest(zookeeper_ms=min(bounds), kafka_ms=kafka_ms)
 
 
-STAGES = (StageName.CANARY, StageName.ROLL, StageName.TOGGLE, StageName.RETIRE, StageName.FINALISE)
-"""The stages a scan asks about, in the order of the move."""
+_WORK: Mapping[StageName, Callable[[GroupView], bool]] = {
+    StageName.CANARY: lambda view: bool(view.of_kind(MemberKind.OLD)),
+    StageName.ROLL: lambda view: bool(view.of_kind(MemberKind.OLD)),
+    StageName.TOGGLE: lambda view: bool(view.ids) and view.effective_mode is not Mode.KAFKA,
+    StageName.RETIRE: lambda view: bool(view.of_kind(MemberKind.AWARE)),
+    StageName.FINALISE: lambda view: view.mode.data is not None,
+}
+"""Whether a stage still has something to do in a group, of those a scan asks about, in the move's order."""
 
 NEEDS_FLEET = frozenset({"C18"})
 """Rules about places of the fleet: a scan asks no fleet driver, so it says nothing about them."""
@@ -266,11 +268,6 @@ class GroupState:
         return next((each for each in self.readiness if each.stage is name), None)
 
     @property
-    def sighting(self) -> Sighting:
-        """What the next scan compares with."""
-        return Sighting(fingerprint=self.fingerprint, rest=self.rest)
-
-    @property
     def stable_since_ms(self) -> int:
         """Since when nobody came or went, the mode was not written and no partition changed hands."""
         return self.rest.since_ms
@@ -293,7 +290,7 @@ def state_of(observed: Observed, before: GroupState | None) -> GroupState:
         mode=view.effective_mode,
         requested=(view.mode.data or b"")[:_SHOWN].decode("utf-8", "backslashreplace"),
         fingerprint=seen,
-        rest=rest_of(observed.changed_by_ms, seen, known, before.sighting if before else None),
+        rest=rest_of(observed.changed_by_ms, seen, known, before),
         topics=tuple(sorted({partition.topic for partition in view.partitions})),
         partitions=len(view.partitions),
         owned=sum(1 for owners in owned.values() if owners),
@@ -343,34 +340,15 @@ def lag_of(view: GroupView) -> int | None:
     found = [
         max(0, end.end - first.get(end.partition, second.get(end.partition, 0)))
         for end in view.log_ends
-        if _has(end.partition, first, second)
+        if end.partition in first or end.partition in second
     ]
     return sum(found) if found else None
-
-
-def _has(partition: TopicPartition, *stores: object) -> bool:
-    return any(partition in store for store in stores)  # type: ignore[operator]
-
-
-def has_work(view: GroupView, stage: StageName) -> bool:
-    """Whether a stage of the move still has something to do in this group."""
-    match stage:
-        case StageName.CANARY | StageName.ROLL:
-            return bool(view.of_kind(MemberKind.OLD))
-        case StageName.TOGGLE:
-            return bool(view.ids) and view.effective_mode is not Mode.KAFKA
-        case StageName.RETIRE:
-            return bool(view.of_kind(MemberKind.AWARE))
-        case StageName.FINALISE:
-            return view.mode.data is not None
-        case _:
-            return False
 
 
 def readiness_of(view: GroupView, before: GroupState | None = None) -> tuple[StageReadiness, ...]:
     """What the rules before each stage with work say; each rule is asked once."""
     earlier = earlier_view(view.group, before.taken_at_ms, before.held) if before else None
-    stages = [stage for stage in STAGES if has_work(view, stage)]
+    stages = [stage for stage, has_work in _WORK.items() if has_work(view)]
     wanted = {stage: [n for n in BEFORE[stage] if n not in NEEDS_FLEET] for stage in stages}
     numbers = sorted({number for asked in wanted.values() for number in asked})
     said: dict[str, list[Finding]] = {}
@@ -386,3 +364,112 @@ def _readiness(stage: StageName, asked: list[str], said: dict[str, list[Finding]
         passed=tuple(finding.rule for finding in findings if finding.verdict is Verdict.PASS),
         findings=tuple(finding for finding in findings if finding.verdict is not Verdict.PASS),
     )
+
+
+class Aspect(StrEnum):
+    """What of a group changed."""
+
+    APPEARED = "appeared"
+    VANISHED = "vanished"
+    LIFE = "life"
+    MEMBERS = "members"
+    MODE = "mode"
+    NEXT = "next stage"
+    PARTITIONS = "partitions"
+    MOVED = "at rest"
+    """Same members and mode, but somebody restarted or partitions changed hands since the last scan."""
+    PROBLEMS = "problems"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One difference; ``before`` and ``after`` are short texts for people, empty where there was nothing."""
+
+    group: str
+    aspect: Aspect
+    before: str = ""
+    after: str = ""
+
+
+def members_text(state: GroupState) -> str:
+    """``3 old, 1 aware``, or ``none``."""
+    counts = ((state.old, "old"), (state.aware, "aware"), (state.plain, "plain"))
+    return ", ".join(f"{count} {kind}" for count, kind in counts if count) or "none"
+
+
+def next_text(state: GroupState) -> str:
+    """``toggle: ready``, or ``-`` when there is nothing left to move."""
+    return f"{state.next.stage}: {state.next.state}" if state.next else "-"
+
+
+def appeared(state: GroupState) -> Change:
+    """A group that the last scan did not know."""
+    return Change(group=state.group, aspect=Aspect.APPEARED, after=f"{state.life}, {members_text(state)}")
+
+
+def vanished(group: str, before: GroupState) -> Change:
+    """A group that the last scan knew and that is gone from both systems."""
+    text = f"{before.life}, {members_text(before)}"
+    return Change(group=group, aspect=Aspect.VANISHED, before=text)
+
+
+def difference(before: GroupState, after: GroupState) -> tuple[Change, ...]:
+    """Every difference but those that always are there (lag, offsets that advance)."""
+    told = [
+        (Aspect.LIFE, before.life.value, after.life.value),
+        (Aspect.MEMBERS, members_text(before), members_text(after)),
+        (Aspect.MODE, before.mode.value, after.mode.value),
+        (Aspect.NEXT, next_text(before), next_text(after)),
+        (Aspect.PARTITIONS, str(before.partitions), str(after.partitions)),
+        (Aspect.PROBLEMS, "; ".join(before.problems), "; ".join(after.problems)),
+    ]
+    found = [(aspect, then, now) for aspect, then, now in told if then != now]
+    if not found and before.fingerprint != after.fingerprint:
+        found = [(Aspect.MOVED, "", "members restarted or partitions changed hands")]
+    return tuple(
+        Change(group=after.group, aspect=aspect, before=then, after=now) for aspect, then, now in found
+    )
+
+
+def state_data(state: GroupState) -> dict[str, Any]:
+    """The state as plain values; each stage with its verdict, the rules that passed and the others' words."""
+    return {
+        "group": state.group,
+        "taken_at_ms": state.taken_at_ms,
+        "life": state.life.value,
+        "members": {"old": state.old, "aware": state.aware, "plain": state.plain},
+        "mode": state.mode.value,
+        "requested": state.requested,
+        "fingerprint": state.fingerprint,
+        "stable_since_ms": state.stable_since_ms,
+        "rest": {"zookeeper_ms": state.rest.zookeeper_ms, "kafka_ms": state.rest.kafka_ms},
+        "topics": list(state.topics),
+        "partitions": state.partitions,
+        "owned": state.owned,
+        "lag": state.lag,
+        "offsets": {"zookeeper": state.zookeeper_offsets, "kafka": state.kafka_offsets},
+        "readiness": [_stage_data(each) for each in state.readiness],
+        "problems": list(state.problems),
+    }
+
+
+def _stage_data(stage: StageReadiness) -> dict[str, Any]:
+    return {
+        "stage": stage.stage.value,
+        "state": stage.state.value,
+        "passed": list(stage.passed),
+        "findings": [
+            {"rule": f.rule, "verdict": f.verdict.value, "reason": f.reason, "hint": f.hint}
+            for f in stage.findings
+        ],
+    }
+
+
+def state_text(state: GroupState) -> str:
+    """The state as JSON, with what the next scan needs."""
+    return json.dumps(asdict(state), separators=(",", ":"), ensure_ascii=False)
+
+
+def state_from(text: str) -> GroupState:
+    """The state that `state_text` wrote."""
+    return from_plain(GroupState, json.loads(text))

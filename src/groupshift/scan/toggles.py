@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from groupshift.domain.facts import Facts
+from groupshift.domain.group_rules import ask
 from groupshift.domain.judgement import Judgement
 from groupshift.domain.modes import Mode
 from groupshift.domain.plan import StageName, WayBack
 from groupshift.domain.rulebook import BEFORE
-from groupshift.domain.rules import ask
 from groupshift.domain.run import RunState, StepState, plan_from
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.begin import begin, claim

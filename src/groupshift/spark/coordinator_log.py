@@ -28,8 +28,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name the whole Spark 
 
 from groupshift.errors import Rejected
 from groupshift.log import decode
-from groupshift.log.retention import retention_risks
-from groupshift.log.state import State, materialise
+from groupshift.log.state import State, materialise, retention_risks
 from groupshift.spark.batches.coordinator_records import DECODED, RAW_COLUMNS, compiled_batches, log_records
 from groupshift.spark.batches.records import Keep
 from groupshift.spark.segments import Into

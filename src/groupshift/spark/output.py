@@ -42,9 +42,14 @@ def write_text(path: Path, text: str) -> None:
         part.write_text(text, encoding="utf-8")
 
 
-def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> None:
-    """One Parquet file; ``columns`` maps names to ``string``, ``int``, ``long`` or ``bool``."""
-    schema = pa.schema([pa.field(name, _ARROW[kind]) for name, kind in columns.items()])
+def columns(of: str) -> dict[str, str]:
+    """Name to type of ``name type, name type``, as Spark writes a schema."""
+    return dict(each.split() for each in of.split(", "))
+
+
+def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]], types: Mapping[str, str]) -> None:
+    """One Parquet file; ``types`` maps names to ``string``, ``int``, ``long`` or ``bool``."""
+    schema = pa.schema([pa.field(name, _ARROW[kind]) for name, kind in types.items()])
     with _beside(path) as part:
         pq.write_table(pa.Table.from_pylist([dict(row) for row in rows], schema=schema), part)
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from groupshift.adapters.groups import LiveGroupReader
-from groupshift.domain.group import CommittedOffset, KafkaGroup
-from groupshift.domain.observation import KafkaSide, Positions, ZookeeperSide
+from groupshift.domain.group import CommittedOffset, GroupView
+from groupshift.domain.group_protocol import KafkaGroup
 from groupshift.domain.partitions import TopicPartition
 from groupshift_testing.clock import ManualClock
 
@@ -38,27 +38,27 @@ class Stores:
 class Nodes(Stores):
     """ZooKeeper's half."""
 
-    def observe(self, group: str) -> ZookeeperSide:
+    def observe(self, group: str) -> GroupView:
         """See the port."""
         assert group == "g"
-        return ZookeeperSide(exists=True, offsets=(self.offset(),))
+        return GroupView(group="g", exists=True, zookeeper_offsets=(self.offset(),))
 
 
 class Brokers(Stores):
     """Kafka's half."""
 
-    def observe(self, group: str, embedded: Collection[str] = ()) -> KafkaSide:
+    def observe(self, group: str, embedded: Collection[str] = ()) -> GroupView:
         """See the port."""
         assert (group, embedded) == ("g", ())
         self.clock.sleep(self.late_s.pop(0) if self.late_s else 0.0)
-        return KafkaSide(group=KafkaGroup(state="Stable"), topics={"orders": 1}, offsets=(self.offset(),))
+        group = KafkaGroup(state="Stable")
+        return GroupView(group="g", kafka=group, topics={"orders": 1}, kafka_offsets=(self.offset(),))
 
-    def positions(
-        self, group: str, partitions: Sequence[TopicPartition], answered: Collection[TopicPartition]
-    ) -> Positions:
+    def positions(self, view: GroupView, partitions: Sequence[TopicPartition]) -> GroupView:
         """See the port."""
-        assert (group, list(partitions), list(answered)) == ("g", [AT], [AT])
-        return Positions()
+        assert (view.group, list(partitions)) == ("g", [AT])
+        assert [at.partition for at in view.kafka_offsets] == [AT]
+        return view
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from groupshift.consumers.callbacks import Callbacks, Listeners, Notice
+from groupshift.consumers.callbacks import Callbacks, Notice
 from groupshift.consumers.delivery import Delivery
-from groupshift.consumers.group_state import Identity, Parts, Policy
+from groupshift.consumers.group_state import Parts, Policy
 from groupshift.consumers.reconciler import Reconciler
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import Member
-from groupshift.domain.registration import Registration
 from groupshift.ports.consumer import Reset
 from groupshift_testing.coordination import MemoryCoordination, MemoryZookeeper
 from groupshift_testing.membership import MemoryFetch, MemoryKafkaGroup, MemoryMembership
@@ -31,7 +30,11 @@ class Bench:
     def join(self, number, *, auto_commit=True, wake_every_s=0.0, drain_s=0.05, **listeners):
         """A member with one stream."""
         policy = Policy(
-            reset=Reset.EARLIEST, auto_commit=auto_commit, drain_s=drain_s, wake_every_s=wake_every_s
+            reset=Reset.EARLIEST,
+            auto_commit=auto_commit,
+            commit_every_s=3600.0,
+            drain_s=drain_s,
+            wake_every_s=wake_every_s,
         )
         member = SteppedMember(self, number, policy, listeners)
         self.members.append(member)
@@ -62,17 +65,12 @@ class SteppedMember:
             membership=self.membership,
             fetch=self.fetch,
             delivery=self.delivery,
-            application=Callbacks(self, Listeners(**listeners), self.delivery.notify),
+            application=Callbacks(self, self.delivery.notify, **listeners),
         )
         self.reconciler = Reconciler(
-            Identity(
-                member=Member(consumer_id=self.name, subscription={TOPIC: 1}, aware=True),
-                registration=Registration(subscription=((TOPIC, 1),)),
-                software="test",
-            ),
+            Member(consumer_id=self.name, subscription={TOPIC: 1}, aware=True),
             self.parts,
             policy,
-            commit_every_s=3600.0,
         )
         self.link.start(self.reconciler, 1.0)
 

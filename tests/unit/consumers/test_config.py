@@ -16,9 +16,9 @@ def test_the_old_defaults_hold() -> None:
     """§7, except that auto commit is more frequent."""
     config = parse(GOOD, migrating=False)
     assert (config.session_s, config.connect_s) == (6.0, 6.0)
-    assert (config.assignor, config.form) == (Assignor.RANGE, TextForm.DASH)
-    assert (config.reset, config.auto_commit) == (Reset.LATEST, True)
-    assert config.consumer_id.startswith("g_")
+    assert (config.member.assignor, config.member.form) == (Assignor.RANGE, TextForm.DASH)
+    assert (config.policy.reset, config.policy.auto_commit) == (Reset.LATEST, True)
+    assert config.member.consumer_id.startswith("g_")
 
 
 def test_every_problem_is_reported_by_field() -> None:
@@ -97,8 +97,12 @@ def test_every_key_of_the_old_consumer_is_taken() -> None:
         "socket.receive.buffer.bytes": "65536", "client.id": "app",
     }  # fmt: skip
     config = parse({**GOOD, **old}, migrating=False)
-    assert (config.assignor, config.commit_every_s, config.client_id) == (Assignor.ROUND_ROBIN, 60.0, "app")
-    assert not config.auto_commit
+    assert (config.member.assignor, config.policy.commit_every_s, config.client_id) == (
+        Assignor.ROUND_ROBIN,
+        60.0,
+        "app",
+    )
+    assert not config.policy.auto_commit
     assert set(config.kafka) == {
         "bootstrap.servers", "fetch.message.max.bytes", "fetch.min.bytes", "fetch.wait.max.ms",
         "socket.timeout.ms", "socket.receive.buffer.bytes",
@@ -108,9 +112,9 @@ def test_every_key_of_the_old_consumer_is_taken() -> None:
 def test_migration_can_be_switched_off_and_is_on_by_the_class() -> None:
     """KIP-125's key decides in a migrating consumer only."""
     switch = "coordination.migration.enabled"
-    assert parse(GOOD, migrating=True).migrating
-    assert not parse({**GOOD, switch: "false", "offsets.storage": "zookeeper"}, migrating=True).migrating
-    assert not parse({**GOOD, switch: False}, migrating=False).migrating
+    assert parse(GOOD, migrating=True).member.aware
+    assert not parse({**GOOD, switch: "false", "offsets.storage": "zookeeper"}, migrating=True).member.aware
+    assert not parse({**GOOD, switch: False}, migrating=False).member.aware
     with pytest.raises(Rejected, match="MigratingConsumer"):
         parse({**GOOD, switch: "true"}, migrating=False)
 
@@ -136,10 +140,10 @@ def test_only_a_migrating_consumer_must_be_told_the_brokers() -> None:
 
 def test_internal_topics_are_a_setting() -> None:
     """§3.2: members up to 0.10.2 know one of them only, and the whole group must agree."""
-    assert parse(GOOD, migrating=False).hidden == {"__consumer_offsets", "__transaction_state"}
+    assert parse(GOOD, migrating=False).member.hidden == {"__consumer_offsets", "__transaction_state"}
     old = {**GOOD, "internal.topics": "__consumer_offsets"}
-    assert parse(old, migrating=False).hidden == {"__consumer_offsets"}
-    assert parse({**old, "exclude.internal.topics": "false"}, migrating=False).hidden == frozenset()
+    assert parse(old, migrating=False).member.hidden == {"__consumer_offsets"}
+    assert parse({**old, "exclude.internal.topics": "false"}, migrating=False).member.hidden == frozenset()
 
 
 def test_the_embedded_consumer_gets_its_own_keys_and_what_is_forced() -> None:

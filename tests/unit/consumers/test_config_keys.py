@@ -8,7 +8,7 @@ import pytest
 
 from groupshift.consumers.config import parse
 from groupshift.consumers.config_keys import KEYS, PREFIX, Use
-from groupshift.consumers.metrics import ConsumerStatus, Counters, Observed, prometheus, statistics
+from groupshift.consumers.metrics import ConsumerStatus, Counters, prometheus, statistics
 from groupshift.errors import Rejected
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "service-teams" / "configuration.md").read_text()
@@ -40,17 +40,8 @@ def test_refused_keys_are_refused_with_the_reason(key: str) -> None:
 def test_the_page_lists_every_metric() -> None:
     """Of the dictionary and of the text."""
     status = ConsumerStatus(mode=None, owned=frozenset(), lag={}, alarms=())
-    stats = statistics(
-        Observed(
-            client_id="c",
-            group_id="g",
-            consumer_id="i",
-            status=status,
-            counters=Counters(),
-            assigned=0,
-            queued=0,
-        )
-    )
+    names = {"client_id": "c", "group_id": "g", "consumer_id": "i"}
+    stats = statistics(names, status, Counters(), assigned=0, queued=0)
     for name in stats:
         assert f"`{name}`" in PAGE
     for line in prometheus(stats).splitlines():

@@ -10,7 +10,6 @@ from groupshift.consumers.metrics import (
     ConsumerStatus,
     Counters,
     MetricsEndpoint,
-    Observed,
     prometheus,
     statistics,
 )
@@ -26,17 +25,8 @@ def stats():
     counters.kafka_commits, counters.rebalances, counters.rebalance_s = 7, 2, 0.5
     held = frozenset({TopicPartition("a-b", 0), TopicPartition("t", 1)})
     status = ConsumerStatus(mode=Mode.KAFKA, owned=held, lag={TopicPartition("a-b", 0): 3}, alarms=("look",))
-    return statistics(
-        Observed(
-            client_id="app",
-            group_id="g",
-            consumer_id='g_"1"',
-            status=status,
-            counters=counters,
-            assigned=2,
-            queued=5,
-        )
-    )
+    names = {"client_id": "app", "group_id": "g", "consumer_id": 'g_"1"'}
+    return statistics(names, status, counters, assigned=2, queued=5)
 
 
 def get(port, path):

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from groupshift.domain.assignment import kafka_threads, parse_assignment
-from groupshift.domain.group import KafkaMember
+from groupshift.domain.group_protocol import KafkaMember
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Rejected
 
@@ -21,7 +21,7 @@ def member(client: str, member_id: str, **held: tuple[int, ...]) -> KafkaMember:
         member_id=member_id,
         client_id=client,
         host="",
-        assignment=frozenset(TopicPartition(topic, n) for topic, numbers in held.items() for n in numbers),
+        assigned=frozenset(TopicPartition(topic, n) for topic, numbers in held.items() for n in numbers),
     )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from groupshift.domain.group import CommittedOffset, Member, Owner
+from groupshift.adapters.groups import in_force
+from groupshift.domain.group import CommittedOffset, GroupView, Member, Owner
 from groupshift.domain.modes import MemberKind, ModeNode
-from groupshift.domain.observation import ZookeeperSide, coordinated_by_zookeeper, zookeeper_rows
+from groupshift.domain.observation import with_nodes
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.rows import ClusterState
 
 KNOWN = ("__consumer_offsets", "orders", "payments")
 
@@ -20,26 +22,32 @@ def member(name: str, *topics: str, pattern: str = "static") -> Member:
     )
 
 
-def side(*members: Member, mode: bytes | None = None, aware: tuple[str, ...] = ()) -> ZookeeperSide:
+def side(*members: Member, mode: bytes | None = None, aware: tuple[str, ...] = ()) -> GroupView:
     """These members, the first of which owns ``orders``-1, and two committed offsets."""
     owner = f"{members[0].member_id}-0" if members else "g_gone-0"
-    return ZookeeperSide(
+    return GroupView(
+        group="g",
         exists=True,
         mode=ModeNode(data=mode, version=0, czxid=1, mzxid=2),
         ids=tuple(each.member_id for each in members),
         migration_ids=aware,
         members=members,
         owners=(Owner(partition=TopicPartition("orders", 1), thread_id=owner, czxid=1, session_id=2),),
-        offsets=(
+        zookeeper_offsets=(
             CommittedOffset(partition=TopicPartition("orders", 1), offset=7),
             CommittedOffset(partition=TopicPartition("orders", 0), offset=5),
         ),
     )
 
 
+def rows(*views: GroupView) -> ClusterState:
+    """Those of these groups alone."""
+    return with_nodes(ClusterState(cluster_id="c", taken_at_ms=1), views, KNOWN)
+
+
 def test_members_owners_and_offsets_become_rows() -> None:
     """In the order of their keys; what ZooKeeper does not know is null."""
-    found = zookeeper_rows({"g": side(member("b", "orders"), member("a", "orders"))}, KNOWN)
+    found = rows(side(member("b", "orders"), member("a", "orders")))
     assert [(row.group, row.type, row.state, row.generation) for row in found.groups] == [
         ("g", "zookeeper", "Stable", None)
     ]
@@ -52,14 +60,14 @@ def test_members_owners_and_offsets_become_rows() -> None:
         (0, 5, None, None),
         (1, 7, None, None),
     ]
-    assert found.topics == {"orders"}
+    assert (found.committed_topics, found.read_topics) == ({"orders"}, {"orders"})
     assert found.problems == []
 
 
 def test_a_wildcard_subscribes_to_the_topics_that_it_sees() -> None:
     """A blacklist too; internal topics are not among them."""
     wild = [member("a", "ord.*", pattern="white_list"), member("b", "ord.*", pattern="black_list")]
-    found = zookeeper_rows({"g": side(*wild)}, KNOWN)
+    found = rows(side(*wild))
     assert [(row.member_id, row.topic) for row in found.subscriptions] == [
         ("g_a", "orders"),
         ("g_b", "payments"),
@@ -68,7 +76,7 @@ def test_a_wildcard_subscribes_to_the_topics_that_it_sees() -> None:
 
 def test_a_wildcard_that_cannot_be_evaluated_is_a_problem_of_its_group() -> None:
     """Named with the member; the group's other rows are there."""
-    found = zookeeper_rows({"g": side(member("a", r"\p{IsGreek}(?<=x)+", pattern="white_list"))}, KNOWN)
+    found = rows(side(member("a", r"\p{IsGreek}(?<=x)+", pattern="white_list")))
     (problem,) = found.problems
     assert problem.group == "g"
     assert "member g_a of group 'g' subscribes by a pattern that cannot be evaluated" in problem.problem
@@ -77,7 +85,7 @@ def test_a_wildcard_that_cannot_be_evaluated_is_a_problem_of_its_group() -> None
 
 def test_a_group_without_members_is_empty_and_an_absent_one_dead() -> None:
     """Its offsets stay; of an absent one there is nothing else."""
-    found = zookeeper_rows({"g": side(), "h": ZookeeperSide(exists=False)}, KNOWN)
+    found = rows(side(), GroupView(group="h"))
     assert [(row.group, row.state) for row in found.groups] == [("g", "Empty"), ("h", "Dead")]
     assert {row.group for row in found.offsets} == {"g"}
 
@@ -85,7 +93,7 @@ def test_a_group_without_members_is_empty_and_an_absent_one_dead() -> None:
 def test_who_coordinates_a_group_now() -> None:
     """Kafka only where the node says so and every member is aware of it."""
     one = member("a", "orders")
-    assert coordinated_by_zookeeper(side(one))
-    assert coordinated_by_zookeeper(side(one, mode=b"kafka"))
-    assert not coordinated_by_zookeeper(side(one, mode=b"kafka", aware=("g_a",)))
-    assert not coordinated_by_zookeeper(ZookeeperSide(exists=False))
+    assert in_force(side(one))
+    assert in_force(side(one, mode=b"kafka"))
+    assert not in_force(side(one, mode=b"kafka", aware=("g_a",)))
+    assert not in_force(GroupView(group="g"))

@@ -1,350 +1,133 @@
-"""Every rule of the move: what it lets pass, and what it says when it does not."""
+"""What a table of rules may hold, and that whatever a rule may say is in its table with the same values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import ast
+import re
+import string
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from groupshift.domain import rulebook
-from groupshift.domain.facts import Facts, Place
-from groupshift.domain.group import Owner
-from groupshift.domain.modes import MemberKind, Mode, ModeNode
-from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.plan import StageName, Until
-from groupshift.domain.protocol import assessing
-from groupshift.domain.protocol import rulebook as protocol_rulebook
-from groupshift.domain.rules import RULES, ask
-from groupshift.domain.verdict import Verdict
-from groupshift_testing.world import World
-from support.simulated_group import make_group
+from groupshift.domain.rules import Rules, Says
+from groupshift.domain.tables import parsed, shipped
+from groupshift.domain.verdict import Finding, Verdict
+from groupshift.errors import Rejected
 
-OLD, AWARE, PLAIN = MemberKind.OLD, MemberKind.AWARE, MemberKind.PLAIN
-DOUBT = Verdict.INCONCLUSIVE
-P0, P5 = TopicPartition("orders", 0), TopicPartition("orders", 5)
-
-
-def facts(kind: MemberKind = OLD, spoil: Callable[[World], object] = bool, **wanted: object) -> Facts:
-    """A healthy group of one kind, then spoiled."""
-    world = make_group(kind).world
-    if kind is PLAIN:
-        world.write_mode(b"kafka")
-    spoil(world)
-    places = tuple(
-        Place(name=name, kind=o.kind, running=o.running, member_id=world.identity(name))
-        for name, o in world.places.items()
-    )
-    return Facts(view=world.read(world.group), places=places, **wanted)
+SRC = Path(__file__).resolve().parents[3] / "src" / "groupshift"
+TABLES = {
+    "domain/group_rules.toml": ("domain/group_rules.py",),
+    "domain/protocol/rules.toml": ("domain/protocol/preflight.py", "domain/protocol/live_rules.py"),
+}
+"""Every table of rules, with the modules whose rules say its sentences."""
+TEXT = """\
+[Q01]
+holds = "the number is even"
+hint = "add one"
+[Q01.odd]
+verdict = "fail"
+reason = "{number} is odd, not {others}"
+[Q02]
+holds = "the number is small"
+[Q02.large]
+verdict = "inconclusive"
+reason = "{number} is large"
+hint = "take less than {most}"
+"""
 
 
-@dataclass(frozen=True)
-class Case:
-    """One rule, a way to break it, and a word that its sentence must hold."""
-
-    rule: str
-    kind: MemberKind
-    spoil: Callable[[World], object]
-    says: str
-    verdict: Verdict = Verdict.FAIL
-    wanted: Mode | None = None
+def rules(text: str = TEXT, letters: str = "") -> Rules[int]:
+    """The rules of a table, with what they look at."""
+    return Rules("t.toml", letters, text)
 
 
-def set_kind(place: str, kind: MemberKind) -> Callable[[World], object]:
-    """Somebody changes one member."""
-    return lambda world: setattr(world.places[place], "kind", kind)
+def test_a_rule_says_what_it_met_or_that_it_holds() -> None:
+    """With the values in their blanks, lists as for people, and the hint of the rule where a sentence has
+    none."""
+    asked = rules()
 
+    @asked.rule("Q01", moot=lambda number: number == 0)
+    def even(number: int) -> Iterator[Says]:
+        if number % 2:
+            yield Says("odd", number=number, others=["2", "4"])
 
-def stop_all(world: World) -> None:
-    """Nobody is left."""
-    for occupant in world.places.values():
-        occupant.running = False
+    @asked.rule("Q02")
+    def small(number: int) -> Iterator[Says]:
+        if number > 9:
+            yield Says("large", number=number, most=9)
 
-
-CASES = [
-    Case("C01", OLD, lambda w: setattr(w, "group", "other"), "neither"),
-    Case("C02", OLD, stop_all, "no members"),
-    Case("C02", PLAIN, bool, "only 3 plain"),
-    Case("C03", OLD, lambda w: setattr(w, "problems", ("registration x is no JSON",)), "x is no JSON"),
-    Case("C04", OLD, lambda w: setattr(w, "strangers", ("kc-1",)), "kc-1"),
-    Case("C04", AWARE, lambda w: setattr(w, "strangers", ("kc-1",)), "D11"),
-    Case("C05", OLD, lambda w: w.znode.pop(P0), "orders-0"),
-    Case("C06", OLD, lambda w: w.write_mode(b"kafka"), "D13"),
-    Case("C07", OLD, lambda w: w.write_mode(b"kafka\n"), "neither kafka nor zookeeper"),
-    Case("C08", AWARE, lambda w: setattr(w.places["m2"], "fence", None), "m2"),
-    Case("C28", AWARE, lambda w: setattr(w.places["m2"], "fence", None), "m2", wanted=Mode.KAFKA),
-    Case("C28", AWARE, lambda w: setattr(w.places["m2"], "fence", None), "stay in zookeeper mode", DOUBT),
-    Case("C12", AWARE, lambda w: w.kafka.pop(P5), "O8"),
-    Case("C12", AWARE, lambda w: w.kafka.update({P5: 89}), "behind"),
-    Case("C13", AWARE, set_kind("m1", OLD), "m1"),
-    Case("C14", AWARE, lambda w: setattr(w, "kafka_state", "PreparingRebalance"), "Preparing", Verdict.ERROR),
-    Case("C15", AWARE, lambda w: setattr(w, "strangers", ("kc-1",)), "kc-1"),
-    Case("C16", AWARE, lambda w: setattr(w, "strangers", ("kc-1",)), "forbid a toggle"),
-    Case("C17", AWARE, bool, "not kafka", wanted=Mode.KAFKA),
-    Case("C18", OLD, lambda w: setattr(w.places["m3"], "running", False), "m3"),
-    Case("C21", AWARE, bool, "still in ZooKeeper"),
-    Case("C21", PLAIN, stop_all, "has no members"),
-    Case("C22", AWARE, bool, "zookeeper mode"),
-    Case("C23", AWARE, lambda w: w.write_mode(b"kafka"), "kafka mode"),
-    Case("C26", AWARE, lambda w: w.kafka.pop(P5), "the toggle will ask for them", DOUBT),
-]
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.rule}-{case.says}")
-def test_a_broken_rule_says_what_is_wrong_and_what_to_do(case: Case) -> None:
-    """The verdict is the rule's, the sentence names what was met, and there is a hint."""
-    world_facts = facts(case.kind, case.spoil, wanted=case.wanted)
-    if case.rule == "C01":
-        world_facts = replace(world_facts, view=replace(world_facts.view, exists=False))
-    findings = ask((case.rule,), world_facts)
-    bad = [finding for finding in findings if finding.verdict is case.verdict]
-    assert any(case.says in finding.reason for finding in bad), findings
-    assert all(finding.hint for finding in bad)
-
-
-@pytest.mark.parametrize("kind", [OLD, AWARE])
-def test_a_healthy_group_passes_every_rule_of_assess(kind: MemberKind) -> None:
-    """Passed rules are findings too, one each."""
-    findings = ask(rulebook.ASSESS, facts(kind))
-    assert [finding.verdict for finding in findings] == [Verdict.PASS] * len(rulebook.ASSESS)
-    assert [finding.rule for finding in findings] == list(rulebook.ASSESS)
-
-
-def test_assess_asks_for_the_toggle_where_it_comes_first() -> None:
-    """A group of aware members in zookeeper mode hears every precondition of F7 at once."""
-    seen = facts(AWARE)
-    asked = rulebook.assessed(seen.view, Until.TOGGLE)
-    assert set(rulebook.F7[Mode.KAFKA]) < set(asked)
-    assert {finding.verdict for finding in ask(asked, seen)} == {Verdict.PASS}
-    for kind, until in ((AWARE, Until.ROLL), (OLD, Until.TOGGLE)):
-        assert rulebook.assessed(facts(kind).view, until) == rulebook.ASSESS
-
-
-def test_the_preconditions_of_a_mode_write_are_those_of_f7() -> None:
-    """Every clause has its rule, and the stage that writes the mode asks it; the way back asks D11."""
-    assert set(rulebook.F7[Mode.KAFKA]) == {"C08", "C12", "C13", "C14", "C15"}
-    assert set(rulebook.F7[Mode.KAFKA]) <= set(rulebook.BEFORE[StageName.TOGGLE])
-    assert set(rulebook.F7[Mode.ZOOKEEPER]) <= set(rulebook.BEFORE[StageName.UNDO_TOGGLE])
-    assert "C08" not in rulebook.BEFORE[StageName.UNDO_TOGGLE], "zookeeper mode is the remedy (F6)"
-
-
-def test_an_aware_member_is_in_both_directories_and_in_kafka() -> None:
-    """A migration id left behind and a member whose Kafka side is missing are named."""
-    healthy = facts(AWARE)
-    ghost = replace(healthy.view, migration_ids=(*healthy.view.migration_ids, "orders-app_gone-1"))
-    half = replace(healthy.view, kafka=replace(healthy.view.kafka, members=healthy.view.kafka.members[1:]))
-    for view, says in ((ghost, "orders-app_gone-1 have a migration id"), (half, "m1-1 are registered but")):
-        (finding,) = ask(("C27",), replace(healthy, view=view))
-        assert finding.verdict is DOUBT
-        assert says in finding.reason
-
-
-@pytest.mark.parametrize("stage", [StageName.TOGGLE, StageName.UNDO_TOGGLE])
-def test_an_aware_group_may_be_toggled_both_ways(stage: StageName) -> None:
-    """F7 holds for a healthy group of aware members."""
-    assert {f.verdict for f in ask(rulebook.BEFORE[stage], facts(AWARE))} == {Verdict.PASS}
-
-
-def test_a_plain_member_beside_aware_ones_is_allowed_in_kafka_mode() -> None:
-    """That is how retire begins (§9)."""
-
-    def one_retired(world: World) -> None:
-        world.write_mode(b"kafka")
-        world.places["m3"].kind = PLAIN
-
-    assert [f.verdict for f in ask(("C04",), facts(AWARE, one_retired))] == [Verdict.PASS]
-
-
-def test_a_partition_without_records_needs_no_offset_yet() -> None:
-    """A warning: with the reset position of an empty log nothing can be lost so far."""
-
-    def empty(world: World) -> None:
-        world.znode.pop(P0)
-        world.ends[P0] = 0
-
-    (finding,) = ask(("C05",), facts(OLD, empty))
-    assert finding.verdict is Verdict.INCONCLUSIVE
-
-
-def test_owners_are_counted_and_must_be_members() -> None:
-    """Nobody, twice, and a stranger are three different sentences."""
-    healthy = facts(OLD)
-    first, *rest = healthy.view.owners
-    again = Owner(partition=rest[0].partition, thread_id="orders-app_m1-1-0", czxid=1, session_id=1)
-    gone = Owner(partition=rest[-1].partition, thread_id="orders-app_gone-1-0", czxid=1, session_id=1)
-    spoiled = replace(healthy.view, owners=(*rest[:-1], again, gone))
-    reasons = [finding.reason for finding in ask(("C11",), replace(healthy, view=spoiled))]
-    assert [reason.split(":")[0] for reason in reasons] == [
-        "owned by nobody",
-        "owned more than once",
-        "owned by someone who is no member",
-    ]
-    assert str(first.partition) in reasons[0]
-
-
-def test_an_unread_topic_is_an_error_not_a_pass() -> None:
-    """No partitions at all proves nothing."""
-    blind = facts(OLD)
-    blind = replace(blind, view=replace(blind.view, log_ends=(), owners=()))
-    assert [f.verdict for f in ask(("C11",), blind)] == [Verdict.ERROR]
-
-
-def test_a_member_must_act_on_this_very_write_of_the_mode_node() -> None:
-    """F6: an older write with the same text is not enough."""
-
-    def toggled(world: World) -> None:
-        world.write_mode(b"kafka")
-
-    seen = facts(AWARE, toggled, wanted=Mode.KAFKA)
-    assert [f.verdict for f in ask(("C17",), seen)] == [Verdict.PASS]
-    newer = replace(seen.view, mode=replace(seen.view.mode, mzxid=seen.view.mode.mzxid + 1))
-    (late,) = ask(("C17",), replace(seen, view=newer))
-    assert "do not act on" in late.reason
-
-
-def test_the_even_share_is_floor_to_ceiling_for_each_stream() -> None:
-    """Six partitions, three members: two each; a member with none is not even."""
-    healthy = facts(AWARE)
-    assert [f.verdict for f in ask(("C19",), healthy)] == [Verdict.PASS]
-    hoarded = tuple(replace(o, thread_id="orders-app_m1-1-0") for o in healthy.view.owners)
-    uneven = ask(("C19",), replace(healthy, view=replace(healthy.view, owners=hoarded)))
-    assert len(uneven) == 3
-    assert "owns 6 partitions" in uneven[0].reason
-
-
-def test_different_subscriptions_are_a_question_for_people() -> None:
-    """Allowed by the old protocol, but shares change in kafka mode."""
-    healthy = facts(OLD)
-    odd = replace(healthy.view.members[0], subscription=(("clicks", 1),))
-    view = replace(healthy.view, members=(odd, *healthy.view.members[1:]))
-    assert [f.verdict for f in ask(("C09",), replace(healthy, view=view))] == [Verdict.INCONCLUSIVE]
-
-
-def test_an_assignor_that_aware_members_lack_is_refused() -> None:
-    """L7: cooperative and eager members cannot share a group; who is in it offers what it has chosen."""
-    seen = facts(AWARE)
-    odd = replace(seen.view, kafka=replace(seen.view.kafka, protocol="sticky"))
-    assert [f.verdict for f in ask(("C10",), replace(seen, view=odd))] == [Verdict.FAIL]
-    chosen = replace(seen.view, kafka=replace(seen.view.kafka, protocol="cooperative-sticky"))
-    assert [f.verdict for f in ask(("C10",), replace(seen, view=chosen))] == [Verdict.PASS]
-    others = replace(facts(OLD).view, kafka=replace(facts(OLD).view.kafka, protocol="cooperative-sticky"))
-    assert [f.verdict for f in ask(("C10",), replace(facts(OLD), view=others))] == [Verdict.FAIL]
-
-
-def test_an_unknown_group_is_one_finding_only() -> None:
-    """Nothing else can be said about it."""
-    unknown = replace(facts(OLD).view, exists=False)
-    assert [f.rule for f in ask(rulebook.ASSESS, Facts(view=unknown))] == ["C01"]
-
-
-def test_every_rule_of_the_rulebook_exists_and_is_asked_somewhere() -> None:
-    """No number without a rule, no rule without a use."""
-    asked = {*rulebook.ASSESS, *rulebook.SETTLED, *protocol_rulebook.SETTLED, *assessing.LIVE}
-    known: set[StageName] = set()
-    for before, after in (
-        (rulebook.BEFORE, rulebook.AFTER),
-        (protocol_rulebook.BEFORE, protocol_rulebook.AFTER),
-    ):
-        asked |= {number for table in (before, after) for numbers in table.values() for number in numbers}
-        assert set(before) == set(after)
-        known |= set(before)
-    assert asked == set(RULES)
-    assert known == set(StageName)
-
-
-def test_left_over_zookeeper_is_fine() -> None:
-    """Only kafka would act by itself."""
-    view = replace(facts(OLD).view, mode=ModeNode(data=b"zookeeper", version=3, czxid=1, mzxid=9))
-    assert [f.verdict for f in ask(("C06", "C07"), Facts(view=view))] == [Verdict.PASS] * 2
-
-
-LEFT = TopicPartition("payments-old", 0)
-GONE = TopicPartition("deleted", 4)
-BEYOND = TopicPartition("orders", 99)
+    odd = Finding(rule="Q01", verdict=Verdict.FAIL, reason="11 is odd, not 2, 4", hint="add one")
+    large = Finding(rule="Q02", verdict=Verdict.INCONCLUSIVE, reason="11 is large", hint="take less than 9")
+    assert asked.ask(11) == (odd, large)
+    assert asked.ask(11, ("Q02",)) == asked["Q02"].ask(11) == (large,)
+    passed = Finding(rule="Q01", verdict=Verdict.PASS, reason="the number is even")
+    assert asked["Q01"].ask(2) == (passed,)
+    assert not asked["Q01"].ask(0)[0].asked
+    assert list(asked) == ["Q01", "Q02"]
 
 
 @pytest.mark.parametrize(
-    "at", [LEFT, GONE, BEYOND], ids=["nobody subscribes", "topic gone", "partition gone"]
+    ("good", "bad", "said"),
+    [
+        (
+            'holds = "the number is even"',
+            "",
+            "t.toml, Q01: the field holds is missing; allowed: all of holds",
+        ),
+        ('verdict = "fail"', 'verdict = "bad"', "t.toml, Q01, odd, verdict: 'bad' is refused; allowed: one"),
+        ('reason = "{number} is odd, not {others}"', "", "t.toml, Q01, odd: the field reason is missing"),
+        ('hint = "add one"', 'tip = "add one"', "t.toml, Q01, tip: 'add one' is refused; allowed: a table"),
+        ("[Q01]", "[q01]", "t.toml: 'q01' is refused; allowed: one or two capitals and two digits"),
+        ("Q02.large", "Q02.odd", "t.toml, sentence: 'odd' is there twice; allowed: each value once"),
+    ],
 )
-@pytest.mark.parametrize("stores", [("znode",), ("kafka",), ("znode", "kafka")], ids="+".join)
-@pytest.mark.parametrize("kind", [OLD, AWARE])
-def test_f01_an_offset_that_no_member_reads_is_named_and_no_reason_to_fail(
-    at: TopicPartition, stores: tuple[str, ...], kind: MemberKind
-) -> None:
-    """In either store, stale in Kafka too: every rule passes, and one of them names it with its value."""
-
-    def leave(world: World) -> None:
-        for number, store in enumerate(stores):
-            getattr(world, store)[at] = 77 - number
-
-    asked = facts(kind, leave)
-    assert asked.view.leftovers == (at,)
-    everything = tuple(dict.fromkeys((*rulebook.ASSESS, *rulebook.BEFORE[StageName.TOGGLE])))
-    numbers = everything if kind is AWARE else rulebook.ASSESS
-    findings = ask(numbers, asked)
-    assert {each.verdict for each in findings} == {Verdict.PASS}, findings
-    (said,) = [each for each in findings if str(at) in each.reason]
-    assert said.reason.startswith("no member reads it: kept as it is")
-    assert "77" in said.reason
+def test_a_fault_of_a_table_is_one_sentence(good: str, bad: str, said: str) -> None:
+    """File, rule, field, value and what is allowed."""
+    with pytest.raises(Rejected, match=re.escape(said)):
+        rules(TEXT.replace(good, bad))
 
 
-def test_f01_a_topic_that_a_member_names_is_no_leftover() -> None:
-    """It is unknown to the brokers, and somebody waits for it."""
-    view = facts(OLD).view
-    (first, *others) = view.members
-    wants = replace(first, subscription=(*first.subscription, (GONE.topic, 1)))
-    offset = replace(view.zookeeper_offsets[0], partition=GONE)
-    asked = replace(view, members=(wants, *others), zookeeper_offsets=(*view.zookeeper_offsets, offset))
-    assert asked.leftovers == ()
-    owned = replace(view.owners[0], partition=LEFT)
-    held = replace(offset, partition=LEFT)
-    assert replace(view, owners=(owned,), zookeeper_offsets=(held,)).leftovers == ()
+def test_a_rule_without_an_entry_is_refused() -> None:
+    """When its module is imported, whatever its table has for others."""
+    with pytest.raises(Rejected, match=re.escape("t.toml: rule Q03 is missing")):
+        rules().rule("Q03")
+    with pytest.raises(Rejected, match=re.escape("t.toml: rule Q01 is missing")):
+        rules(letters="R").rule("Q01")
 
 
-def test_f01_an_offset_below_the_log_start_is_explained_with_where_its_reader_begins() -> None:
-    """An idle partition whose records are deleted: one word for assess, proof and audit, and no warning."""
-
-    def at(start: int, end: int) -> Facts:
-        asked = facts(OLD)
-        ends = tuple(
-            replace(each, start=start, end=end) if each.partition == P0 else each
-            for each in asked.view.log_ends
-        )
-        return replace(asked, view=replace(asked.view, log_ends=ends))
-
-    (empty,) = ask(("C20",), at(5000, 5000))
-    assert (empty.verdict, "explained" in empty.reason) == (Verdict.PASS, True)
-    assert "begins at 5000, whatever its auto.offset.reset says" in empty.reason
-    (some,) = ask(("C20",), at(5000, 5040))
-    assert (some.verdict, "explained" in some.reason) == (Verdict.PASS, True)
-    assert "at 5000 with auto.offset.reset=earliest" in some.reason
-    assert "at 5040 with latest" in some.reason
+def blanks(text: str) -> set[str]:
+    """The names of the values that a sentence wants."""
+    return {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
 
 
-def test_f01_an_offset_beyond_the_log_end_is_told_before_the_proof_fails_for_it() -> None:
-    """A topic that was made anew: V10 would fail with the first snapshot, so `assess` says so."""
-    asked = facts(OLD)
-    held = {at.partition: at.offset for at in asked.view.zookeeper_offsets}
-    ends = tuple(
-        replace(each, start=0, end=held[P0] - 1) if each.partition == P0 else each
-        for each in asked.view.log_ends
-    )
-    (found,) = ask(("C20",), replace(asked, view=replace(asked.view, log_ends=ends)))
-    assert found.verdict is Verdict.FAIL
-    assert f"{P0} (ZooKeeper {held[P0]}, log end {held[P0] - 1})" in found.reason
-    assert "reset" in found.hint
-    at_end = tuple(replace(each, end=held[P0]) if each.partition == P0 else each for each in ends)
-    (found,) = ask(("C20",), replace(asked, view=replace(asked.view, log_ends=at_end)))
-    assert found.verdict is Verdict.PASS
+@pytest.mark.parametrize("file", TABLES)
+def test_each_sentence_is_said_with_the_values_that_it_wants(file: str) -> None:
+    """And nothing is said that is not in the table: a rule that cannot tell what it met would stop a run."""
+    whole = parsed(shipped(file), file).values
+    own = {"holds", "hint"}
+    wanted: dict[str, set[str]] = {}
+    for entry in whole.values():
+        assert isinstance(entry, dict)
+        for name, said in entry.items():
+            if name not in own:
+                wanted[name] = blanks(said["reason"]) | blanks(said.get("hint", ""))
+    said_of: dict[str, set[str]] = {}
+    open_ended: list[set[str]] = []
+    for module in TABLES[file]:
+        for node in ast.walk(ast.parse((SRC / module).read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Says":
+                given = {each.arg for each in node.keywords if each.arg}
+                if isinstance(node.args[0], ast.Constant):
+                    said_of[str(node.args[0].value)] = given
+                else:
+                    open_ended.append(given)
+    assert said_of.keys() <= wanted.keys()
+    for name, values in wanted.items():
+        assert said_of[name] == values if name in said_of else values in open_ended, name
 
 
-def test_u17_a_rule_that_had_nothing_to_look_at_says_that_it_was_not_asked() -> None:
-    """It passes, and counts apart; one that could fail counts as passed."""
-    findings = {each.rule: each for each in ask(rulebook.ASSESS, facts(OLD))}
-    assert not findings["C28"].asked, "no member is migration-aware"
-    assert not findings["C17"].asked if "C17" in findings else True
-    assert findings["C05"].asked
-    assert findings["C11"].asked
-    aware = {each.rule: each for each in ask(rulebook.ASSESS, facts(AWARE))}
-    assert aware["C28"].asked
-    assert not aware["C24"].asked, "no old member"
+@pytest.mark.parametrize("file", [path.relative_to(SRC).as_posix() for path in SRC.rglob("*rules.toml")])
+def test_every_table_of_rules_is_on_the_list(file: str) -> None:
+    """But for those of another form."""
+    assert file in {*TABLES, "audit/rules.toml"}

@@ -9,8 +9,8 @@ import pytest
 
 from groupshift.domain import rules_matrix
 from groupshift.domain.facts import Facts
+from groupshift.domain.group_rules import RULES, ask
 from groupshift.domain.modes import MemberKind, Mode
-from groupshift.domain.rules import RULES, ask
 from groupshift.domain.rules_matrix import MATRIX, Part, forbidden, parts_of
 from groupshift.domain.verdict import Verdict
 from groupshift_testing.world import Occupant, World
@@ -104,7 +104,7 @@ def test_a_group_of_a_cell_is_refused_by_its_rule_or_by_none(cell: Cell) -> None
 def test_an_old_member_that_commits_to_kafka_stands_in_a_line_of_its_own(
     commits: tuple[str, ...], line: str
 ) -> None:
-    """Line 6; `test_rules_storage` shows how such a member is found."""
+    """Line 6; `test_old_members` shows how such a member is found."""
     world: World = make_group().world
     parts = parts_of(world.read(world.group), commits)
     beside = parts | {Part.FENCED}

@@ -9,8 +9,8 @@ from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.domain.verdict import Verdict
 from groupshift.log.releases import Coordinator
-from groupshift.moves.expansion.assess import audit_placement
 from groupshift.moves.expansion.restore import read_back
+from groupshift.moves.expansion.rules import audit_placement
 from groupshift_testing.offset_brokers import OffsetBrokers
 from support.simulated_placement import Placed
 

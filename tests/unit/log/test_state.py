@@ -9,8 +9,7 @@ import pytest
 from groupshift.domain.placement import partition_of
 from groupshift.errors import Rejected
 from groupshift.log import DecodeStatus, LogRecord, decode
-from groupshift.log.retention import RULES, retention_risks
-from groupshift.log.state import Commit, GroupFamily, materialise
+from groupshift.log.state import RETENTION_RULES, Commit, GroupFamily, materialise, retention_risks
 from support.coordinator_story import (
     PARTITIONS,
     classic,
@@ -213,4 +212,4 @@ def test_what_happens_when_the_group_empties_is_told_beforehand() -> None:
     old = materialise(log(*lines, classic("g", "m1"))).groups["g"]
     (kept,) = retention_risks(old, retention_ms=WEEK, now_ms=T)
     assert kept.when_emptied_ms == T + WEEK
-    assert len({rule.number for rule in RULES}) == len(RULES)
+    assert len({rule.number for rule in RETENTION_RULES}) == len(RETENTION_RULES)

@@ -15,7 +15,7 @@ from groupshift.log import (
     encode_key,
     encode_value,
 )
-from groupshift.log.codec import encode_blob
+from groupshift.log.codec import write_message
 from groupshift.log.decode import ASSIGNMENT, SUBSCRIPTION, read_blob
 from groupshift.log.schema import TYPES
 from support.coordinator_vectors import BLOBS, KEYS, REAL_VALUES, VALUES, T, U
@@ -212,7 +212,7 @@ def test_coordinator_01_member_bytes(name: str) -> None:
     schema = SUBSCRIPTION if name.startswith("SUB") else ASSIGNMENT
     row = read_blob(schema, bytes.fromhex(BLOBS[name]))
     assert row == BLOB_CONTENT[name]
-    assert encode_blob(schema, row).hex() == BLOBS[name]
+    assert write_message(schema, row["version"], row, {}).hex() == BLOBS[name]
 
 
 def test_coordinator_06_native_and_classic_member() -> None:

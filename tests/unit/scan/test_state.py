@@ -6,25 +6,30 @@ from dataclasses import replace
 
 import pytest
 
-from groupshift.domain.group import CommittedOffset, GroupView, KafkaGroup, KafkaMember, LogEnd, NoOffset
+from groupshift.domain.group import CommittedOffset, GroupView, LogEnd, NoOffset
+from groupshift.domain.group_protocol import KafkaGroup, KafkaMember
 from groupshift.domain.judgement import Readiness
 from groupshift.domain.modes import ABSENT_MODE, MemberKind, Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import StageName
 from groupshift.domain.verdict import Verdict
-from groupshift.scan.changes import Aspect, appeared, difference, state_from, state_text, vanished
 from groupshift.scan.state import (
+    Aspect,
     GroupState,
     Life,
     NodeTimes,
     Observed,
     Rest,
-    Sighting,
+    appeared,
+    difference,
     lag_of,
     last_change_ms,
     life_of,
     rest_of,
+    state_from,
     state_of,
+    state_text,
+    vanished,
 )
 from support.simulated_group import make_group
 
@@ -127,9 +132,10 @@ def test_a_change_while_the_group_is_read_is_not_dated_before_it() -> None:
     assert state_of(Observed(view=began, times=times), None).stable_since_ms == 9_000
 
 
-def seen_before(fingerprint: str, zookeeper_ms: int = 600, kafka_ms: int = 0) -> Sighting:
+def seen_before(fingerprint: str, zookeeper_ms: int = 600, kafka_ms: int = 0) -> GroupState:
     """What the last scan saw."""
-    return Sighting(fingerprint=fingerprint, rest=Rest(zookeeper_ms=zookeeper_ms, kafka_ms=kafka_ms))
+    rest = Rest(zookeeper_ms=zookeeper_ms, kafka_ms=kafka_ms)
+    return GroupState(group="g", taken_at_ms=0, life=Life.ACTIVE, fingerprint=fingerprint, rest=rest)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +153,7 @@ def seen_before(fingerprint: str, zookeeper_ms: int = 600, kafka_ms: int = 0) ->
         (seen_before("y.k"), None, 2_000),
     ],
 )
-def test_rest_counts_from_what_is_proven(before: Sighting | None, known: int | None, since: int) -> None:
+def test_rest_counts_from_what_is_proven(before: GroupState | None, known: int | None, since: int) -> None:
     """A change in Kafka alone has no time: it counts from the scan that met it, and stays so."""
     assert rest_of(2_000, "z.k", known, before).since_ms == since
 

@@ -42,9 +42,10 @@ from groupshift.adapters.kafka.wire import (
     grouped,
     raise_for,
 )
-from groupshift.domain.group import CommittedOffset, KafkaGroup, KafkaMember, LogEnd
-from groupshift.domain.observation import KafkaSide, Positions
+from groupshift.domain.group import CommittedOffset, GroupView, LogEnd
+from groupshift.domain.group_protocol import KafkaGroup, KafkaMember
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.rows import GONE
 from groupshift.errors import Rejected
 from groupshift.ports.cluster import Identity, Server
 
@@ -220,7 +221,7 @@ class KafkaGroups:
     def __init__(self, connection: KafkaConnection) -> None:
         self._connection = connection
 
-    def observe(self, group: str, embedded: Collection[str] = ()) -> KafkaSide:
+    def observe(self, group: str, embedded: Collection[str] = ()) -> GroupView:
         """Membership, topics of the cluster and all committed offsets.
 
         ``embedded`` are client ids whose subscription is known otherwise (aware members): only that
@@ -228,19 +229,17 @@ class KafkaGroups:
         """
         return self._connection.call(lambda cluster: _observe(cluster, group, embedded))
 
-    def positions(
-        self, group: str, partitions: Sequence[TopicPartition], answered: Collection[TopicPartition]
-    ) -> Positions:
-        """Log start and end of ``partitions``, and the committed offsets of those not ``answered``.
+    def positions(self, view: GroupView, partitions: Sequence[TopicPartition]) -> GroupView:
+        """``view`` with log start and end of ``partitions``, and their committed offsets where it has none.
 
         Log ends are read last, so no offset of the same view exceeds them.
         """
         if not partitions:
-            return Positions()
-        known = set(answered)
+            return view
+        group, known = view.group, {at.partition for at in view.kafka_offsets}
         missing = [partition for partition in partitions if partition not in known]
 
-        def work(cluster: KafkaCluster) -> Positions:
+        def work(cluster: KafkaCluster) -> GroupView:
             offsets, problems = _committed(cluster, group, missing) if missing else ((), ())
             leaders, untold = cluster.partitions_of({at.topic for at in partitions})
             for topic, code in untold.items():
@@ -248,8 +247,11 @@ class KafkaGroups:
             ends, failed = _log_ends(cluster, partitions, leaders)
             for at, code in failed.items():
                 raise_for(code, str(at))
-            return Positions(
-                log_ends=tuple(ends[at] for at in sorted(partitions)), offsets=offsets, problems=problems
+            return replace(
+                view,
+                log_ends=tuple(ends[at] for at in sorted(partitions)),
+                kafka_offsets=(*view.kafka_offsets, *offsets),
+                problems=(*view.problems, *problems),
             )
 
         return self._connection.call(work)
@@ -259,19 +261,19 @@ class KafkaGroups:
         self._connection.close()
 
 
-def _observe(cluster: KafkaCluster, group: str, embedded: Collection[str]) -> KafkaSide:
+def _observe(cluster: KafkaCluster, group: str, embedded: Collection[str]) -> GroupView:
     answers = _ask(cluster, coordinated(cluster, [group]))
     raise_for(answers.code(group), f"group {group!r} is not described")
     leaders = cluster.all_leaders()
     counts = {name: len(partitions) for name, partitions in leaders.items()}
     met = cluster.met()
-    listed = answers.described[group].group_state == NOT_LISTED.state and group in listing(cluster)[0]
+    listed = answers.described[group].group_state == GONE and group in listing(cluster)[0]
     return replace(_side(group, answers, embedded=embedded, counts=counts, listed=listed), brokers=met)
 
 
 def _side(
     group: str, answers: _Answers, *, embedded: Collection[str], counts: Mapping[str, int], listed: bool
-) -> KafkaSide:
+) -> GroupView:
     """What a coordinator's answers say of a group; ``embedded`` are client ids whose subscription need not be
     read, ``counts`` the number of partitions of every topic. A group that is Dead although it is ``listed``
     speaks another protocol, or is just gone."""
@@ -281,17 +283,17 @@ def _side(
     strangers = [member for member in members if member.client_id not in embedded]
     subscriptions, unread = _read(strangers, "subscription", _subscription)
     assignments, unknown = _read(members, "assignment", _assignment)
-    if listed and described.group_state == NOT_LISTED.state:
+    if listed and described.group_state == GONE:
         text = (
             f"the brokers list group {group!r} but its coordinator describes it as Dead: it appears to use "
             "another group protocol than classic (convert it first), or was deleted just now"
         )
         problems = (*problems, text)
-    return KafkaSide(
-        group=_group(described, assignments),
-        subscriptions=subscriptions,
+    return GroupView(
+        group=group,
+        kafka=_group(described, subscriptions, assignments),
         topics=counts,
-        offsets=offsets,
+        kafka_offsets=offsets,
         problems=(*problems, *unread, *unknown),
     )
 
@@ -300,13 +302,18 @@ _CONSUMERS = "consumer"
 """The protocol type of a group whose members speak of topics and partitions."""
 
 
-def _group(described: Any, assignments: Mapping[str, frozenset[TopicPartition]]) -> KafkaGroup:
+def _group(
+    described: Any,
+    subscriptions: Mapping[str, tuple[str, ...]],
+    assignments: Mapping[str, frozenset[TopicPartition]],
+) -> KafkaGroup:
     members = (
         KafkaMember(
             member_id=member.member_id,
             client_id=member.client_id,
             host=member.client_host.lstrip("/"),
-            assignment=assignments.get(member.member_id, frozenset()),
+            topics=subscriptions.get(member.member_id, ()),
+            assigned=assignments.get(member.member_id, frozenset()),
         )
         for member in described.members
     )
@@ -383,9 +390,6 @@ def _offsets(group: str, topics: Any) -> tuple[tuple[CommittedOffset, ...], tupl
     return tuple(offsets), tuple(problems)
 
 
-NOT_LISTED = KafkaGroup(state="Dead")
-
-
 @dataclass(slots=True)
 class _Known:
     """What holds for a while: the coordinator of each group, leaders and partition counts of each topic."""
@@ -413,7 +417,7 @@ class KafkaEnsemble:
         self._known = None
         return self._call(lambda _, known: tuple(sorted(known.coordinators)))
 
-    def observe(self, groups: Mapping[str, Sequence[str]]) -> dict[str, KafkaSide]:
+    def observe(self, groups: Mapping[str, Sequence[str]]) -> dict[str, GroupView]:
         """Membership and committed offsets of each group; the values are client ids whose subscription is
         known otherwise (aware members). A group that no broker lists is ``Dead`` and has no offsets, unless
         it has such members: its coordinator is asked then."""
@@ -459,16 +463,17 @@ class KafkaEnsemble:
 
     def _observe(
         self, cluster: KafkaCluster, known: _Known, groups: Mapping[str, Sequence[str]]
-    ) -> dict[str, KafkaSide]:
+    ) -> dict[str, GroupView]:
         unlisted = [
             group for group, embedded in groups.items() if embedded and group not in known.coordinators
         ]
         nodes = {group: known.coordinators[group] for group in groups if group in known.coordinators}
         nodes |= coordinated(cluster, unlisted) if unlisted else {}
         answers = _ask(cluster, nodes, together=self._batches)
-        absent = KafkaSide(group=NOT_LISTED, topics=known.counts)
         return {
-            group: _told(group, answers, embedded, known) if group in nodes else absent
+            group: _told(group, answers, embedded, known)
+            if group in nodes
+            else GroupView(group=group, topics=known.counts)
             for group, embedded in groups.items()
         }
 
@@ -487,7 +492,7 @@ def _learn(cluster: KafkaCluster) -> _Known:
     )
 
 
-def _told(group: str, answers: _Answers, embedded: Collection[str], known: _Known) -> KafkaSide:
+def _told(group: str, answers: _Answers, embedded: Collection[str], known: _Known) -> GroupView:
     """As `_side`; that a coordinator refuses to tell of the group is a problem of this group."""
     code = answers.code(group)
     if code in _MOVED:
@@ -496,7 +501,9 @@ def _told(group: str, answers: _Answers, embedded: Collection[str], known: _Know
         text = (
             f"the coordinator of group {group!r} refuses to describe it ({error_name(code)}): check the ACLs"
         )
-        return KafkaSide(group=KafkaGroup(state="Unknown"), topics=known.counts, problems=(text,))
+        return GroupView(
+            group=group, kafka=KafkaGroup(state="Unknown"), topics=known.counts, problems=(text,)
+        )
     listed = group in known.coordinators
     return _side(group, answers, embedded=embedded, counts=known.counts, listed=listed)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any
 
-from groupshift.domain.group_protocol import CONSUMERS, Kind, Protocol, ProtocolGroup, ProtocolMember
+from groupshift.domain.group_protocol import CONSUMERS, KafkaGroup, KafkaMember, Kind, Protocol
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rows import (
     AssignmentRow,
@@ -219,12 +219,12 @@ def kind_of(listed: Any) -> Kind:
     return Kind(told) if told in set(Kind) - {Kind.ABSENT} else Kind.UNKNOWN
 
 
-def classic_group(told: Any, coordinator: int) -> ProtocolGroup:
+def classic_group(told: Any, coordinator: int) -> KafkaGroup:
     """From one group of DescribeGroups. Bytes of members are read of consumers only: Connect and others
     put their own there."""
     consumers = told.protocol_type == CONSUMERS
     members = (_classic_member(member, consumers=consumers) for member in told.members)
-    return ProtocolGroup(
+    return KafkaGroup(
         group=told.group_id,
         kind=Kind.CLASSIC,
         state=told.group_state,
@@ -235,10 +235,10 @@ def classic_group(told: Any, coordinator: int) -> ProtocolGroup:
     )
 
 
-def consumer_group(told: Any, coordinator: int) -> ProtocolGroup:
+def consumer_group(told: Any, coordinator: int) -> KafkaGroup:
     """From one group of ConsumerGroupDescribe; from version 1 on (4.0) it names each member's protocol."""
     members = (
-        ProtocolMember(
+        KafkaMember(
             member_id=member.member_id,
             client_id=member.client_id,
             host=member.client_host.lstrip("/"),
@@ -250,7 +250,7 @@ def consumer_group(told: Any, coordinator: int) -> ProtocolGroup:
         )
         for member in told.members
     )
-    return ProtocolGroup(
+    return KafkaGroup(
         group=told.group_id,
         kind=Kind.CONSUMER,
         state=told.group_state,
@@ -269,8 +269,8 @@ def _assigned(topics: Any) -> frozenset[TopicPartition]:
     )
 
 
-def _classic_member(member: Any, *, consumers: bool) -> ProtocolMember:
-    found = ProtocolMember(
+def _classic_member(member: Any, *, consumers: bool) -> KafkaMember:
+    found = KafkaMember(
         member_id=member.member_id,
         client_id=member.client_id,
         host=member.client_host.lstrip("/"),
@@ -280,7 +280,7 @@ def _classic_member(member: Any, *, consumers: bool) -> ProtocolMember:
     return _with_blobs(found, member) if consumers else found
 
 
-def _with_blobs(found: ProtocolMember, member: Any) -> ProtocolMember:
+def _with_blobs(found: KafkaMember, member: Any) -> KafkaMember:
 
     subscription = read_blob(SUBSCRIPTION, bytes(member.member_metadata))
     assignment = read_blob(ASSIGNMENT, bytes(member.member_assignment))

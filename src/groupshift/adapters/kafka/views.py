@@ -53,7 +53,7 @@ from groupshift.domain.cluster import (
     configured,
 )
 from groupshift.domain.commit_places import Topics
-from groupshift.domain.group_protocol import BrokerLook, BrokerSettings, Kind, ProtocolGroup, ProtocolView
+from groupshift.domain.group_protocol import BrokerLook, BrokerSettings, KafkaGroup, Kind, ProtocolView
 from groupshift.domain.placement import Answers, probe_names
 from groupshift.domain.rows import GONE
 from groupshift.domain.versions import METADATA
@@ -388,7 +388,7 @@ class LiveProtocolViews:
         taken_at_ms = self._clock.now_ms()
         brokers = self._brokers(group)
         named = [broker.coordinator for broker in brokers if broker.coordinator is not None]
-        unknown = ProtocolGroup(group=group, kind=Kind.UNKNOWN)
+        unknown = KafkaGroup(group=group, kind=Kind.UNKNOWN)
         described = self._describe(group, named[0], brokers) if named else unknown
         if patient and described.kind is Kind.ABSENT and any(broker.lists for broker in brokers):
             raise BrokerError(_LOADING, f"group {group!r} is listed, but its coordinator describes none")
@@ -407,22 +407,22 @@ class LiveProtocolViews:
             found[node] = read(found[node], answer)
         return tuple(found[node] for node in sorted(found))
 
-    def _describe(self, group: str, node: int, brokers: Sequence[BrokerLook]) -> ProtocolGroup:
+    def _describe(self, group: str, node: int, brokers: Sequence[BrokerLook]) -> KafkaGroup:
         """As the coordinator describes it: first as what it is listed, then as the other type, for it may
         have been converted in between. Of other types the list has all that is needed."""
         listed = {broker.lists: broker.state for broker in brokers if broker.lists is not None}
         for kind in (Kind.SHARE, Kind.STREAMS):
             if kind in listed:
-                return ProtocolGroup(group=group, kind=kind, state=listed[kind], coordinator=node)
+                return KafkaGroup(group=group, kind=kind, state=listed[kind], coordinator=node)
         kinds = [Kind.CLASSIC, Kind.CONSUMER]
         for kind in reversed(kinds) if Kind.CONSUMER in listed else kinds:
             found = self._ask(group, node, kind, listed)
             if found is not None:
                 return found
         kind = Kind.UNKNOWN if Kind.UNKNOWN in listed else Kind.ABSENT
-        return ProtocolGroup(group=group, kind=kind, coordinator=node)
+        return KafkaGroup(group=group, kind=kind, coordinator=node)
 
-    def _ask(self, group: str, node: int, kind: Kind, listed: Mapping[Kind, str]) -> ProtocolGroup | None:
+    def _ask(self, group: str, node: int, kind: Kind, listed: Mapping[Kind, str]) -> KafkaGroup | None:
         """The group of this kind; None when it is of another, or of none."""
         connection = self._cluster.broker(node)
         if kind is Kind.CLASSIC:
@@ -435,9 +435,9 @@ class LiveProtocolViews:
         (told,) = connection.ask(request).groups
         code = int(told.error_code)
         if code == _LOADING:
-            return ProtocolGroup(group=group, kind=Kind.UNKNOWN, state=LOADING, coordinator=node)
+            return KafkaGroup(group=group, kind=Kind.UNKNOWN, state=LOADING, coordinator=node)
         if code == _UNSUPPORTED and kind in listed:
-            return ProtocolGroup(group=group, kind=kind, state=listed[kind], coordinator=node)
+            return KafkaGroup(group=group, kind=kind, state=listed[kind], coordinator=node)
         if code in {_UNSUPPORTED, _NOT_FOUND} or told.group_state == GONE:
             return None
         raise_for(code, f"group {group!r} is not described")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import version as release_of
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote, quote_plus
 
-from sqlalchemy import URL, Connection, Engine, RowMapping, TextClause, create_engine, event, inspect, text
+from sqlalchemy import URL, Connection, Engine, TextClause, create_engine, event, inspect, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, OperationalError
 
@@ -78,10 +78,10 @@ class Database:
         self._prepare()
         return self._tried(work, reads=False)
 
-    def rows(self, query: TextClause, **values: object) -> list[RowMapping]:
-        """The rows of a query."""
+    def rows(self, query: TextClause, **values: object) -> list[dict[str, Any]]:
+        """The rows of a query, by column."""
         self._prepare()
-        return self._tried(lambda connection: list(connection.execute(query, values).mappings()), reads=True)
+        return self._tried(lambda connection: rows_of(connection, query, values), reads=True)
 
     @property
     def postgresql(self) -> bool:
@@ -101,7 +101,7 @@ class Database:
         release."""
         if not inspect(connection).has_table(self._versions):
             return 0
-        row = connection.execute(statement_of(self._folder, "latest_schema")).mappings().one()
+        (row,) = rows_of(connection, statement_of(self._folder, "latest_schema"), {})
         if row["version"] > self._version:
             raise Rejected(
                 f"journal.url names a database whose {self._folder} have schema version {row['version']}, "
@@ -170,6 +170,11 @@ class Database:
             f"the journal {shown(self._url)} did not answer ({said(error, self._url)}); "
             "check journal.url and run it again"
         )
+
+
+def rows_of(connection: Connection, query: TextClause, values: Mapping[str, object]) -> list[dict[str, Any]]:
+    """Return the rows of a query in a transaction, by column."""
+    return [row._asdict() for row in connection.execute(query, values)]
 
 
 def _parsed(url: str) -> URL:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import partial
+from typing import Any
 
-from sqlalchemy import Connection, RowMapping
+from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
-from groupshift.adapters.sqlalchemy.database import Database, statement_of
+from groupshift.adapters.sqlalchemy.database import Database, rows_of, statement_of
 from groupshift.domain.modes import taken_over
+from groupshift.domain.plain import from_plain
 from groupshift.domain.run import (
-    RunState,
     StepRecord,
-    StepState,
     Target,
     canonical,
     member,
@@ -104,50 +105,26 @@ class SqlRuns:
 
     def steps(self, run: str) -> Mapping[str, StepRecord]:
         """See the port."""
-        return {
-            str(row["step"]): StepRecord(
-                key=str(row["step"]),
-                state=StepState(row["state"]),
-                token=int(row["token"]),
-                at_ms=int(row["at_ms"]),
-                intent=json.loads(row["intent"]),
-                result=json.loads(row["result"]),
-            )
-            for row in self._database.rows(_statement("list_steps"), run=run)
-        }
+        rows = self._database.rows(_statement("list_steps"), run=run)
+        return {row["key"]: from_plain(StepRecord, _read(row, "intent", "result")) for row in rows}
 
     def events(self, run: str, *, step: str = "") -> tuple[Event, ...]:
         """See the port."""
-        return tuple(
-            Event(
-                seq=int(row["seq"]),
-                at_ms=int(row["at_ms"]),
-                token=int(row["token"]),
-                kind=member(EventKind, row["kind"], f"event {row['seq']} of run {run}"),
-                step=str(row["step"]),
-                body=json.loads(row["body"]),
-            )
-            for row in self._database.rows(_statement("list_events"), run=run, step=step)
-        )
+        rows = self._database.rows(_statement("list_events"), run=run, step=step)
+        for row in rows:
+            member(EventKind, row["kind"], f"event {row['seq']} of run {run}")
+        return tuple(from_plain(Event, _read(row, "body")) for row in rows)
+
+
+def _read(row: dict[str, Any], *texts: str) -> dict[str, Any]:
+    """A row whose columns ``texts`` hold JSON."""
+    return {**row, **{name: json.loads(row[name]) for name in texts}}
 
 
 def _create(connection: Connection, run: RunRecord) -> None:
     if run.state.is_open:
         _require_free(connection, run)
-    values = {
-        **_target(run.target),
-        "run": run.run,
-        "move": run.move,
-        "target_kind": run.target.kind,
-        "state": run.state.value,
-        "plan": run.plan,
-        "plan_hash": run.plan_hash,
-        "request": run.request,
-        "requester": run.requester,
-        "origin": run.origin or None,
-        "created_at_ms": run.created_at_ms,
-        "updated_at_ms": run.updated_at_ms,
-    }
+    values = {**asdict(run), **_target(run.target), "state": run.state.value, "origin": run.origin or None}
     connection.execute(_statement("insert_run"), values)
     planned = NewEvent(kind=EventKind.PLANNED, body={"plan": run.plan_hash, "requester": run.requester})
     _add(connection, run.run, (0, run.created_at_ms), planned)
@@ -157,8 +134,7 @@ def _require_free(connection: Connection, run: RunRecord) -> None:
     """Raise `Conflict` when an open run is in the way, and let nobody open one until this is written."""
     if connection.dialect.name == _POSTGRESQL:
         connection.execute(_statement("lock_cluster.postgresql"), {"cluster": run.target.cluster})
-    found = connection.execute(_statement("in_the_way"), _target(run.target)).mappings()
-    for other in map(_run, found):
+    for other in map(_run, rows_of(connection, _statement("in_the_way"), _target(run.target))):
         if other.run != run.run:
             raise Conflict(
                 f"run {other.run} of {other.target} is {other.state} and excludes another one of "
@@ -172,13 +148,12 @@ def _claim(connection: Connection, run: str, asked: Claim, *, anew: bool, take_o
     latest = _latest(connection, run)
     if latest is not None and latest.holder == asked.holder and not anew:
         return latest.token
-    if latest is not None and latest.holder != asked.holder and not (latest.stopped or take_over):
-        found = connection.execute(_statement("find_run"), {"run": run}).mappings().one()
-        if _run(found).state.is_open:
-            raise Fenced(
-                f"{taken_over('run', latest.holder, latest.at_ms)}; to drive it from here all the same: "
-                f"groupshift continue {run} --take-over"
-            )
+    others = latest is not None and latest.holder != asked.holder and not (latest.stopped or take_over)
+    if latest is not None and others and _found(connection, run).state.is_open:
+        raise Fenced(
+            f"{taken_over('run', latest.holder, latest.at_ms)}; to drive it from here all the same: "
+            f"groupshift continue {run} --take-over"
+        )
     token = latest.token + 1 if latest else 1
     values = {"run": run, "token": token, "holder": asked.holder, "at_ms": asked.at_ms}
     connection.execute(_statement("insert_claim"), values)
@@ -189,7 +164,7 @@ def _claim(connection: Connection, run: str, asked: Claim, *, anew: bool, take_o
 
 def _append(connection: Connection, entry: Entry) -> None:
     _lock(connection, entry.run, entry.at_ms)
-    run = _run(connection.execute(_statement("find_run"), {"run": entry.run}).mappings().one())
+    run = _found(connection, entry.run)
     _require_writer(connection, run, entry)
     if entry.state is not None:
         require_transition(run.run, run.state, entry.state)
@@ -197,16 +172,9 @@ def _append(connection: Connection, entry: Entry) -> None:
             _require_free(connection, run)
         connection.execute(_statement("set_state"), {"run": run.run, "state": entry.state.value})
     for step in entry.steps:
-        values = {
-            "run": run.run,
-            "step": step.key,
-            "state": step.state.value,
-            "token": step.token,
-            "at_ms": step.at_ms,
-            "intent": canonical(dict(step.intent)),
-            "result": canonical(dict(step.result)),
-        }
-        connection.execute(_statement("upsert_step"), values)
+        told = {"intent": canonical(dict(step.intent)), "result": canonical(dict(step.result))}
+        values = {"run": run.run, "state": step.state.value, "token": step.token, "at_ms": step.at_ms, **told}
+        connection.execute(_statement("upsert_step"), {"step": step.key, **values})
     for event in entry.events:
         _add(connection, run.run, (entry.token or 0, entry.at_ms), event)
 
@@ -236,17 +204,16 @@ def _add(connection: Connection, run: str, by: tuple[int, int], event: NewEvent)
 
 
 def _latest(connection: Connection, run: str) -> Claim | None:
-    row = connection.execute(_statement("latest_claim"), {"run": run}).mappings().first()
-    return None if row is None else _claimed(row)
+    rows = rows_of(connection, _statement("latest_claim"), {"run": run})
+    return _claimed(rows[0]) if rows else None
 
 
-def _claimed(row: RowMapping) -> Claim:
-    return Claim(
-        token=int(row["token"]),
-        holder=str(row["holder"]),
-        at_ms=int(row["at_ms"]),
-        stopped=row["last_word"] == EventKind.STOPPED,
-    )
+def _claimed(row: dict[str, Any]) -> Claim:
+    return Claim(stopped=row.pop("last_word") == EventKind.STOPPED, **row)
+
+
+def _found(connection: Connection, run: str) -> RunRecord:
+    return _run(rows_of(connection, _statement("find_run"), {"run": run})[0])
 
 
 def _unknown(run: str) -> Rejected:
@@ -257,17 +224,6 @@ def _target(target: Target) -> dict[str, str]:
     return {"kind": target.kind, "target": target.name, "within": target.within}
 
 
-def _run(row: RowMapping) -> RunRecord:
-    return RunRecord(
-        run=str(row["run"]),
-        move=str(row["move"]),
-        target=Target(kind=row["target_kind"], name=str(row["target"]), within=str(row["within"])),
-        state=RunState(row["state"]),
-        plan=str(row["plan"]),
-        plan_hash=str(row["plan_hash"]),
-        request=str(row["request"]),
-        requester=str(row["requester"]),
-        origin=str(row["origin"] or ""),
-        created_at_ms=int(row["created_at_ms"]),
-        updated_at_ms=int(row["updated_at_ms"]),
-    )
+def _run(row: dict[str, Any]) -> RunRecord:
+    target = {"kind": row.pop("target_kind"), "name": row["target"], "within": row.pop("within")}
+    return from_plain(RunRecord, {**row, "target": target, "origin": row["origin"] or ""})

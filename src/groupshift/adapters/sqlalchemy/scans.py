@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, bindparam
+from sqlalchemy import Connection, bindparam
 from sqlalchemy.exc import IntegrityError
 
-from groupshift.adapters.sqlalchemy.database import Database, statement_of
-from groupshift.domain.modes import Mode
+from groupshift.adapters.sqlalchemy.database import Database, rows_of, statement_of
+from groupshift.domain.plain import from_plain
 from groupshift.errors import Conflict
-from groupshift.scan.changes import Aspect, Change, state_from, state_text, vanished
-from groupshift.scan.ports import ScanRecord, ToggleRecord, ToggleState
-from groupshift.scan.state import GroupState
+from groupshift.scan.ports import ScanRecord, ToggleRecord
+from groupshift.scan.state import Change, GroupState, state_from, state_text, vanished
 
 VERSION = 1
 """The version of the tables that this release makes and reads."""
@@ -51,12 +51,7 @@ class SqlScans:
 
     def end(self, record: ScanRecord) -> None:
         """See the port."""
-        values = {
-            "ensemble": record.ensemble,
-            "number": record.number,
-            "ended_at_ms": record.ended_at_ms,
-            "totals": json.dumps(dict(record.totals), sort_keys=True),
-        }
+        values = {**asdict(record), "totals": json.dumps(dict(record.totals), sort_keys=True)}
         self._database.write(lambda connection: connection.execute(_statement("end_scan"), values))
 
     def latest(self, ensemble: str, before: int | None = None) -> ScanRecord | None:
@@ -76,30 +71,21 @@ class SqlScans:
         """See the port."""
         query = _statement("list_scan_states_of").bindparams(bindparam("groups", expanding=True))
         rows = self._database.rows(query, ensemble=ensemble, groups=list(groups)) if groups else []
-        return {str(row["group_id"]): state_from(row["state"]) for row in rows}
+        return {str(row["group"]): state_from(row["state"]) for row in rows}
 
     def put(self, record: ScanRecord, states: Sequence[GroupState], changes: Sequence[Change]) -> None:
         """See the port."""
         about = {"ensemble": record.ensemble, "number": record.number}
-        rows = [{**about, "group_id": each.group, "state": state_text(each)} for each in states]
-        found = [
-            {
-                **about,
-                "group_id": each.group,
-                "aspect": each.aspect.value,
-                "was": each.before,
-                "became": each.after,
-            }
-            for each in changes
-        ]
+        rows = [{**about, "group": each.group, "state": state_text(each)} for each in states]
+        found = [{**about, **asdict(each), "aspect": each.aspect.value} for each in changes]
         self._database.write(lambda connection: _put(connection, rows, found))
 
     def sweep(self, record: ScanRecord) -> int:
         """See the port."""
         about = {"ensemble": record.ensemble, "number": record.number}
         gone = 0
-        for rows in self._pages("page_scan_states_unseen", lambda row: {"after": row["group_id"]}, **about):
-            self.put(record, (), [vanished(str(row["group_id"]), state_from(row["state"])) for row in rows])
+        for rows in self._pages("page_scan_states_unseen", "group", **about):
+            self.put(record, (), [vanished(str(row["group"]), state_from(row["state"])) for row in rows])
             gone += len(rows)
         self._database.write(
             lambda connection: connection.execute(_statement("delete_scan_states_unseen"), about)
@@ -108,59 +94,38 @@ class SqlScans:
 
     def states(self, ensemble: str) -> Iterator[GroupState]:
         """See the port."""
-        pages = self._pages("page_scan_states", lambda row: {"after": row["group_id"]}, ensemble=ensemble)
+        pages = self._pages("page_scan_states", "group", ensemble=ensemble)
         return (state_from(row["state"]) for rows in pages for row in rows)
 
     def changes(self, ensemble: str, number: int) -> Iterator[Change]:
         """See the port."""
         about = {"ensemble": ensemble, "number": number, "aspect": ""}
-        pages = self._pages("page_scan_changes", _last_change, **about)
-        return (_change(row) for rows in pages for row in rows)
+        pages = self._pages("page_scan_changes", "group", "aspect", **about)
+        return (from_plain(Change, row) for rows in pages for row in rows)
 
     def put_toggle(self, record: ScanRecord, toggle: ToggleRecord) -> None:
         """See the port."""
-        values = {
-            "ensemble": record.ensemble,
-            "number": record.number,
-            "group_id": toggle.group,
-            "wave": toggle.wave,
-            "to_mode": toggle.to.value,
-            "state": toggle.state.value,
-            "reason": toggle.reason,
-            "run": toggle.run,
-            "at_ms": toggle.at_ms,
-        }
+        about = {"ensemble": record.ensemble, "number": record.number}
+        values = {**about, **asdict(toggle), "to": toggle.to.value, "state": toggle.state.value}
         self._database.write(lambda connection: connection.execute(_statement("upsert_scan_toggle"), values))
 
     def toggles(self, ensemble: str, number: int) -> tuple[ToggleRecord, ...]:
         """See the port."""
         rows = self._database.rows(_statement("list_scan_toggles"), ensemble=ensemble, number=number)
-        return tuple(
-            ToggleRecord(
-                group=str(row["group_id"]),
-                to=Mode(row["to_mode"]),
-                wave=int(row["wave"]),
-                state=ToggleState(row["state"]),
-                at_ms=int(row["at_ms"]),
-                reason=str(row["reason"]),
-                run=str(row["run"]),
-            )
-            for row in rows
-        )
+        return tuple(from_plain(ToggleRecord, row) for row in rows)
 
-    def _pages(
-        self, query: str, last: Callable[[RowMapping], Mapping[str, Any]], **values: Any
-    ) -> Iterator[list[RowMapping]]:
-        """Page after page; ``last`` says from a page's last row where the next one begins."""
+    def _pages(self, query: str, *last: str, **values: Any) -> Iterator[list[dict[str, Any]]]:
+        """Page after page: the next one begins behind the columns ``last`` of a page's last row; the first of
+        them is asked for as ``after``."""
         asked = {**values, "after": "", "limit": PAGE}
         while rows := self._database.rows(_statement(query), **asked):
             yield rows
-            asked |= last(rows[-1])
+            asked |= {**{name: rows[-1][name] for name in last}, "after": rows[-1][last[0]]}
 
 
 def _begin(connection: Connection, ensemble: str, at_ms: int) -> ScanRecord:
     connection.execute(_statement("insert_scan"), {"ensemble": ensemble, "began_at_ms": at_ms})
-    return _scan(connection.execute(_statement("last_scan"), {"ensemble": ensemble}).mappings().one())
+    return _scan(rows_of(connection, _statement("last_scan"), {"ensemble": ensemble})[0])
 
 
 def _put(connection: Connection, states: list[dict[str, Any]], changes: list[dict[str, Any]]) -> None:
@@ -169,24 +134,5 @@ def _put(connection: Connection, states: list[dict[str, Any]], changes: list[dic
             connection.execute(_statement(query), values)
 
 
-def _scan(row: RowMapping) -> ScanRecord:
-    return ScanRecord(
-        ensemble=str(row["ensemble"]),
-        number=int(row["number"]),
-        began_at_ms=int(row["began_at_ms"]),
-        ended_at_ms=None if row["ended_at_ms"] is None else int(row["ended_at_ms"]),
-        totals=json.loads(row["totals"]),
-    )
-
-
-def _change(row: RowMapping) -> Change:
-    return Change(
-        group=str(row["group_id"]),
-        aspect=Aspect(row["aspect"]),
-        before=str(row["was"]),
-        after=str(row["became"]),
-    )
-
-
-def _last_change(row: RowMapping) -> Mapping[str, Any]:
-    return {"after": row["group_id"], "aspect": row["aspect"]}
+def _scan(row: dict[str, Any]) -> ScanRecord:
+    return from_plain(ScanRecord, {**row, "totals": json.loads(row["totals"])})

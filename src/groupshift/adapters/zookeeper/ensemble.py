@@ -39,15 +39,11 @@ from groupshift.adapters.zookeeper.nodes import (
 )
 from groupshift.adapters.zookeeper.session import Node, Session, ZookeeperConnection, cluster_id
 from groupshift.audit.case import Znode, ZookeeperGroup
-from groupshift.domain.group import CommittedOffset, Member, NoOffset
+from groupshift.domain.group import CommittedOffset, GroupView, Member, NoOffset
 from groupshift.domain.modes import MemberKind, Mode, effective_mode
-from groupshift.domain.observation import ZookeeperSide
 from groupshift.domain.znodes import BROKER_IDS, CONSUMERS, GroupPaths
 from groupshift.errors import Rejected, Transient
 from groupshift.scan.state import NodeTimes
-
-ABSENT = (ZookeeperSide(exists=False), NodeTimes())
-"""A group that only Kafka knows."""
 
 
 class Extent(Enum):
@@ -206,7 +202,7 @@ def _member_paths(reading: Reading, extent: Extent) -> list[str]:
     return [paths.migration_id_of(name) if name in aware else paths.id_of(name) for name in reading.ids]
 
 
-def _side(reading: Reading) -> ZookeeperSide:
+def _view(reading: Reading) -> GroupView:
     paths, aware = reading.paths, set(reading.migration_ids)
     members, problems = [], list(mode_problems(paths.mode, as_mode(reading.mode)))
     for name in reading.ids:
@@ -219,7 +215,8 @@ def _side(reading: Reading) -> ZookeeperSide:
     owners = [owner_of(node) for node in reading.owners]
     offsets = [offset_of(node) for node in reading.offsets]
     problems += [each for each in (*owners, *offsets) if isinstance(each, str)]
-    return ZookeeperSide(
+    return GroupView(
+        group=paths.group,
         exists=True,
         mode=as_mode(reading.mode),
         ids=reading.ids,
@@ -227,7 +224,7 @@ def _side(reading: Reading) -> ZookeeperSide:
         ids_pzxid=_pzxid(reading.directories[0]),
         members=tuple(members),
         owners=tuple(each for each in owners if each is not None and not isinstance(each, str)),
-        offsets=tuple(each for each in offsets if isinstance(each, CommittedOffset)),
+        zookeeper_offsets=tuple(each for each in offsets if isinstance(each, CommittedOffset)),
         no_offsets=tuple(each for each in offsets if isinstance(each, NoOffset)),
         problems=tuple(problems),
     )
@@ -258,7 +255,7 @@ class ZookeeperGroups:
     def __init__(self, connection: ZookeeperConnection) -> None:
         self._connection = connection
 
-    def observe(self, group: str) -> ZookeeperSide:
+    def observe(self, group: str) -> GroupView:
         """Registrations, mode node, owners and offsets of the group.
 
         Raises as `ZookeeperConnection.call`, also when the session may not read one of the nodes; `Transient`
@@ -266,11 +263,11 @@ class ZookeeperGroups:
         its nodes below this chroot."""
         paths, address = paths_of(group), self._connection.address
 
-        def work(session: Session) -> ZookeeperSide:
+        def work(session: Session) -> GroupView:
             session.sync(CONSUMERS)
             if not session.exists(paths.root):
                 _require_cluster(address, there=session.exists(CONSUMERS) or session.exists(BROKER_IDS))
-                return ZookeeperSide(exists=False)
+                return GroupView(group=group)
             read = partial(read_all, session, together=False)
             (reading,) = read_groups(read, [group], Extent.EVERY_NODE)
             if reading.refused:
@@ -281,7 +278,7 @@ class ZookeeperGroups:
                     f"{_ATTEMPTS[Extent.EVERY_NODE]} listings: "
                     "wait until the group is at rest, then run the same command again"
                 )
-            return _side(reading)
+            return _view(reading)
 
         return self._connection.call(work)
 
@@ -319,41 +316,42 @@ class ZookeeperEnsemble:
         """The id of the Kafka cluster whose nodes these are; empty where it is not told."""
         return cluster_id(self._connection)
 
-    def observe(self, groups: Sequence[str]) -> tuple[tuple[ZookeeperSide, NodeTimes], ...]:
+    def observe(self, groups: Sequence[str]) -> tuple[tuple[GroupView, NodeTimes], ...]:
         """Each group's nodes and their times, in this order.
 
         A name that Kafka allows and that cannot be a node is in Kafka only."""
         names = list(dict.fromkeys(filter(is_node_name, groups)))
         readings = self._reader.call(lambda read: read_groups(read, names, Extent.MEMBERS))
-        found = dict(zip(names, map(_side_of, readings), strict=True))
-        return tuple(found.get(group, ABSENT) for group in groups)
+        found = dict(zip(names, map(_view_of, readings), strict=True))
+        return tuple(found.get(group, (GroupView(group=group), NodeTimes())) for group in groups)
 
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
 
 
-def _side_of(reading: Reading) -> tuple[ZookeeperSide, NodeTimes]:
+def _view_of(reading: Reading) -> tuple[GroupView, NodeTimes]:
     """A group of a window. What cannot be read, or breaks the reader, is a problem of its group alone."""
     if not reading.exists:
-        return ABSENT
+        return GroupView(group=reading.paths.group), NodeTimes()
     try:
-        side, times = _side(reading), _times(reading)
+        view, times = _view(reading), _times(reading)
     except Exception as error:  # noqa: BLE001 - named in the group's problems
         aware = set(reading.migration_ids)
         members = tuple(
             Member(member_id=name, kind=MemberKind.AWARE if name in aware else MemberKind.OLD)
             for name in reading.ids
         )
-        side = ZookeeperSide(
+        view = GroupView(
+            group=reading.paths.group,
             exists=True,
             ids=reading.ids,
             migration_ids=reading.migration_ids,
             members=members,
             problems=(unforeseen(reading.paths.root, error),),
         )
-        return side, NodeTimes()
-    return replace(side, problems=(*side.problems, *_unread(reading))), times
+        return view, NodeTimes()
+    return replace(view, problems=(*view.problems, *_unread(reading))), times
 
 
 def _unread(reading: Reading) -> list[str]:

@@ -1,26 +1,29 @@
 """What a coordinator answers when a member of the other protocol comes or the last native one goes: a table.
 
-`groupshift.domain.protocol.forecast.predict` takes the first row of an event whose condition holds; the last
-row of each holds always. A native member speaks the consumer protocol (ConsumerGroupHeartbeat), a classic one
-JoinGroup. Sources: KIP-848; docs/reference/group-coordinator.md §§5.2, 5.3;
-docs/reference/coordinator-on-real-brokers.md §C; KAFKA-18134 and KAFKA-20640; what was seen here on 3.7.2 to
-4.4.0 (docs/reference/protocol-on-real-brokers.md).
+``answers.toml`` has what each row says, with its sources. `predict` takes the first row of an event whose
+condition holds, `forecast` all that a whole move will meet. A native member speaks the consumer protocol
+(ConsumerGroupHeartbeat), a classic one JoinGroup.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from groupshift.domain.group_protocol import (
     CONSUMERS,
+    EMPTY,
+    SESSION,
     BrokerSettings,
+    KafkaGroup,
+    KafkaMember,
     Kind,
     Protocol,
-    ProtocolGroup,
-    ProtocolMember,
+    Way,
 )
+from groupshift.domain.tables import Entry, parsed, shipped
+from groupshift.errors import Rejected
 
 
 class Event(StrEnum):
@@ -51,7 +54,7 @@ class Case:
     ``others`` those that are known of the classic members present; empty: not known, taken to be fit.
     ``instance_id`` is that of the member that joins."""
 
-    group: ProtocolGroup
+    group: KafkaGroup
     broker: BrokerSettings
     offers: frozenset[str] = frozenset()
     others: tuple[frozenset[str], ...] = ()
@@ -63,12 +66,12 @@ class Case:
         return len(self.group.members)
 
     @property
-    def native(self) -> tuple[ProtocolMember, ...]:
+    def native(self) -> tuple[KafkaMember, ...]:
         """The native members."""
         return self.group.speaking(Protocol.CONSUMER)
 
     @property
-    def classic(self) -> tuple[ProtocolMember, ...]:
+    def classic(self) -> tuple[KafkaMember, ...]:
         """The classic members."""
         return self.group.speaking(Protocol.CLASSIC)
 
@@ -80,44 +83,28 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """``number`` is the row; ``kind`` what the group is afterwards (None: not known); ``code`` Kafka's error
-    code (0: none); ``reason`` one clause; ``client`` what the member that came makes of it; ``remedy`` what
-    lets it in, or lets the group convert."""
+    """``number`` is the row; ``kind`` what the group is afterwards (None: not known); ``error`` Kafka's code
+    and name (empty: none); ``reason`` one clause, in the table with blanks for values; ``client`` what the
+    member that came makes of it; ``remedy`` what lets it in, or lets the group convert."""
 
     number: str
     event: Event
     outcome: Outcome
     kind: Kind | None
-    code: int = 0
+    error: str = ""
     reason: str
     client: str = ""
     remedy: str = ""
 
     @property
+    def code(self) -> int:
+        """Kafka's error code; 0: none."""
+        return int(self.error.split(" ")[0] or 0)
+
+    @property
     def refused(self) -> bool:
         """Whether the member does not get in."""
         return self.outcome is Outcome.REFUSED
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Row:
-    number: str
-    when: Callable[[Case], bool]
-    outcome: Outcome
-    kind: Kind | None = None
-    code: int = 0
-    reason: str
-    client: str = ""
-
-
-SILENT = (
-    "librdkafka hands out one message with code -150 (fatal() is False, error_cb is not called) and is "
-    "silent from then on; Java throws out of poll(); the other members go on"
-)
-RETRIES = "librdkafka tries again for ever and says so in error_cb; Java throws out of poll()"
-_NONE = "a 2.10 or newer confluent-kafka says nothing at all to a broker before 4.0"
-_CONSUMER, _CLASSIC = Kind.CONSUMER, Kind.CLASSIC
-_NOT_TOLD = "the broker does not tell its migration policy"
 
 
 def _joins_live_classic(case: Case) -> bool:
@@ -170,116 +157,161 @@ def _static_last(case: Case) -> bool:
     return any(member.instance_id for member in case.native)
 
 
-def _always(_: Case) -> bool:
-    return True
-
-
-_NATIVE = (
-    _Row(number="PN01", when=lambda c: bool(c.broker.serves), outcome=Outcome.REFUSED, code=35,
-         reason="{serves}", client=f"{SILENT}; {_NONE}"),
-    _Row(number="PN02", when=lambda c: c.group.kind is Kind.UNKNOWN, outcome=Outcome.UNKNOWN,
-         reason="groupshift does not know this type of group"),
-    _Row(number="PN03", when=lambda c: c.group.kind in {Kind.SHARE, Kind.STREAMS}, outcome=Outcome.REFUSED,
-         code=69, reason="it is a {kind} group, which never converts to one of consumers", client=SILENT),
-    _Row(number="PN04", when=lambda c: c.group.kind is Kind.ABSENT, outcome=Outcome.CREATED, kind=_CONSUMER,
-         reason="there is no group yet, or offsets only, which it takes over"),
-    _Row(number="PN05", when=lambda c: c.broker.early and c.group.kind is Kind.CLASSIC,
-         outcome=Outcome.REFUSED, code=69, client=SILENT,
-         reason="3.7 (early access) converts no group, not even an empty one"),
-    _Row(number="PN06", when=lambda c: c.group.kind is Kind.CLASSIC and c.group.empty,
-         outcome=Outcome.CONVERTS, kind=_CONSUMER, reason="an empty group converts under every policy"),
-    _Row(number="PN07", when=lambda c: _joins_live_classic(c) and c.broker.policy is None,
-         outcome=Outcome.UNKNOWN, reason=_NOT_TOLD),
-    _Row(number="PN08", when=lambda c: _joins_live_classic(c) and not _upgrades(c), outcome=Outcome.REFUSED,
-         code=69, reason="policy {policy} does not let a group with members become one of type consumer",
-         client=SILENT),
-    _Row(number="PN09", when=lambda c: _joins_live_classic(c) and c.group.protocol_type != CONSUMERS,
-         outcome=Outcome.REFUSED, code=69, client=SILENT,
-         reason="its protocol type is {type!r}, not consumer"),
-    _Row(number="PN10", when=lambda c: _joins_live_classic(c) and c.size > c.broker.consumer_size,
-         outcome=Outcome.REFUSED, code=69,
-         reason="its {size} members are more than group.consumer.max.size ({consumer_size})", client=SILENT),
-    _Row(number="PN11", when=lambda c: _joins_live_classic(c) and any(m.unreadable for m in c.group.members),
-         outcome=Outcome.REFUSED, code=69, reason="a member's subscription or assignment cannot be read",
-         client=SILENT),
-    _Row(number="PN12", when=lambda c: _joins_live_classic(c) and c.broker.checks_user_data
-         and any(m.user_data for m in c.group.members), outcome=Outcome.REFUSED, code=69,
-         reason="assignor {protocol} puts data of its own into the members' assignments (KAFKA-18134)",
-         client=SILENT),
-    _Row(number="PN13", when=lambda c: _joins_live_classic(c) and c.size >= c.broker.consumer_size,
-         outcome=Outcome.REFUSED, code=81, reason="with one more member than its {size} it would be above "
-         "group.consumer.max.size ({consumer_size})", client=SILENT),
-    _Row(number="PN14", when=_joins_live_classic, outcome=Outcome.CONVERTS, kind=_CONSUMER,
-         reason="policy {policy} allows it; members keep ids and partitions, the epoch is the generation"),
-    _Row(number="PN15", when=lambda c: c.live and _taken(c), outcome=Outcome.REFUSED, code=111,
-         reason="a native member has instance id {instance_id!r} and did not leave", client=SILENT),
-    _Row(number="PN16", when=lambda c: c.live and _perhaps_taken(c), outcome=Outcome.UNKNOWN,
-         reason="a member has instance id {instance_id!r}, and this broker does not tell what it speaks"),
-    _Row(number="PN17", when=lambda c: c.live and c.size >= c.broker.consumer_size, outcome=Outcome.REFUSED,
-         code=81, reason="its {size} members are all that group.consumer.max.size ({consumer_size}) allows",
-         client=SILENT),
-    _Row(number="PN18", when=_always, outcome=Outcome.ADMITTED, kind=_CONSUMER,
-         reason="the group is of type consumer already"),
-)  # fmt: skip
-
-_CLASSIC_JOINS = (
-    _Row(number="PC01", when=lambda c: c.group.kind is Kind.UNKNOWN, outcome=Outcome.UNKNOWN,
-         reason="groupshift does not know this type of group"),
-    _Row(number="PC02", when=lambda c: c.group.kind is Kind.SHARE
-         or (c.group.kind is Kind.STREAMS and not c.group.empty), outcome=Outcome.REFUSED, code=23,
-         reason="it is a {kind} group", client=RETRIES),
-    _Row(number="PC03", when=lambda c: c.group.kind is Kind.ABSENT, outcome=Outcome.CREATED, kind=_CLASSIC,
-         reason="there is no group yet, or offsets only, which it takes over"),
-    _Row(number="PC04", when=lambda c: c.group.kind in {Kind.CONSUMER, Kind.STREAMS} and c.group.empty,
-         outcome=Outcome.CONVERTS, kind=_CLASSIC,
-         reason="an empty group converts under every policy; generations begin at 1, offsets stay"),
-    _Row(number="PC05", when=lambda c: c.live and c.size >= c.broker.consumer_size,
-         outcome=Outcome.REFUSED, code=81, client=RETRIES,
-         reason="its {size} members are all that group.consumer.max.size ({consumer_size}) allows"),
-    _Row(number="PC06", when=lambda c: c.group.kind is Kind.CLASSIC and c.size >= c.broker.classic_size,
-         outcome=Outcome.REFUSED, code=81, client=RETRIES,
-         reason="its {size} members are all that group.max.size ({classic_size}) allows"),
-    _Row(number="PC07", when=_no_common_assignor, outcome=Outcome.REFUSED, code=23,
-         reason="no assignor that it offers is one that all classic members offer", client=RETRIES),
-    _Row(number="PC08", when=lambda c: c.group.kind is Kind.CLASSIC, outcome=Outcome.ADMITTED, kind=_CLASSIC,
-         reason="the group is of type classic already"),
-    _Row(number="PC09", when=lambda c: c.broker.policy is None, outcome=Outcome.UNKNOWN, reason=_NOT_TOLD),
-    _Row(number="PC10", when=lambda c: _disabled(c) and c.broker.refuses_classic, outcome=Outcome.REFUSED,
-         code=23, reason="policy disabled lets no classic member into a live group of type consumer",
-         client=RETRIES),
-    _Row(number="PC11", when=_disabled, outcome=Outcome.ADMITTED, kind=_CONSUMER,
-         reason="this release admits it in spite of policy disabled (KAFKA-20640); the group never converts"),
-    _Row(number="PC12", when=lambda c: _replaces_last(c) and _downgrades(c)
-         and c.broker.general and c.size <= c.broker.classic_size, outcome=Outcome.CONVERTS, kind=_CLASSIC,
-         reason="it takes the place of the last native member, whose instance id it has"),
-    _Row(number="PC13", when=_always, outcome=Outcome.ADMITTED, kind=_CONSUMER,
-         reason="the group stays of type consumer as long as a native member is in it"),
-)  # fmt: skip
-
-_LAST_LEAVES = (
-    _Row(number="PL01", when=lambda c: c.group.kind is not Kind.CONSUMER, outcome=Outcome.NOTHING,
-         reason="only groups of type consumer have native members"),
-    _Row(number="PL02", when=lambda c: bool(c.group.undeclared), outcome=Outcome.UNKNOWN, kind=None,
-         reason="brokers before 4.0 do not tell which protocol a member speaks"),
-    _Row(number="PL03", when=lambda c: not c.native, outcome=Outcome.NOTHING, kind=_CONSUMER,
-         reason="no member is native"),
-    _Row(number="PL04", when=lambda c: not c.classic, outcome=Outcome.EMPTIED, kind=_CONSUMER,
-         reason="nobody is left; the first classic member that joins then converts the group"),
-    _Row(number="PL05", when=lambda c: c.broker.policy is None, outcome=Outcome.UNKNOWN, reason=_NOT_TOLD),
-    _Row(number="PL06", when=lambda c: not _downgrades(c), outcome=Outcome.STAYS, kind=_CONSUMER,
-         reason="policy {policy} keeps it of type consumer, with classic members only"),
-    _Row(number="PL07", when=lambda c: len(c.classic) > c.broker.classic_size, outcome=Outcome.STAYS,
-         kind=_CONSUMER,
-         reason="its {classic} classic members are more than group.max.size ({classic_size})"),
-    _Row(number="PL08", when=_static_last, outcome=Outcome.LATER, kind=_CLASSIC,
-         reason="a static member that closes stays a member until its session ends ({session} ms)"),
-    _Row(number="PL09", when=_always, outcome=Outcome.CONVERTS, kind=_CLASSIC,
-         reason="policy {policy} allows it; the generation goes on from the epoch, and members rebalance"),
-)  # fmt: skip
-
-TABLE = {
-    Event.NATIVE_JOINS: _NATIVE,
-    Event.CLASSIC_JOINS: _CLASSIC_JOINS,
-    Event.LAST_NATIVE_LEAVES: _LAST_LEAVES,
+_WHEN: Mapping[str, Callable[[Case], bool]] = {
+    "PN01": lambda c: bool(c.broker.serves),
+    "PN02": lambda c: c.group.kind is Kind.UNKNOWN,
+    "PN03": lambda c: c.group.kind in {Kind.SHARE, Kind.STREAMS},
+    "PN04": lambda c: c.group.kind is Kind.ABSENT,
+    "PN05": lambda c: c.broker.early and c.group.kind is Kind.CLASSIC,
+    "PN06": lambda c: c.group.kind is Kind.CLASSIC and c.group.empty,
+    "PN07": lambda c: _joins_live_classic(c) and c.broker.policy is None,
+    "PN08": lambda c: _joins_live_classic(c) and not _upgrades(c),
+    "PN09": lambda c: _joins_live_classic(c) and c.group.protocol_type != CONSUMERS,
+    "PN10": lambda c: _joins_live_classic(c) and c.size > c.broker.consumer_size,
+    "PN11": lambda c: _joins_live_classic(c) and any(m.unreadable for m in c.group.members),
+    "PN12": lambda c: (
+        _joins_live_classic(c) and c.broker.checks_user_data and any(m.user_data for m in c.group.members)
+    ),
+    "PN13": lambda c: _joins_live_classic(c) and c.size >= c.broker.consumer_size,
+    "PN14": _joins_live_classic,
+    "PN15": lambda c: c.live and _taken(c),
+    "PN16": lambda c: c.live and _perhaps_taken(c),
+    "PN17": lambda c: c.live and c.size >= c.broker.consumer_size,
+    "PC01": lambda c: c.group.kind is Kind.UNKNOWN,
+    "PC02": lambda c: c.group.kind is Kind.SHARE or (c.group.kind is Kind.STREAMS and not c.group.empty),
+    "PC03": lambda c: c.group.kind is Kind.ABSENT,
+    "PC04": lambda c: c.group.kind in {Kind.CONSUMER, Kind.STREAMS} and c.group.empty,
+    "PC05": lambda c: c.live and c.size >= c.broker.consumer_size,
+    "PC06": lambda c: c.group.kind is Kind.CLASSIC and c.size >= c.broker.classic_size,
+    "PC07": _no_common_assignor,
+    "PC08": lambda c: c.group.kind is Kind.CLASSIC,
+    "PC09": lambda c: c.broker.policy is None,
+    "PC10": lambda c: _disabled(c) and c.broker.refuses_classic,
+    "PC11": _disabled,
+    "PC12": lambda c: (
+        _replaces_last(c) and _downgrades(c) and c.broker.general and c.size <= c.broker.classic_size
+    ),
+    "PL01": lambda c: c.group.kind is not Kind.CONSUMER,
+    "PL02": lambda c: bool(c.group.undeclared),
+    "PL03": lambda c: not c.native,
+    "PL04": lambda c: not c.classic,
+    "PL05": lambda c: c.broker.policy is None,
+    "PL06": lambda c: not _downgrades(c),
+    "PL07": lambda c: len(c.classic) > c.broker.classic_size,
+    "PL08": _static_last,
 }
+"""When a row speaks, by its number; the last one of each event always does."""
+_EVENTS = {"PN": Event.NATIVE_JOINS, "PC": Event.CLASSIC_JOINS, "PL": Event.LAST_NATIVE_LEAVES}
+FILE = "domain/protocol/answers.toml"
+
+
+def read_answers(text: str) -> Mapping[Event, tuple[Answer, ...]]:
+    """Return the rows of a table in TOML by event, in the order in which they are asked.
+
+    Raises:
+        Rejected: the text is no TOML, or a row is not whole; says file, row, field, value and what is
+            allowed.
+    """
+    whole = parsed(text, FILE)
+    clients = whole.table("clients")
+    rows = [_row(number, whole.table(number), clients) for number in whole.values if number != "clients"]
+    table = {event: tuple(row for row in rows if row.event is event) for event in Event}
+    last = {each[-1].number for each in table.values() if each}
+    if {row.number for row in rows} - last != set(_WHEN):
+        raise Rejected(f"{FILE}: allowed: a row for each condition, and one more at the end of each event")
+    return table
+
+
+def _row(number: str, entry: Entry, clients: Entry) -> Answer:
+    entry.only(("outcome", "reason"), ("kind", "error", "client", "remedy"))
+    if number[:2] not in _EVENTS:
+        raise Rejected(f"{FILE}: {number!r} is refused; allowed: {', '.join(_EVENTS)} and two digits")
+    return Answer(
+        number=number,
+        event=_EVENTS[number[:2]],
+        outcome=entry.word("outcome", Outcome),
+        kind=entry.word("kind", Kind) if "kind" in entry.values else None,
+        error=entry.text("error", ""),
+        reason=entry.text("reason"),
+        client=clients.text(entry.text("client")) if "client" in entry.values else "",
+        remedy=entry.text("remedy", ""),
+    )
+
+
+TABLE = read_answers(shipped(FILE))
 """Every row by event, in the order in which they are asked."""
+
+
+def predict(event: Event, case: Case) -> Answer:
+    """Return the answer to ``event``: that of the first row whose condition holds."""
+    row = next(row for row in TABLE[event] if row.number not in _WHEN or _WHEN[row.number](case))
+    return replace(row, reason=row.reason.format(**_values(case)))
+
+
+def forecast(to: Protocol, way: Way, group: KafkaGroup, broker: BrokerSettings) -> tuple[Answer, ...]:
+    """What the coordinator answers on the way: offline to the first member that joins the emptied group,
+    online to the first, which takes the place of one that was stopped, and on the way to classic to the last
+    native member that leaves."""
+    first = Event.NATIVE_JOINS if to is Protocol.CONSUMER else Event.CLASSIC_JOINS
+    if way is Way.OFFLINE:
+        return (predict(first, Case(group=emptied(group), broker=broker)),)
+    joined = predict(first, Case(group=one_stopped(group, to), broker=broker))
+    if to is Protocol.CONSUMER or group.kind is not Kind.CONSUMER or group.empty:
+        return (joined,)
+    left = predict(Event.LAST_NATIVE_LEAVES, Case(group=nearly_classic(group), broker=broker))
+    return (joined, left) if len(group.members) > 1 else (left, joined)
+
+
+def way_back(group: KafkaGroup, broker: BrokerSettings) -> tuple[Answer, ...]:
+    """What the way back online meets once all members of this classic group are native."""
+    natives = tuple(_as(member, Protocol.CONSUMER) for member in group.members)
+    there = replace(group, kind=Kind.CONSUMER, members=natives)
+    return forecast(Protocol.CLASSIC, Way.ONLINE, there, broker)
+
+
+def emptied(group: KafkaGroup) -> KafkaGroup:
+    """The group once its members have left: its type stays."""
+    return replace(group, members=(), state=group.state if group.kind is Kind.ABSENT else EMPTY)
+
+
+def one_stopped(group: KafkaGroup, to: Protocol) -> KafkaGroup:
+    """The group without the member that is replaced first: one that does not speak ``to`` yet, and none of
+    those that stand in the way, for which of them is stopped is not known. Members that were not read (share,
+    streams) are still there."""
+    if len(group.members) <= 1:
+        return emptied(group) if group.members else group
+    free = sorted(group.members, key=lambda m: (m.speaks is to, bool(m.user_data or m.unreadable)))
+    return replace(group, members=tuple(member for member in group.members if member is not free[0]))
+
+
+def nearly_classic(group: KafkaGroup) -> KafkaGroup:
+    """The group with one native member left, a static one if there is any, and the others classic."""
+    if group.undeclared:
+        return group
+    by_chance = sorted(
+        group.members, key=lambda m: (m.speaks is Protocol.CONSUMER, m.instance_id is not None)
+    )
+    *others, last = by_chance
+    members = (*(_as(member, Protocol.CLASSIC) for member in others), last)
+    return replace(group, members=members)
+
+
+def _as(member: KafkaMember, protocol: Protocol) -> KafkaMember:
+    return replace(member, speaks=protocol)
+
+
+def _values(case: Case) -> dict[str, object]:
+    broker, group = case.broker, case.group
+    return {
+        "policy": broker.policy or "",
+        "serves": broker.serves,
+        "kind": group.kind.value,
+        "type": group.protocol_type,
+        "protocol": group.protocol or "the assignor",
+        "size": case.size,
+        "classic": len(case.classic),
+        "consumer_size": broker.consumer_size,
+        "classic_size": broker.classic_size,
+        "instance_id": case.instance_id,
+        "session": broker.properties.get(SESSION, "group.consumer.session.timeout.ms"),
+    }

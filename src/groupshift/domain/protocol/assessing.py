@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from groupshift.domain import rules
+from groupshift.domain import group_rules as rules
 from groupshift.domain.facts import Facts
 from groupshift.domain.group_protocol import Aim, Protocol
 from groupshift.domain.hazards import broker_versions, client_versions
 from groupshift.domain.plan import MoveRequest
 from groupshift.domain.protocol import preflight
-from groupshift.domain.protocol.facts import ProtocolFacts
 from groupshift.domain.protocol.known_bugs import known_bugs
+from groupshift.domain.protocol.preflight import ProtocolFacts
 from groupshift.domain.verdict import Finding
 
 LIVE = ("PR02", "C11", "C18", "PR09", "PR10", "PR11", "C29")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.group_protocol import Policy, Protocol, Way
 from groupshift.domain.hazards import Facts, Met, Role, Trait, hazards_of
-from groupshift.domain.protocol.facts import ProtocolFacts
+from groupshift.domain.protocol.preflight import ProtocolFacts
 from groupshift.domain.verdict import Finding
 from groupshift.domain.versions import line_of
 

@@ -1,72 +1,85 @@
-"""The numbered rules of a protocol move's preflight: each passes, or says what is wrong and what to do.
+"""The numbered rules of a protocol move's preflight (P…): each passes, or says what is wrong and what to do.
 
-What brokers and clients are known to do wrong is the hazard book's: `known_bugs`.
+What they say is in ``rules.toml``. What brokers and clients are known to do wrong is the hazard book's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
-from groupshift.domain.facts import Complaint
-from groupshift.domain.protocol import rules_brokers as brokers
-from groupshift.domain.protocol import rules_group as group
-from groupshift.domain.protocol import rules_members as members
-from groupshift.domain.protocol.facts import ProtocolFacts
+from groupshift.domain.commit_places import EPOCHS, Stray
+from groupshift.domain.facts import sentence_list
+from groupshift.domain.group_protocol import (
+    ALIKE,
+    AWAY,
+    CONSUMERS,
+    EMPTY,
+    POLICY,
+    PROTOCOLS,
+    SESSION,
+    KafkaGroup,
+    Kind,
+    Protocol,
+    ProtocolView,
+    Way,
+)
+from groupshift.domain.hazards import Met, Role
+from groupshift.domain.protocol.answers import Answer, Outcome, forecast, way_back
+from groupshift.domain.rows import ClusterState
+from groupshift.domain.rules import Rules, Says
+from groupshift.domain.topic_filter import clean_filter, compile_filter
 from groupshift.domain.verdict import Finding, Verdict
+from groupshift.errors import Rejected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProtocolRule:
-    """One rule: ``holds`` is the sentence of its passed finding."""
+class ProtocolFacts:
+    """A group, where it is to go and how. ``versions`` are those that people named, by role; ``state`` is a
+    live snapshot of the group with offsets and log ends (None: not read)."""
 
-    number: str
-    holds: str
-    look: Callable[[ProtocolFacts], Iterator[Complaint]]
+    view: ProtocolView
+    to: Protocol
+    way: Way
+    versions: Mapping[Role, tuple[Met, ...]] = field(default_factory=dict)
+    state: ClusterState | None = None
 
-    def ask(self, facts: ProtocolFacts) -> tuple[Finding, ...]:
-        """What is wrong, or one passed finding."""
-        found = tuple(
-            Finding(rule=self.number, verdict=verdict, reason=reason, hint=hint)
-            for verdict, reason, hint in self.look(facts)
-        )
-        return found or (Finding(rule=self.number, verdict=Verdict.PASS, reason=self.holds),)
+    @property
+    def group(self) -> KafkaGroup:
+        """The group."""
+        return self.view.group
+
+    @property
+    def empties(self) -> bool:
+        """Whether nobody is in the group for a moment: offline, and online with a single member."""
+        return self.way is Way.OFFLINE or len(self.group.members) == 1
 
 
-RULES = tuple(
-    ProtocolRule(number=number, holds=holds, look=look)
-    for number, holds, look in (
-        ("P01", "the group exists", group.exists),
-        ("P02", "it is a group of consumers", group.movable),
-        ("P03", "the group is to become what it is not yet", group.something_to_do),
-        ("P04", "every broker tells its settings", brokers.told),
-        ("P05", "all brokers have the same settings for groups", brokers.alike),
-        ("P06", "all brokers agree on the group's coordinator, and none is loading", brokers.one_coordinator),
-        ("P07", "every broker serves native members, or none is to come", brokers.served),
-        ("P08", "the coordinator's answers lead to the wanted type", brokers.predicted),
-        ("P09", "the way back is as open as the way there", brokers.back),
-        ("P10", "no rebalance goes on", group.at_rest),
-        ("P11", "the assignor stays as it is, or nobody is assigned anything", group.assignor),
-        ("P12", "the chosen way fits the group", group.way_fits),
-        ("P13", "every partition with records has a committed offset within its log", group.offsets_complete),
-        ("P14", "members can be replaced while others consume", group.alone),
-        ("P15", "no offset can expire on the way", group.old_offsets),
-        ("P16", "nobody is static", members.static),
-        ("P17", "what members say about themselves can be read", members.readable),
-        ("P18", "the coordinator tells which protocol each member speaks", members.told_apart),
-        ("P19", "sessions stay as they are", members.sessions),
-        ("P20", "partitions change hands at once", members.handed_over),
-    )
-)
-"""Every rule, in the order in which they are asked."""
-
-_FIRST = ("P01", "P02")
+FILE = "domain/protocol/rules.toml"
+RULES: Rules[ProtocolFacts] = Rules(FILE, "P")
+"""Every rule of the preflight, in the order in which they are asked."""
+STABLE = "Stable"
+_rule = RULES.rule
+FIRST = ("P01", "P02")
+_DECISIVE = frozenset({POLICY, PROTOCOLS})
+_STICKY = frozenset({"sticky", "cooperative-sticky"})
+_AT_REST = frozenset({STABLE, EMPTY})
+_MOVABLE = frozenset({Kind.CLASSIC, Kind.CONSUMER})
+_SERVER: dict[str, str] = {
+    "range": "range",
+    "roundrobin": "uniform",
+    "sticky": "uniform",
+    "cooperative-sticky": "uniform",
+}
+"""The server's assignor that comes nearest to one of clients (KIP-848)."""
 
 
 def ask(facts: ProtocolFacts) -> tuple[Finding, ...]:
-    """What the rules say, passed ones included; of what is no group of consumers only the first two speak."""
+    """Return what the rules say, passed ones included; of what is no group of consumers only the rule that
+    says so speaks."""
     found: list[Finding] = []
-    for rule in RULES:
+    for rule in RULES.values():
         found += rule.ask(facts)
         if not movable(found):
             break
@@ -74,5 +87,327 @@ def ask(facts: ProtocolFacts) -> tuple[Finding, ...]:
 
 
 def movable(findings: Iterable[Finding]) -> bool:
-    """Whether the first two rules leave anything to be said."""
-    return all(each.verdict is Verdict.PASS for each in findings if each.rule in _FIRST)
+    """Return True where the first two rules leave anything to be said."""
+    return all(each.verdict is Verdict.PASS for each in findings if each.rule in FIRST)
+
+
+@_rule("P01")
+def exists(facts: ProtocolFacts) -> Iterator[Says]:
+    """A broker lists it, or its coordinator describes it."""
+    if facts.group.kind is Kind.ABSENT:
+        yield Says("unknown_to_brokers", group=facts.group.group)
+
+
+@_rule("P02")
+def of_consumers(facts: ProtocolFacts) -> Iterator[Says]:
+    """Groups of consumers only: the others have protocols of their own."""
+    group = facts.group
+    if group.kind is Kind.UNKNOWN:
+        yield Says("type_unknown", group=group.group, state=group.state or "not told")
+    elif group.kind not in _MOVABLE:
+        yield Says("other_type", group=group.group, kind=group.kind)
+    elif group.protocol_type not in {"", CONSUMERS}:
+        yield Says("other_protocol_type", group=group.group, type=group.protocol_type)
+
+
+@_rule("P03")
+def something_to_do(facts: ProtocolFacts) -> Iterator[Says]:
+    """It is not of the wanted type with all its members yet."""
+    group, other = facts.group, facts.to.other
+    others = group.speaking(other)
+    if group.kind.value != facts.to.value or group.undeclared:
+        return
+    if others:
+        yield Says("half_way", others=len(others), members=len(group.members), other=other)
+    else:
+        yield Says("nothing_to_move", group=group.group, to=facts.to, other=other)
+
+
+@_rule("P04")
+def told(facts: ProtocolFacts) -> Iterator[Says]:
+    """Every broker tells its settings."""
+    for broker in facts.view.brokers:
+        if broker.settings.untold:
+            yield Says("untold", broker=broker.node_id, why=broker.settings.untold)
+
+
+@_rule("P05")
+def alike(facts: ProtocolFacts) -> Iterator[Says]:
+    """Whichever broker coordinates the group reads its own settings (group-coordinator.md §5.1)."""
+    brokers = facts.view.brokers
+    serving = _by_value(("no" if each.settings.serves else "yes", each.node_id) for each in brokers)
+    releases = _by_value((_release(each.settings.heartbeats, each.settings.descriptions), each.node_id)
+                         for each in brokers)  # fmt: skip
+    if len(serving) > 1:
+        yield Says("served_differently", brokers=serving)
+    elif len(releases) > 1:
+        yield Says("several_releases", brokers=releases)
+    for name in ALIKE:
+        values = _by_value((each.settings.properties.get(name, "unset"), each.node_id) for each in brokers)
+        if len(values) > 1:
+            sentence = "decisive_setting_differs" if name in _DECISIVE else "setting_differs"
+            yield Says(sentence, setting=name, brokers=values)
+
+
+def _release(heartbeats: int, descriptions: int) -> str:
+    if heartbeats >= 1:
+        return "4.0 or newer"
+    return "3.7 to 3.9" if heartbeats == 0 else f"older (DescribeGroups {descriptions})"
+
+
+def _by_value(pairs: Iterable[tuple[str, int]]) -> list[str]:
+    """A clause for each value: at which brokers it is."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for value, node in pairs:
+        found[value].append(node)
+    return [f"{value} at broker {', '.join(map(str, at))}" for value, at in found.items()]
+
+
+@_rule("P06")
+def one_coordinator(facts: ProtocolFacts) -> Iterator[Says]:
+    """All brokers name the same, it alone lists the group, and none is loading."""
+    for said in disagreements(facts.view):
+        yield Says("brokers_disagree_now", said=said)
+
+
+def disagreements(view: ProtocolView) -> Iterator[str]:
+    """Yield what brokers say differently about who coordinates the group."""
+    loading = [str(broker.node_id) for broker in view.brokers if broker.loading]
+    if loading:
+        yield f"broker {sentence_list(loading)} is loading coordinator partitions"
+    silent = [str(broker.node_id) for broker in view.brokers if broker.coordinator is None]
+    if silent:
+        yield f"broker {sentence_list(silent)} names no coordinator"
+    named = view.coordinators
+    if len(named) > 1:
+        each = [f"{node} (broker {', '.join(map(str, by))})" for node, by in sorted(named.items())]
+        yield f"brokers name several coordinators: {sentence_list(each)}"
+    lists = [broker.node_id for broker in view.brokers if broker.lists is not None]
+    others = [str(node) for node in lists if node != view.group.coordinator]
+    if others:
+        yield f"broker {sentence_list(others)} lists the group without coordinating it"
+
+
+@_rule("P07")
+def served(facts: ProtocolFacts) -> Iterator[Says]:
+    """The consumer protocol is on at every broker: the coordinator may move to any."""
+    if facts.to is Protocol.CONSUMER:
+        for broker in facts.view.brokers:
+            if broker.settings.serves:
+                yield Says("serves_no_natives", broker=broker.node_id, why=broker.settings.serves)
+
+
+@_rule("P08")
+def predicted(facts: ProtocolFacts) -> Iterator[Says]:
+    """What the coordinator will answer, by number of its row; refused or not the type that is wanted."""
+    for answer in forecast(facts.to, facts.way, facts.group, facts.view.settings):
+        yield Says(_judged(answer, facts.to), answer=_sentence(answer), remedy=answer.remedy)
+
+
+@_rule("P09")
+def back(facts: ProtocolFacts) -> Iterator[Says]:
+    """Whether the way back is open while the group is consumed."""
+    if facts.to is not Protocol.CONSUMER or facts.way is Way.OFFLINE or facts.group.empty:
+        return
+    for answer in way_back(facts.group, facts.view.settings):
+        if _judged(answer, Protocol.CLASSIC) == "answer_refused":
+            yield Says("back_offline_only", answer=_sentence(answer), remedy=answer.remedy)
+
+
+def _judged(answer: Answer, to: Protocol) -> str:
+    if answer.outcome is Outcome.UNKNOWN:
+        return "answer_unknown"
+    if answer.refused or (answer.outcome is Outcome.STAYS and to is Protocol.CLASSIC):
+        return "answer_refused"
+    return "answer_fits"
+
+
+def _sentence(answer: Answer) -> str:
+    code = f" with error {answer.code}" if answer.code else ""
+    client = f"; {answer.client}" if answer.client else ""
+    kind = f" ({answer.kind})" if answer.kind not in {None, Kind.ABSENT} else ""
+    return f"{answer.number}, {answer.event}: {answer.outcome}{code}{kind}, for {answer.reason}{client}"
+
+
+@_rule("P10")
+def at_rest(facts: ProtocolFacts) -> Iterator[Says]:
+    """No rebalance goes on."""
+    if facts.group.state not in _AT_REST:
+        yield Says("rebalances", state=facts.group.state)
+
+
+@_rule("P11")
+def assignor(facts: ProtocolFacts) -> Iterator[Says]:
+    """From the members' assignor to the server's, and back."""
+    group, known = facts.group, facts.view.settings.assignors
+    if group.empty or not group.protocol:
+        return
+    if facts.to is Protocol.CLASSIC:
+        near = "range" if group.protocol == "range" else "roundrobin or cooperative-sticky"
+        yield Says("server_assigns", assignor=group.protocol, near=near)
+        return
+    if group.kind is not Kind.CLASSIC or not known:
+        return
+    yield from _data_to_come(facts)
+    near = _SERVER.get(group.protocol, "")
+    if near not in known:
+        yield Says("assignor_unlike", assignor=group.protocol, known=", ".join(known), default=known[0])
+    elif near != known[0]:
+        yield Says("assignor_changes", assignor=group.protocol, near=near, default=known[0])
+
+
+def _data_to_come(facts: ProtocolFacts) -> Iterator[Says]:
+    """A cooperative group of librdkafka has user data in its assignments after some rebalances and none after
+    others (seen on 4.3.1), so an answer of now does not hold for long."""
+    group = facts.group
+    if facts.way is Way.ONLINE and group.protocol in _STICKY and facts.view.settings.checks_user_data:
+        seen = "it did" if any(member.user_data for member in group.members) else "not in the last one"
+        yield Says("data_in_assignments", assignor=group.protocol, seen=seen)
+
+
+@_rule("P12")
+def way_fits(facts: ProtocolFacts) -> Iterator[Says]:
+    """Offline means that nobody consumes for a while."""
+    group = facts.group
+    if facts.way is Way.OFFLINE and not group.empty:
+        yield Says("all_stop", members=len(group.members))
+    elif facts.way is Way.ONLINE and group.empty:
+        yield Says("nobody_in_group")
+
+
+@_rule("P13")
+def offsets_complete(facts: ProtocolFacts) -> Iterator[Says]:
+    """Each partition of the topics that are read has a committed offset, within its log or explained."""
+    if facts.state is None:
+        return
+    for problem in facts.state.problems:
+        if not problem.of_leftover:
+            yield Says("snapshot_incomplete", problem=problem.problem)
+    missing, beyond, below = _compared(facts.state)
+    if missing:
+        yield Says("no_offset", count=len(missing), partitions=missing)
+    if beyond:
+        yield Says("outside_log", partitions=beyond)
+    if below:
+        yield Says("records_deleted", partitions=below)
+    yield from _strays(facts.state)
+
+
+def _strays(state: ClusterState) -> Iterator[Says]:
+    """Commits with which the next member does not go on where the group is, of topics that are read: whether
+    it minds a foreign leader epoch depends on its client."""
+    topics = _read(state)
+    rows = [row for row in state.offsets if row.offset >= 0 and (not topics or row.topic in topics)]
+    found = [(row, state.topics.strays(row)) for row in rows]
+    former = [row for row, strays in found if Stray.FORMER_TOPIC in strays]
+    if former:
+        names = sorted(f"{row.topic}-{row.partition} at {row.offset}" for row in former)
+        yield Says("former_topic", partitions=names)
+    foreign = [row for row, strays in found if strays & EPOCHS]
+    if foreign:
+        names = sorted(
+            f"{row.topic}-{row.partition} (epoch {row.leader_epoch}, "
+            f"now {state.topics.current_epoch(row.topic, row.partition)})"
+            for row in foreign
+        )
+        yield Says("foreign_epoch", partitions=names)
+
+
+def _compared(state: ClusterState) -> tuple[list[str], list[str], list[str]]:
+    """Partitions of the topics that are read without an offset, and those whose offset is beyond their log,
+    or before it. Without members every topic with offsets is meant."""
+    topics = _read(state)
+    committed = {(row.topic, row.partition): row.offset for row in state.offsets}
+    missing, beyond, below = [], [], []
+    for end in state.log_ends:
+        name, at = f"{end.topic}-{end.partition}", committed.get((end.topic, end.partition))
+        if topics and end.topic not in topics:
+            continue
+        if at is None:
+            if topics and end.log_end > end.log_start:
+                missing.append(name)
+        elif at > end.log_end:
+            beyond.append(f"{name} at {at}, log {end.log_start} to {end.log_end}")
+        elif at < end.log_start:
+            below.append(f"{name} at {at}, log {end.log_start} to {end.log_end}")
+    return sorted(missing), sorted(beyond), sorted(below)
+
+
+def _read(state: ClusterState) -> set[str]:
+    """The topics that members name, have, or match by an expression: by one that cannot be evaluated here,
+    all of them."""
+    named = {row.topic for row in state.subscriptions}
+    expressions = sorted(each[1:] for each in named if each[:1] == "~")
+    topics = {each for each in named if each[:1] != "~"} | {row.topic for row in state.assignments}
+    known = {end.topic for end in state.log_ends}
+    for each in expressions:
+        if clean_filter(each) != each:  # what old consumers read otherwise
+            return topics | known
+        try:
+            matches = compile_filter(each).fullmatch
+        except Rejected:
+            return topics | known
+        topics |= {topic for topic in known if matches(topic)}
+    return topics
+
+
+@_rule("P14")
+def alone(facts: ProtocolFacts) -> Iterator[Says]:
+    """A single member cannot be replaced without a moment with none."""
+    if facts.way is Way.ONLINE and len(facts.group.members) == 1:
+        yield Says("one_member")
+
+
+@_rule("P15")
+def old_offsets(facts: ProtocolFacts) -> Iterator[Says]:
+    """A group of type consumer that is empty loses commits older than the retention at the next check
+    (section 1.7; seen on 4.3.1 one second after it was emptied)."""
+    if facts.group.kind is Kind.CONSUMER and (facts.empties or facts.group.empty):
+        yield Says("commits_expire")
+
+
+@_rule("P16")
+def static(facts: ProtocolFacts) -> Iterator[Says]:
+    """A static native member that closes stays a member (epoch -2) until its session ends, or until its
+    twin with the same instance id takes its place."""
+    static_ones = [member for member in facts.group.members if member.instance_id]
+    away = [member.name for member in static_ones if member.epoch == AWAY]
+    session = facts.view.settings.properties.get(SESSION, "45000")
+    if away:
+        yield Says("static_away", members=away, session=session)
+    elif facts.to is Protocol.CLASSIC and static_ones and facts.way is Way.ONLINE:
+        yield Says("static_stay", members=[member.name for member in static_ones], session=session)
+
+
+@_rule("P17")
+def readable(facts: ProtocolFacts) -> Iterator[Says]:
+    """What members say about themselves is understood."""
+    for member in facts.group.members:
+        if member.unreadable:
+            yield Says("unreadable", member=member.name, why=member.unreadable)
+
+
+@_rule("P18")
+def told_apart(facts: ProtocolFacts) -> Iterator[Says]:
+    """Brokers before 4.0 do not say which protocol a member of a mixed group speaks."""
+    unsaid = facts.group.undeclared
+    if unsaid and facts.group.kind is Kind.CONSUMER:
+        yield Says("undeclared", count=len(unsaid))
+
+
+@_rule("P19")
+def sessions(facts: ProtocolFacts) -> Iterator[Says]:
+    """The session timeout of native members is the brokers' setting, not their own."""
+    session = facts.view.settings.properties.get(SESSION)
+    if facts.to is Protocol.CONSUMER and session:
+        yield Says("session_of_brokers", session=session, setting=SESSION)
+
+
+@_rule("P20")
+def handed_over(facts: ProtocolFacts) -> Iterator[Says]:
+    """A dynamic member that is replaced gives its partitions to others, who learn of it at their next
+    heartbeat (docs/reference/protocol-on-real-brokers.md); a static one's wait for its twin."""
+    members = facts.group.members
+    dynamic = sum(not member.instance_id for member in members)
+    if facts.way is Way.ONLINE and dynamic:
+        yield Says("dynamic_members", dynamic=dynamic, members=len(members))

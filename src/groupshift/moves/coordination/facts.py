@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from groupshift.domain.facts import Facts
 from groupshift.domain.group import fingerprint
+from groupshift.domain.old_members import commits_to_kafka, worth_a_second_look
 from groupshift.domain.plan import MoveRequest, Until
 from groupshift.domain.planning import MAX_GROUP, MAX_SOAK_S, MAX_WATCH_S, check
 from groupshift.domain.requests import option
 from groupshift.domain.rulebook import wanted
-from groupshift.domain.rules_storage import commits_to_kafka, worth_a_second_look
 from groupshift.domain.run import Findings
 from groupshift.engine.group import GroupPorts, facts_of
 from groupshift.engine.move import Aspects

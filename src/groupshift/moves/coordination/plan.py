@@ -13,12 +13,12 @@ from typing import Any
 from groupshift.domain.evidence import Moment
 from groupshift.domain.facts import Facts, Place
 from groupshift.domain.group import GroupView
+from groupshift.domain.group_rules import leftovers, resets
 from groupshift.domain.modes import MemberKind, Mode
+from groupshift.domain.old_members import shares
 from groupshift.domain.plan import StageName, Until, WayBack
 from groupshift.domain.planning import canary_places, places_of
 from groupshift.domain.rules_canary import INTERVALS
-from groupshift.domain.rules_offsets import leftovers, resets
-from groupshift.domain.rules_storage import shares
 from groupshift.domain.run import (
     APPROVE,
     IRREVERSIBLE,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from groupshift.domain import rulebook, rules_canary
 from groupshift.domain.canary import Look, look_of
 from groupshift.domain.facts import Facts
+from groupshift.domain.group_rules import ask
 from groupshift.domain.modes import Mode
 from groupshift.domain.plan import StageName
-from groupshift.domain.rules import ask
 from groupshift.domain.run import Findings, Json, Step
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.group import GroupRules, ask_live, facts_now

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from groupshift.domain.foreign_json import shown
+from groupshift.domain.group_rules import ask
 from groupshift.domain.judgement import Judgement
 from groupshift.domain.modes import Holder, Mode, ModeNode
 from groupshift.domain.plan import StageName
 from groupshift.domain.reactions import Choice
-from groupshift.domain.rules import ask
 from groupshift.domain.run import (
     PASSED,
     Checked,

@@ -1,48 +1,54 @@
-"""What the rules of an expansion look at: the cluster, its log held against the count in force, the aim; and
-whether coordinators and the log hold the same offsets.
-
-A snapshot is the only copy while groups are deleted, so two sources must agree on it.
+"""What is asked of an expansion, and what its rules look at: the cluster, its log held against the count in
+force, the aim. Nothing is changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cache, cached_property
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
-from groupshift.domain.cluster import ListedGroup, PlacementView
+from groupshift.domain.cluster import ClusterView, ListedGroup, PlacementView
 from groupshift.domain.commit_places import Topics
-from groupshift.domain.placement import expected, partition_of, several_owners
-from groupshift.domain.rows import OffsetRow
-from groupshift.log import LogRecord, commit_place, decode
-from groupshift.moves.expansion.load import Hashed, LoggedPlaces, Mover, counts_by_newest
+from groupshift.domain.placement import expected, several_owners
+from groupshift.domain.requests import option
+from groupshift.errors import Rejected
+from groupshift.moves.expansion.load import (
+    Cost,
+    Hashed,
+    LoggedPlaces,
+    LogReading,
+    Mover,
+    PartitionLoad,
+    counts_by_newest,
+    worth_comparing,
+)
+from groupshift.ports.cluster import PlacementViews
+from groupshift.ports.log import LogProgress, OffsetsLog
+
+MOST = 100_000
+"""More partitions than a cluster takes of one topic."""
+ASKED_DIRECTLY = 200
+"""How many groups are asked about at each broker."""
 
 
-def told_counts(
-    view: PlacementView, newest: Mapping[str, tuple[int, int]] | None
-) -> dict[int, frozenset[int]]:
-    """The counts that each broker may use, by what it answers; where that fits several (one broker leads
-    everything, or leaders lie so regularly that two counts lead to the same ones), by where the newest
-    commits of the groups that it serves lie (``newest``, as `LoggedPlaces.newest`; None: not read)."""
-    leaders, found = view.topic.leaders, dict[int, frozenset[int]]()
-    for node, counts in view.counted.items():
-        served = {
-            group: where
-            for group, where in (newest.items() if newest and len(counts) > 1 else ())
-            if any(expected(group, count, leaders) == node for count in counts)
-        }
-        found[node] = counts_by_newest(served, counts)
-    return found
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpansionRequest:
+    """One count, and how long groups may take to become empty."""
+
+    to: int = option("Partitions that __consumer_offsets is to have.", minimum=1, maximum=MOST)
+    drain: int = option(
+        "Seconds in which the last member has to stop; else the run ends, and nothing is changed.",
+        default=1_800,
+        minimum=1,
+        maximum=604_800,
+    )
 
 
-def fitting(told: Mapping[int, frozenset[int]]) -> frozenset[int]:
-    """Every count that all brokers may use; none where they disagree."""
-    return frozenset.intersection(*told.values()) if told else frozenset()
-
-
-def in_force(view: PlacementView, found: frozenset[int]) -> int | None:
-    """The count of `fitting` that is in force, where it can be told: the topic's if that fits."""
-    return view.count if view.count in found else next(iter(found)) if len(found) == 1 else None
+def listed(cluster: ClusterView) -> Iterator[ListedGroup]:
+    """Every group as every broker that lists it tells it."""
+    for broker in cluster.brokers:
+        yield from broker.groups
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,13 +56,15 @@ class PlacementFacts:
     """``log`` None: it was not read. ``to`` is the count that is wanted (None: a look only). ``log_tells``:
     where brokers' answers do not tell the count in use, the newest commits do; not after a restart that
     nobody committed since. ``topics`` is what brokers tell of the topics of all commits, as far as it
-    was asked."""
+    was asked. ``after`` is the live load by partition at the count that is wanted; empty where the log was
+    not read."""
 
     view: PlacementView
     log: LoggedPlaces | None = None
     to: int | None = None
     log_tells: bool = True
     topics: Topics = field(default_factory=Topics)
+    after: tuple[PartitionLoad, ...] = ()
 
     @cached_property
     def listing(self) -> Mapping[str, tuple[int, ...]]:
@@ -72,21 +80,26 @@ class PlacementFacts:
         """Every group that a broker lists or the log has."""
         return Hashed(self.listing.keys() | (self.log.groups.keys() if self.log else set()))
 
-    def listed(self) -> Iterator[ListedGroup]:
-        """Every group as every broker that lists it tells it."""
-        for broker in self.view.cluster.brokers:
-            yield from broker.groups
-
     @cached_property
     def told(self) -> Mapping[int, frozenset[int]]:
-        """See `told_counts`."""
-        newest = self.log.newest if self.log is not None and self.log_tells else None
-        return told_counts(self.view, newest)
+        """The counts that each broker may use, by what it answers; where that fits several (one broker leads
+        everything, or leaders lie so regularly that two counts lead to the same ones), by where the newest
+        commits of the groups that it serves lie, as far as the log tells."""
+        newest = self.log.newest if self.log is not None and self.log_tells else {}
+        leaders, found = self.view.topic.leaders, dict[int, frozenset[int]]()
+        for node, counts in self.view.counted.items():
+            served = {
+                group: where
+                for group, where in (newest.items() if len(counts) > 1 else ())
+                if any(expected(group, count, leaders) == node for count in counts)
+            }
+            found[node] = counts_by_newest(served, counts)
+        return found
 
     @property
     def fitting(self) -> frozenset[int]:
-        """See `fitting`."""
-        return fitting(self.told)
+        """Every count that all brokers may use; none where they disagree."""
+        return frozenset.intersection(*self.told.values()) if self.told else frozenset()
 
     @property
     def unclear(self) -> tuple[int, ...]:
@@ -102,7 +115,8 @@ class PlacementFacts:
     def in_force(self) -> int | None:
         """The count that all brokers use: the topic's where that fits; None where they disagree, or it cannot
         be told."""
-        return in_force(self.view, self.fitting)
+        found = self.fitting
+        return self.view.count if self.view.count in found else next(iter(found)) if len(found) == 1 else None
 
     @property
     def before(self) -> int:
@@ -125,17 +139,25 @@ class PlacementFacts:
         return frozenset(each.group for each in self.movers)
 
     @cached_property
+    def costs(self) -> tuple[Cost, ...]:
+        """What the wanted count and others that the topic can be given cost; none where none is wanted."""
+        if self.to is None:
+            return ()
+        counts = worth_comparing(self.before, self.to)
+        wanted = (each for each in counts if each == self.to or each >= self.view.count)
+        return tuple(self.hashed.cost(self.before, each) for each in wanted)
+
+    @cached_property
     def unrestorable(self) -> Mapping[str, str]:
         """Offsets of groups that move which cannot be committed again, by name, each with why."""
-        found = (each for each in (self.log.commits if self.log else ()) if each.group in self.moving)
-        said = (
-            (
-                f"{each.group!r} {each.topic}-{each.partition}",
-                self.topics.unrestorable(each.topic, each.partition, each.topic_id),
+        found = {
+            f"{each.group!r} {each.topic}-{each.partition}": self.topics.unrestorable(
+                each.topic, each.partition, each.topic_id
             )
-            for each in found
-        )
-        return {name: why for name, why in said if why}
+            for each in (self.log.commits if self.log else ())
+            if each.group in self.moving
+        }
+        return {name: why for name, why in found.items() if why}
 
     @cached_property
     def several_owners(self) -> Mapping[str, tuple[int, ...]]:
@@ -147,72 +169,65 @@ class PlacementFacts:
         return dict(several_owners(self.hashed.groups, using, self.view.topic.leaders))
 
 
-_NONE = -1
-_Key = tuple[str, str, int]
-_Said = tuple[int, int, str]
+def look_at(
+    views: PlacementViews, log: OffsetsLog | None, to: int | None = None, told: LogProgress | None = None
+) -> PlacementFacts:
+    """Look at every broker, then read the whole log of the offsets topic (None: leave that out).
+
+    Raises as `PlacementViews.look` and `OffsetsLog.read`, and `Rejected` for a count that the topic cannot be
+    given."""
+    view = views.look()
+    if log is None:
+        facts = PlacementFacts(view=view, to=to)
+        _require_more(facts)
+        return facts
+    reading = LogReading().take(log.read(log.position(), None, told) if view.count else ())
+    facts = _held(views, PlacementFacts(view=view, to=to), reading)
+    _require_more(facts)
+    return facts if to is None else replace(facts, after=reading.loads_after(to))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Agreement:
-    """What answers and the log do not tell alike (``differing``: group and sentence, sorted), and the groups
-    of commits with an expiry of their own (``expiring``, each as often as it has one): what is committed
-    again has none (clients before Kafka 2.1 could ask for one; group-coordinator.md §3.4 step 10)."""
-
-    differing: tuple[tuple[str, str], ...]
-    expiring: tuple[str, ...]
-
-
-def disagreements(
-    rows: Iterable[OffsetRow], records: Iterable[LogRecord], count: int
-) -> tuple[tuple[str, str], ...]:
-    """`Agreement.differing`. Raises likewise."""
-    return agreement(rows, records, count).differing
-
-
-def agreement(rows: Iterable[OffsetRow], records: Iterable[LogRecord], count: int) -> Agreement:
-    """Hold answers (``rows``) against the log (``records``, read to its end, where ``count`` partitions put
-    each group). Records elsewhere do not count.
-
-    Raises `Rejected` for a count below 1."""
-    answered = {(row.group, row.topic, row.partition): _of_row(row) for row in rows if row.offset > _NONE}
-    live = list(_live(records, count))
-    logged = {key: said for key, said, _ in live if said[0] > _NONE}
-    found = []
-    for key in sorted({*answered, *logged}):
-        here, there = answered.get(key), logged.get(key)
-        if here != there:
-            group, topic, partition = key
-            said = f"answered {_told(here)}, in the log {_told(there)}"
-            found.append((group, f"{group!r} {topic}-{partition}: {said}"))
-    expiring = tuple(sorted(key[0] for key, _, expires_ms in live if expires_ms > _NONE))
-    return Agreement(differing=tuple(found), expiring=expiring)
+def _require_more(facts: PlacementFacts) -> None:
+    """Raises `Rejected` for a count that is not more than there are, unless brokers have not taken up the
+    count of the topic yet."""
+    count, to = facts.view.count, facts.to
+    if to is None:
+        return
+    if to > MOST:
+        raise Rejected(f"--to {to}: no cluster takes more than {MOST:,} partitions of one topic; name fewer")
+    if not count:
+        raise Rejected(
+            f"--to {to}: there is no offsets topic to expand; set offsets.topic.num.partitions={to} at all "
+            "brokers before the first group commits"
+        )
+    if to < count or (to == count and facts.before == count and count in facts.fitting):
+        raise Rejected(
+            f"--to {to}: __consumer_offsets has {count} partitions already and a count can only grow; "
+            f"name more, such as {2 * facts.before}"
+        )
 
 
-def logged_offsets(records: Iterable[LogRecord], count: int) -> dict[_Key, _Said]:
-    """Offset, leader epoch (-1: none) and metadata of every live commit that lies where ``count`` partitions
-    put its group, by group, topic and partition."""
-    return {key: said for key, said, _ in _live(records, count)}
+def _held(views: PlacementViews, facts: PlacementFacts, reading: LogReading) -> PlacementFacts:
+    """The log held against the count in force, and what brokers tell of every topic with a commit."""
+    view = facts.view
+    if not view.count:
+        return replace(facts, log=reading.places(1, 0))
+    telling = any(len(counts) > 1 for counts in view.counted.values())
+
+    def places(count: int) -> LoggedPlaces:
+        return reading.places(count, view.count, newest=telling, erased=view.old, old=view.old, commits=True)
+
+    log = places(view.count)
+    committed = {each.topic for each in log.commits} | {each.topic for each in log.elsewhere}
+    facts = replace(facts, log=log, topics=views.topics(committed) if committed else Topics())
+    if view.count not in facts.fitting and telling and _forgotten(views, view, log):
+        return replace(facts, log_tells=False)
+    count = facts.in_force
+    return facts if count in {None, view.count} else replace(facts, log=places(facts.before))
 
 
-def _live(records: Iterable[LogRecord], count: int) -> Iterator[tuple[_Key, _Said, int]]:
-    home = cache(lambda group: partition_of(group, count))
-    latest: dict[_Key, LogRecord] = {}
-    for record in records:
-        key = commit_place(record.key)
-        if key is None or record.partition != home(key[0]):
-            continue
-        if key not in latest or latest[key].offset < record.offset:
-            latest[key] = record
-    for key, record in latest.items():
-        if record.value is not None:
-            said = decode(record, partitions=None).decoded or {}
-            told = said.get("offset", _NONE), said.get("leaderEpoch", _NONE), said.get("metadata") or ""
-            yield key, told, said.get("expireTimestamp", _NONE)
-
-
-def _of_row(row: OffsetRow) -> _Said:
-    return row.offset, _NONE if row.leader_epoch is None else row.leader_epoch, row.metadata or ""
-
-
-def _told(said: _Said | None) -> str:
-    return "nothing" if said is None else f"offset {said[0]}, epoch {said[1]}, {len(said[2])} of metadata"
+def _forgotten(views: PlacementViews, view: PlacementView, places: LoggedPlaces) -> bool:
+    """Whether a coordinator that the log believes to use a former count answers for no group that lies only
+    there: it was restarted, and counts what the topic has. An OLD one's cache answers either way."""
+    only_there = sorted({each.group for each in places.elsewhere if each.lost})[:ASKED_DIRECTLY]
+    return not view.old and bool(only_there) and not views.answering(only_there)

@@ -12,11 +12,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from groupshift.domain.commit_places import ZERO_ID
-from groupshift.domain.placement import java_hash, partition_of, share_that_stays
+from groupshift.domain.placement import hash_of, partition_of, share_that_stays
 from groupshift.domain.rows import OffsetRow
-from groupshift.errors import Rejected
 from groupshift.log import DecodeStatus, LogRecord, decode
-from groupshift.log.other_writers import other_writers
+from groupshift.log.replay import other_writers
+from groupshift.ports.log import OffsetsLog
 
 _UNKNOWN_COUNT = -1
 
@@ -61,6 +61,11 @@ class Elsewhere:
     at_home: int | None = None
     home_record_offset: int | None = None
     newer: bool | None = None
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """Group, topic, partition."""
+        return self.group, self.topic, self.partition
 
     @property
     def row(self) -> OffsetRow:
@@ -125,7 +130,6 @@ class LoggedPlaces:
         return frozenset(each.group for each in self.elsewhere) | frozenset(self.others)
 
 
-_LOWEST = -(1 << 31)
 _MULTIPLES = (2, 3, 4)
 
 
@@ -157,7 +161,7 @@ class Hashed:
 
     def __init__(self, groups: Iterable[str]) -> None:
         self.groups: Sequence[str] = tuple(sorted(set(groups)))
-        self._hashes = tuple(_absolute(java_hash(group)) for group in self.groups)
+        self._hashes = tuple(map(hash_of, self.groups))
 
     def movers(self, before: int, after: int) -> tuple[Mover, ...]:
         """Groups whose partition differs between the two counts, by name."""
@@ -174,14 +178,6 @@ class Hashed:
         multiple = after % before == 0
         return Cost(count=after, stays=stays, moving=moving, groups=len(self.groups), multiple=multiple)
 
-    def places(self, count: int) -> tuple[int, ...]:
-        """The partition of each of `groups`, in their order. Raises `Rejected` for a count below 1."""
-        if count < 1:
-            raise Rejected(
-                f"a topic of {count} partitions holds no group; give the partition count, 1 or more"
-            )
-        return tuple(hashed % count for hashed in self._hashes)
-
 
 def worth_comparing(before: int, after: int) -> tuple[int, ...]:
     """Counts to show beside ``after``: small multiples of ``before``, and the multiple next to ``after``."""
@@ -190,19 +186,16 @@ def worth_comparing(before: int, after: int) -> tuple[int, ...]:
     return tuple(sorted(counts))
 
 
-def _absolute(hashed: int) -> int:
-    """Java's Math.abs as Kafka uses it: the lowest number has no positive one and counts as 0."""
-    return 0 if hashed == _LOWEST else abs(hashed)
-
-
 _COMMITS = frozenset({b"\0\0", b"\0\1"})
 _CLASSIC = _COMMITS | {b"\0\2"}
+"""What OLD coordinators load: commits and groups of the classic protocol."""
 _LOOKED_AT = 500
 """Values of one type by which it is told who wrote the log."""
 _COMMIT = b"\0\1"
 _NAME_AT = 4
 _TIME, _UNKNOWN = "commitTimestamp", -1
 _Key = tuple[int, bytes]
+_ByGroup = Mapping[str, Sequence[LogRecord]]
 
 
 class LogReading:
@@ -214,7 +207,6 @@ class LogReading:
         self._winners: dict[_Key, LogRecord] = {}
         self._records: Counter[int] = Counter()
         self._bytes: Counter[int] = Counter()
-        self._unreadable = 0
 
     def take(self, records: Iterable[LogRecord]) -> LogReading:
         """Add records; returns itself."""
@@ -246,18 +238,29 @@ class LogReading:
 
         Raises `Rejected` for a count below 1."""
         by_group, unreadable = self._live()
-        loaded = _loaded(by_group) if old else by_group
-        hashed = Hashed(by_group)
-        homes = dict(zip(hashed.groups, hashed.places(count), strict=True))
+        homes = {group: partition_of(group, count) for group in by_group}
+        away = {
+            group: found
+            for group in sorted(by_group)
+            if (found := [each for each in by_group[group] if each.partition != homes[group]])
+        }
+        loaded = {
+            group: {each.partition for each in found if not old or _kind(each) in _CLASSIC}
+            for group, found in by_group.items()
+        }
         times = {group: _newest(found) for group, found in by_group.items()} if newest else {}
+        others = {group: sum(not _is_commit(each) for each in found) for group, found in away.items()}
         return LoggedPlaces(
             count=count,
             loads=self._loads(by_group, partitions),
-            groups={group: frozenset(each.partition for each in found) for group, found in loaded.items()},
+            groups={group: frozenset(found) for group, found in loaded.items() if found},
             newest={group: where for group, where in times.items() if where is not None},
-            elsewhere=tuple(self._elsewhere(by_group, homes)),
-            others=_others(by_group, homes),
-            strays=_strays(by_group, homes),
+            elsewhere=tuple(self._elsewhere(away, homes)),
+            others={group: number for group, number in others.items() if number},
+            strays={
+                group: tuple(sorted((each.partition, each.key or b"") for each in found))
+                for group, found in away.items()
+            },
             erased_ms=max(self._erased(count), default=None) if erased else None,
             unreadable=unreadable,
             records=sum(self._records.values()),
@@ -267,14 +270,12 @@ class LogReading:
 
     def loads_after(self, count: int) -> tuple[PartitionLoad, ...]:
         """Live load by partition when every group's live records lie where ``count`` partitions put them."""
-        by_group, _ = self._live()
-        hashed = Hashed(by_group)
-        loads = [PartitionLoad(partition=number) for number in range(count)]
-        for group, place in zip(hashed.groups, hashed.places(count), strict=True):
-            loads[place] = _with(loads[place], 1, by_group[group])
-        return tuple(loads)
+        by_place = defaultdict[int, list[Sequence[LogRecord]]](list)
+        for group, found in self._live()[0].items():
+            by_place[partition_of(group, count)].append(found)
+        return tuple(_load(PartitionLoad(partition=number), by_place[number]) for number in range(count))
 
-    def _live(self) -> tuple[dict[str, list[LogRecord]], int]:
+    def _live(self) -> tuple[_ByGroup, int]:
         by_group, unreadable = defaultdict[str, list[LogRecord]](list), 0
         for each in self._winners.values():
             group = _group(each.key or b"")
@@ -284,57 +285,52 @@ class LogReading:
                 by_group[group].append(each)
         return by_group, unreadable
 
-    def _loads(self, by_group: Mapping[str, list[LogRecord]], partitions: int) -> tuple[PartitionLoad, ...]:
-        loads = {
-            number: PartitionLoad(partition=number, records=self._records[number], bytes=self._bytes[number])
-            for number in {*range(partitions), *self._records}
-        }
-        for found in by_group.values():
-            by_place = defaultdict[int, list[LogRecord]](list)
+    def _loads(self, by_group: _ByGroup, partitions: int) -> tuple[PartitionLoad, ...]:
+        by_place = defaultdict[int, dict[str, list[LogRecord]]](lambda: defaultdict(list))
+        for group, found in by_group.items():
             for each in found:
-                by_place[each.partition].append(each)
-            for place, records in by_place.items():
-                loads[place] = _with(loads[place], 1, records)
-        return tuple(loads[number] for number in sorted(loads))
+                by_place[each.partition][group].append(each)
+        return tuple(
+            _load(
+                PartitionLoad(partition=number, records=self._records[number], bytes=self._bytes[number]),
+                by_place[number].values(),
+            )
+            for number in sorted({*range(partitions), *self._records})
+        )
 
-    def _elsewhere(
-        self, by_group: Mapping[str, list[LogRecord]], homes: Mapping[str, int]
-    ) -> Iterator[Elsewhere]:
-        deleted = self._deleted()
-        for group, found in sorted(by_group.items()):
-            home = homes[group]
-            for each in found:
-                if each.partition != home and _is_commit(each):
-                    key = _logical(each.key or b"")
-                    compared = _compared(each, self._winners.get((home, key)), home)
-                    yield replace(compared, deleted_ms=deleted.get(key, _UNKNOWN))
+    def _elsewhere(self, away: _ByGroup, homes: Mapping[str, int]) -> Iterator[Elsewhere]:
+        deleted: dict[bytes, int] = {}
+        """When each commit's key was deleted last, in whatever partition."""
+        for (_, key), each in self._winners.items():
+            if each.value is None and key[:2] in _COMMITS:
+                deleted[key] = max(deleted.get(key, _UNKNOWN), each.timestamp_ms)
+        for group, found in away.items():
+            for each in filter(_is_commit, found):
+                key, home = _logical(each.key or b""), homes[group]
+                compared = _compared(each, self._winners.get((home, key)), home)
+                yield replace(compared, deleted_ms=deleted.get(key, _UNKNOWN))
 
     def _erased(self, count: int) -> Iterator[int]:
         """When something was deleted outside its group's partition."""
-        gone = [each for each in self._winners.values() if each.value is None]
-        named = [(group, each) for each in gone if (group := _group(each.key or b"")) is not None]
-        hashed = Hashed({group for group, _ in named})
-        homes = dict(zip(hashed.groups, hashed.places(count), strict=True))
-        return (each.timestamp_ms for group, each in named if each.partition != homes[group])
+        for each in self._winners.values():
+            group = _group(each.key or b"") if each.value is None else None
+            if group is not None and each.partition != partition_of(group, count):
+                yield each.timestamp_ms
 
     def _others_wrote(self) -> tuple[str, ...]:
         """By some values of each type."""
         met = Counter[bytes]()
         found = []
         for each in self._winners.values():
-            kind = (each.key or b"")[:2]
-            if each.value is not None and met[kind] < _LOOKED_AT:
-                met[kind] += 1
+            if each.value is not None and met[_kind(each)] < _LOOKED_AT:
+                met[_kind(each)] += 1
                 found.append(each)
         return other_writers(decode(each, partitions=None) for each in found)
 
-    def _deleted(self) -> dict[bytes, int]:
-        """When each commit's key was deleted last, in whatever partition."""
-        found: dict[bytes, int] = {}
-        for (_, key), each in self._winners.items():
-            if each.value is None and key[:2] in _COMMITS:
-                found[key] = max(found.get(key, _UNKNOWN), each.timestamp_ms)
-        return found
+
+def held(log: OffsetsLog, count: int, *, old: bool = False) -> LoggedPlaces:
+    """The whole log as it is now, held against ``count`` partitions; see `LogReading.places`."""
+    return LogReading().take(log.read(log.position())).places(count, 0, newest=False, old=old)
 
 
 def counts_by_newest(newest: Mapping[str, tuple[int, int]], candidates: Iterable[int]) -> frozenset[int]:
@@ -349,13 +345,12 @@ def counts_by_newest(newest: Mapping[str, tuple[int, int]], candidates: Iterable
     return left
 
 
-def _with(load: PartitionLoad, groups: int, records: Iterable[LogRecord]) -> PartitionLoad:
-    found = list(records)
+def _load(load: PartitionLoad, by_group: Collection[Sequence[LogRecord]]) -> PartitionLoad:
     return replace(
         load,
-        groups=load.groups + groups,
-        live_records=load.live_records + len(found),
-        live_bytes=load.live_bytes + sum(map(_size, found)),
+        groups=len(by_group),
+        live_records=sum(map(len, by_group)),
+        live_bytes=sum(_size(each) for found in by_group for each in found),
     )
 
 
@@ -363,16 +358,12 @@ def _size(record: LogRecord) -> int:
     return len(record.key or b"") + len(record.value or b"")
 
 
+def _kind(record: LogRecord) -> bytes:
+    return (record.key or b"")[:2]
+
+
 def _is_commit(record: LogRecord) -> bool:
-    return (record.key or b"")[:2] in _COMMITS
-
-
-def _loaded(by_group: Mapping[str, list[LogRecord]]) -> dict[str, list[LogRecord]]:
-    """What OLD coordinators load: commits and groups of the classic protocol (types 0 to 2)."""
-    found = {
-        group: [each for each in of if (each.key or b"")[:2] in _CLASSIC] for group, of in by_group.items()
-    }
-    return {group: kept for group, kept in found.items() if kept}
+    return _kind(record) in _COMMITS
 
 
 def _logical(key: bytes) -> bytes:
@@ -432,7 +423,7 @@ def _newest(records: Iterable[LogRecord]) -> tuple[int, int] | None:
     return latest if latest[0] != _UNKNOWN else None
 
 
-def _commits(by_group: Mapping[str, list[LogRecord]], homes: Mapping[str, int]) -> Iterator[LoggedCommit]:
+def _commits(by_group: _ByGroup, homes: Mapping[str, int]) -> Iterator[LoggedCommit]:
     for group, records in sorted(by_group.items()):
         for each in records:
             if each.partition == homes[group] and _is_commit(each):
@@ -442,23 +433,3 @@ def _commits(by_group: Mapping[str, list[LogRecord]], homes: Mapping[str, int]) 
                     yield LoggedCommit(
                         group=group, topic=found.topic, partition=found.partition, topic_id=topic_id
                     )
-
-
-def _strays(
-    by_group: Mapping[str, list[LogRecord]], homes: Mapping[str, int]
-) -> dict[str, tuple[tuple[int, bytes], ...]]:
-    found = {
-        group: tuple(
-            sorted((each.partition, each.key or b"") for each in records if each.partition != homes[group])
-        )
-        for group, records in by_group.items()
-    }
-    return {group: keys for group, keys in found.items() if keys}
-
-
-def _others(by_group: Mapping[str, list[LogRecord]], homes: Mapping[str, int]) -> dict[str, int]:
-    found = {
-        group: sum(each.partition != homes[group] and not _is_commit(each) for each in records)
-        for group, records in by_group.items()
-    }
-    return {group: number for group, number in sorted(found.items()) if number}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from groupshift.domain.cluster import retention_ms
@@ -12,29 +13,26 @@ from groupshift.domain.run import Checked, Findings, Outcome, Plan, RunState, St
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.handlers import own_handlers
 from groupshift.engine.move import Aspects, Handler, Move, Run
-from groupshift.engine.question_text import utc
-from groupshift.engine.questions import Observed
+from groupshift.engine.questions import Observed, utc
 from groupshift.engine.snapshots import Exceptions, TakeClusterSnapshot, fallen_offsets
 from groupshift.errors import Transient
 from groupshift.log.commit_hashes import LiveCommit
-from groupshift.moves.expansion import brokers, offsets, run_report, steps
-from groupshift.moves.expansion.assess import PlacementAudit, audit_placement, plan_expansion
-from groupshift.moves.expansion.overview import overview, overview_data
-from groupshift.moves.expansion.plan import BEGUN, ExpansionFacts, met, planned, rollback
+from groupshift.moves.expansion import brokers, offsets, report, steps
+from groupshift.moves.expansion.facts import ExpansionRequest
+from groupshift.moves.expansion.plan import BEGUN, met, planned, rollback
 from groupshift.moves.expansion.ports import (
     SNAPSHOT,
     Expanding,
     ExpansionPorts,
-    Key,
     count_of,
     counts_of,
     dropped,
     moves,
     naming,
 )
-from groupshift.moves.expansion.report import render
-from groupshift.moves.expansion.request import ExpansionRequest
-from groupshift.moves.expansion.steps import Prove, against, fence_of
+from groupshift.moves.expansion.restore import Key
+from groupshift.moves.expansion.rules import Placement, audit_placement, plan_expansion
+from groupshift.moves.expansion.steps import against, fence_of
 from groupshift.ports.runs import EventKind
 from groupshift.report.history import History
 from groupshift.report.kept import Kept
@@ -44,7 +42,7 @@ STRAYS = "E96"
 """The rule that groups which moved lie where they belong, and nowhere else."""
 
 
-def _strays(run: Expanding, audit: PlacementAudit) -> Findings:
+def _strays(run: Expanding, audit: Placement) -> Findings:
     """Groups that moved and have something elsewhere, where the run left nothing: a client committed at a
     former coordinator, or the run went on in spite of it."""
     logged = audit.facts.log.residue if audit.facts.log else frozenset()
@@ -102,7 +100,6 @@ class ExpansionMove(Move[ExpansionPorts]):
         "snapshot": TakeClusterSnapshot(_Exceptions()),
         "compare": offsets.CompareSnapshots(_Exceptions()),
         **steps.HANDLERS,
-        "prove": Prove(met),
         **brokers.HANDLERS,
         **offsets.HANDLERS,
     }
@@ -111,45 +108,44 @@ class ExpansionMove(Move[ExpansionPorts]):
         """See `Move`."""
         return Target(kind="cluster", name=ports.reader.cluster_id())
 
-    def look(self, ports: ExpansionPorts, request: ExpansionRequest) -> ExpansionFacts:
+    def look(self, ports: ExpansionPorts, request: ExpansionRequest) -> Placement:
         """See `Move`: the brokers, and all of the offsets log."""
         found = plan_expansion(ports.views, ports.log, request.to)
-        return ExpansionFacts(planned=found, fenced=fence_of(ports.nodes) is not None)
+        return replace(found, fenced=fence_of(ports.nodes) is not None)
 
     def look_back(self, ports: ExpansionPorts, request: ExpansionRequest) -> None:
         """See `Move`: the plan and the brokers of now tell what is to be undone."""
 
     def glance(
         self, ports: ExpansionPorts, request: ExpansionRequest, begun: Collection[str]
-    ) -> ExpansionFacts | None:
+    ) -> Placement | None:
         """See `Move`: nothing once the run changes what was approved."""
         changing = any(each.partition("/")[0] in BEGUN for each in begun)
         return None if changing else self.look(ports, request)
 
-    def assess(self, request: ExpansionRequest, facts: ExpansionFacts) -> Findings:
+    def assess(self, request: ExpansionRequest, facts: Placement) -> Findings:
         """See `Move`."""
-        return facts.planned.judgement.findings
+        return facts.judgement.findings
 
-    def obstacles(self, request: ExpansionRequest, facts: ExpansionFacts, findings: Findings) -> Findings:
+    def obstacles(self, request: ExpansionRequest, facts: Placement, findings: Findings) -> Findings:
         """See `Move`."""
         return against(findings)
 
-    def observed(self, request: ExpansionRequest, facts: ExpansionFacts) -> Observed:
+    def observed(self, request: ExpansionRequest, facts: Placement) -> Observed:
         """See `Move`."""
-        found = facts.planned
-        return Observed(sections=tuple(overview(found)), data=overview_data(found))
+        return Observed(sections=tuple(report.overview(facts)), data=report.overview_data(facts))
 
-    def assessment_page(self, request: ExpansionRequest, facts: ExpansionFacts) -> str:
+    def assessment_page(self, request: ExpansionRequest, facts: Placement) -> str:
         """See `Move`: with pictures of the load."""
-        return render(facts.planned)
+        return report.render(facts)
 
-    def plan(self, request: ExpansionRequest, facts: ExpansionFacts) -> Plan:
+    def plan(self, request: ExpansionRequest, facts: Placement) -> Plan:
         """See `Move`."""
         return planned(facts, request.drain)
 
-    def fingerprint(self, facts: ExpansionFacts | None, begun: Collection[str]) -> Aspects:
+    def fingerprint(self, facts: Placement | None, begun: Collection[str]) -> Aspects:
         """See `Move`."""
-        return {} if facts is None else met(facts.planned.facts, facts.planned.to)
+        return {} if facts is None else met(facts.facts)
 
     def may_roll_back(self, run: Expanding, facts: None) -> Finding:
         """See `Move`: once brokers may use the new partitions, what was committed at the former coordinators
@@ -201,4 +197,4 @@ class ExpansionMove(Move[ExpansionPorts]):
 
     def page(self, run: Run[ExpansionPorts], history: History, kept: Kept | None) -> PageParts:
         """See `groupshift.report.run_page.HasPage`."""
-        return run_report.page(run, history, kept)
+        return report.page(run, history, kept)

@@ -16,15 +16,12 @@ from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.move import Handler, Standing
 from groupshift.engine.snapshots import CompareClusters
 from groupshift.errors import Conflict
-from groupshift.moves.expansion.assess import PlacementAudit, audit_placement
-from groupshift.moves.expansion.facts import disagreements
-from groupshift.moves.expansion.load import Elsewhere, LogReading
+from groupshift.moves.expansion.load import Elsewhere, held
 from groupshift.moves.expansion.ports import (
     COUNTED,
     DROPPED,
     Expanding,
     ExpansionPorts,
-    Key,
     batches,
     count_of,
     counts_of,
@@ -32,9 +29,17 @@ from groupshift.moves.expansion.ports import (
     kept,
     moves,
 )
-from groupshift.moves.expansion.proofs import unproven
-from groupshift.moves.expansion.restore import NotRestored, demand_answers, read_back, unlike
-from groupshift.moves.expansion.steps import against
+from groupshift.moves.expansion.restore import (
+    Key,
+    NotRestored,
+    agreement,
+    demand_answers,
+    key_of,
+    read_back,
+    unlike,
+)
+from groupshift.moves.expansion.rules import Placement, audit_placement
+from groupshift.moves.expansion.steps import against, unproven
 from groupshift.ports.changes import refusal_of
 
 _SAID = 10
@@ -156,11 +161,11 @@ class _Committing(Handler[ExpansionPorts]):
         theirs = tuple(
             each for each in differing if each.found is not None or _differing(former, each.wanted)
         )
-        keep, missing = ({_key(each.wanted) for each in found} for found in (theirs, differing))
-        wanted = [row for row in rows if _key(row) not in keep]
-        missing |= {_key(row) for row in wanted if _cached(former, row)}
+        keep, missing = ({key_of(each.wanted) for each in found} for found in (theirs, differing))
+        wanted = [row for row in rows if key_of(row) not in keep]
+        missing |= {key_of(row) for row in wanted if _cached(former, row)}
         refused = run.ports.restoring.commit(
-            [row for row in wanted if self.everything or _key(row) in missing]
+            [row for row in wanted if self.everything or key_of(row) in missing]
         )
         if self.everything:  # what was refused is there, and would not be committed again
             return (*(_refused(row, refused) for row in wanted if refusal_of(refused, row)), *theirs)
@@ -177,18 +182,18 @@ class Rehearse(_Committing):
         """See `Handler`."""
         rows = kept(run)
         lasting = self._lasting(run, rows)
-        free = [row for row in rows if _key(row) not in lasting]
+        free = [row for row in rows if key_of(row) not in lasting]
         said = [*self.committed(run, step, free, {}), *lasting.values()]
         changed = sorted({each.wanted.group for each in _unlike(run, rows)})
         result = {**self.counted(rows, said), "changed": changed[:_SAID]}
-        gone = [[*_key(row), row.offset, lasting[_key(row)]] for row in rows if _key(row) in lasting]
+        gone = [[*key_of(row), row.offset, lasting[key_of(row)]] for row in rows if key_of(row) in lasting]
         return {**result, DROPPED: gone} if gone else result
 
     def _lasting(self, run: Expanding, rows: Sequence[OffsetRow]) -> dict[Key, str]:
         """Offsets that cannot be committed again, whoever asks: the topic has no such partition, or another
         topic has its name now. By the snapshot and what brokers tell now."""
         topics = run.ports.views.topics(sorted({row.topic for row in rows})) if rows else Topics()
-        found = {_key(row): topics.unrestorable(row.topic, row.partition, row.topic_id) for row in rows}
+        found = {key_of(row): topics.unrestorable(row.topic, row.partition, row.topic_id) for row in rows}
         return {
             (group, topic, partition): f"{group!r} {topic}-{partition}: it cannot be committed again ({why})"
             for (group, topic, partition), why in found.items()
@@ -228,7 +233,7 @@ class Restore(_Committing):
         other = {COUNTED: count} if run.going_back and count != plan.before else {}
         moved = other.get(COUNTED, plan.to if run.going_back else count_of(run))
         gone = dropped(run)
-        rows = [row for row in kept(run, moved) if _key(row) not in gone]
+        rows = [row for row in kept(run, moved) if key_of(row) not in gone]
         said = self.committed(run, step, rows, self._elsewhere(run, count, moved))
         astray = self._astray(run, count, frozenset(row.group for row in rows))
         return {**self.counted(rows, [*said, *astray]), **other}, bool(astray)
@@ -239,7 +244,7 @@ class Restore(_Committing):
         state, log = run.ports.reader.take(sorted(groups)), run.ports.log
         demand_answers(state)
         leaders = run.ports.views.look().topic.leaders
-        found = disagreements(state.offsets, log.read(log.position()), count)
+        found = agreement(state.offsets, log.read(log.position()), count).differing
         return [
             f"{said}: broker {leaders[partition_of(group, count)]} uses no {count} partitions; restart it"
             for group, said in found
@@ -249,11 +254,10 @@ class Restore(_Committing):
     def _elsewhere(self, run: Expanding, count: int, moved: int) -> Mapping[Key, Elsewhere]:
         """What groups that move (to ``moved`` partitions) committed elsewhere than ``count`` puts them, at a
         former coordinator, since they were deleted."""
-        log = run.ports.log
-        found = LogReading().take(log.read(log.position())).places(count, 0, newest=False)
+        elsewhere = held(run.ports.log, count).elsewhere
         return {
-            (each.group, each.topic, each.partition): each
-            for each in sorted(found.elsewhere, key=lambda each: each.committed_ms)  # the newest counts
+            each.key: each
+            for each in sorted(elsewhere, key=lambda each: each.committed_ms)  # the newest counts
             if moves(run, each.group, moved)
         }
 
@@ -269,13 +273,13 @@ def _unlike(run: Expanding, rows: Iterable[OffsetRow]) -> tuple[NotRestored, ...
 
 def _differing(former: Mapping[Key, Elsewhere], row: OffsetRow) -> bool:
     """Whether something else was committed elsewhere: an offset, an epoch or metadata."""
-    found = former.get(_key(row))
+    found = former.get(key_of(row))
     return found is not None and unlike(found.row, row)
 
 
 def _cached(former: Mapping[Key, Elsewhere], row: OffsetRow) -> bool:
     """Whether it may be answered, and lies only where another count puts it."""
-    found = former.get(_key(row))
+    found = former.get(key_of(row))
     return found is not None and found.lost and not unlike(found.row, row)
 
 
@@ -286,7 +290,7 @@ def _refused(row: OffsetRow, refused: Mapping[str, str]) -> NotRestored:
 def _sentence(found: NotRestored, former: Mapping[Key, Elsewhere]) -> str:
     wanted, there = found.wanted, found.found
     said = f"{wanted.group!r} {wanted.topic}-{wanted.partition}: {wanted.offset} in the snapshot"
-    elsewhere = former.get(_key(wanted))
+    elsewhere = former.get(key_of(wanted))
     if there is not None:
         return f"{said}, {_what(there, wanted)} was committed since"
     if elsewhere is not None:
@@ -297,10 +301,6 @@ def _sentence(found: NotRestored, former: Mapping[Key, Elsewhere]) -> str:
 def _what(found: OffsetRow, wanted: OffsetRow) -> str:
     same = found.offset == wanted.offset
     return f"{found.offset} with another epoch or other metadata" if same else str(found.offset)
-
-
-def _key(row: OffsetRow) -> Key:
-    return row.group, row.topic, row.partition
 
 
 class CompareSnapshots(CompareClusters[ExpansionPorts]):
@@ -364,7 +364,7 @@ class Audit(Handler[ExpansionPorts]):
         return _differs(PLACED, record.result, "keep clients stopped") if record.result["left"] else PASSED
 
 
-def _unset(found: PlacementAudit) -> list[str]:
+def _unset(found: Placement) -> list[str]:
     """Brokers that were restarted without the count in their file: what was to be set is read back."""
     findings = found.judgement.findings
     return [

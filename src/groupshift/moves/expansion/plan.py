@@ -6,7 +6,7 @@ The count of each broker's file is set while it is restarted, which is before it
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from groupshift.domain.cluster import COUNT
 from groupshift.domain.equality_rules import Comparison
@@ -22,77 +22,45 @@ from groupshift.domain.run import (
     make_rollback,
 )
 from groupshift.engine.snapshots import compare_step, snapshot_step
-from groupshift.log.releases import Coordinator
-from groupshift.moves.expansion.assess import PlannedExpansion
 from groupshift.moves.expansion.facts import PlacementFacts
 from groupshift.moves.expansion.ports import BACK, BEFORE_DELETE, SNAPSHOT, VERIFIED
-from groupshift.moves.expansion.rules import TOPIC
+from groupshift.moves.expansion.rules import TOPIC, Placement
 
 BEGUN = ("delete", "create", "restart", "place", "restore")
 """Phases whose begun steps change what the plan was approved for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpansionFacts:
-    """What was looked at; ``fenced`` where something keeps clients out."""
-
-    planned: PlannedExpansion
-    fenced: bool
-
-
-def met(facts: PlacementFacts, to: int) -> dict[str, dict[str, str]]:
+def met(facts: PlacementFacts) -> dict[str, dict[str, str]]:
     """Return what an approval is given for: counts, brokers, and the groups that move, each with its way."""
+    brokers = facts.view.cluster.brokers
     return {
         "partitions": {"in use": str(facts.before), "of the topic": str(facts.view.count)},
-        "broker": {
-            str(each.node_id): f"{each.line}, {each.coordinator.value}" for each in facts.view.cluster.brokers
-        },
-        "group": {
-            each.group: f"moves from {each.before} to {each.after}"
-            for each in facts.hashed.movers(facts.before, to)
-        },
+        "broker": {str(each.node_id): f"{each.line}, {each.coordinator.value}" for each in brokers},
+        "group": {each.group: f"moves from {each.before} to {each.after}" for each in facts.movers},
     }
 
 
-def planned(found: ExpansionFacts, drain_s: int) -> Plan:
+def planned(found: Placement, drain_s: int) -> Plan:
     """Return the plan that the engine walks; groups may take ``drain_s`` seconds to become empty."""
-    facts, to = found.planned.facts, found.planned.to
-    brokers = tuple(each.node_id for each in facts.view.cluster.brokers)
+    facts = found.facts
     about = {
         "cluster_id": facts.view.cluster.cluster_id,
         "before": facts.before,
         "partitions": facts.view.count,
-        "to": to,
-        "brokers": list(brokers),
+        "to": facts.to,
+        "brokers": [each.node_id for each in facts.view.cluster.brokers],
         "movers": [[each.group, each.before, each.after] for each in facts.movers],
-        "met": met(facts, to),
-        "checks": findings_data(found.planned.judgement.findings),
+        "met": met(facts),
+        "checks": findings_data(found.judgement.findings),
     }
-    return make_plan((*_looking(drain_s), *_steps(found, brokers)), about)
-
-
-def _steps(found: ExpansionFacts, brokers: tuple[int, ...]) -> Iterator[Step]:
-    facts = found.planned.facts
-    cluster, old = (
-        facts.view.cluster,
-        any(each.coordinator is Coordinator.OLD for each in facts.view.cluster.brokers),
+    steps = (
+        *_looking(drain_s),
+        *_approved(facts, fenced=found.fenced),
+        *_changing(facts),
+        *_proving(facts.to),
+        *([_reopen()] if found.fenced else []),
     )
-    yield from _approved(found)
-    yield from _changing(found, old=old)
-    controller = cluster.quorum.leader if cluster.quorum else None
-    last = cluster.controller if controller is None else controller
-    for node in sorted(brokers, key=lambda each: (each == last, each)):
-        yield Step(
-            phase="restart",
-            kind="restart",
-            subject=str(node),
-            undo=IRREVERSIBLE,
-            does=f"restart broker {node} with {COUNT}={found.planned.to} in its file",
-            proof="it is registered, replicas are in sync, its partitions are led again",
-        )
-    yield from _proving(found.planned.to)
-    if found.fenced:
-        yield _reopen()
+    return make_plan(steps, about)
 
 
 def _looking(drain_s: int) -> Iterator[Step]:
@@ -117,15 +85,15 @@ def _looking(drain_s: int) -> Iterator[Step]:
     )
 
 
-def _approved(found: ExpansionFacts) -> Iterator[Step]:
-    facts, to = found.planned.facts, found.planned.to
+def _approved(facts: PlacementFacts, *, fenced: bool) -> Iterator[Step]:
+    many = f"{len(facts.movers):,} groups move"
     yield Step(
         phase="approve",
         kind="approve",
         subject="plan",
-        does=f"approve {facts.before} to {to} partitions of {TOPIC}: {len(facts.movers):,} groups move",
+        does=f"approve {facts.before} to {facts.to} partitions of {TOPIC}: {many}",
     )
-    if found.fenced:
+    if fenced:
         yield Step(
             phase="go",
             kind="fence",
@@ -143,7 +111,7 @@ def _approved(found: ExpansionFacts) -> Iterator[Step]:
     yield Step(
         phase="go",
         kind="prove",
-        subject=str(to),
+        subject=str(facts.to),
         repeat=True,
         does="ask every rule again, and let the controller check the new count without making it",
         proof="no rule fails, the plan is still that of the cluster",
@@ -160,28 +128,37 @@ def _approved(found: ExpansionFacts) -> Iterator[Step]:
     )
 
 
-def _changing(found: ExpansionFacts, *, old: bool) -> Iterator[Step]:
-    facts, to = found.planned.facts, found.planned.to
-    moving = f"{len(facts.movers):,} groups"
+def _changing(facts: PlacementFacts) -> Iterator[Step]:
+    old, cluster = facts.view.old, facts.view.cluster
     why = "an OLD coordinator would answer what stays there" if old else "nothing is left there to expire"
     yield Step(
         phase="delete",
         kind="delete-groups",
         subject=TOPIC,
         undo=_restore(),
-        does=f"delete the {moving} that move at their coordinators of now ({why})",
+        does=f"delete the {len(facts.movers):,} groups that move at their coordinators of now ({why})",
         proof="no broker lists them, none answers an offset, all replicas have their tombstones",
     )
     yield Step(
         phase="create",
         kind="create-partitions",
         subject=TOPIC,
-        does=f"create partitions of {TOPIC}: {to} in all",
-        proof=f"every broker tells {to}, each with a leader and all replicas in sync",
+        does=f"create partitions of {TOPIC}: {facts.to} in all",
+        proof=f"every broker tells {facts.to}, each with a leader and all replicas in sync",
     )
+    last = cluster.quorum.leader if cluster.quorum else cluster.controller
+    for node in sorted((each.node_id for each in cluster.brokers), key=lambda each: (each == last, each)):
+        yield Step(
+            phase="restart",
+            kind="restart",
+            subject=str(node),
+            undo=IRREVERSIBLE,
+            does=f"restart broker {node} with {COUNT}={facts.to} in its file",
+            proof="it is registered, replicas are in sync, its partitions are led again",
+        )
 
 
-def _proving(to: int) -> Iterator[Step]:
+def _proving(to: int | None) -> Iterator[Step]:
     yield Step(
         phase="place",
         kind="place",
@@ -237,23 +214,20 @@ def _restore() -> Step:
 def rollback(there: Plan, begun: Mapping[str, StepRecord], number: int) -> Plan:
     """Return what undoes the begun steps, before brokers restart: groups that were deleted are committed
     again, after an approval of its own, and clients are let in again."""
-    deleted = next((each for each in there.steps if each.kind == "delete-groups" and each.key in begun), None)
-    fenced = next((each for each in there.steps if each.kind == "fence" and each.key in begun), None)
+    done = {each.kind: each.key for each in there.steps if each.key in begun}
     steps: list[Step] = []
-    if deleted is not None:
-        steps.append(
+    if "delete-groups" in done:
+        steps += (
             Step(
                 phase="approve",
                 kind="approve",
                 subject="back",
                 does="approve to commit the deleted groups again",
-            )
+            ),
+            replace(_restore(), undoes=done["delete-groups"], gate="approve/approve back"),
+            compare_step("prove", (BACK, SNAPSHOT), Comparison.EXPANSION, then=OnDifference.ACCEPTABLE),
+            _audit(),
         )
-        steps.append(replace(_restore(), undoes=deleted.key, gate="approve/approve back"))
-        steps.append(
-            compare_step("prove", (BACK, SNAPSHOT), Comparison.EXPANSION, then=OnDifference.ACCEPTABLE)
-        )
-        steps.append(_audit())
-    if fenced is not None:
-        steps.append(replace(_reopen(), undoes=fenced.key))
+    if "fence" in done:
+        steps.append(replace(_reopen(), undoes=done["fence"]))
     return make_rollback(steps, number)

@@ -12,9 +12,9 @@ from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.domain.run import Plan, StepRecord
 from groupshift.engine.move import Run
-from groupshift.moves.expansion.assess import plan_expansion
-from groupshift.moves.expansion.facts import PlacementFacts
-from groupshift.moves.expansion.load import Hashed, LogReading
+from groupshift.moves.expansion.facts import PlacementFacts, listed, look_at
+from groupshift.moves.expansion.load import Hashed, held
+from groupshift.moves.expansion.restore import Key
 from groupshift.moves.expansion.rules import busy_groups, transacting
 from groupshift.ports.changes import OffsetRestoring, TopicExpansion
 from groupshift.ports.cluster import ClusterGroups, ClusterSnapshotStore, PlacementViews
@@ -23,8 +23,6 @@ from groupshift.ports.evidence import EvidenceFolder
 from groupshift.ports.log import CommitHashes, LogVerification, OffsetsLog
 from groupshift.ports.spark_jobs import ComparisonOutcomes
 
-Key = tuple[str, str, int]
-"""Group, topic, partition."""
 SNAPSHOT, BEFORE_DELETE, VERIFIED, BACK = "S", "S0", "V", "D"
 """The snapshots of a run: after the drain, right before groups are deleted, at the end, of a rollback."""
 DROPPED = "dropped"
@@ -84,8 +82,8 @@ def counts_of(plan: Plan) -> Counts:
 
 
 def facts_now(run: Expanding) -> PlacementFacts:
-    """Return cluster and log now, on the way to the plan's count. Raises as `plan_expansion`."""
-    return plan_expansion(run.ports.views, run.ports.log, counts_of(run.there).to).facts
+    """Return cluster and log now, on the way to the plan's count. Raises as `look_at`."""
+    return look_at(run.ports.views, run.ports.log, counts_of(run.there).to)
 
 
 def done_of(run: Expanding, kind: str) -> StepRecord | None:
@@ -171,8 +169,8 @@ def movers_now(run: Expanding, view: PlacementView) -> frozenset[str]:
     """Return the groups that a broker lists or the log has, and that the plan's counts move: more than the
     plan's where some came since."""
     plan = counts_of(run.there)
-    listed = {each.group for broker in view.cluster.brokers for each in broker.groups}
-    found = Hashed(listed | live_in_log(run, view)).movers(plan.before, plan.to)
+    names = {each.group for each in listed(view.cluster)} | live_in_log(run, view)
+    found = Hashed(names).movers(plan.before, plan.to)
     return frozenset(each.group for each in found)
 
 
@@ -182,9 +180,7 @@ def live_in_log(run: Expanding, view: PlacementView) -> frozenset[str]:
 
     An OLD coordinator answers a deletion before followers have its tombstones: a broker that is stopped right
     then hands its partitions to one without them, and they are gone (docs/reference/placement-rules.md)."""
-    log, before = run.ports.log, counts_of(run.there).before
-    found = LogReading().take(log.read(log.position())).places(before, before, newest=False, old=view.old)
-    return frozenset(found.groups)
+    return frozenset(held(run.ports.log, counts_of(run.there).before, old=view.old).groups)
 
 
 def naming(groups: Iterable[str], everything: str = "") -> str:

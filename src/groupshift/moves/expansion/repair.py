@@ -1,5 +1,6 @@
 """Offsets that an unprepared expansion lost: which there are, what they are to be (the newest commit of each
-key that lies elsewhere, unless somebody has to decide), and how they are brought back from the log.
+key that lies elsewhere, unless somebody has to decide), and how they are brought back from the log. And
+commits whose leader epoch is not their partition's: found, written again without one, read back.
 
 An OLD coordinator keeps one cache for all partitions: a stray record of a group, in a former partition, may
 hide every later commit, although that was acknowledged (docs/reference/group-coordinator.md §3.1). There what
@@ -7,34 +8,44 @@ is to be restored is committed, and proven in the log; then every stray record g
 caches forget it when brokers are restarted.
 
 Source: docs/reference/group-coordinator.md §1.7 (never merged by offsets of the log; compare commit times)
-and §3.
+and §3; docs/reference/epochs-and-topic-ids.md §A (a broker takes any epoch; only -1 is safe for every
+client).
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from groupshift.domain.cluster import retention_ms
-from groupshift.domain.commit_places import Topics
-from groupshift.domain.rows import OffsetRow
+from groupshift.domain.commit_places import EPOCHS, Stray, Topics
+from groupshift.domain.group_protocol import EMPTY
+from groupshift.domain.rows import GONE, ClusterState, OffsetRow, ProblemRow
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient
-from groupshift.log.other_writers import sentence
-from groupshift.moves.expansion.assess import PlacementAudit, audit_placement
-from groupshift.moves.expansion.facts import logged_offsets
-from groupshift.moves.expansion.load import Elsewhere, LogReading
-from groupshift.moves.expansion.restore import NotRestored, Restored, restore_offsets, unlike
-from groupshift.moves.expansion.rules import busy_groups
+from groupshift.log.replay import written_by_others
+from groupshift.moves.expansion.load import Elsewhere, held
+from groupshift.moves.expansion.restore import (
+    Key,
+    NotRestored,
+    Restored,
+    key_of,
+    logged_offsets,
+    restore_offsets,
+    said,
+    some_groups,
+    unlike,
+)
+from groupshift.moves.expansion.rules import Placement, audit_placement, busy_groups
 from groupshift.ports.changes import OffsetRestoring
-from groupshift.ports.cluster import ClusterGroups, GroupSnapshots, PlacementViews
+from groupshift.ports.cluster import ClusterGroups, CommittedOffsets, GroupSnapshots, PlacementViews
 from groupshift.ports.log import LogErasing, LogProgress, OffsetsLog
 
 _UNKNOWN = -1
-_Key = tuple[str, str, int]
-_GROUPS_AT_A_TIME = 100
+_Mended = tuple[Sequence[OffsetRow], Iterable[NotRestored]]
+"""What is to be committed, and what is left alone."""
 _DEMANDED = frozenset({"X01", "X02", "X03", "X04", "X05", "X11"})
 """Rules that must pass before anything is committed."""
 _BUSY = "it has members: stop them, then run it again"
@@ -78,9 +89,9 @@ def repairs(
     without a trace (a tombstone stays for delete.retention.ms after its compaction). ``topics`` is what
     brokers tell of the topics: a commit of a former one, or of a partition that is not there, is nobody's to
     restore."""
-    by_key: dict[tuple[str, str, int], list[Elsewhere]] = defaultdict(list)
+    by_key: dict[Key, list[Elsewhere]] = defaultdict(list)
     for each in elsewhere:
-        by_key[each.group, each.topic, each.partition].append(each)
+        by_key[each.key].append(each)
     return tuple(_repair(by_key[key], kept_since_ms, topics or Topics()) for key in sorted(by_key))
 
 
@@ -127,7 +138,7 @@ class PlannedRepair:
     """What the log says of every key that has a commit elsewhere; ``against`` is why nothing may be committed
     (empty: it may)."""
 
-    audit: PlacementAudit
+    audit: Placement
     repairs: tuple[Repair, ...]
     against: str = ""
 
@@ -136,6 +147,11 @@ class PlannedRepair:
         """How many offsets are restored, left alone, left to a person."""
         found = Counter(each.mend for each in self.repairs)
         return {mend: found[mend] for mend in Mend}
+
+    @property
+    def count(self) -> int:
+        """By how many partitions the log was read."""
+        return self.audit.facts.log.count if self.audit.facts.log else 1
 
     @property
     def old(self) -> bool:
@@ -173,7 +189,7 @@ def plan_repair(
     return PlannedRepair(audit=audit, repairs=found, against=_against(audit))
 
 
-def _against(audit: PlacementAudit) -> str:
+def _against(audit: Placement) -> str:
     """Why nothing may be committed: it would not stay, or could undo what somebody else does."""
     unmet = [
         f"{each.rule}: {each.reason} ({each.hint})"
@@ -182,7 +198,7 @@ def _against(audit: PlacementAudit) -> str:
     ]
     log = audit.facts.log
     if log is not None and log.others_wrote:
-        unmet.insert(0, f"X07: {sentence(log.others_wrote)}")
+        unmet.insert(0, f"X07: {written_by_others(log.others_wrote)}")
     return "; ".join(unmet)
 
 
@@ -200,39 +216,47 @@ def repair(planned: PlannedRepair, restoring: OffsetRestoring, reader: ClusterGr
     by_group: dict[str, list[Repair]] = defaultdict(list)
     for each in planned.of(Mend.RESTORE):
         by_group[each.chosen.group].append(each)
-    equal, differing, changed = 0, list[NotRestored](), list[NotRestored]()
-    groups = sorted(by_group)
-    for start in range(0, len(groups), _GROUPS_AT_A_TIME):
-        wanted = [each for group in groups[start : start + _GROUPS_AT_A_TIME] for each in by_group[group]]
+
+    def look(groups: Sequence[str]) -> _Mended:
+        wanted = [each for group in groups for each in by_group[group]]
         left = _left_alone(reader, wanted)
-        rows = [each.row for each in wanted if _key(each.row) not in left]
-        restored = restore_offsets(restoring, reader, rows)
-        equal, changed = equal + restored.equal, [*changed, *left.values()]
-        differing += restored.differing
-    return Repaired(restored=Restored(equal=equal, differing=tuple(differing)), changed=tuple(changed))
+        return [each.row for each in wanted if each.chosen.key not in left], left.values()
+
+    return _mended(by_group, look, restoring, reader)
 
 
-def _left_alone(reader: GroupSnapshots, wanted: Sequence[Repair]) -> dict[_Key, NotRestored]:
+def _mended(
+    groups: Iterable[str],
+    look: Callable[[Sequence[str]], _Mended],
+    restoring: OffsetRestoring,
+    reader: CommittedOffsets,
+) -> Repaired:
+    """Commit and read back, some groups at a time, what ``look`` says right before."""
+    restored, changed = Restored(equal=0, differing=()), list[NotRestored]()
+    for some in some_groups(groups):
+        rows, left = look(some)
+        restored += restore_offsets(restoring, reader, rows)
+        changed += left
+    return Repaired(restored=restored, changed=tuple(changed))
+
+
+def _left_alone(reader: GroupSnapshots, wanted: Sequence[Repair]) -> dict[Key, NotRestored]:
     """What may not be committed now: its coordinator does not tell all of the group, or something else than
     the log said."""
     state = reader.take(sorted({each.chosen.group for each in wanted}))
-    answered = {_key(row): row for row in state.offsets}
+    answered = {key_of(row): row for row in state.offsets}
     problems = {each.group: each.problem for each in state.problems if not each.of_listing}
     found = {}
     for each in wanted:
-        key, there = _key(each.row), answered.get(_key(each.row))
+        there = answered.get(each.chosen.key)
         says = None if there is None else there.offset
         why = problems.get(each.chosen.group, "")
         other = there is None or unlike(there, each.row)
         if not why and says != each.chosen.at_home and other:
             why = f"somebody changed it: the log said {each.chosen.at_home}, its coordinator answers {says}"
         if why:
-            found[key] = NotRestored(wanted=each.row, found=there, reason=why)
+            found[each.chosen.key] = NotRestored(wanted=each.row, found=there, reason=why)
     return found
-
-
-def _key(row: OffsetRow) -> _Key:
-    return row.group, row.topic, row.partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,29 +301,23 @@ def repair_shadows(planned: PlannedRepair, tools: ShadowTools) -> Repaired:
 def _changed(planned: PlannedRepair, tools: ShadowTools) -> dict[str, str]:
     """Groups of which the log says something else than when it was planned, and why. Answers tell nothing: a
     cache may hide what was committed."""
-    log = planned.audit.facts.log
-    count = log.count if log else 0
-    now = LogReading().take(tools.log.read(tools.log.position())).places(count, 0, newest=False)
-    present = {(each.group, each.topic, each.partition): each for each in now.elsewhere}
-    found = {}
-    for each in planned.repairs:
-        chosen = each.chosen
-        there = present.get((chosen.group, chosen.topic, chosen.partition))
-        if there is None or there.at_home != chosen.at_home:
-            found[chosen.group] = "somebody committed or deleted it since the look"
-    return found
+    present = {each.key: each for each in held(tools.log, planned.count).elsewhere}
+    return {
+        each.chosen.group: "somebody committed or deleted it since the look"
+        for each in planned.repairs
+        if (there := present.get(each.chosen.key)) is None or there.at_home != each.chosen.at_home
+    }
 
 
 def _not_logged(
     rows: list[OffsetRow], refused: Mapping[str, str], planned: PlannedRepair, tools: ShadowTools
 ) -> tuple[NotRestored, ...]:
     """What the newest record at home does not say."""
-    log = planned.audit.facts.log
-    offsets = logged_offsets(tools.log.read(tools.log.position()), log.count if log else 0)
+    offsets = logged_offsets(tools.log.read(tools.log.position()), planned.count)
     return tuple(
         NotRestored(wanted=row, found=None, reason=refused.get(row.group, "it is not in the log"))
         for row in rows
-        if row.group in refused or offsets.get(_key(row)) != _said(row)
+        if row.group in refused or offsets.get(key_of(row)) != said(row)
     )
 
 
@@ -311,8 +329,7 @@ def _erase(
     every = log.strays if log else {}
     strays = {group: keys for group, keys in every.items() if group not in unsettled}
     tools.erasing.erase([key for keys in strays.values() for key in keys])
-    left = LogReading().take(tools.log.read(tools.log.position())).places(log.count if log else 1, 0).strays
-    still = sorted(strays.keys() & left.keys())
+    still = sorted(strays.keys() & held(tools.log, planned.count).strays.keys())
     if still:
         raise Transient(
             f"strays of {len(still)} groups are still in the log, {still[0]!r} first; run it again"
@@ -320,5 +337,123 @@ def _erase(
     return frozenset(strays), {group: unsettled[group] for group in sorted(every.keys() - strays.keys())}
 
 
-def _said(row: OffsetRow) -> tuple[int, int, str]:
-    return row.offset, -1 if row.leader_epoch is None else row.leader_epoch, row.metadata or ""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochRepair:
+    """A commit with a foreign leader epoch. ``current`` is the partition's epoch, ``end`` where the committed
+    one ended (None: not told); ``left`` says why it is left alone (empty: it is written again)."""
+
+    row: OffsetRow
+    stray: Stray
+    current: int
+    end: int | None = None
+    left: str = ""
+
+    @property
+    def wanted(self) -> OffsetRow:
+        """The same commit without an epoch."""
+        return replace(self.row, leader_epoch=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochPlan:
+    """What was found in ``offsets`` commits; ``problems`` are of groups that were not read in full."""
+
+    cluster_id: str
+    offsets: int
+    repairs: tuple[EpochRepair, ...]
+    problems: tuple[ProblemRow, ...] = ()
+
+    @property
+    def to_do(self) -> tuple[EpochRepair, ...]:
+        """Those that are written again."""
+        return tuple(each for each in self.repairs if not each.left)
+
+    @property
+    def left(self) -> tuple[EpochRepair, ...]:
+        """Those that are left alone."""
+        return tuple(each for each in self.repairs if each.left)
+
+
+def plan_epochs(reader: GroupSnapshots, groups: Collection[str] | None = None) -> EpochPlan:
+    """Look at these groups (None: all); nothing is changed. Raises as the port."""
+    state = reader.take(groups)
+    return EpochPlan(
+        cluster_id=state.cluster_id,
+        offsets=len(state.offsets),
+        repairs=found_in(state),
+        problems=(*(each for each in state.problems if each.group is not None), *_unknown(state, groups)),
+    )
+
+
+def _unknown(state: ClusterState, groups: Collection[str] | None) -> Iterator[ProblemRow]:
+    """Groups that were asked for by name and that are not there: nothing is proven about them."""
+    known = {each.group for each in state.groups if each.state != GONE}
+    known |= {each.group for each in state.offsets}
+    known |= {each.group for each in state.problems if each.group is not None}
+    for group in sorted(set(groups or ()) - known):
+        problem = f"group {group!r}: no coordinator knows it: see that its name is right, letter by letter"
+        yield ProblemRow(group=group, problem=problem)
+
+
+def found_in(state: ClusterState) -> tuple[EpochRepair, ...]:
+    """Every commit with a foreign leader epoch, and why some may not be written again. Pure."""
+    states = {each.group: each.state for each in state.groups}
+    ends = {(each.topic, each.partition): each.log_end for each in state.log_ends}
+    return tuple(
+        EpochRepair(
+            row=row,
+            stray=stray,
+            current=state.topics.current_epoch(row.topic, row.partition),
+            end=state.topics.ends.get((row.topic, row.partition, row.leader_epoch or 0)),
+            left=_left(row, states.get(row.group, ""), strays, ends),
+        )
+        for row in state.offsets
+        for strays in (state.topics.strays(row),)
+        for stray in sorted(strays & EPOCHS)
+    )
+
+
+def _left(row: OffsetRow, state: str, strays: frozenset[Stray], ends: dict[tuple[str, int], int]) -> str:
+    """Why a commit is left alone; empty where it is not."""
+    end = ends.get((row.topic, row.partition))
+    if state not in {EMPTY, GONE}:
+        return f"group {row.group!r} has members (state {state or 'not told'}): stop them first"
+    if Stray.FORMER_TOPIC in strays:
+        return f"it belongs to a former topic {row.topic!r}: set or delete the offset instead"
+    if end is None:
+        return f"the log end of {row.topic}-{row.partition} is not known: look again"
+    if row.offset > end:
+        return f"offset {row.offset} is beyond the log end {end}: set it to where the group should go on"
+    return ""
+
+
+def repair_epochs(plan: EpochPlan, restoring: OffsetRestoring, reader: ClusterGroups) -> Repaired:
+    """Write the planned commits again with leader epoch -1, for groups without members, and read them back:
+    some groups at a time, looked at right before. Other offsets of a group are not touched. Safe to repeat.
+
+    Raises as the ports."""
+    by_group: dict[str, list[EpochRepair]] = defaultdict(list)
+    for each in plan.to_do:
+        by_group[each.row.group].append(each)
+
+    def look(groups: Sequence[str]) -> _Mended:
+        again = plan_epochs(reader, groups)
+        still = {key_of(each.row): each.row for each in again.to_do}
+        wanted, changed = [], []
+        for each in (each for group in groups for each in by_group[group]):
+            now = still.get(key_of(each.row))
+            if now is None or unlike(now, each.row):
+                why = _why(again, each.row)
+                changed.append(NotRestored(wanted=each.wanted, found=None, reason=why))
+            else:
+                wanted.append(each.wanted)
+        return wanted, changed
+
+    return _mended(by_group, look, restoring, reader)
+
+
+def _why(again: EpochPlan, row: OffsetRow) -> str:
+    """Why a planned commit is not written now."""
+    left = next((each.left for each in again.left if key_of(each.row) == key_of(row)), "")
+    problem = next((each.problem for each in again.problems if each.group == row.group), "")
+    return left or problem or "somebody changed it since it was planned: nothing was written"

@@ -1,20 +1,45 @@
-"""Give groups back the offsets that a snapshot has, and read every one of them back.
+"""Offsets as coordinators answer them: given back as a snapshot has them, read back, and held against the
+log.
 
+A snapshot is the only copy while groups are deleted, so two sources must agree on it.
 Source: docs/reference/group-coordinator.md §3.4 steps 10 and 11.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
+from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import ClusterState, Committed, OffsetRow
 from groupshift.errors import Transient
+from groupshift.log import LogRecord, commit_place, decode
 from groupshift.ports.changes import OffsetRestoring, refusal_of
 from groupshift.ports.cluster import CommittedOffsets
 
+Key = tuple[str, str, int]
+"""Group, topic, partition."""
+Said = tuple[int, int, str]
+"""Offset, leader epoch (-1: none), metadata."""
 _NONE = -1
-_Said = tuple[int, int | None, str]
+_GROUPS_AT_A_TIME = 100
+
+
+def key_of(row: OffsetRow) -> Key:
+    """Return whose offset of what it is."""
+    return row.group, row.topic, row.partition
+
+
+def said(row: OffsetRow) -> Said:
+    """Return what is committed. No metadata and empty metadata are stored alike, and so is no epoch and
+    -1."""
+    return row.offset, _NONE if row.leader_epoch is None else row.leader_epoch, row.metadata or ""
+
+
+def unlike(one: OffsetRow, other: OffsetRow) -> bool:
+    """Whether offset, leader epoch or metadata differ."""
+    return said(one) != said(other)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +59,10 @@ class Restored:
     equal: int
     differing: tuple[NotRestored, ...]
 
+    def __add__(self, other: Restored) -> Restored:
+        """Both as one."""
+        return Restored(equal=self.equal + other.equal, differing=(*self.differing, *other.differing))
+
 
 def restore_offsets(
     restoring: OffsetRestoring, reader: CommittedOffsets, rows: Iterable[OffsetRow]
@@ -42,8 +71,7 @@ def restore_offsets(
 
     Raises as the ports."""
     wanted = [row for row in rows if row.offset > _NONE]
-    refused = restoring.commit(wanted)
-    return read_back(reader, wanted, refused)
+    return read_back(reader, wanted, restoring.commit(wanted))
 
 
 def read_back(
@@ -61,11 +89,11 @@ def read_back(
     state = reader.committed(groups) if groups else Committed()
     if whole:
         demand_answers(state)
-    found = {_key(row): row for row in state.offsets}
+    found = {key_of(row): row for row in state.offsets}
     differing = tuple(
-        NotRestored(wanted=row, found=found.get(_key(row)), reason=refusal_of(refused or {}, row))
+        NotRestored(wanted=row, found=found.get(key_of(row)), reason=refusal_of(refused or {}, row))
         for row in rows
-        if (there := found.get(_key(row))) is None or _said(there) != _said(row)
+        if (there := found.get(key_of(row))) is None or unlike(there, row)
     )
     return Restored(equal=len(rows) - len(differing), differing=differing)
 
@@ -78,15 +106,60 @@ def demand_answers(state: ClusterState | Committed) -> None:
         raise Transient(f"group {silent[0].group!r} is not answered ({silent[0].problem}); run it again")
 
 
-def unlike(one: OffsetRow, other: OffsetRow) -> bool:
-    """Whether offset, leader epoch or metadata differ."""
-    return _said(one) != _said(other)
+def some_groups(groups: Iterable[str]) -> Iterator[Sequence[str]]:
+    """Yield them by name, some at a time: what is answered of them is asked for right before they change."""
+    names = sorted(set(groups))
+    for start in range(0, len(names), _GROUPS_AT_A_TIME):
+        yield names[start : start + _GROUPS_AT_A_TIME]
 
 
-def _key(row: OffsetRow) -> tuple[str, str, int]:
-    return row.group, row.topic, row.partition
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """What answers and the log do not tell alike (``differing``: group and sentence, sorted), and the groups
+    of commits with an expiry of their own (``expiring``, each as often as it has one): what is committed
+    again has none (clients before Kafka 2.1 could ask for one; group-coordinator.md §3.4 step 10)."""
+
+    differing: tuple[tuple[str, str], ...]
+    expiring: tuple[str, ...]
 
 
-def _said(row: OffsetRow) -> _Said:
-    """No metadata and empty metadata are stored alike, and so is no epoch and -1."""
-    return row.offset, None if row.leader_epoch == _NONE else row.leader_epoch, row.metadata or ""
+def agreement(rows: Iterable[OffsetRow], records: Iterable[LogRecord], count: int) -> Agreement:
+    """Hold answers (``rows``) against the log (``records``, read to its end, where ``count`` partitions put
+    each group). Records elsewhere do not count.
+
+    Raises `Rejected` for a count below 1."""
+    answered = {key_of(row): said(row) for row in rows if row.offset > _NONE}
+    live = list(_live(records, count))
+    logged = {key: told for key, told, _ in live if told[0] > _NONE}
+    differing = tuple(
+        (key[0], f"{key[0]!r} {key[1]}-{key[2]}: answered {_told(here)}, in the log {_told(there)}")
+        for key in sorted({*answered, *logged})
+        if (here := answered.get(key)) != (there := logged.get(key))
+    )
+    expiring = tuple(sorted(key[0] for key, _, expires_ms in live if expires_ms > _NONE))
+    return Agreement(differing=differing, expiring=expiring)
+
+
+def logged_offsets(records: Iterable[LogRecord], count: int) -> dict[Key, Said]:
+    """Every live commit that lies where ``count`` partitions put its group."""
+    return {key: told for key, told, _ in _live(records, count)}
+
+
+def _live(records: Iterable[LogRecord], count: int) -> Iterator[tuple[Key, Said, int]]:
+    home = cache(lambda group: partition_of(group, count))
+    latest: dict[Key, LogRecord] = {}
+    for record in records:
+        key = commit_place(record.key)
+        if key is None or record.partition != home(key[0]):
+            continue
+        if key not in latest or latest[key].offset < record.offset:
+            latest[key] = record
+    for key, record in latest.items():
+        if record.value is not None:
+            found = decode(record, partitions=None).decoded or {}
+            told = found.get("offset", _NONE), found.get("leaderEpoch", _NONE), found.get("metadata") or ""
+            yield key, told, found.get("expireTimestamp", _NONE)
+
+
+def _told(found: Said | None) -> str:
+    return "nothing" if found is None else f"offset {found[0]}, epoch {found[1]}, {len(found[2])} of metadata"

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Flag, auto
 
 from groupshift.domain.cluster import COUNT, ClusterView, PlacementView, configured
@@ -14,9 +14,12 @@ from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.facts import Complaint, sentence_list
 from groupshift.domain.group_protocol import EMPTY, Kind
 from groupshift.domain.hazards import Facts, Met, Role, Trait, look
+from groupshift.domain.judgement import Judgement
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.log.other_writers import sentence
-from groupshift.moves.expansion.facts import PlacementFacts
+from groupshift.log.replay import written_by_others
+from groupshift.moves.expansion.facts import ASKED_DIRECTLY, PlacementFacts, listed, look_at
+from groupshift.ports.cluster import PlacementViews
+from groupshift.ports.log import LogProgress, OffsetsLog
 
 TOPIC = "__consumer_offsets"
 _SHOWN = 5
@@ -246,7 +249,7 @@ def at_home(facts: PlacementFacts) -> Iterator[Complaint]:
         yield Verdict.ERROR, "the log of the offsets topic was not read", "let it be read: no --no-log"
         return
     if log.others_wrote:
-        yield Verdict.ERROR, sentence(log.others_wrote), _OTHER_BROKERS
+        yield Verdict.ERROR, written_by_others(log.others_wrote), _OTHER_BROKERS
         return
     if log.unreadable:
         reason = f"{log.unreadable} keys of the log name no group: they were not looked at"
@@ -313,13 +316,14 @@ def empty(facts: PlacementFacts) -> Iterator[Complaint]:
 
 def busy_groups(cluster: ClusterView) -> frozenset[str]:
     """Groups that a broker lists as having members."""
-    found = (each for broker in cluster.brokers for each in broker.groups)
-    return frozenset(each.group for each in found if each.state not in _NO_MEMBERS)
+    return frozenset(each.group for each in listed(cluster) if each.state not in _NO_MEMBERS)
 
 
 def restorable(facts: PlacementFacts) -> Iterator[Complaint]:
     """Offsets can be committed again; what a share group keeps cannot."""
-    share = sorted({each.group for each in facts.listed() if each.kind is Kind.SHARE} & facts.moving)
+    share = sorted(
+        {each.group for each in listed(facts.view.cluster) if each.kind is Kind.SHARE} & facts.moving
+    )
     if share:
         reason = f"share group {sentence_list(share, _NAMED)} moves, and its start offsets would be set anew"
         yield Verdict.FAIL, reason, "stop and delete it, or choose a count at which it stays"
@@ -435,3 +439,39 @@ RULES = tuple(
 def ask(facts: PlacementFacts, use: Use) -> tuple[Finding, ...]:
     """What the rules of this use say, passed ones included."""
     return tuple(finding for rule in RULES if use in rule.use for finding in rule.ask(facts))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Where the groups of a cluster are coordinated: what was met, and every finding. ``fenced`` where
+    something keeps clients out during a run."""
+
+    facts: PlacementFacts
+    judgement: Judgement
+    fenced: bool = False
+
+    @property
+    def clean(self) -> bool:
+        """Whether no rule failed and all could be measured (inconclusive is a warning); of a plan: whether a
+        run may begin."""
+        return self.judgement.verdict in {Verdict.PASS, Verdict.INCONCLUSIVE}
+
+
+def audit_placement(
+    views: PlacementViews, log: OffsetsLog | None, told: LogProgress | None = None
+) -> Placement:
+    """Look at every broker, then read the whole log of the offsets topic (None: leave that out).
+
+    Raises as `look_at`."""
+    facts = look_at(views, log, told=told)
+    suspected = list(facts.several_owners)[:ASKED_DIRECTLY]
+    if suspected:
+        facts = replace(facts, view=replace(facts.view, owned=views.owners(suspected)))
+    return Placement(facts=facts, judgement=Judgement(findings=ask(facts, Use.AUDIT)))
+
+
+def plan_expansion(views: PlacementViews, log: OffsetsLog | None, to: int) -> Placement:
+    """What going to ``to`` partitions would do: which groups move, what this count and others cost, load by
+    partition now and then. Raises as `look_at`."""
+    facts = look_at(views, log, to)
+    return Placement(facts=facts, judgement=Judgement(findings=(*ask(facts, Use.PLAN), *bugs(facts))))

@@ -3,7 +3,7 @@ away."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +12,8 @@ from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.gates import differences
 from groupshift.engine.move import Aspects, Handler, Standing
 from groupshift.errors import Conflict, Rejected, Transient
-from groupshift.moves.expansion.facts import agreement
+from groupshift.moves.expansion.facts import PlacementFacts, listed
+from groupshift.moves.expansion.plan import met
 from groupshift.moves.expansion.ports import (
     SNAPSHOT,
     Expanding,
@@ -27,8 +28,7 @@ from groupshift.moves.expansion.ports import (
     sized,
     undrained,
 )
-from groupshift.moves.expansion.proofs import unproven
-from groupshift.moves.expansion.restore import demand_answers, unlike
+from groupshift.moves.expansion.restore import agreement, demand_answers, key_of, unlike
 from groupshift.moves.expansion.rules import Use, ask
 from groupshift.ports.driver import ClientFence
 
@@ -68,12 +68,11 @@ class Agree(Handler[ExpansionPorts]):
         """See `Handler`."""
         taken, log, plan = run.snapshot(SNAPSHOT), run.ports.log, counts_of(run.there)
         rows = run.ports.store.offsets(Path(taken.folder), taken.manifest_sha256)
-        brokers = run.ports.views.look().cluster.brokers
-        listed = {each.group for broker in brokers for each in broker.groups}
+        known = plan.moving | {each.group for each in listed(run.ports.views.look().cluster)}
         found = agreement(rows, log.read(log.position()), plan.before)
         moving = {row.group for row in rows} & plan.moving
         # a group that no broker lists and that stays was not asked for: rule X15 warned of it
-        differing = [said for group, said in found.differing if group in listed | plan.moving]
+        differing = [said for group, said in found.differing if group in known]
         expiring = [group for group in found.expiring if group in moving]
         return {
             "offsets": len(rows),
@@ -103,11 +102,7 @@ def against(findings: Collection[Finding]) -> tuple[Finding, ...]:
 
 class Prove(Handler[ExpansionPorts]):
     """The go/no-go: whether each step before it was done, the plan is still that of the cluster, all topics
-    are in sync, and the controller would make the partitions: before anything is taken away. ``met`` gives
-    what a plan is approved for, of facts."""
-
-    def __init__(self, met: object) -> None:
-        self._met = met
+    are in sync, and the controller would make the partitions: before anything is taken away."""
 
     def act(self, run: Expanding, step: Step, intent: Json) -> Json:
         """See `Handler`. Raises `Rejected` in the controller's words."""
@@ -120,9 +115,9 @@ class Prove(Handler[ExpansionPorts]):
             run.ports.topic.check(plan.to)
         return {"against": said[:_SAID], "void": bool(void)}
 
-    def _void(self, run: Expanding, facts: object) -> tuple[str, ...]:
+    def _void(self, run: Expanding, facts: PlacementFacts) -> tuple[str, ...]:
         then: Aspects = run.there.about["met"]
-        return differences(then, self._met(facts, counts_of(run.there).to))  # type: ignore[operator]
+        return differences(then, met(facts))
 
     def _lacks(self, run: Expanding) -> str:
         lacks = run.ports.topic.cluster_lacks(counts_of(run.there).brokers)
@@ -213,13 +208,13 @@ class DeleteGroups(Handler[ExpansionPorts]):
     def _unlike_the_snapshot(self, run: Expanding, movers: Collection[str]) -> frozenset[str]:
         """Groups that move and answer something that the snapshot has not, or that the plan does not know.
         Those that answer nothing are deleted already. Raises `Transient` where one does not answer."""
-        there = {(row.group, row.topic, row.partition): row for row in kept(run)}
+        there = {key_of(row): row for row in kept(run)}
         state = run.ports.reader.take(sorted(counts_of(run.there).moving | set(movers)))
         demand_answers(state)
         return frozenset(
             row.group
             for row in state.offsets
-            if (known := there.get((row.group, row.topic, row.partition))) is None or unlike(row, known)
+            if (known := there.get(key_of(row))) is None or unlike(row, known)
         )
 
     def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
@@ -228,8 +223,7 @@ class DeleteGroups(Handler[ExpansionPorts]):
             said = "; ".join(record.result["refused"])
             return Checked(outcome=Outcome.FAIL, detail=f"{said}; {_REFUSED}, then run it again")
         view, moving = run.ports.views.look(), counts_of(run.there).moving
-        listed = {each.group for broker in view.cluster.brokers for each in broker.groups}
-        left = moving & listed
+        left = moving & {each.group for each in listed(view.cluster)}
         why = hidden(run, view) or (f"still listed: {naming(left)}" if left else "")
         if not why and (answering := run.ports.views.answering(tuple(sorted(moving)))):
             why = f"still answering: {naming(answering)}"
@@ -238,9 +232,47 @@ class DeleteGroups(Handler[ExpansionPorts]):
         return waits(why) if why else PASSED
 
 
+def _restored(result: Json) -> bool:
+    return result.get("left") == 0 or bool(result.get("accepted_by"))
+
+
+def _verified(result: Json) -> bool:
+    return result.get("verdict") == "pass" or bool(result.get("accepted_by"))
+
+
+_SHOWS: Mapping[str, Callable[[Json], bool]] = {
+    "approve": lambda result: bool(result.get("by")),
+    "snapshot": lambda result: bool(result.get("folder")) and not result.get("problems"),
+    "agree": lambda result: result.get("differing") == 0,
+    "fence": lambda result: result.get("kept_out") is True,
+    "compare": lambda result: bool(result.get("folder")) and "outcome" in result,
+    "prove": lambda result: result.get("against") == [],
+    "rehearse": _restored,
+    "delete-groups": lambda result: result.get("refused") == [],
+    "restore": _restored,
+    "verify": _verified,
+}
+"""Whether what is journaled of a step shows that it was done, by its kind. Partitions, restarts and counts
+are asked of the brokers themselves at the end."""
+
+
+def unproven(run: Expanding, before: Step) -> Iterator[str]:
+    """Yield a sentence for each step of the walked plan ahead of ``before`` that the journal does not show to
+    be done, with what it came to."""
+    records = run.records
+    for step in run.plan.steps:
+        if step.key == before.key:
+            return
+        record, shows = records.get(step.key), _SHOWS.get(step.kind)
+        done = record is not None and record.state is StepState.DONE
+        if shows is not None and not (done and record is not None and shows(record.result)):
+            yield f"the journal does not show that step {step.key} was done: {step.does}"
+
+
 HANDLERS: Mapping[str, Handler[ExpansionPorts]] = {
     "drain": Drain(),
     "agree": Agree(),
+    "prove": Prove(),
     "fence": Fence(),
     "reopen": Reopen(),
     "delete-groups": DeleteGroups(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from groupshift.domain.group_protocol import Protocol
-from groupshift.domain.protocol.settled import Wanted, settled
+from groupshift.domain.protocol.live_rules import Wanted, settled
 from groupshift.domain.run import Checked, Outcome, outcome_of
 from groupshift.engine.group import driver_of, group_of
 from groupshift.engine.move import Run

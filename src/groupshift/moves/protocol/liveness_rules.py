@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from groupshift.domain.facts import Complaint, sentence_list
 from groupshift.domain.group import GroupView
-from groupshift.domain.group_protocol import Kind, ProtocolMember, ProtocolView
+from groupshift.domain.group_protocol import KafkaMember, Kind, ProtocolView
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rows import GONE
 from groupshift.domain.verdict import Finding, Verdict
@@ -133,7 +133,7 @@ class MemberWatch:
                 yield at, before if before is not None and same else now
 
 
-def present(members: tuple[ProtocolMember, ...]) -> Counter[str]:
+def present(members: tuple[KafkaMember, ...]) -> Counter[str]:
     """How many members have each name, whichever of its names that is."""
     return Counter(
         name

@@ -11,10 +11,10 @@ from typing import Any
 
 from groupshift.domain.evidence import Moment
 from groupshift.domain.group_protocol import Protocol
+from groupshift.domain.group_rules import leftovers, resets
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import StageName
 from groupshift.domain.protocol.planning import KIND, places_of
-from groupshift.domain.rules_offsets import leftovers, resets
 from groupshift.domain.run import (
     NOTHING,
     NoUndo,

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from groupshift.domain.foreign_text import shell
 from groupshift.domain.group_protocol import Protocol, ProtocolView, Way
-from groupshift.domain.protocol import rules_group
-from groupshift.domain.protocol.answers import Answer
-from groupshift.domain.protocol.facts import ProtocolFacts
-from groupshift.domain.protocol.forecast import forecast
+from groupshift.domain.protocol import preflight
+from groupshift.domain.protocol.answers import Answer, forecast
+from groupshift.domain.protocol.preflight import ProtocolFacts
 from groupshift.domain.run import Plan, RunState, Step
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.members import REPLACE_MEMBERS
@@ -48,7 +47,7 @@ def observed(request: ProtocolRequest, live: LiveGroup) -> Observed:
         return Observed()
     aim = request.aim
     facts = ProtocolFacts(view=view, to=aim.to, way=aim.way)
-    alien = [*rules_group.exists(facts), *rules_group.movable(facts)]
+    alien = not preflight.movable(preflight.RULES.ask(facts, preflight.FIRST))
     answers = () if alien else forecast(aim.to, aim.way, view.group, view.settings)
     sections = [_members(view), *([_answers(answers)] if answers else [])]
     return Observed(sections=tuple(sections), data={"answers": answers, "view": view})

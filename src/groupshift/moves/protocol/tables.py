@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 from groupshift.domain.group_counts import COUNTED
 from groupshift.domain.protocol.answers import TABLE, Event
+from groupshift.domain.protocol.live_rules import RULES as MOVE_RULES
+from groupshift.domain.protocol.live_rules import SETTLED
 from groupshift.domain.protocol.preflight import RULES
-from groupshift.domain.protocol.remedies import REMEDIES
-from groupshift.domain.protocol.rules_move import RULES as MOVE_RULES
-from groupshift.domain.protocol.settled import SETTLED
+from groupshift.domain.rules import Rules
 from groupshift.moves.protocol.liveness_rules import ANSWERED, UNANSWERED, WATCHED
 
 BEGIN = "<!-- protocol tables: made by groupshift.moves.protocol.tables -->"
@@ -23,14 +24,6 @@ _TITLES = {
     Event.NATIVE_JOINS: "A native member joins (ConsumerGroupHeartbeat with epoch 0)",
     Event.CLASSIC_JOINS: "A classic member joins (JoinGroup)",
     Event.LAST_NATIVE_LEAVES: "The last native member leaves",
-}
-_ERRORS = {
-    0: "",
-    23: "23 INCONSISTENT_GROUP_PROTOCOL",
-    35: "35 UNSUPPORTED_VERSION",
-    69: "69 GROUP_ID_NOT_FOUND",
-    81: "81 GROUP_MAX_SIZE_REACHED",
-    111: "111 UNRELEASED_INSTANCE_ID",
 }
 _BLANKS = {
     "serves": "the consumer protocol is off (release, list of protocols, or feature)",
@@ -43,15 +36,9 @@ _BLANKS = {
 def markdown() -> str:
     """The answers, the rules of the preflight and those of the sensor, between `BEGIN` and `END`."""
     answers = [_answers(event) for event in Event]
-    rules = "### Rules of `protocol assess`\n\n" + _table(
-        ("rule", "passes when"), ((rule.number, rule.holds) for rule in RULES)
-    )
-    waits = "### Rules of `watch RUN`: is the group settled\n\n" + _table(
-        ("rule", "passes when"), ((number, holds) for number, holds, _ in SETTLED)
-    )
-    stages = "### Rules of the stages of `protocol run`\n\n" + _table(
-        ("rule", "passes when"), ((number, holds) for number, holds, _ in MOVE_RULES)
-    )
+    rules = _rules("Rules of `protocol assess`", RULES)
+    waits = _rules("Rules of `watch RUN`: is the group settled", SETTLED)
+    stages = _rules("Rules of the stages of `protocol run`", MOVE_RULES)
     watched = "### Rules of `watch RUN`: are its members there\n\n" + _table(
         ("rule", "passes when"), [*((number, holds) for number, holds, _ in WATCHED), (UNANSWERED, ANSWERED)]
     )
@@ -61,12 +48,16 @@ def markdown() -> str:
     return "\n\n".join([BEGIN, *answers, rules, stages, waits, watched, sums, END])
 
 
+def _rules(title: str, rules: Rules[Any]) -> str:
+    rows = ((rule.number, rule.holds) for rule in rules.values())
+    return f"### {title}\n\n" + _table(("rule", "passes when"), rows)
+
+
 def _answers(event: Event) -> str:
     rows = (
-        (row.number, _sentence(row.reason), row.outcome, row.kind or "", _ERRORS[row.code],
-         REMEDIES.get(row.number, ""))
+        (row.number, _sentence(row.reason), row.outcome, row.kind or "", row.error, row.remedy)
         for row in TABLE[event]
-    )  # fmt: skip
+    )
     heads = ("row", "because", "outcome", "type after", "error", "what helps")
     return f"### {_TITLES[event]}\n\n" + _table(heads, rows)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from groupshift.adapters.kafka import groups
 from groupshift.adapters.kafka.groups import KafkaConnection, KafkaEnsemble, KafkaGroups, KafkaRights
 from groupshift.adapters.kafka.wire import Api
+from groupshift.domain.group import CommittedOffset, GroupView
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Rejected, Transient
 from support.fake_brokers import ABSENT, NEWEST, OLD, FakeGroup, FakeWorld
@@ -63,14 +65,14 @@ def connection(timeout_s: float = 60.0) -> KafkaConnection:
 def test_one_group_is_told_with_members_offsets_and_topics(world: FakeWorld) -> None:
     """Metadata to the byte; an offset that the coordinator does not tell is a problem."""
     side = KafkaGroups(connection()).observe("busy", ["aware"])
-    assert (side.group.state, side.group.protocol) == ("Stable", "range")
-    assert [(each.client_id, each.host, sorted(each.assignment)) for each in side.group.members] == [
+    assert (side.kafka.state, side.kafka.protocol) == ("Stable", "range")
+    assert [(each.client_id, each.host, sorted(each.assigned)) for each in side.kafka.members] == [
         ("aware", "10.0.0.1", []),
         ("reads", "10.0.0.1", ORDERS[:2]),
     ]
-    assert side.subscriptions == {"reads-id": ("orders",)}
+    assert [each.topics for each in side.kafka.members] == [(), ("orders",)]
     assert side.topics == {"orders": 3, "other": 1}
-    assert [(at.partition, at.offset, at.metadata) for at in side.offsets] == [(ORDERS[0], 7, "note\0")]
+    assert [(at.partition, at.offset, at.metadata) for at in side.kafka_offsets] == [(ORDERS[0], 7, "note\0")]
     (problem,) = side.problems
     assert "for orders-1 cannot be read (UNSTABLE_OFFSET_COMMIT (88))" in problem
     assert [each.partition(",")[0] for each in side.brokers] == [
@@ -100,13 +102,8 @@ def test_a_window_of_groups_is_read_as_each_alone(world: FakeWorld) -> None:
         assert asked.count(Api.OFFSET_FETCH) == 2
         for group, embedded in (("busy", ["aware"]), ("idle", []), ("nobody", [])):
             alone = single.observe(group, embedded)
-            assert (found[group].group, found[group].offsets, found[group].problems) == (
-                alone.group,
-                alone.offsets,
-                alone.problems,
-            )
-            assert found[group].topics == alone.topics
-        assert found["nobody"].group.state == "Dead"
+            assert found[group] == replace(alone, brokers=())
+        assert found["nobody"].kafka.state == "Dead"
 
 
 @RELEASES
@@ -114,22 +111,23 @@ def test_positions_are_asked_for_by_name(world: FakeWorld) -> None:
     """Those that were not answered; about a partition without a word the coordinator said nothing."""
     world.topics["orders"][2] = 1
     world.groups["busy"].silent_about.add(ORDERS[2])
-    told = KafkaGroups(connection()).positions("busy", ORDERS, ORDERS[:1])
+    seen = GroupView(group="busy", kafka_offsets=(CommittedOffset(partition=ORDERS[0], offset=7),))
+    told = KafkaGroups(connection()).positions(seen, ORDERS)
     assert [(end.partition, end.start, end.end) for end in told.log_ends] == [
         (at, at.partition, 10 * (at.partition + 1)) for at in ORDERS
     ]
-    assert told.offsets == ()
+    assert told.kafka_offsets == seen.kafka_offsets
     assert len(told.problems) == 2
     assert "said nothing about the committed offsets of orders-2" in told.problems[1]
-    again = KafkaGroups(connection()).positions("busy", ORDERS[:1], ())
-    assert [(at.offset, at.metadata) for at in again.offsets] == [(7, "note\0")]
+    again = KafkaGroups(connection()).positions(GroupView(group="busy"), ORDERS[:1])
+    assert [(at.offset, at.metadata) for at in again.kafka_offsets] == [(7, "note\0")]
 
 
 @RELEASES
 def test_a_partition_without_leader_stops_one_group_and_is_a_sentence_among_many(world: FakeWorld) -> None:
     """Log ends of the others are told; the leaders are learnt anew before."""
     with pytest.raises(Transient, match=r"orders-2: LEADER_NOT_AVAILABLE \(5\)"):
-        KafkaGroups(connection(0.3)).positions("busy", ORDERS, ())
+        KafkaGroups(connection(0.3)).positions(GroupView(group="busy"), ORDERS)
     reader = KafkaEnsemble(connection())
     reader.groups()
     world.topics["orders"][0] = 2
@@ -145,11 +143,11 @@ def test_a_partition_without_leader_stops_one_group_and_is_a_sentence_among_many
 def test_a_group_that_moves_is_asked_again_where_it_is(world: FakeWorld) -> None:
     """One and many: the old coordinator is not believed, and says nothing of the others."""
     world.moved["busy"] = 1
-    assert KafkaGroups(connection()).observe("busy", ["aware"]).group.state == "Stable"
+    assert KafkaGroups(connection()).observe("busy", ["aware"]).kafka.state == "Stable"
     reader = KafkaEnsemble(connection())
     reader.groups()
     world.moved["busy"] = 2
-    assert reader.observe({"busy": ["aware"], "idle": ()})["busy"].group.state == "Stable"
+    assert reader.observe({"busy": ["aware"], "idle": ()})["busy"].kafka.state == "Stable"
 
 
 @RELEASES
@@ -167,7 +165,7 @@ def test_a_slow_broker_is_asked_again_without_learning_the_cluster_anew(
     monkeypatch.setattr(groups, "_ask", sometimes)
     reader.groups()
     before = len(world.asked)
-    assert reader.observe({"idle": ()})["idle"].group.state == "Empty"
+    assert reader.observe({"idle": ()})["idle"].kafka.state == "Empty"
     assert {api for _, api, _ in world.asked[before:]} == {Api.DESCRIBE_GROUPS, Api.OFFSET_FETCH}
     failures.append(ConnectionResetError())
     reader.observe({"idle": ()})
@@ -191,14 +189,14 @@ def test_what_is_refused_is_said_of_one_group_only(world: FakeWorld) -> None:
     """Among many a problem; alone the operation that lacks."""
     world.groups["idle"].error = 30
     found = KafkaEnsemble(connection()).observe({"idle": (), "busy": ["aware"]})
-    assert found["idle"].group.state == "Unknown"
+    assert found["idle"].kafka.state == "Unknown"
     assert "GROUP_AUTHORIZATION_FAILED (30)): check the ACLs" in found["idle"].problems[0]
-    assert found["busy"].group.state == "Stable"
+    assert found["busy"].kafka.state == "Stable"
     with pytest.raises(Rejected, match="Describe the group"):
         KafkaGroups(connection()).observe("idle")
     world.hidden_topics.add("orders")
     with pytest.raises(Rejected, match="Describe a topic"):
-        KafkaGroups(connection()).positions("busy", ORDERS[:1], ())
+        KafkaGroups(connection()).positions(GroupView(group="busy"), ORDERS[:1])
 
 
 @RELEASES

@@ -12,14 +12,14 @@ import pytest
 
 from groupshift.adapters.parquet.audits import ParquetAudits
 from groupshift.audit.offsets import Audit, Looked, Mismatch
-from groupshift.audit.rules import Kind, Weight
+from groupshift.audit.rules import Weight
 from groupshift.errors import Broken, Rejected, Transient
 
 ROW = Mismatch(
     group="g",
     topic="t",
     partition=3,
-    kind=Kind.STORES_DIVERGE,
+    kind="stores diverge",
     weight=Weight.MISMATCH,
     rule="A33",
     reason="they differ",

@@ -7,11 +7,11 @@ import pytest
 from groupshift.adapters.zookeeper.nodes import member_of, offset_of, owner_of
 from groupshift.adapters.zookeeper.session import Node
 from groupshift.domain.facts import Facts
-from groupshift.domain.group import GroupView, KafkaGroup, Owner
+from groupshift.domain.group import GroupView, Owner
+from groupshift.domain.group_rules import RULES
 from groupshift.domain.modes import ABSENT_MODE
-from groupshift.domain.observation import KafkaSide, Positions, ZookeeperSide, merge
+from groupshift.domain.observation import merge
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.rules_group import understood
 
 UUID = "1b4e28ba-2fa1-11d2-883f-0016d3cca427"
 JSON = b'{"version":1,"subscription":{"orders":1},"pattern":"static","timestamp":"1"}'
@@ -96,9 +96,8 @@ def test_f04_an_offset_that_another_client_keeps_is_left_to_it(owner: int) -> No
 def test_f04_owners_of_a_topic_that_is_gone_are_stopped_not_removed() -> None:
     """An owner node always belongs to a living session."""
     owned = Owner(partition=TopicPartition("gone", 0), thread_id="g_m1-1-0", czxid=5, session_id=7)
-    side = ZookeeperSide(exists=True, owners=(owned,))
-    kafka = KafkaSide(group=KafkaGroup(state="Dead"))
-    (problem,) = (text for text in merge("g", 1, side, kafka, Positions()).problems if "owner nodes" in text)
+    side = GroupView(group="g", exists=True, owners=(owned,))
+    (problem,) = (text for text in merge(1, side, GroupView(group="g")).problems if "owner nodes" in text)
     assert "stop the members" in problem
     assert not advises_deleting(problem)
 
@@ -106,9 +105,9 @@ def test_f04_owners_of_a_topic_that_is_gone_are_stopped_not_removed() -> None:
 def test_f04_the_rule_about_nodes_gives_no_advice_of_its_own() -> None:
     """Each sentence holds its remedy: "repair or remove that node" was said of living ones too."""
     view = GroupView(group="g", taken_at_ms=1, exists=True, mode=ABSENT_MODE, problems=("something",))
-    ((_, reason, hint),) = understood(Facts(view=view))
-    assert reason == "something"
-    assert not advises_deleting(hint)
+    (found,) = RULES["C03"].ask(Facts(view=view))
+    assert found.reason == "something"
+    assert not advises_deleting(found.hint)
 
 
 def test_the_old_consumers_own_nodes_are_no_other_clients() -> None:

@@ -12,22 +12,29 @@ from groupshift.domain.group_protocol import (
     POLICY,
     PROTOCOLS,
     BrokerSettings,
+    KafkaGroup,
     Kind,
     Policy,
     Protocol,
-    ProtocolGroup,
     Way,
 )
-from groupshift.domain.protocol.answers import TABLE, Answer, Case, Event, Outcome
-from groupshift.domain.protocol.forecast import forecast, predict, way_back
-from groupshift.domain.protocol.remedies import REMEDIES
+from groupshift.domain.protocol.answers import (
+    TABLE,
+    Answer,
+    Case,
+    Event,
+    Outcome,
+    forecast,
+    predict,
+    way_back,
+)
 from support.protocol_groups import broker, classic, consumer, member
 
 ALL = tuple(Policy)
 NATIVE, CLASSIC, LAST = Event.NATIVE_JOINS, Event.CLASSIC_JOINS, Event.LAST_NATIVE_LEAVES
 
 
-def answer(event: Event, group: ProtocolGroup, at: BrokerSettings | None = None, **other: object) -> Answer:
+def answer(event: Event, group: KafkaGroup, at: BrokerSettings | None = None, **other: object) -> Answer:
     """What is predicted."""
     return predict(event, Case(group=group, broker=at or broker(), **other))  # type: ignore[arg-type]
 
@@ -130,11 +137,11 @@ def test_data_of_the_assignor_stops_the_conversion_from_4_0_on(bytes_: int, sinc
     [
         (classic(protocol_type="connect"), "connect"),
         (classic(members=(member(Protocol.CLASSIC, unreadable="short"),)), "cannot be read"),
-        (ProtocolGroup(group="g", kind=Kind.SHARE), "share"),
-        (ProtocolGroup(group="g", kind=Kind.STREAMS), "streams"),
+        (KafkaGroup(group="g", kind=Kind.SHARE), "share"),
+        (KafkaGroup(group="g", kind=Kind.STREAMS), "streams"),
     ],
 )
-def test_groups_that_no_native_member_can_join(group: ProtocolGroup, said: str) -> None:
+def test_groups_that_no_native_member_can_join(group: KafkaGroup, said: str) -> None:
     """All of them 69."""
     found = answer(NATIVE, group)
     assert (found.outcome, found.code) == (Outcome.REFUSED, 69)
@@ -176,7 +183,7 @@ def test_the_early_access_of_3_7_converts_nothing() -> None:
     """Not even an empty group, but makes new ones."""
     early = broker(heartbeats=0, listings=4, descriptions=5)
     assert [answer(NATIVE, group, early).code for group in (classic(), classic(0))] == [69, 69]
-    assert answer(NATIVE, ProtocolGroup(group="g", kind=Kind.ABSENT), early).outcome is Outcome.CREATED
+    assert answer(NATIVE, KafkaGroup(group="g", kind=Kind.ABSENT), early).outcome is Outcome.CREATED
 
 
 def test_instance_ids_of_native_members_are_theirs_until_they_leave() -> None:
@@ -210,14 +217,14 @@ def test_what_is_not_told_is_not_guessed() -> None:
     assert answer(CLASSIC, consumer(), broker(None)).outcome is unknown
     assert answer(LAST, consumer(1, 1), broker(None)).outcome is unknown
     assert answer(LAST, consumer(members=(member(None),))).outcome is unknown
-    future = ProtocolGroup(group="g", kind=Kind.UNKNOWN)
+    future = KafkaGroup(group="g", kind=Kind.UNKNOWN)
     assert {answer(event, future).outcome for event in (NATIVE, CLASSIC)} == {unknown}
     assert answer(NATIVE, classic(0), broker(None)).outcome is Outcome.CONVERTS
 
 
 def test_share_and_streams_groups_and_classic_members() -> None:
     """23, but an empty group of streams converts."""
-    share, streams = (ProtocolGroup(group="g", kind=kind) for kind in (Kind.SHARE, Kind.STREAMS))
+    share, streams = (KafkaGroup(group="g", kind=kind) for kind in (Kind.SHARE, Kind.STREAMS))
     assert answer(CLASSIC, share).code == 23
     assert answer(CLASSIC, streams).kind is Kind.CLASSIC
     assert answer(CLASSIC, replace(streams, state="Stable")).code == 23
@@ -256,9 +263,8 @@ def test_a_group_of_one_is_empty_between() -> None:
 
 
 def test_the_rows_have_numbers_of_their_own() -> None:
-    """In the order in which they are asked; every remedy belongs to one."""
+    """In the order in which they are asked."""
     numbers = [row.number for rows in TABLE.values() for row in rows]
     assert len(numbers) == len(set(numbers))
-    assert set(REMEDIES) <= set(numbers)
     for rows in TABLE.values():
         assert [int(row.number[2:]) for row in rows] == list(range(1, len(rows) + 1))

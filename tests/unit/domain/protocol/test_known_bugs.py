@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from groupshift.domain.group_protocol import PROTOCOLS, BrokerSettings, Policy, Protocol, ProtocolGroup, Way
+from groupshift.domain.group_protocol import PROTOCOLS, BrokerSettings, KafkaGroup, Policy, Protocol, Way
 from groupshift.domain.hazards import Met, Role, Trait
-from groupshift.domain.protocol.facts import ProtocolFacts
 from groupshift.domain.protocol.known_bugs import hazard_facts, known_bugs
+from groupshift.domain.protocol.preflight import ProtocolFacts
 from groupshift.domain.rows import ClusterState, OffsetRow
 from groupshift.domain.verdict import Verdict
 from groupshift.domain.versions import line_of, met
@@ -19,7 +19,7 @@ UP, DOWN = Protocol.CONSUMER, Protocol.CLASSIC
 
 
 def facts(
-    group: ProtocolGroup,
+    group: KafkaGroup,
     *at: BrokerSettings,
     to: Protocol = UP,
     way: Way = Way.ONLINE,
@@ -80,7 +80,7 @@ def test_what_people_say_of_brokers_comes_first() -> None:
     ],
 )
 def test_conditions_are_told_where_they_are_seen(
-    group: ProtocolGroup, at: BrokerSettings, trait: Trait, told: object
+    group: KafkaGroup, at: BrokerSettings, trait: Trait, told: object
 ) -> None:
     """And left open where they are not: an empty group tells nothing of its members."""
     assert hazard_facts(facts(group, at)).traits.get(trait) is told

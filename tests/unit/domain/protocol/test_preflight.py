@@ -10,15 +10,14 @@ from groupshift.domain.group_protocol import (
     AWAY,
     POLICY,
     PROTOCOLS,
+    KafkaGroup,
     Kind,
     Policy,
     Protocol,
-    ProtocolGroup,
     ProtocolView,
     Way,
 )
-from groupshift.domain.protocol.facts import ProtocolFacts
-from groupshift.domain.protocol.preflight import RULES, ask
+from groupshift.domain.protocol.preflight import RULES, ProtocolFacts, ask
 from groupshift.domain.rows import (
     AssignmentRow,
     ClusterState,
@@ -57,7 +56,7 @@ def test_a_healthy_classic_group_passes_every_rule() -> None:
     """All of them are asked, in the order of their numbers."""
     found = asked(view(classic(3)))
     assert verdicts(found) == {}
-    assert list(found) == [rule.number for rule in RULES] == [f"P{n:02}" for n in range(1, len(RULES) + 1)]
+    assert list(found) == list(RULES) == [f"P{n:02}" for n in range(1, len(RULES) + 1)]
     assert "PN14" in found["P08"].reason
 
 
@@ -71,16 +70,16 @@ def test_a_healthy_consumer_group_can_go_back() -> None:
 @pytest.mark.parametrize(
     ("group", "rule", "verdict", "said"),
     [
-        (ProtocolGroup(group="g", kind=Kind.ABSENT), "P01", FAILS, "no broker knows group g"),
-        (ProtocolGroup(group="g", kind=Kind.SHARE, state="Stable"), "P02", FAILS, "share group"),
-        (ProtocolGroup(group="g", kind=Kind.STREAMS, state="Stable"), "P02", FAILS, "streams group"),
+        (KafkaGroup(group="g", kind=Kind.ABSENT), "P01", FAILS, "no broker knows group g"),
+        (KafkaGroup(group="g", kind=Kind.SHARE, state="Stable"), "P02", FAILS, "share group"),
+        (KafkaGroup(group="g", kind=Kind.STREAMS, state="Stable"), "P02", FAILS, "streams group"),
         (classic(2, protocol_type="connect"), "P02", FAILS, "connect"),
         (classic(0, protocol_type="sr"), "P02", FAILS, "sr"),
-        (ProtocolGroup(group="g", kind=Kind.UNKNOWN, state="Loading"), "P02", UNSURE, "Loading"),
+        (KafkaGroup(group="g", kind=Kind.UNKNOWN, state="Loading"), "P02", UNSURE, "Loading"),
     ],
 )
 def test_what_is_no_group_of_consumers_is_refused_by_name(
-    group: ProtocolGroup, rule: str, verdict: Verdict, said: str
+    group: KafkaGroup, rule: str, verdict: Verdict, said: str
 ) -> None:
     """And nothing else is said about it."""
     found = asked(view(group))
@@ -341,8 +340,7 @@ def test_members_that_cannot_be_read_or_told_apart() -> None:
 def test_the_session_timeout_of_native_members_is_the_brokers_own() -> None:
     """Said on the way to consumer."""
     assert "45000 ms" in asked(view(classic(2)))["P19"].reason
-    (sessions,) = (rule for rule in RULES if rule.number == "P19")
-    assert asked(view(consumer(2)), DOWN)["P19"].reason == sessions.holds
+    assert asked(view(consumer(2)), DOWN)["P19"].reason == RULES["P19"].holds
 
 
 @pytest.mark.parametrize("to", [UP, DOWN])

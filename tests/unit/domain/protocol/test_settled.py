@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from groupshift.domain.group_protocol import Kind, Protocol, ProtocolGroup, ProtocolView
+from groupshift.domain.group_protocol import KafkaGroup, Kind, Protocol, ProtocolView
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.protocol.settled import SETTLED, Wanted, settled
+from groupshift.domain.protocol.live_rules import SETTLED, Wanted, settled
 from groupshift.domain.verdict import Verdict
 from support.protocol_groups import broker, classic, consumer, member, view
 
 UP, DOWN = Protocol.CONSUMER, Protocol.CLASSIC
 
 
-def native(count: int = 2, old: int = 0, **other: object) -> ProtocolGroup:
+def native(count: int = 2, old: int = 0, **other: object) -> KafkaGroup:
     """A consumer group that has settled at epoch 3."""
     changed: dict[str, object] = {"epoch": 3, "assignment_epoch": 3, **other}
     return replace(consumer(count, old), **changed)  # type: ignore[arg-type]
@@ -24,7 +24,7 @@ def native(count: int = 2, old: int = 0, **other: object) -> ProtocolGroup:
 def failed(seen: ProtocolView, to: Protocol = UP, members: int | None = None) -> set[str]:
     """The rules that did not pass."""
     found = settled(seen, Wanted(protocol=to, members=members))
-    assert {finding.rule for finding in found} == {number for number, _, _ in SETTLED}
+    assert {finding.rule for finding in found} == set(SETTLED)
     return {finding.rule for finding in found if finding.verdict is not Verdict.PASS}
 
 
@@ -48,11 +48,11 @@ def test_groups_that_have_settled() -> None:
         (native(2, 1), UP, 3, {"PS05"}),
         (native(2), UP, 3, {"PS07"}),
         (native(0), UP, 1, {"PS07"}),
-        (ProtocolGroup(group="g", kind=Kind.ABSENT), DOWN, None, {"PS01", "PS02"}),
+        (KafkaGroup(group="g", kind=Kind.ABSENT), DOWN, None, {"PS01", "PS02"}),
     ],
 )
 def test_each_rule_fails_by_itself(
-    group: ProtocolGroup, to: Protocol, members: int | None, rules: set[str]
+    group: KafkaGroup, to: Protocol, members: int | None, rules: set[str]
 ) -> None:
     """A group whose members are of the other protocol is of the other type too."""
     assert failed(view(group), to, members) == rules

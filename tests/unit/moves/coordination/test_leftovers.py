@@ -14,7 +14,8 @@ import pytest
 from groupshift.cli import repair
 from groupshift.cli.main import main
 from groupshift.domain.foreign_text import command, visible
-from groupshift.domain.group import CommittedOffset, GroupView, KafkaGroup, KafkaMember, Member
+from groupshift.domain.group import CommittedOffset, GroupView, Member
+from groupshift.domain.group_protocol import KafkaGroup, KafkaMember
 from groupshift.domain.leftover import Leftover, against_removal, leftover
 from groupshift.domain.modes import ABSENT_MODE, MemberKind, ModeNode
 from groupshift.domain.partitions import TopicPartition

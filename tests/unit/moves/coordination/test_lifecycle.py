@@ -14,9 +14,9 @@ from groupshift.domain.plan import Until, WayBack
 from groupshift.domain.run import RunState
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.begin import claim
-from groupshift.engine.finalise import begin_finalise
 from groupshift.engine.move import Run
 from groupshift.engine.progress import Ended, Stopped
+from groupshift.engine.roll_back import begin_finalise
 from groupshift.engine.run import drive
 from groupshift.engine.watch import watch
 from groupshift.errors import Rejected

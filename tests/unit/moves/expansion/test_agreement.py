@@ -7,7 +7,7 @@ from dataclasses import replace
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.log import encode_value
-from groupshift.moves.expansion.facts import Agreement, agreement, disagreements
+from groupshift.moves.expansion.restore import Agreement, agreement
 from support.placement_clusters import commit
 
 HOME = partition_of("g", 5)
@@ -16,7 +16,7 @@ ROW = OffsetRow(group="g", topic="t", partition=0, offset=7, leader_epoch=3, met
 
 def said(row: OffsetRow | None, *records) -> list[str]:
     """The sentences."""
-    return [text for _, text in disagreements([row] if row else [], records, 5)]
+    return [text for _, text in agreement([row] if row else [], records, 5).differing]
 
 
 def test_the_newest_record_at_home_is_what_counts() -> None:

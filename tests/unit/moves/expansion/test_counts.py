@@ -8,7 +8,8 @@ import pytest
 
 from groupshift.domain.placement import partition_of
 from groupshift.errors import Rejected
-from groupshift.moves.expansion.load import Hashed, Mover, worth_comparing
+from groupshift.moves.expansion.load import Hashed, LogReading, Mover, worth_comparing
+from support.placement_clusters import commit
 
 NAMED = {"my-group": (12, 62), "a": (47, 97), "polygenelubricants": (0, 0), "группа": (8, 58)}
 """Partition of 50 and of 100 (docs/reference/group-coordinator.md §2)."""
@@ -46,7 +47,7 @@ def test_names_count_once() -> None:
     """A group that the log and a broker tell is one."""
     hashed = Hashed(["a", "a", "my-group"])
     assert hashed.groups == ("a", "my-group")
-    assert hashed.places(50) == (47, 12)
+    assert [each.before for each in hashed.movers(50, 100)] == [47, 12]
 
 
 def test_counts_beside_the_one_asked_for() -> None:
@@ -59,4 +60,4 @@ def test_counts_beside_the_one_asked_for() -> None:
 def test_no_partition_holds_no_group() -> None:
     """As everywhere: refused, not divided by."""
     with pytest.raises(Rejected, match="0 partitions holds no group"):
-        Hashed(["a"]).places(0)
+        LogReading().take([commit("a", 0)]).places(0, 1)

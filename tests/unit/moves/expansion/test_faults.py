@@ -12,10 +12,10 @@ from groupshift.domain.placement import partition_of
 from groupshift.domain.reactions import Choice
 from groupshift.domain.rows import OffsetRow
 from groupshift.domain.run import RunState
-from groupshift.engine.approvers import Approvers
+from groupshift.engine.questions import Approvers
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.log.releases import Coordinator
-from groupshift.moves.expansion.request import ExpansionRequest
+from groupshift.moves.expansion.facts import ExpansionRequest
 from groupshift.ports.clock import CrashPoint
 from support.driven_expansion import BOTH, MOVING, STAYING, accepted, accepting, begun, killed
 from support.driven_moves import Driver, answered, declines, detail, nobody, where

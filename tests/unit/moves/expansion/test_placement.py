@@ -10,9 +10,8 @@ from groupshift.domain.cluster import PlacementView, TopicView
 from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
-from groupshift.moves.expansion.assess import audit_placement, plan_expansion
-from groupshift.moves.expansion.overview import overview, overview_data
-from groupshift.moves.expansion.report import render
+from groupshift.moves.expansion.report import overview, overview_data, render
+from groupshift.moves.expansion.rules import audit_placement, plan_expansion
 from groupshift_testing.offset_brokers import MemoryPlacementViews
 from support.downgrade_clusters import listed
 from support.placement_clusters import Log, answering, at, leading, view
@@ -82,11 +81,13 @@ def test_a_plan_names_movers_costs_and_load() -> None:
     """Before and after are of the same live records."""
     found = plan_expansion(MemoryPlacementViews(view(8, groups=LISTED)), Log(at(GROUPS, 8)), 16)
     moving = sorted(group for group in GROUPS if partition_of(group, 8) != partition_of(group, 16))
-    assert ([each.group for each in found.movers], found.open) == (moving, True)
-    assert [each.count for each in found.costs] == [16, 24, 32]
-    assert (len(found.before), len(found.after)) == (8, 16)
-    assert sum(each.live_bytes for each in found.before) == sum(each.live_bytes for each in found.after)
-    assert sum(each.groups for each in found.after) == len(GROUPS)
+    assert ([each.group for each in found.facts.movers], found.clean) == (moving, True)
+    assert [each.count for each in found.facts.costs] == [16, 24, 32]
+    assert found.facts.log is not None
+    before = found.facts.log.loads
+    assert (len(before), len(found.facts.after)) == (8, 16)
+    assert sum(each.live_bytes for each in before) == sum(each.live_bytes for each in found.facts.after)
+    assert sum(each.groups for each in found.facts.after) == len(GROUPS)
 
 
 def test_the_page_of_a_plan() -> None:
@@ -98,7 +99,7 @@ def test_the_page_of_a_plan() -> None:
     text = render(found)
     assert "__consumer_offsets from 8 to 12 partitions" in text
     assert "it may begin" in text
-    assert f"{len(found.movers)} of 31" in text
+    assert f"{len(found.facts.movers)} of 31" in text
     assert text.count("<rect") == 3 * (8 + 12)
     assert "live records by partition" in text
     assert "<script>" not in text
@@ -113,8 +114,8 @@ def test_what_an_assessment_shows_besides_its_findings() -> None:
     assert (brokers.title, len(brokers.rows)) == ("__consumer_offsets: 8 partitions", 3)
     assert [row[0] for row in costs.rows] == ["16 (asked for)", "24", "32"]
     assert [row[:2] for row in load.rows] == [("now", "8"), ("then", "16")]
-    assert movers.sentences == (f"{len(found.movers)} of {len(GROUPS)} groups move.",)
-    assert [row[0] for row in movers.rows] == [each.group for each in found.movers]
+    assert movers.sentences == (f"{len(found.facts.movers)} of {len(GROUPS)} groups move.",)
+    assert [row[0] for row in movers.rows] == [each.group for each in found.facts.movers]
 
 
 def test_an_assessment_as_data_has_every_group_and_partition() -> None:
@@ -123,7 +124,7 @@ def test_an_assessment_as_data_has_every_group_and_partition() -> None:
     data = overview_data(found)
     assert (data["from"], data["to"], data["partitions"]) == (8, 16, 8)
     assert data["uses"] == {"1": [8], "2": [8], "3": [8]}
-    assert (data["costs"], data["moving"]) == (found.costs, found.movers)
+    assert (data["costs"], data["moving"]) == (found.facts.costs, found.facts.movers)
     assert (len(data["load"]["now"]), len(data["load"]["then"])) == (8, 16)
     assert sum(each["groups"] for each in data["load"]["then"]) == len(GROUPS)
     assert "bytes" not in data["load"]["then"][0], "what is overwritten stays where it lies"
@@ -148,4 +149,4 @@ def test_the_count_of_the_topic_may_be_planned_where_nobody_uses_it() -> None:
     """The way out of the latent bomb."""
     bomb = view(8, {1: 5, 2: 5, 3: 5}, groups=LISTED)
     found = plan_expansion(MemoryPlacementViews(bomb), Log(at(GROUPS, 5)), 8)
-    assert (found.facts.before, found.to, found.open) == (5, 8, True)
+    assert (found.facts.before, found.facts.to, found.clean) == (5, 8, True)

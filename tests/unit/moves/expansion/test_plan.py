@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from groupshift.cli.main import main
@@ -12,9 +10,9 @@ from groupshift.domain.placement import partition_of, probe_names
 from groupshift.domain.requests import request_of
 from groupshift.domain.run import IRREVERSIBLE, Plan, StepRecord, StepState, plan_from
 from groupshift.errors import Rejected
-from groupshift.moves.expansion.assess import PlannedExpansion
-from groupshift.moves.expansion.plan import ExpansionFacts, planned, rollback
-from groupshift.moves.expansion.request import ExpansionRequest
+from groupshift.moves.expansion.facts import ExpansionRequest
+from groupshift.moves.expansion.plan import planned, rollback
+from groupshift.moves.expansion.rules import Placement
 from support.placement_clusters import at, facts, leading, view
 
 GROUPS = [f"g{number}" for number in range(20)]
@@ -23,11 +21,8 @@ GROUPS = [f"g{number}" for number in range(20)]
 def plan_of(to: int = 8, release: str = "") -> Plan:
     """The plan of a cluster whose topic has five partitions."""
     cluster = view(5, release=release) if release else view(5)
-    nothing: Any = {"movers": (), "costs": (), "before": (), "after": ()}
-    found = PlannedExpansion(
-        facts=facts(cluster, at(GROUPS, 5), to=to), to=to, judgement=Judgement(findings=()), **nothing
-    )
-    return planned(ExpansionFacts(planned=found, fenced=False), 60)
+    found = Placement(facts=facts(cluster, at(GROUPS, 5), to=to), judgement=Judgement(findings=()))
+    return planned(found, 60)
 
 
 def test_a_plan_is_the_same_after_the_journal() -> None:

@@ -14,7 +14,7 @@ from groupshift.engine.begin import request_differences
 from groupshift.engine.watch import watch
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.log.releases import Coordinator
-from groupshift.moves.expansion.request import ExpansionRequest
+from groupshift.moves.expansion.facts import ExpansionRequest
 from groupshift.ports.driver import ClientFence
 from support.driven_expansion import BOTH, LATE, MOVING, accepting, begun, killed
 from support.driven_moves import Driver, declines, detail, nobody, where

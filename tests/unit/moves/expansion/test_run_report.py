@@ -11,9 +11,9 @@ from groupshift.domain.verdict import Verdict
 from groupshift.engine.move import Run
 from groupshift.errors import Conflict, Transient
 from groupshift.log.releases import Coordinator
-from groupshift.moves.expansion import run_report
+from groupshift.moves.expansion import report
 from groupshift.moves.expansion.ports import ExpansionPorts
-from groupshift.moves.expansion.run_report import UNKNOWN, count_lanes
+from groupshift.moves.expansion.report import UNKNOWN, count_lanes
 from groupshift.report.history import History, decisions, headline_of, history_of
 from groupshift.report.page import Headline
 from groupshift.report.run_page import closed_reader, document_of
@@ -37,7 +37,7 @@ def told(driver: Driver, run: str) -> History:
 def top(driver: Driver, run: str) -> Headline:
     """Its first lines."""
     history = told(driver, run)
-    found = run_report.page(reader(driver, run), history, None)
+    found = report.page(reader(driver, run), history, None)
     return headline_of(history, found.sentence, found.now)
 
 

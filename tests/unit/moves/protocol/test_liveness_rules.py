@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from groupshift.domain.group_protocol import Kind, Protocol, ProtocolGroup, ProtocolView
+from groupshift.domain.group_protocol import KafkaGroup, Kind, Protocol, ProtocolView
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.moves.protocol.liveness_rules import MemberLook, MemberWatch, present
@@ -14,7 +14,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 FEATURE_OFF = broker(features={"group.version": 0})
 
 
-def look(at_s: float, group: ProtocolGroup, *at, committed=None, ends=None) -> MemberLook:
+def look(at_s: float, group: KafkaGroup, *at, committed=None, ends=None) -> MemberLook:
     """A look at ``at_s`` seconds; offsets as given."""
     seen = replace(view(group, *at), taken_at_ms=int(at_s * 1000))
     return MemberLook(view=seen, committed=committed or {}, ends=ends or {})
@@ -109,10 +109,10 @@ def test_an_empty_or_classic_group_does_not_mind_the_feature() -> None:
 
 def test_a_coordinator_that_loads_says_nothing_about_members() -> None:
     """Nor does a group that vanishes for a moment while its type changes count, if it is back in time."""
-    loading = ProtocolGroup(group="g", kind=Kind.UNKNOWN, state="Loading")
+    loading = KafkaGroup(group="g", kind=Kind.UNKNOWN, state="Loading")
     watch = MemberWatch(expected={"c0": 1})
     assert watched(watch, look(0, loading), look(60, loading)) == {}
-    gone = ProtocolGroup(group="g", kind=Kind.ABSENT)
+    gone = KafkaGroup(group="g", kind=Kind.ABSENT)
     assert (
         watched(watch, look(0, consumer(1)), look(1, gone), look(2, classic(1)), look(60, classic(1))) == {}
     )
@@ -166,7 +166,7 @@ def test_a_look_without_offsets_neither_clears_nor_accuses() -> None:
 
 def test_a_group_that_is_listed_and_that_its_coordinator_does_not_know_has_moved() -> None:
     """The members of before are named at once, and missing after the bound; not listed, it is just gone."""
-    gone = ProtocolGroup(group="g", kind=Kind.ABSENT)
+    gone = KafkaGroup(group="g", kind=Kind.ABSENT)
     lists = broker_look(view(gone), Kind.CONSUMER)
     moved = replace(look(1, gone), view=replace(lists, taken_at_ms=1000))
     (finding,) = watched(MemberWatch(), look(0, consumer(2)), moved)["PM05"]

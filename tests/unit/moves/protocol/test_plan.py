@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from groupshift.adapters.groups import KafkaGroupReader
-from groupshift.domain.group_protocol import BrokerSettings, Kind, Policy, Protocol, ProtocolGroup
+from groupshift.domain.group_protocol import BrokerSettings, KafkaGroup, Kind, Policy, Protocol
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.requests import options_of, request_of
 from groupshift.domain.rows import ClusterState
@@ -64,9 +64,9 @@ def refused(seen: Any, **values: Any) -> str:
     return str(found.value)
 
 
-def of_kind(kind: Kind) -> ProtocolGroup:
+def of_kind(kind: Kind) -> KafkaGroup:
     """The group g, of this type."""
-    return ProtocolGroup(group="g", kind=kind, state="Stable")
+    return KafkaGroup(group="g", kind=kind, state="Stable")
 
 
 OLD_BROKER = broker(None, features={}, heartbeats=-1, listings=4, descriptions=5)
@@ -88,7 +88,7 @@ OLD_BROKER = broker(None, features={}, heartbeats=-1, listings=4, descriptions=5
     ],
 )
 def test_a_move_that_cannot_be_made_is_refused(
-    group: ProtocolGroup, brokers: tuple[BrokerSettings, ...], said: tuple[str, ...]
+    group: KafkaGroup, brokers: tuple[BrokerSettings, ...], said: tuple[str, ...]
 ) -> None:
     """Whatever the group or its brokers are that it cannot be made with."""
     sentence = refused(view(group, *brokers))

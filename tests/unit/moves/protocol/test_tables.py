@@ -6,9 +6,9 @@ from pathlib import Path
 
 from groupshift.domain.group_counts import COUNTED
 from groupshift.domain.protocol.answers import TABLE
+from groupshift.domain.protocol.live_rules import RULES as MOVE_RULES
+from groupshift.domain.protocol.live_rules import SETTLED
 from groupshift.domain.protocol.preflight import RULES
-from groupshift.domain.protocol.rules_move import RULES as MOVE_RULES
-from groupshift.domain.protocol.settled import SETTLED
 from groupshift.moves.protocol.liveness_rules import WATCHED
 from groupshift.moves.protocol.tables import BEGIN, END, markdown
 

@@ -7,17 +7,15 @@ Source: docs/reference/zookeeper-coordination.md §§5, 6.1, 6.2, 9.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from groupshift.domain.assignment import Assignment, Assignor, TextForm, assign, consumer_of, threads_by_topic
-from groupshift.domain.facts import Complaint, Facts, OffsetTable, sentence_list
+from groupshift.domain.facts import OffsetTable
 from groupshift.domain.group import GroupView, Member
-from groupshift.domain.modes import MemberKind, Mode
+from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.registration import Pattern, Registration
-from groupshift.domain.rules_matrix import Part, forbidden, parts_of
-from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 
 _NEVER = -1
@@ -65,7 +63,7 @@ def commits_to_kafka(then: GroupView, now: GroupView) -> dict[str, tuple[TopicPa
     return _between(then, now, lambda before, after: after.kafka > max(before.kafka, before.znode))
 
 
-def _stands_still(then: GroupView, now: GroupView) -> dict[str, tuple[TopicPartition, ...]]:
+def stands_still(then: GroupView, now: GroupView) -> dict[str, tuple[TopicPartition, ...]]:
     """Old members whose offset node stood still behind Kafka's offset although records arrived."""
     return _between(
         then,
@@ -85,43 +83,6 @@ def _between(
             found[after.member_id] = (*found.get(after.member_id, ()), partition)
     return found
 
-
-def old_commit_to_zookeeper(facts: Facts) -> Iterator[Complaint]:
-    """§9 line 6: beside migration-aware members the coordinator refuses their commits, and with
-    ``dual.commit.enabled`` nothing is written to ZooKeeper either."""
-    view, then = facts.view, facts.earlier
-    if then is None:
-        if worth_a_second_look(view):
-            said = "an offset in Kafka is not behind ZooKeeper's: who commits it shows only between two looks"
-            yield Verdict.INCONCLUSIVE, said, "assess the group, which looks twice"
-        return
-    proven = commits_to_kafka(then, view)
-    if forbidden(parts_of(view, proven) | {Part.FENCED}, _MOVING) and proven:
-        for member, partitions in proven.items():
-            yield (
-                Verdict.FAIL,
-                (
-                    f"old member {member} commits to Kafka (offsets.storage=kafka): the offset in Kafka of "
-                    f"{sentence_list([str(each) for each in partitions])} advanced while it owned them; "
-                    "beside migration-aware members such commits are refused and stored nowhere"
-                ),
-                "restart it with offsets.storage=zookeeper and dual.commit.enabled=false",
-            )
-        return
-    for member, partitions in _stands_still(then, view).items():
-        yield (
-            Verdict.INCONCLUSIVE,
-            (
-                f"the offset in ZooKeeper of {sentence_list([str(each) for each in partitions])} stood still "
-                f"behind the one in Kafka while records arrived: old member {member} may have "
-                "offsets.storage=kafka"
-            ),
-            "look at its configuration; if it commits less often, raise thresholds.commit_interval_ms",
-        )
-
-
-_MOVING = frozenset({Mode.ZOOKEEPER})
-"""Old members and the aware ones that replace them meet in zookeeper mode."""
 
 _CHOICES: Mapping[str, tuple[Assignor, TextForm]] = {
     "range": (Assignor.RANGE, TextForm.DASH),
@@ -163,31 +124,7 @@ def shares(view: GroupView) -> dict[str, int]:
     return {member: len(held) for member, held in _shares(assignments(view).get(fits[0], {})).items()}
 
 
-def one_assignor(facts: Facts) -> Iterator[Complaint]:
-    """§5: each member computes alone and nothing is negotiated, so all must use the same."""
-    view = facts.view
-    if view.effective_mode is Mode.KAFKA or not view.ids or not view.partitions:
-        return
-    fits = fitting(view)
-    if fits:
-        told = "" if len(fits) == 1 else "; these cannot be told apart here"
-        yield Verdict.PASS, f"the owner nodes fit {' and '.join(fits)}{told}", ""
-        return
-    said = [f"{member}: {', '.join(names) or 'none'}" for member, names in _fits_of_each(view).items()]
-    yield (
-        Verdict.INCONCLUSIVE,
-        (
-            "the owner nodes fit no assignor, neither range nor roundrobin in either text form; what each "
-            f"member's partitions fit: {sentence_list(said)}"
-        ),
-        (
-            "give all members the same partition.assignment.strategy (and, with roundrobin, the same text "
-            "form), or wait until the group has settled"
-        ),
-    )
-
-
-def _fits_of_each(view: GroupView) -> dict[str, tuple[str, ...]]:
+def fits_of_each(view: GroupView) -> dict[str, tuple[str, ...]]:
     """Member → the assignors that give it exactly the partitions that it owns."""
     computed = assignments(view)
     owned = _shares({owner.partition: owner.thread_id for owner in view.owners})

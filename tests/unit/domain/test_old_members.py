@@ -9,11 +9,12 @@ import pytest
 
 from groupshift.domain.assignment import Assignor, TextForm, assign
 from groupshift.domain.facts import Facts
-from groupshift.domain.group import CommittedOffset, GroupView, KafkaGroup, LogEnd, Member, Owner
+from groupshift.domain.group import CommittedOffset, GroupView, LogEnd, Member, Owner
+from groupshift.domain.group_protocol import KafkaGroup
+from groupshift.domain.group_rules import ask
 from groupshift.domain.modes import ABSENT_MODE, MemberKind
+from groupshift.domain.old_members import fitting, worth_a_second_look
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.rules import ask
-from groupshift.domain.rules_storage import fitting, worth_a_second_look
 from groupshift.domain.verdict import Finding, Verdict
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from groupshift.domain.facts import Facts, Place
-from groupshift.domain.group_protocol import Aim, Kind, Policy, Protocol, ProtocolGroup, ProtocolView, Way
+from groupshift.domain.group_protocol import Aim, KafkaGroup, Kind, Policy, Protocol, ProtocolView, Way
+from groupshift.domain.group_rules import RULES, ask
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.observation import view_of
 from groupshift.domain.plan import MoveName, MoveRequest, StageName
 from groupshift.domain.protocol import assessing, rulebook
-from groupshift.domain.rules import RULES, ask
 from groupshift.domain.verdict import Verdict
 from support.protocol_groups import broker, classic, consumer, view
 
@@ -21,12 +21,12 @@ DOWN = Aim(to=Protocol.CLASSIC)
 OFFLINE = Aim(to=Protocol.CONSUMER, way=Way.OFFLINE)
 
 
-def _facts(seen: ProtocolView | ProtocolGroup, wanted: Aim | None = UP) -> Facts:
+def _facts(seen: ProtocolView | KafkaGroup, wanted: Aim | None = UP) -> Facts:
     look = seen if isinstance(seen, ProtocolView) else view(seen)
     return Facts(view=view_of(look, None), wanted=wanted)
 
 
-def _placed(group: ProtocolGroup, *clients: str) -> Facts:
+def _placed(group: KafkaGroup, *clients: str) -> Facts:
     places = (Place(name=each, kind=MemberKind.PLAIN, running=True, member_id=each) for each in clients)
     return replace(_facts(group), places=tuple(places))
 
@@ -74,14 +74,14 @@ def test_each_rule_passes_and_fails_on_what_it_is_for(
 
 def test_a_group_that_no_broker_knows_is_one_finding_only() -> None:
     """PR01 speaks, nothing else can be said."""
-    absent = _facts(ProtocolGroup(group="g", kind=Kind.ABSENT))
+    absent = _facts(KafkaGroup(group="g", kind=Kind.ABSENT))
     (finding,) = ask(("PR01", "PR02", "PR07", "C11"), absent)
     assert (finding.rule, finding.verdict) == ("PR01", Verdict.FAIL)
 
 
 def test_an_emptied_group_that_is_gone_can_be_filled_again() -> None:
     """One without commits is deleted when its last member leaves: neither way is shut by that."""
-    gone = _facts(ProtocolGroup(group="g", kind=Kind.ABSENT), OFFLINE)
+    gone = _facts(KafkaGroup(group="g", kind=Kind.ABSENT), OFFLINE)
     for name in (StageName.FILL, StageName.UNDO_EMPTY):
         asked = rulebook.BEFORE[name]
         assert {finding.verdict for finding in ask(asked, gone)} == {Verdict.PASS}
@@ -109,6 +109,6 @@ def test_assess_says_the_preflight_the_hazards_and_what_is_live() -> None:
     found = {finding.rule for finding in assessing.findings(request, _facts(classic(2)))}
     assert {"P01", "P08", "P19", "PR02", "C11", "C18"} <= found
     assert any(rule.startswith("H") for rule in found)
-    share = assessing.findings(request, _facts(ProtocolGroup(group="g", kind=Kind.SHARE, state="Stable")))
+    share = assessing.findings(request, _facts(KafkaGroup(group="g", kind=Kind.SHARE, state="Stable")))
     assert [finding.rule for finding in share] == ["P01", "P02"]
     assert share[-1].verdict is Verdict.FAIL

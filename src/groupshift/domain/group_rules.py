@@ -1,0 +1,443 @@
+"""The numbered rules of a group that ZooKeeper coordinates (C…), and the register of all rules of a group.
+
+What they say is in ``group_rules.toml``; which are asked when is the moves' business.
+Source: docs/reference/zookeeper-coordination.md §5, §8.9 (D11, D13, O8), §8.10 (F6, F7), §8.11 (N3), §9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from groupshift.domain.facts import Facts, OffsetTable, sentence_list
+from groupshift.domain.foreign_json import shown
+from groupshift.domain.group import GroupView, LogEnd, Member
+from groupshift.domain.modes import MemberKind, Mode
+from groupshift.domain.old_members import (
+    commits_to_kafka,
+    fits_of_each,
+    fitting,
+    stands_still,
+    worth_a_second_look,
+)
+from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.protocol import live_rules as protocol
+from groupshift.domain.rules import Rules, Says
+from groupshift.domain.rules_matrix import Part, forbidden, parts_of
+from groupshift.domain.verdict import Finding
+
+COORDINATION: Rules[Facts] = Rules("domain/group_rules.toml")
+COOPERATIVE = "cooperative-sticky"
+KC_ASSIGNORS = ("", "range", "roundrobin")
+"""Kafka assignors that an aware member offers (L7); empty: nobody joined yet."""
+_rule = COORDINATION.rule
+
+
+def _without(kind: MemberKind) -> Callable[[Facts], bool]:
+    """A rule about members of a kind could not fail where none is there."""
+    return lambda facts: not facts.view.of_kind(kind)
+
+
+def _ids(members: Iterable[Member]) -> list[str]:
+    return [member.member_id for member in members]
+
+
+@_rule("C01")
+def group_exists(facts: Facts) -> Iterator[Says]:
+    """Known to ZooKeeper or Kafka at all."""
+    if not facts.view.exists:
+        yield Says("group_unknown", group=facts.view.group)
+
+
+@_rule("C02")
+def has_members(facts: Facts) -> Iterator[Says]:
+    """Somebody is registered below ``ids``."""
+    view = facts.view
+    if view.exists and not view.ids:
+        plain = len(view.of_kind(MemberKind.PLAIN))
+        met = f"only {plain} plain Kafka members" if plain else "no members"
+        yield Says("no_members", group=view.group, met=met)
+
+
+@_rule("C03")
+def understood(facts: Facts) -> Iterator[Says]:
+    """Nothing about the group was left out because it could not be parsed."""
+    for problem in facts.view.problems:
+        yield Says("not_understood", problem=problem)
+
+
+@_rule("C04")
+def plain_members_allowed(facts: Facts) -> Iterator[Says]:
+    """D11: beside ZooKeeper members a plain Kafka member is allowed in kafka mode only
+    (zookeeper-coordination.md §9 lines 4, 5)."""
+    view = facts.view
+    if any(mix.rule == "C04" for mix in forbidden(parts_of(view), {view.effective_mode})):
+        plain, old = _ids(view.of_kind(MemberKind.PLAIN)), _ids(view.of_kind(MemberKind.OLD))
+        beside = f" beside old members {sentence_list(old)}" if old else f" in {view.effective_mode} mode"
+        yield Says("plain_beside", members=plain, group=view.group, beside=beside)
+
+
+def _missing(view: GroupView, offsets: OffsetTable) -> Iterator[tuple[str, list[TopicPartition]]]:
+    """Partitions without a committed offset: a failure where there are records, else (``_empty``) a
+    warning."""
+    absent = [end for end in view.log_ends if end.partition not in offsets.by_partition]
+    for empty in (False, True):
+        if found := sorted(end.partition for end in absent if (end.end <= end.start) is empty):
+            yield "_empty" if empty else "", found
+
+
+@_rule("C05")
+def znode_offsets_complete(facts: Facts) -> Iterator[Says]:
+    """N3: an old consumer reads only ZooKeeper."""
+    for empty, names in _missing(facts.view, OffsetTable.of(facts.view.zookeeper_offsets)):
+        yield Says(f"no_znode_offset{empty}", partitions=names)
+
+
+@_rule("C06", _without(MemberKind.OLD))
+def no_left_over_mode(facts: Facts) -> Iterator[Says]:
+    """D13: no mode node that would act later, by itself."""
+    view = facts.view
+    if view.of_kind(MemberKind.OLD) and view.mode.requested is Mode.KAFKA:
+        yield Says("left_over_mode", group=view.group)
+
+
+@_rule("C07")
+def mode_well_formed(facts: Facts) -> Iterator[Says]:
+    """Exact comparison (zookeeper-coordination.md §8.3): anything else would silently mean ZooKeeper."""
+    mode = facts.view.mode
+    if mode.malformed:
+        yield Says("malformed_mode", group=facts.view.group, held=shown(mode.data))
+
+
+def _unfenced(view: GroupView) -> list[str]:
+    return [member.member_id for member in view.of_kind(MemberKind.AWARE) if not member.fence]
+
+
+@_rule("C08", _without(MemberKind.AWARE))
+def fenced(facts: Facts) -> Iterator[Says]:
+    """F6, F7: a member that takes no owner node in kafka mode cannot be excluded by one."""
+    if bare := _unfenced(facts.view):
+        yield Says("unfenced", members=bare)
+
+
+@_rule("C28", _without(MemberKind.AWARE))
+def fenced_for_its_mode(facts: Facts) -> Iterator[Says]:
+    """§9 line 7: in zookeeper mode such a member takes owner nodes like any old one, so there, if the
+    group is to stay there, it is a warning."""
+    if Mode.KAFKA in {facts.wanted, facts.view.effective_mode}:
+        yield from fenced(facts)
+    elif bare := _unfenced(facts.view):
+        yield Says("unfenced_in_zookeeper_mode", members=bare)
+
+
+@_rule("C09")
+def same_subscriptions(facts: Facts) -> Iterator[Says]:
+    """Same topics at every member, whatever the pattern that names them."""
+    topics = {tuple(topic for topic, _ in member.subscription) for member in facts.view.members}
+    if len(topics) > 1:
+        yield Says("subscribe_differently", topics=sorted("+".join(names) or "nothing" for names in topics))
+
+
+@_rule("C10")
+def known_assignor(facts: Facts) -> Iterator[Says]:
+    """L7: aware members offer range and roundrobin, or cooperative-sticky alone where they are told so.
+
+    One that is a member of the Kafka group offers what the group has chosen."""
+    protocol = facts.view.kafka.protocol
+    joined = {member.client_id for member in facts.view.kafka.members} & set(facts.view.migration_ids)
+    if protocol == COOPERATIVE:
+        if not joined:
+            yield Says("cooperative_not_offered", assignor=protocol)
+    elif protocol not in KC_ASSIGNORS:
+        yield Says("assignor_not_offered", assignor=protocol)
+
+
+@_rule("C11")
+def owned_once(facts: Facts) -> Iterator[Says]:
+    """One owner node (or Kafka assignment of a plain member) a partition, of a live member."""
+    view = facts.view
+    live = {member.member_id for member in view.members}
+    owned = view.owners_of()
+    if not owned and view.members:
+        yield Says("partitions_unread")
+    for sentence, found in (
+        ("owned_by_nobody", [str(p) for p, names in owned.items() if not names]),
+        ("owned_twice", [f"{p} ({', '.join(n)})" for p, n in owned.items() if len(n) > 1]),
+        ("owned_by_stranger", [f"{p} ({n})" for p, names in owned.items() for n in names if n not in live]),
+    ):
+        if found:
+            yield Says(sentence, partitions=sorted(found))
+
+
+@_rule("C12")
+def kafka_offsets_complete(facts: Facts) -> Iterator[Says]:
+    """O8: a plain Kafka consumer reads only Kafka."""
+    view = facts.view
+    kafka = OffsetTable.of(view.kafka_offsets)
+    for empty, names in _missing(view, kafka):
+        yield Says(f"no_kafka_offset{empty}", partitions=names)
+    unread = frozenset(view.leftovers)
+    behind = [
+        f"{offset.partition} (Kafka {kafka.by_partition[offset.partition]}, ZooKeeper {offset.offset})"
+        for offset in view.zookeeper_offsets
+        if offset.partition not in unread
+        and kafka.by_partition.get(offset.partition, offset.offset) < offset.offset
+    ]
+    if behind:
+        yield Says("kafka_behind", partitions=sorted(behind))
+
+
+@_rule("C13")
+def all_aware(facts: Facts) -> Iterator[Says]:
+    """Every child of ``ids`` is also below ``migration/ids`` (§8.3)."""
+    if unaware := sorted(set(facts.view.ids) - set(facts.view.migration_ids)):
+        yield Says("unaware", members=unaware)
+
+
+@_rule("C14")
+def kafka_stable(facts: Facts) -> Iterator[Says]:
+    """F7: an assignment of a group that is rebalancing says nothing."""
+    state = facts.view.kafka.state
+    if state != "Stable":
+        yield Says("not_stable", state=state)
+
+
+@_rule("C15")
+def client_ids_match(facts: Facts) -> Iterator[Says]:
+    """F7: the Kafka group is exactly the aware members."""
+    clients = {member.client_id for member in facts.view.kafka.members}
+    aware = set(facts.view.migration_ids)
+    if absent := sorted(aware - clients):
+        yield Says("aware_not_in_kafka", members=absent)
+    if others := sorted(clients - aware):
+        yield Says("in_kafka_not_aware", members=others)
+
+
+@_rule("C16")
+def no_plain_members(facts: Facts) -> Iterator[Says]:
+    """D11, strictly: what may never be there when the mode becomes ZooKeeper."""
+    if plain := _ids(facts.view.of_kind(MemberKind.PLAIN)):
+        yield Says("plain_members", members=plain)
+
+
+@_rule("C17", lambda facts: facts.wanted is None)
+def mode_in_effect(facts: Facts) -> Iterator[Says]:
+    """F7: what the node asks for, and what each aware member publishes that it acts on."""
+    view, wanted = facts.view, facts.wanted
+    if not isinstance(wanted, Mode):
+        return
+    if view.effective_mode is not wanted:
+        yield Says("other_mode", mode=view.effective_mode, wanted=wanted)
+    late = [
+        member.member_id
+        for member in view.of_kind(MemberKind.AWARE)
+        if member.mode is not wanted
+        or (view.mode.data is not None and member.acting_on != view.mode.identity)
+    ]
+    if late:
+        yield Says("acts_on_other_mode", members=late, wanted=wanted, write=view.mode.identity)
+
+
+@_rule("C18", lambda facts: not facts.places)
+def places_filled(facts: Facts) -> Iterator[Says]:
+    """What the fleet driver runs is what the group knows."""
+    kinds = {member.member_id: member.kind for member in facts.view.members}
+    kinds |= {member.client_id: member.kind for member in facts.view.of_kafka if member.client_id}
+    for place in facts.places:
+        member = place.member_id
+        if place.kind is MemberKind.VACANT:
+            continue
+        if not place.running:
+            yield Says("place_down", place=place.name, member=f" {member}" if member else "")
+        elif member is not None and kinds.get(member) is not place.kind:
+            met = f"knows it as {kinds[member]}" if member in kinds else "does not know it"
+            yield Says("other_in_place", place=place.name, member=member, kind=place.kind, met=met)
+
+
+@_rule("C19")
+def even_share(facts: Facts) -> Iterator[Says]:
+    """In zookeeper mode: between floor and ceiling of the partitions for each of its streams (§5).
+
+    Says nothing about patterns that name more than one topic: who reads what is then not known here."""
+    view = facts.view
+    topics = {partition.topic for partition in view.partitions}
+    members = _zookeeper_members(view)
+    if any(topic not in topics for member in members for topic, _ in member.subscription):
+        return
+    owned = view.load()
+    for member in members:
+        low, high = _share(view, member)
+        has = owned[member.member_id]
+        if not low <= has <= high:
+            yield Says("uneven_share", member=member.member_id, owned=has, low=low, high=high)
+
+
+def _zookeeper_members(view: GroupView) -> tuple[Member, ...]:
+    return tuple(member for member in view.members if member.kind is not MemberKind.PLAIN)
+
+
+def _share(view: GroupView, member: Member) -> tuple[int, int]:
+    """Fewest and most partitions that an even assignor gives to this member's streams."""
+    low = high = 0
+    for topic, streams in member.subscription:
+        total = sum(dict(each.subscription).get(topic, 0) for each in _zookeeper_members(view))
+        count = sum(1 for partition in view.partitions if partition.topic == topic)
+        low += streams * (count // total)
+        high += streams * -(-count // total)
+    return low, high
+
+
+@_rule("C20")
+def offsets_in_log(facts: Facts) -> Iterator[Says]:
+    """Beyond the end: the proof fails for it, so it is told before. Committed, but deleted since: explained,
+    for what happens next is the consumer's own rule."""
+    if beyond := _beyond_end(facts.view):
+        yield Says("beyond_log_end", partitions=beyond)
+    for sentence in resets(facts.view):
+        yield Says("below_log_start", said=sentence)
+
+
+def _beyond_end(view: GroupView) -> list[str]:
+    """Offsets that no log of the group holds yet; log ends are read last, so none is a commit meanwhile."""
+    ends = {end.partition: end.end for end in view.log_ends}
+    stores = (("ZooKeeper", view.zookeeper_offsets), ("Kafka", view.kafka_offsets))
+    found = [
+        (at.partition, f"{at.partition} ({store} {at.offset}, log end {ends[at.partition]})")
+        for store, offsets in stores
+        for at in offsets
+        if at.offset > ends.get(at.partition, at.offset)
+    ]
+    return [text for _, text in sorted(found)]
+
+
+@_rule("C21")
+def retired(facts: Facts) -> Iterator[Says]:
+    """A positive proof: members in Kafka, none in ZooKeeper."""
+    view = facts.view
+    if view.ids:
+        yield Says("left_in_zookeeper", members=sorted(view.ids))
+    if not view.kafka.members:
+        yield Says("nobody_in_kafka", state=view.kafka.state)
+
+
+@_rule("C22")
+def in_kafka_mode(facts: Facts) -> Iterator[Says]:
+    """Where only plain members are, the node alone decides."""
+    if facts.view.effective_mode is not Mode.KAFKA:
+        yield Says("no_kafka_mode", group=facts.view.group, mode=facts.view.effective_mode)
+
+
+@_rule("C23")
+def in_zookeeper_mode(facts: Facts) -> Iterator[Says]:
+    """Old members may join only here."""
+    if facts.view.effective_mode is not Mode.ZOOKEEPER:
+        yield Says("no_zookeeper_mode", group=facts.view.group)
+
+
+@_rule("C24", _without(MemberKind.OLD))
+def old_commit_to_zookeeper(facts: Facts) -> Iterator[Says]:
+    """§9 line 6: beside migration-aware members, whom they meet in zookeeper mode, the coordinator refuses
+    their commits, and with ``dual.commit.enabled`` nothing is written to ZooKeeper either."""
+    view, then = facts.view, facts.earlier
+    if then is None:
+        if worth_a_second_look(view):
+            yield Says("second_look_needed")
+        return
+    proven = commits_to_kafka(then, view)
+    if proven and forbidden(parts_of(view, proven) | {Part.FENCED}, {Mode.ZOOKEEPER}):
+        for member, partitions in proven.items():
+            yield Says("commits_to_kafka", member=member, partitions=partitions)
+        return
+    for member, partitions in stands_still(then, view).items():
+        yield Says("znode_stands_still", member=member, partitions=partitions)
+
+
+@_rule("C25", lambda facts: facts.view.effective_mode is Mode.KAFKA or not facts.view.partitions)
+def one_assignor(facts: Facts) -> Iterator[Says]:
+    """§5: each member computes alone and nothing is negotiated, so all must use the same."""
+    view = facts.view
+    if view.effective_mode is Mode.KAFKA or not view.ids or not view.partitions:
+        return
+    if fits := fitting(view):
+        told = "" if len(fits) == 1 else "; these cannot be told apart here"
+        yield Says("one_assignor_fits", assignors=" and ".join(fits), told=told)
+        return
+    said = [f"{member}: {', '.join(names) or 'none'}" for member, names in fits_of_each(view).items()]
+    yield Says("no_assignor_fits", members=said)
+
+
+@_rule("C26", lambda facts: not facts.view.migration_ids)
+def kafka_offsets_begun(facts: Facts) -> Iterator[Says]:
+    """O8, ahead of time: once aware members are in the group, offsets should appear in Kafka."""
+    view = facts.view
+    absent = [each for _, found in _missing(view, OffsetTable.of(view.kafka_offsets)) for each in found]
+    if absent and view.migration_ids:
+        yield Says("no_kafka_offset_yet", partitions=absent)
+
+
+@_rule("C27", _without(MemberKind.AWARE))
+def whole_awareness(facts: Facts) -> Iterator[Says]:
+    """§9, below its table: an aware member is in ``ids``, ``migration/ids`` and Kafka."""
+    view = facts.view
+    clients = {member.client_id for member in view.kafka.members}
+    ids, aware = set(view.ids), set(view.migration_ids)
+    if ghosts := sorted(aware - ids):
+        yield Says("aware_not_registered", members=ghosts)
+    if half := sorted(ids & aware - clients):
+        yield Says("aware_not_joined", members=half)
+
+
+@_rule("C29")
+def offsets_nobody_reads(facts: Facts) -> Iterator[Says]:
+    """Offset nodes never expire, so most old groups have leftovers: named once, never a reason to fail."""
+    for sentence in leftovers(facts.view):
+        yield Says("nobody_reads", said=sentence)
+
+
+def leftovers(view: GroupView) -> tuple[str, ...]:
+    """Return a sentence about the committed offsets that no member reads; none where there are none."""
+    unread = view.leftovers
+    if not unread:
+        return ()
+    stores = (("ZooKeeper", view.zookeeper_offsets), ("Kafka", view.kafka_offsets))
+    values = {name: OffsetTable.of(offsets).by_partition for name, offsets in stores}
+    none = {each.partition: each.held for each in view.no_offsets}
+
+    def told(at: TopicPartition) -> str:
+        held = [f"{name} {table[at]}" for name, table in values.items() if at in table]
+        no_offset = [f"ZooKeeper holds {none[at]}, which is no offset"] if at in none else []
+        return f"{at} ({', '.join((*held, *no_offset))})"
+
+    return (f"no member reads it: kept as it is: {sentence_list([told(at) for at in unread])}",)
+
+
+def resets(view: GroupView) -> tuple[str, ...]:
+    """Return a sentence for each partition whose committed offset lies below its log's start: where its
+    reader goes on, by its own ``auto.offset.reset``."""
+    return tuple(
+        f"the committed offset {at.offset} of {at.partition} is below the log start {end.start} (its records "
+        f"are deleted): its reader begins at {_where(end)}"
+        for at, end in view.below_start
+    )
+
+
+def _where(end: LogEnd) -> str:
+    if end.start == end.end:
+        return f"{end.start}, whatever its auto.offset.reset says"
+    return (
+        f"{end.start} with auto.offset.reset=earliest (smallest), or at {end.end} with latest (largest), "
+        f"which passes over {end.end - end.start} offsets"
+    )
+
+
+RULES = {**COORDINATION, **protocol.RULES}
+"""Every rule of a group by number: C of coordination, PR of its protocol; a few serve both moves."""
+
+
+def ask(numbers: tuple[str, ...], facts: Facts) -> tuple[Finding, ...]:
+    """Return what the rules of these numbers say, passed ones included.
+
+    Of a group that does not exist only C01 (PR01, where it is asked) speaks: nothing else can be said about
+    it."""
+    if not facts.view.exists and (facts.view.protocol is None or "PR01" in numbers):
+        return RULES["C01" if facts.view.protocol is None else "PR01"].ask(facts)
+    return tuple(finding for number in numbers for finding in RULES[number].ask(facts))
