@@ -22,11 +22,11 @@ from groupshift.cli.runs import Patience, Yes
 from groupshift.cli.terminal import joined, styled
 from groupshift.domain.run import CHECKS, findings_from, plan_from
 from groupshift.domain.verdict import Verdict, counted, worst
-from groupshift.engine.begin import assess, begin, request_differences
+from groupshift.engine.begin import assess, begin, open_run
 from groupshift.engine.move import Move, RunOptions
 from groupshift.engine.registry import GROUP, moves
-from groupshift.errors import Conflict, Rejected
-from groupshift.ports.runs import RunRecord, Runs
+from groupshift.errors import Rejected
+from groupshift.ports.runs import RunRecord
 
 NOTES = "notes"
 """The name in `Plan.about` under which a plan has sentences for people."""
@@ -167,7 +167,7 @@ def _run(
     place = place_of(where)
     request = request_at(move, given, place.settings)
     with session(place) as at, at.ports(move, request) as ports:
-        record = _same(move, at.runs, ports, request)
+        record = open_run(move, at.runs, move.target(ports, request), request)
         if not execute:
             record = record or _begun(move, at.tools, ports, request, execute=False)
             _show_plan(move, record, request, as_json=as_json)
@@ -175,29 +175,6 @@ def _run(
         record = record or _begun(move, at.tools, ports, request, execute=True, patience=patience)
         found = Found(at=at, record=record, move=move)
         return go_on(found, ports, Terms(yes=yes, patience_s=patience), as_json=as_json)
-
-
-def _same(move: Move[Any], runs: Runs, ports: Any, request: Any) -> RunRecord | None:
-    """The open run of this move and target, None where there is none. Raises `Rejected` when it was asked
-    for otherwise, `Conflict` when it is being taken back."""
-    target = move.target(ports, request)
-    for each in runs.in_the_way(target):
-        if each.move != move.name or each.target != target:
-            continue
-        if each.state.goes_back:
-            raise Conflict(
-                f"run {each.run} of {target} is being rolled back; go on with that: "
-                f"groupshift continue {each.run}"
-            )
-        differs = request_differences(each, request)
-        if differs:
-            raise Rejected(
-                f"run {each.run} of {target} is open and was asked for otherwise: {'; '.join(differs)}; "
-                f"go on with it: groupshift continue {each.run}, or take it back: "
-                f"groupshift roll-back {each.run}"
-            )
-        return each
-    return None
 
 
 def _begun(
