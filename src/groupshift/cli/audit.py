@@ -51,23 +51,8 @@ All = Annotated[bool, typer.Option("--all", help="Every group that any of the th
 _ENSEMBLE = "With --bootstrap-servers: host:port,host:port/chroot; without: two sources."
 Ensemble = Annotated[str, option("--zookeeper", _ENSEMBLE)]
 _FOLDER = "A new folder (or URI) for all differences."
-Output = Annotated[str | None, option("--output", _FOLDER, "-o")]
 Interval = Annotated[float, typer.Option(help="Seconds that one store may be behind the other.", min=0.0)]
 Settle = Annotated[float, typer.Option(help="Seconds a commit may take until it is answered.", min=0.0)]
-Retention = Annotated[
-    int | None,
-    typer.Option(help="offsets.retention.minutes; without it what the brokers say.", min=1),
-]
-InSpark = Annotated[
-    bool,
-    typer.Option(
-        "--spark", help="As a Spark job (section spark of the settings): logs too large for one process."
-    ),
-]
-NoLog = Annotated[
-    bool, typer.Option("--no-log", help="Ask the brokers only: what lies elsewhere in the log stays unknown.")
-]
-Limit = Annotated[int, typer.Option(help="Rows shown; --json and --output have all.", min=1)]
 
 
 app = typer.Typer(help="Hold what coordinators answer against what else tells it.")
@@ -81,12 +66,20 @@ def audit(  # noqa: PLR0913 - the options of a verb
     every: All = False,
     bootstrap_servers: Servers = "",
     zookeeper: Ensemble = "",
-    output: Output = None,
+    output: Annotated[str | None, option("--output", _FOLDER, "-o")] = None,
     commit_interval: Interval = 5.0,
     settle: Settle = 1.0,
-    retention_minutes: Retention = None,
-    spark: InSpark = False,
-    limit: Limit = 40,
+    retention_minutes: Annotated[
+        int | None,
+        typer.Option(help="offsets.retention.minutes; without it what the brokers say.", min=1),
+    ] = None,
+    spark: Annotated[
+        bool,
+        typer.Option(
+            "--spark", help="As a Spark job (section spark of the settings): logs too large for one process."
+        ),
+    ] = False,
+    limit: Annotated[int, typer.Option(help="Rows shown; --json and --output have all.", min=1)] = 40,
     timeout: Timeout = 10.0,
     settings_file: SettingsFile = None,
     as_json: Json = False,
@@ -208,7 +201,10 @@ def _next(found: Audit, output: str | None) -> str:
 @app.command()
 def placement(
     *,
-    no_log: NoLog = False,
+    no_log: Annotated[
+        bool,
+        typer.Option("--no-log", help="Ask the brokers only: what lies elsewhere in the log stays unknown."),
+    ] = False,
     everything: AllRules = False,
     bootstrap_servers: Servers = "",
     timeout: Timeout = 10.0,

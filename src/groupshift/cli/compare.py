@@ -24,21 +24,17 @@ if TYPE_CHECKING:
     from groupshift.adapters.parquet.compare_inputs import Outcome
 
 Before = Annotated[Path, typer.Argument(metavar="BEFORE", show_default=False, help="The earlier snapshot.")]
-After = Annotated[Path, typer.Argument(metavar="AFTER", show_default=False, help="The later snapshot.")]
 Move = Annotated[Comparison, option("--move", "What was done between the snapshots.")]
-Live = Annotated[bool, typer.Option("--live", help="Commits went on between the snapshots.")]
-Output = Annotated[Path | None, option("--output", "Default: compare-MOVE beside AFTER.")]
-Memory = Annotated[str, typer.Option(help="Heap of Spark's driver.")]
 
 
 def compare(  # noqa: PLR0913 - the options of a verb
     before: Before,
-    after: After,
+    after: Annotated[Path, typer.Argument(metavar="AFTER", show_default=False, help="The later snapshot.")],
     *,
     move: Move,
-    live: Live = False,
-    output: Output = None,
-    memory: Memory = "2g",
+    live: Annotated[bool, typer.Option("--live", help="Commits went on between the snapshots.")] = False,
+    output: Annotated[Path | None, option("--output", "Default: compare-MOVE beside AFTER.")] = None,
+    memory: Annotated[str, typer.Option(help="Heap of Spark's driver.")] = "2g",
     run: Bound = "",
     settings_file: SettingsFile = None,
     as_json: Json = False,

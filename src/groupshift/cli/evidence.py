@@ -27,12 +27,11 @@ _COLOUR = {
     **dict.fromkeys((State.UNCHECKED, State.UNSEALED, State.LEFT_OVER, State.BESIDE), "yellow"),
 }
 _KEY = "Check the signature with this key (PEM file). Default: evidence.public_key of the settings."
-PublicKey = Annotated[str, option("--public-key", _KEY)]
 
 
 def verify_evidence(
     what: Annotated[str, typer.Argument(metavar="RUN|FOLDER", show_default=False)],
-    public_key: PublicKey = "",
+    public_key: Annotated[str, option("--public-key", _KEY)] = "",
     settings: SettingsFile = None,
     *,
     as_json: Json = False,

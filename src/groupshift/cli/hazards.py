@@ -25,32 +25,27 @@ from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Rejected
 
 Move = Annotated[Comparison, typer.Option("--move", help="The move that is planned.")]
-Broker = Annotated[
-    list[str] | None, typer.Option("--broker", help="A version of Kafka that runs; may be repeated.")
-]
-Target = Annotated[str, typer.Option("--target", help="The version that a downgrade goes to.")]
-Client = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--client",
-        metavar="NAME=VERSION",
-        help=f"What members run: {', '.join(CLIENTS)}, or {NOBODY}; may be repeated.",
-    ),
-]
-With = Annotated[list[Trait] | None, typer.Option("--with", help="A condition that holds.")]
 Without = Annotated[list[Trait] | None, typer.Option("--without", help="A condition that does not hold.")]
-All = Annotated[bool, typer.Option("--all", help="Show the hazards that are not met too.")]
 
 
 def hazards(  # noqa: PLR0913 - the options of a verb
     *,
     move: Move = Comparison.PROTOCOL,
-    broker: Broker = None,
-    target: Target = "",
-    client: Client = None,
-    having: With = None,
+    broker: Annotated[
+        list[str] | None, typer.Option("--broker", help="A version of Kafka that runs; may be repeated.")
+    ] = None,
+    target: Annotated[str, typer.Option("--target", help="The version that a downgrade goes to.")] = "",
+    client: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--client",
+            metavar="NAME=VERSION",
+            help=f"What members run: {', '.join(CLIENTS)}, or {NOBODY}; may be repeated.",
+        ),
+    ] = None,
+    having: Annotated[list[Trait] | None, typer.Option("--with", help="A condition that holds.")] = None,
     lacking: Without = None,
-    everything: All = False,
+    everything: Annotated[bool, typer.Option("--all", help="Show the hazards that are not met too.")] = False,
     as_json: Json = False,
 ) -> int:
     """Say which known bugs of brokers and clients make a move unsafe; exit code 1: one refuses it."""

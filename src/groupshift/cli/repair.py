@@ -57,17 +57,6 @@ _COLOUR = {Mend.RESTORE: "green", Mend.OVERWRITTEN: "yellow", Mend.CONFLICT: "re
 
 _MOST_HOURS = 24.0 * 365 * 10
 
-Within = Annotated[
-    float,
-    typer.Option(
-        "--within",
-        metavar="HOURS",
-        help="Commits older than this are left to a person: a deletion leaves no trace for longer than "
-        "delete.retention.ms.",
-        min=0.0,
-        max=_MOST_HOURS,
-    ),
-]
 _HOUR_MS = 3_600_000
 _LOOK = "groupshift audit placement"
 
@@ -82,7 +71,17 @@ def _several() -> None:
 @app.command("placement")
 def placement(
     *,
-    within: Within = 24.0,
+    within: Annotated[
+        float,
+        typer.Option(
+            "--within",
+            metavar="HOURS",
+            help="Commits older than this are left to a person: a deletion leaves no trace for longer than "
+            "delete.retention.ms.",
+            min=0.0,
+            max=_MOST_HOURS,
+        ),
+    ] = 24.0,
     execute: Execute = False,
     bootstrap_servers: Servers = "",
     timeout: Timeout = 10.0,

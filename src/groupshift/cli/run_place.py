@@ -23,7 +23,6 @@ from groupshift.ports.runs import RunRecord, Runs
 from groupshift.settings import EvidenceSettings, JournalSettings
 
 _DRIVERS = "TOML file: who replaces or restarts nodes. Default: a person."
-Nodes = Annotated[Path | None, option("--nodes", _DRIVERS)]
 _FOLDER = "With --bootstrap-servers: folder of journal and evidence."
 State = Annotated[Path | None, option("--state", _FOLDER)]
 Timeout = Annotated[float, typer.Option("--timeout", help="Seconds to wait for a server.", min=0.1)]
@@ -37,7 +36,7 @@ class Where:
     bootstrap_servers: Servers = ""
     zookeeper: Ensemble = ""
     state: State = None
-    nodes: Nodes = None
+    nodes: Annotated[Path | None, option("--nodes", _DRIVERS)] = None
     timeout: Timeout = 30.0
 
 

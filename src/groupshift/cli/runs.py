@@ -60,22 +60,12 @@ Yes = Annotated[bool, typer.Option("--yes", help="Approve gates; never a doubt, 
 Patience = Annotated[
     float, typer.Option("--patience", help="Seconds that one step may take; 0: its own.", min=0)
 ]
-AnyRun = Annotated[str, typer.Argument(metavar="[RUN]", show_default=False, autocompletion=_names)]
-OpenOnly = Annotated[bool, typer.Option("--open", help="Only runs that are open.")]
-OnlyMove = Annotated[str, option("--move", "Only runs of this move.")]
-OnlyGroup = Annotated[str, option("--group", "Only of this group.", "-g")]
-Limit = Annotated[int, typer.Option("--limit", help="How many that are over.", min=1)]
-Previews = Annotated[bool, typer.Option("--previews", help="Those that were only planned, too.")]
-Watch = Annotated[bool, typer.Option("--watch", help="Show it again whenever it changes.")]
-Within = Annotated[float, typer.Option("--within", help="Seconds to look until it holds.", min=0)]
 For = Annotated[float, typer.Option("--for", help="Seconds to look for as long as it holds.", min=0)]
-Every = Annotated[float, typer.Option("--every", help="Seconds between two looks.", min=0.1)]
 TakeOver = Annotated[bool, typer.Option("--take-over", help="Take it over from a process that has it.")]
 Accept = Annotated[str, option("--accept", "Accept what this step showed.", metavar="STEP")]
 Audit = Annotated[
     bool, typer.Option("--audit", help="Take up the audit of consumption that lies in its evidence.")
 ]
-To = Annotated[str, option("--to", "How far back; default: as the run would by itself.")]
 _UNCHANGED = frozenset({RunState.PLANNED, RunState.APPROVED})
 _EVERY_S = 2.0
 _ONLY_SHOWN = "nothing was changed: without --execute this only shows what would be done"
@@ -84,14 +74,14 @@ _CODES = {Outcome.PASS: 0, Outcome.PERSON: WAITS}
 
 @placed
 def status(  # noqa: PLR0913 - the options of a verb
-    run: AnyRun = "",
+    run: Annotated[str, typer.Argument(metavar="[RUN]", show_default=False, autocompletion=_names)] = "",
     *,
-    open_only: OpenOnly = False,
-    move: OnlyMove = "",
-    group: OnlyGroup = "",
-    limit: Limit = 20,
-    previews: Previews = False,
-    watch: Watch = False,
+    open_only: Annotated[bool, typer.Option("--open", help="Only runs that are open.")] = False,
+    move: Annotated[str, option("--move", "Only runs of this move.")] = "",
+    group: Annotated[str, option("--group", "Only of this group.", "-g")] = "",
+    limit: Annotated[int, typer.Option("--limit", help="How many that are over.", min=1)] = 20,
+    previews: Annotated[bool, typer.Option("--previews", help="Those that were only planned, too.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Show it again whenever it changes.")] = False,
     as_json: Json = False,
     where: Where,
 ) -> int:
@@ -186,7 +176,7 @@ def continue_(  # noqa: PLR0913 - the options of a verb
 def roll_back(  # noqa: PLR0913 - the options of a verb
     run: RunId,
     *,
-    to: To = "",
+    to: Annotated[str, option("--to", "How far back; default: as the run would by itself.")] = "",
     take_over: TakeOver = False,
     accept: Accept = "",
     patience: Patience = 0,
@@ -383,9 +373,9 @@ def _is_due(at: Session, run: str) -> bool:
 def watch(
     run: RunId,
     *,
-    within: Within = 0,
+    within: Annotated[float, typer.Option("--within", help="Seconds to look until it holds.", min=0)] = 0,
     seconds: For = 0,
-    every: Every = 1,
+    every: Annotated[float, typer.Option("--every", help="Seconds between two looks.", min=0.1)] = 1,
     as_json: Json = False,
     where: Where,
 ) -> int:

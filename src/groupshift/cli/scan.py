@@ -33,13 +33,9 @@ _RULES = WaveRules()
 
 _PATTERN = "A group or pattern (*, ?): shown rule by rule, or taken back."
 Groups = Annotated[list[str] | None, option("--group", _PATTERN, "-g")]
-Last = Annotated[bool, typer.Option("--last", help="Show the last scan again; nothing is read.")]
-Limit = Annotated[int, typer.Option(help="Rows shown; the journal and --json hold all.", min=1)]
 _TO_KAFKA = "After the scan, switch stable, fully migrated groups to kafka mode."
 Toggle = Annotated[bool, typer.Option("--toggle", help=_TO_KAFKA)]
 _BACK = "After the scan, switch the groups of --group back to zookeeper mode."
-TakeBack = Annotated[bool, typer.Option("--take-back", help=_BACK)]
-Size = Annotated[int, typer.Option("--wave", help="Groups toggled at once.")]
 Budget = Annotated[int, typer.Option("--error-budget", help="Failures after which nothing is started.")]
 Stable = Annotated[int, typer.Option("--stable-for", help="Seconds a group has to be at rest.")]
 Most = Annotated[int, typer.Option("--at-most", help="Groups toggled in this run; 0: all.")]
@@ -54,11 +50,11 @@ def open_scans(path: Path | None) -> FleetScans:
 def scan(  # noqa: PLR0913 - the options of a verb
     *,
     group: Groups = None,
-    last: Last = False,
-    limit: Limit = 40,
+    last: Annotated[bool, typer.Option("--last", help="Show the last scan again; nothing is read.")] = False,
+    limit: Annotated[int, typer.Option(help="Rows shown; the journal and --json hold all.", min=1)] = 40,
     toggle: Toggle = False,
-    take_back: TakeBack = False,
-    wave: Size = _RULES.size,
+    take_back: Annotated[bool, typer.Option("--take-back", help=_BACK)] = False,
+    wave: Annotated[int, typer.Option("--wave", help="Groups toggled at once.")] = _RULES.size,
     error_budget: Budget = _RULES.budget,
     stable_for: Stable = _RULES.stable_s,
     at_most: Most = _RULES.limit,

@@ -37,20 +37,18 @@ from groupshift.settings import Settings
 
 _SHOWN = 20
 
-All = Annotated[bool, typer.Option("--all", help="Every group that a broker lists.")]
-Store = Annotated[
-    ReadFrom,
-    typer.Option("--read-from", help="Where groups are read; in-force: each from whoever coordinates it."),
-]
-Output = Annotated[Path, option("--output", "A new folder.", "-o")]
-
 
 def snapshot(  # noqa: PLR0913 - the options of a verb
     *,
-    output: Output,
+    output: Annotated[Path, option("--output", "A new folder.", "-o")],
     groups: Groups = "",
-    every: All = False,
-    read_from: Store = ReadFrom.KAFKA,
+    every: Annotated[bool, typer.Option("--all", help="Every group that a broker lists.")] = False,
+    read_from: Annotated[
+        ReadFrom,
+        typer.Option(
+            "--read-from", help="Where groups are read; in-force: each from whoever coordinates it."
+        ),
+    ] = ReadFrom.KAFKA,
     bootstrap_servers: Servers = "",
     zookeeper: Ensemble = "",
     run: Bound = "",
