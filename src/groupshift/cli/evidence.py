@@ -105,20 +105,20 @@ def _parts(found: Verification) -> Iterator[render.Shown]:
     signature = _signature(found)
     yield f"signature: {signature}"
     if found.troubles:
-        said = ": take no decision on this evidence before a person knows why"
-        yield joined(styled("broken", "red"), said)
+        word = styled("broken", "red")
+        said = "take no decision on this evidence before a person knows why"
     elif not found.proven:
+        word = styled("not proven", "yellow")
         said = (
-            ": the files fit each other; that they are those that were sealed is proven by the journal only"
-            ", or by a signature and its key"
+            "the files fit each other; that they are those that were sealed is proven by the journal only, "
+            "or by a signature and its key"
         )
-        yield joined(styled("not proven", "yellow"), said)
-    elif found.as_sealed:
-        said = f": every file is the one that was sealed ({signature})"
-        yield joined(styled("sound", "green"), said)
     else:
-        said = ": no file that was sealed was changed; those above are not part of that"
-        yield joined(styled("sound", "green"), said)
+        word = styled("sound", "green")
+        said = "no file that was sealed was changed; those above are not part of that"
+        if found.as_sealed:
+            said = f"every file is the one that was sealed ({signature})"
+    yield joined(word, f": {said}")
 
 
 def _signature(found: Verification) -> str:

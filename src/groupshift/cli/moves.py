@@ -12,7 +12,6 @@ import typer
 
 from groupshift.bootstrap.moves import request_at
 from groupshift.cli import output
-from groupshift.cli.installed import ANYTHING, refusing
 from groupshift.cli.options import AllRules, Execute, Json, Page, run_name, who
 from groupshift.cli.requests import asked_again, parameters, values_of
 from groupshift.cli.run_driving import Terms, go_on
@@ -28,6 +27,12 @@ from groupshift.engine.registry import GROUP, moves
 from groupshift.errors import Rejected
 from groupshift.ports.runs import RunRecord
 
+COMMANDS = "groupshift.commands"
+"""Commands that other distributions bring, as entry points: each is a `typer.Typer` (a group of verbs) or a
+function (one verb). One that is known and not installed says which distribution has it."""
+ELSEWHERE = {"demo": "kafka-groupshift-sandbox", "sandbox": "kafka-groupshift-sandbox"}
+"""The distribution of each command that is not in ``kafka-groupshift``."""
+ANYTHING = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 NOTES = "notes"
 """The name in `Plan.about` under which a plan has sentences for people."""
 STATE = "groupshift-state"
@@ -209,3 +214,40 @@ def _show_plan(move: Move[Any], record: RunRecord, request: Any, *, as_json: boo
         joined("run ", styled(record.run, "bold"), f", plan {record.plan_hash[:12]}: {said}"),
     ]
     output.tell(data, parts, following, as_json=as_json)
+
+
+def add_installed(app: typer.Typer, panel: str | None = None) -> None:
+    """Add to ``app`` (to a ``panel`` of its help) what is installed, sorted by name, and the hint for what
+    is not."""
+    found = {each.name: each for each in entry_points(group=COMMANDS)}
+    for name in sorted({*found, *ELSEWHERE}):
+        loaded = _loaded(found[name]) if name in found else _missing(name, ELSEWHERE[name])
+        if isinstance(loaded, typer.Typer):
+            app.add_typer(loaded, name=name, rich_help_panel=panel)
+        else:
+            hidden = name not in found
+            context = ANYTHING if hidden else None
+            app.command(name, hidden=hidden, context_settings=context, rich_help_panel=panel)(loaded)
+
+
+def _loaded(entry: EntryPoint) -> Any:
+    """The command; one that cannot be imported fails when it is called, and no other command with it."""
+    try:
+        return entry.load()
+    except Exception as error:  # noqa: BLE001 - somebody else's code
+        why = f"command {entry.name} cannot be imported from {entry.value} ({type(error).__name__}: {error})"
+        return refusing(f"{why}; install its distribution again")
+
+
+def _missing(name: str, distribution: str) -> Callable[[typer.Context], None]:
+    return refusing(f"groupshift {name} comes with {distribution}: pip install {distribution}")
+
+
+def refusing(sentence: str) -> Callable[[typer.Context], None]:
+    """Return a command that says why it cannot be called."""
+
+    def refuse(context: typer.Context) -> None:
+        del context
+        raise Rejected(sentence)
+
+    return refuse

@@ -14,8 +14,7 @@ from groupshift.cli.audit import app as audit
 from groupshift.cli.compare import compare
 from groupshift.cli.evidence import verify_evidence
 from groupshift.cli.hazards import hazards
-from groupshift.cli.installed import add_installed
-from groupshift.cli.moves import add_moves
+from groupshift.cli.moves import add_installed, add_moves
 from groupshift.cli.repair import app as repair
 from groupshift.cli.scan import brake, scan
 from groupshift.cli.snapshot import snapshot
