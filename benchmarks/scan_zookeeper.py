@@ -29,7 +29,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from kazoo.client import KazooClient
 from measuring import Aim, fresh_home, report
 
-from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble
+from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
 from groupshift.adapters.zookeeper.session import ZookeeperConnection
 from groupshift.domain.modes import ABSENT_MODE, Mode
 from groupshift.domain.partitions import TopicPartition
@@ -140,12 +140,12 @@ def scan(settings: Path) -> dict[str, Any]:
 
 def one_by_one(zookeeper: str) -> float:
     """Seconds to read the ZooKeeper half of every group with single requests, all of a window pipelined."""
-    reader = ZookeeperEnsemble(ZookeeperConnection(zookeeper, timeout_s=60), together=False)
+    reader = ZookeeperGroups(ZookeeperConnection(zookeeper, timeout_s=60), together=False)
     try:
         names = reader.groups()
         began = time.monotonic()
         for at in range(0, len(names), WINDOW):
-            reader.observe(names[at : at + WINDOW])
+            reader.window(names[at : at + WINDOW])
         return time.monotonic() - began
     finally:
         reader.close()

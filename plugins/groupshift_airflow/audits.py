@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Param
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from groupshift.domain.secrets import without_login
+from groupshift.domain.foreign_text import without_login
 from groupshift_airflow import form
 from groupshift_airflow.hooks import require_spark, spark_environment, spark_jvm, spark_settings
 from groupshift_airflow.run_tasks import ClusterTask

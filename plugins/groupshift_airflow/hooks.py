@@ -193,7 +193,7 @@ class KafkaClusterHook(_ClusterHook):
         that groupshift has not."""
         from groupshift.adapters.kafka.cluster import KEYS
         from groupshift.consumers.config_keys import objection
-        from groupshift.domain.secrets import struck_out
+        from groupshift.domain.foreign_text import struck_out
 
         securing = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl.", "oauth")
         self.require_known([key for key in extras if key.startswith(securing)], KEYS)

@@ -24,12 +24,13 @@ from airflow.sdk.exceptions import (
     DownstreamTasksSkipped,
 )
 
+from groupshift.domain.foreign_text import data_without_login
 from groupshift.domain.reactions import Choice
 from groupshift.domain.run import APPROVE, JUDGE, Outcome, RunState, SparkJob, StepState, spark_job_from
-from groupshift.domain.secrets import data_without_login
+from groupshift.engine.questions import BUTTONS
 from groupshift.errors import Fenced, Transient
 from groupshift_airflow.hooks import require_spark, spark_environment, spark_jvm, spark_settings
-from groupshift_airflow.run_gates import ACCEPT, ALL, CHOICES, DONE, LABELS, Gate, Work, gate_of, gate_of_work
+from groupshift_airflow.run_gates import ACCEPT, ALL, CHOICES, DONE, Gate, Work, gate_of, gate_of_work
 from groupshift_airflow.run_tasks import UNKNOWN, RunTask, person, require_execute, require_ours
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
         own = {
             "subject": "groupshift",
             "options": list(ALL),
-            "defaults": LABELS[Choice.STOP],
+            "defaults": BUTTONS[Choice.STOP],
             "mode": "reschedule",
             "poke_interval": TURN_S if beside else POKE_S,
             "timeout": _QUARTER_S,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from groupshift.adapters.kafka.cluster import KafkaCluster
-from groupshift.adapters.kafka.group_changes import commit_rows, coordinated
-from groupshift.adapters.kafka.wire import Api, fill, raise_for
+from groupshift.adapters.kafka.group_changes import commit_rows
+from groupshift.adapters.kafka.wire import Api, raise_for
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rows import OffsetRow
 from groupshift.errors import Rejected
@@ -46,13 +46,9 @@ def forget(cluster: KafkaCluster, group: str, topic: str, numbers: Sequence[int]
     `KafkaCluster.attempt`."""
 
     def delete() -> None:
-        connection = cluster.broker(coordinated(cluster, [group])[group])
-        module = connection.messages(Api.OFFSET_DELETE)
-        partitions = tuple(
-            fill(module.OffsetDeleteRequestPartition, partition_index=number) for number in numbers
-        )
-        named = fill(module.OffsetDeleteRequestTopic, name=topic, partitions=partitions)
-        answer = connection.ask(fill(module.OffsetDeleteRequest, group_id=group, topics=(named,)))
+        connection = cluster.coordinator(group)
+        named = {"name": topic, "partitions": [{"partition_index": number} for number in numbers]}
+        answer = connection.ask(connection.request(Api.OFFSET_DELETE, group_id=group, topics=[named]))
         raise_for(answer.error_code, f"offsets of group {group!r}")
         for told in answer.topics:
             for each in told.partitions:

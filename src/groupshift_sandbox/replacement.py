@@ -13,11 +13,11 @@ from groupshift.domain.versions import Version
 from groupshift.errors import Conflict
 from groupshift.log.releases import Coordinator
 from groupshift.ports.driver import (
-    Accepted,
     BrokerReplacement,
     NodeState,
     NodeStatus,
     Replacement,
+    Started,
 )
 from groupshift_sandbox.cluster_file import load
 from groupshift_sandbox.home import Home
@@ -40,7 +40,7 @@ class SandboxReplacement:
         self._home, self._name = home, name
         self._file = home.root / f"{name}.replacements.json"
 
-    def start(self, replacement: Replacement) -> Accepted:
+    def start(self, replacement: Replacement) -> Started:
         """See the port."""
         with locked(self._file):
             document = read_document(self._file)
@@ -57,7 +57,7 @@ class SandboxReplacement:
                 trouble = _replaced(cluster, replacement)
                 applied[str(replacement.node_id)] = {"change_id": replacement.change_id, "trouble": trouble}
             write_document(self._file, document)
-        return Accepted(change_id=replacement.change_id)
+        return Started(change_id=replacement.change_id)
 
     def observe(self, node_id: int) -> NodeStatus:
         """See the port. The release is that of the last start that became ready."""

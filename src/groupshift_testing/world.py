@@ -18,7 +18,7 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import StageName
 from groupshift.errors import Conflict, Rejected
 from groupshift.ports.clock import Clock, CrashPoint
-from groupshift.ports.driver import Change, ChangeStatus, Pending, Slot, SlotState, Started, settled
+from groupshift.ports.driver import Change, ChangeStatus, ForPerson, Slot, SlotState, Started, settled
 
 FIRST_SESSION = 100
 
@@ -290,7 +290,7 @@ class MemoryFleet:
             for name, occupant in sorted(self.world.places.items())
         )
 
-    def start(self, change: Change) -> Started | Pending:
+    def start(self, change: Change) -> Started | ForPerson:
         """See the port."""
         if change.token < self.fences.get(change.fence, 0):
             raise Conflict(f"token {change.token} of {change.fence} is void: a newer run was here since")
@@ -299,7 +299,7 @@ class MemoryFleet:
             raise Rejected(f"slot {unknown[0]} is unknown")
         if self.pending:
             text = f"deploy {change.to} members on {', '.join(change.slots)}"
-            return Pending(change_id=change.change_id, instruction=text)
+            return ForPerson(change_id=change.change_id, instruction=text)
         if self.accepted.setdefault(change.change_id, (change.slots, change.to)) != (change.slots, change.to):
             raise Rejected(f"change {change.change_id} was accepted before for something else")
         self.fences[change.fence] = change.token

@@ -10,8 +10,8 @@ from markdown_it import MarkdownIt
 from groupshift.domain.reactions import Choice
 from groupshift.domain.run import Step
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.engine.questions import Question, Section
-from groupshift_airflow.run_gates import CHOICES, LABELS, OPTIONAL, Work, gate_of, gate_of_work
+from groupshift.engine.questions import BUTTONS, Question, Section
+from groupshift_airflow.run_gates import CHOICES, OPTIONAL, Work, gate_of, gate_of_work
 from groupshift_airflow.run_tasks import named, person
 
 UNTIL_MS = 1_700_000_000_000
@@ -33,7 +33,7 @@ PLAN = Question(
 def test_a_gate_says_how_many_rules_passed_where_all_did() -> None:
     """Not nothing."""
     passed = (Finding(rule="C01", verdict=Verdict.PASS, reason="it is there"),)
-    assert "**1 rules asked, 1 passed**" in gate_of(replace(PLAN, findings=passed), UNTIL_MS).body
+    assert "1 of 1 checks passed" in gate_of(replace(PLAN, findings=passed), UNTIL_MS).body
 
 
 def test_an_approval_shows_plan_findings_what_comes_and_until_when() -> None:
@@ -43,13 +43,13 @@ def test_an_approval_shows_plan_findings_what_comes_and_until_when() -> None:
         "coordination-orders-1",
         "01 plan/approve",
         "cdcdcdcdcdcd",
-        "2 rules asked",
+        "1 of 2 checks passed",
         "partition 0 has no owner",
-        "What happens after a yes",
+        "If you approve",
         "replaces m1",
         "members stop for about 10 s",
         "| m1 | old |",
-        "Without an answer until 2023-11-14 22:13:20 UTC it is *Reject*",
+        "no answer until 2023-11-14 22:13:20 UTC: as **Reject**",
         "/groupshift/runs/coordination-orders-1/",
     ):
         assert part in gate.body, part
@@ -62,12 +62,13 @@ def test_an_approval_shows_plan_findings_what_comes_and_until_when() -> None:
 def test_an_approval_that_became_void_says_why_it_is_asked_again() -> None:
     """What changed since."""
     gate = gate_of(replace(PLAN, changes=("members m9: absent is now old",)), UNTIL_MS)
-    assert "Asked again, because of this: members m9: absent is now old" in gate.body
+    assert "members m9: absent is now old" in gate.body
 
 
 def test_the_last_gate_offers_finalise_and_keep_and_silence_keeps() -> None:
     """What cannot be undone is not called an approval."""
     gate = gate_of(replace(PLAN, optional=True), UNTIL_MS)
+    assert "**Keep**: these steps are left out" in gate.body
     assert (gate.options, gate.default) == (("Finalise", "Keep"), "Keep")
     assert (CHOICES["Finalise"], CHOICES["Keep"]) == (Choice.APPROVE, Choice.REJECT)
 
@@ -89,8 +90,8 @@ def test_silence_at_a_review_stops(answers: tuple[Choice, ...], labels: tuple[st
 
 def test_every_answer_has_one_label_and_every_label_one_answer() -> None:
     """A button means one thing."""
-    assert set(LABELS) == set(Choice)
-    assert len(CHOICES) == len(LABELS) + len(OPTIONAL)
+    assert set(BUTTONS) == set(Choice)
+    assert len(CHOICES) == len(BUTTONS) + len(OPTIONAL)
 
 
 def test_a_person_is_told_what_to_do_and_may_accept_only_what_was_shown() -> None:

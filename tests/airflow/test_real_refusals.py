@@ -131,11 +131,11 @@ def test_an_expired_approval_changes_nothing(real: Real) -> None:
         plan_hash = runs.find(found.run).plan_hash
     (body,) = shown
     for part in (
-        "What happens after a yes",
+        "If you approve",
         "replaces m1",
-        "rules asked",
+        "checks passed",
         plan_hash[:12],
-        "Without an answer",
+        "no answer until",
     ):
         assert part in body
 

@@ -104,7 +104,7 @@ def test_wheel_and_shipped_code_carry_every_table_and_read_it_there(
     assert wanted <= set(wheel.namelist())
     code = (
         "import groupshift.audit.rules as rules, groupshift.domain.equality_rules; "
-        "import groupshift.domain.hazards, groupshift.moves.downgrade.properties; print(rules.__file__)"
+        "import groupshift.domain.hazards, groupshift.moves.downgrade.releases; print(rules.__file__)"
     )
     with shipped_code() as archive:
         assert wanted <= set(zipfile.ZipFile(archive).namelist())

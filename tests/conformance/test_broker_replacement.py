@@ -14,7 +14,7 @@ from groupshift.adapters.drivers.command import CommandReplacement, Programs
 from groupshift.adapters.drivers.manual import ManualReplacement
 from groupshift.bootstrap.drivers import driver_of, fenced, nodes_file, replacement
 from groupshift.errors import Rejected, Transient
-from groupshift.ports.driver import Accepted, ClientFence, ForPerson, NodeState, Replacement
+from groupshift.ports.driver import ClientFence, ForPerson, NodeState, Replacement, Started
 from groupshift_sandbox.replacement import SandboxReplacement
 from support.replacement_suite import *  # noqa: F403 - the suite's tests are this module's tests
 from support.replacement_suite import Driven, change
@@ -213,7 +213,7 @@ def test_a_program_is_handed_the_properties_one_by_one(tmp_path: Path) -> None:
             observe=(*program, "{node}"),
         )
     )
-    assert driver.start(RESTART) == Accepted(change_id=RESTART.change_id)
+    assert driver.start(RESTART) == Started(change_id=RESTART.change_id)
     assert json.loads(seen.read_text()) == [
         "expansion/09_restart_1",
         "release=",

@@ -19,7 +19,7 @@ from groupshift.adapters.drivers.process import ProcessFleet, ask
 from groupshift.adapters.system import SystemClock
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import Conflict, Transient
-from groupshift.ports.driver import Pending, SlotState
+from groupshift.ports.driver import ForPerson, SlotState
 from groupshift.settings import CommandSettings
 from groupshift_sandbox.client_members.commands import CLIENTS
 from groupshift_sandbox.down import down
@@ -159,7 +159,7 @@ def test_the_driver_that_tells_a_person_changes_nothing_and_claims_nothing() -> 
     """The same instruction however often it is asked for, and never done as far as the driver knows. A fenced
     run's instruction reaches nobody, since the journal refuses its next line (tests/unit/application)."""
     first = ManualFleet().start(change("canary", "m1"))
-    assert isinstance(first, Pending)
+    assert isinstance(first, ForPerson)
     assert ManualFleet().start(change("canary", "m1", token=2)) == first
     assert not ManualFleet().observe(change("canary", "m1")).done
     assert not ManualFleet().took_up(change("canary", "m1"))

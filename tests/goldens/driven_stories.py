@@ -22,7 +22,7 @@ from groupshift.engine.questions import Answer, Question
 from groupshift.engine.roll_back import begin_roll_back, require_begun
 from groupshift.engine.run import drive
 from groupshift.log.releases import Coordinator
-from groupshift.moves.downgrade.request import DowngradeRequest
+from groupshift.moves.downgrade.facts import DowngradeRequest
 from groupshift.moves.expansion.facts import ExpansionRequest
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import Entry, RunRecord

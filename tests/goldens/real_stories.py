@@ -36,8 +36,8 @@ from groupshift.engine.begin import assess
 from groupshift.engine.move import Move, RunOptions, Sealing, Tools
 from groupshift.moves.coordination.facts import CoordinationRequest
 from groupshift.moves.coordination.move import CoordinationMove
+from groupshift.moves.downgrade.facts import DowngradeRequest
 from groupshift.moves.downgrade.move import DowngradeMove
-from groupshift.moves.downgrade.request import DowngradeRequest
 from groupshift.moves.expansion.facts import ExpansionRequest
 from groupshift.moves.expansion.move import ExpansionMove
 from groupshift.moves.protocol.facts import ProtocolRequest

@@ -12,10 +12,10 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
-from groupshift.adapters.zookeeper import ensemble, multiread
-from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble, ZookeeperGroups
-from groupshift.adapters.zookeeper.multiread import Children, Data
-from groupshift.adapters.zookeeper.session import Session, ZookeeperConnection
+from groupshift.adapters.zookeeper import ensemble
+from groupshift.adapters.zookeeper import session as multiread
+from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
+from groupshift.adapters.zookeeper.session import Children, Data, Session, ZookeeperConnection
 from groupshift.domain.group import CommittedOffset
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition
@@ -244,9 +244,9 @@ def test_a_window_takes_three_rounds_and_only_a_group_that_changed_is_read_again
         return original(session, asks, together=together)
 
     monkeypatch.setattr(multiread, "read_all", read_with_a_newcomer)
-    reader = ZookeeperEnsemble(ZookeeperConnection(cluster.zookeeper, timeout_s=60), together=together)
+    reader = ZookeeperGroups(ZookeeperConnection(cluster.zookeeper, timeout_s=60), together=together)
     try:
-        sides = [side for side, _ in reader.observe([*groups, "a/b"])]
+        sides = [side for side, _ in reader.window([*groups, "a/b"])]
     finally:
         reader.close()
     assert rounds == [{*groups}] * 3 + [{groups[2]}] * 3

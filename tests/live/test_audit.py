@@ -22,7 +22,7 @@ from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
 from groupshift.adapters.kafka.views import LivePlacementViews
 from groupshift.adapters.kafka.wire import Api
 from groupshift.adapters.system import SystemClock
-from groupshift.adapters.zookeeper.ensemble import ZookeeperOffsetNodes
+from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
 from groupshift.adapters.zookeeper.session import ZookeeperConnection
 from groupshift.audit.offsets import Audit
 from groupshift.audit.rules import Weight
@@ -67,7 +67,7 @@ def opened(bootstrap: str, zookeeper: str) -> Iterator[AuditSources]:
     sources = AuditSources(
         admin=LiveGroupSnapshots(KafkaCluster(bootstrap, timeout_s=60.0), SystemClock(), patience_s=1.0),
         log=CountedLog(Brokers(bootstrap_servers=bootstrap)),
-        zookeeper=ZookeeperOffsetNodes(ZookeeperConnection(zookeeper, timeout_s=60.0)),
+        zookeeper=ZookeeperGroups(ZookeeperConnection(zookeeper, timeout_s=60.0)),
         clock=SystemClock(),
     )
     try:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble, ZookeeperOffsetNodes
+from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
 from groupshift.adapters.zookeeper.session import ZookeeperConnection
 from groupshift.cli.main import main
 from groupshift.consumers.zookeeper_nodes import Observer
@@ -106,8 +106,8 @@ def test_s03_hostile_nodes_are_problems_of_their_group(
         kazoo.create(path, data, ephemeral="/ids/" in path or "/owners/" in path, makepath=True)
     connection = ZookeeperConnection(cluster.zookeeper, timeout_s=60)
     try:
-        (bad, _), (good, _) = ZookeeperEnsemble(connection).observe((group, neighbour))
-        nodes = ZookeeperOffsetNodes(connection).read((group, neighbour))
+        (bad, _), (good, _) = ZookeeperGroups(connection).window((group, neighbour))
+        nodes = ZookeeperGroups(connection).read((group, neighbour))
     finally:
         connection.close()
     assert good.problems == ()

@@ -18,7 +18,7 @@ from groupshift.adapters.groups import LiveEnsembleReader, LiveGroupReader
 from groupshift.adapters.kafka.groups import KafkaConnection, KafkaEnsemble, KafkaGroups
 from groupshift.adapters.spark_submit.java import java_binary
 from groupshift.adapters.system import SystemClock
-from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble, ZookeeperGroups
+from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
 from groupshift.adapters.zookeeper.session import ZookeeperConnection
 from groupshift.bootstrap.scans import build_scans
 from groupshift.domain.group import GroupView
@@ -185,7 +185,7 @@ def test_every_group_is_read_as_the_reader_of_one_group_reads_it(
         lambda: all(m.acting_on for m in ensemble.view(aware).members), PATIENCE_S, "the member publishes"
     )
     reader = LiveEnsembleReader(
-        ZookeeperEnsemble(ZookeeperConnection(ensemble.zookeeper, timeout_s=60.0), together=together),
+        ZookeeperGroups(ZookeeperConnection(ensemble.zookeeper, timeout_s=60.0), together=together),
         KafkaEnsemble(KafkaConnection(ensemble.bootstrap, timeout_s=60.0), batches=together),
         SystemClock(),
     )
@@ -221,10 +221,10 @@ def test_a_server_that_knows_no_multiread_is_asked_one_by_one(tmp_path: Path, pr
     registration = b'{"version":1,"subscription":{"t":1},"pattern":"static","timestamp":"1"}'
     client.create("/consumers/g/ids/g_a", registration, makepath=True, ephemeral=True)
     client.create("/consumers/g/offsets/t/0", b"7", makepath=True)
-    reader = ZookeeperEnsemble(ZookeeperConnection(address))
+    reader = ZookeeperGroups(ZookeeperConnection(address))
     try:
         assert reader.groups() == ("g",)
-        ((side, times),) = reader.observe(("g",))
+        ((side, times),) = reader.window(("g",))
     finally:
         reader.close()
         client.stop()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from groupshift.domain.run import RunState
 from groupshift.engine.progress import Ended, Stopped
 from groupshift.errors import Transient
-from groupshift.moves.downgrade.request import DowngradeRequest
+from groupshift.moves.downgrade.facts import DowngradeRequest
 from groupshift.ports.clock import CrashPoint, NoStepCrash, StepCrashPoints
 from support.driven_moves import Driver
 from support.kill_once import KillOnce

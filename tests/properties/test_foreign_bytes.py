@@ -23,10 +23,9 @@ from groupshift.adapters.zookeeper.session import Node
 from groupshift.audit.ownership import _Replay
 from groupshift.audit.txnlog import Created, Transaction
 from groupshift.domain import znodes
-from groupshift.domain.assignment import parse_assignment, threads_by_topic
-from groupshift.domain.group import CommittedOffset, GroupView
+from groupshift.domain.assignment import threads_by_topic
+from groupshift.domain.group import CommittedOffset, GroupView, merge
 from groupshift.domain.modes import Holder, parse_holder
-from groupshift.domain.observation import merge
 from groupshift.domain.old_members import assignments
 from groupshift.domain.reconcile import CoordinationView, Member, Situation, decide
 from groupshift.domain.registration import (
@@ -40,6 +39,7 @@ from groupshift.domain.registration import (
 from groupshift.domain.topic_filter import clean_filter, compile_filter
 from groupshift.domain.znodes import parse_broker, parse_cluster_id, parse_offset, parse_partitions
 from groupshift.errors import GroupshiftError
+from groupshift.log.decode import parse_assignment
 from groupshift.scan.state import NodeTimes, Observed, state_of
 
 TIMES = int(os.environ.get("GROUPSHIFT_FUZZ", "10000"))

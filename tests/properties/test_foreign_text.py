@@ -311,36 +311,6 @@ def test_s12_the_places_of_a_step_are_no_markup() -> None:
     assert "img" not in _rendered(markdown(words_of(step))).tags
 
 
-def test_f05_two_ids_have_two_folders_and_each_is_one_name() -> None:
-    """Also where case is not told apart, where a name ends after 255 bytes, and where somebody tries."""
-    from groupshift.domain.foreign_text import path_name
-
-    ids = (
-        *HOSTILE,
-        "",
-        ".",
-        "..",
-        "/",
-        "orders",
-        "Orders",
-        "ORDERS",
-        "g" * 250,
-        "a/b",
-        "a?b",
-        "a_b",
-        "-rf",
-        ".x",
-    )
-    forged = tuple(path_name(each) for each in ids if path_name(each) != each)
-    names = {each: path_name(each) for each in (*ids, *forged)}
-    assert len({name.lower() for name in names.values()}) == len(names)
-    for name in names.values():
-        assert set(name) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
-        assert 0 < len(name.encode()) <= 120
-        assert not name.startswith((".", "-"))
-    assert names["orders"] == "orders"
-
-
 @_for_all
 def test_f05_json_does_nothing_to_a_terminal(text: str) -> None:
     """The same value, with what has no shape escaped."""

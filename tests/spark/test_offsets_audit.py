@@ -11,8 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from groupshift.audit.case import read_log
 from groupshift.audit.offsets import Looked, Reading, audit
 from groupshift.audit.rules import BY_NUMBER, Fact
+from groupshift.domain.tables import shipped
 from groupshift.log import LogRecord
-from groupshift.spark.audit_offsets import look, statement
+from groupshift.spark.audit_offsets import look
 from spark.audit_worlds import MINUTE, world
 
 COLUMNS = {
@@ -82,5 +83,5 @@ def test_an_empty_cluster_has_no_keys(spark: SparkSession) -> None:
 
 def test_every_fact_is_told_both_ways() -> None:
     """The table of facts is whole, and each is a column of the statement."""
-    text = statement("facts")
+    text = shipped("sql/audit/facts.sql")
     assert [fact for fact in Fact if f" AS {fact.value}" not in text and f" {fact.value}," not in text] == []

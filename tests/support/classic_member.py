@@ -6,6 +6,7 @@ from __future__ import annotations
 import datetime as dt
 import struct
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from kio.index import load_payload_module
@@ -13,7 +14,9 @@ from kio.schema.index import api_key_map, schema_name_map
 from kio.static.constants import EntityType
 
 from groupshift.adapters.kafka.broker import BrokerConnection
+from groupshift.adapters.kafka.rows import told
 from groupshift.adapters.kafka.wire import fill, raise_for
+from groupshift.domain.group_protocol import KafkaMember, Kind
 
 _JOIN, _HEARTBEAT, _LEAVE, _SYNC = 11, 12, 13, 14
 _MEMBER_ID_REQUIRED = 79
@@ -36,6 +39,23 @@ def assignment(partitions: dict[str, Sequence[int]], user_data: bytes | None = N
     )
     tail = struct.pack(">i", -1) if user_data is None else struct.pack(">i", len(user_data)) + user_data
     return struct.pack(">hi", 0, len(partitions)) + parts + tail
+
+
+def told_of(metadata: bytes = b"", assigned: bytes = b"") -> tuple[KafkaMember, dict[str, str]]:
+    """What is made of a member whose coordinator answers these bytes, and why which of them tell nothing."""
+    member = SimpleNamespace(
+        member_id="m",
+        client_id="c",
+        client_host="/h",
+        group_instance_id=None,
+        member_metadata=metadata,
+        member_assignment=assigned,
+    )
+    answer = SimpleNamespace(
+        group_id="g", group_state="Stable", protocol_type="consumer", protocol_data="range", members=[member]
+    )
+    found = told(Kind.CLASSIC, answer, 1)
+    return found.group.members[0], {what: why for (_, what), why in found.unread.items()}
 
 
 class ClassicMember:

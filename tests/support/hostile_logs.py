@@ -10,11 +10,9 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from groupshift.adapters.kafka.rows import assigned_partitions, subscribed_topics
 from groupshift.audit.txnlog import parse
-from groupshift.domain.assignment import parse_assignment
 from groupshift.errors import Broken, Rejected
-from groupshift.log.decode import LogRecord, decode
+from groupshift.log.decode import LogRecord, decode, parse_assignment
 from groupshift.spark.batches.coordinator_records import decoded_batches
 from groupshift.spark.batches.decompress import Origin
 from groupshift.spark.batches.headers import read_headers
@@ -22,6 +20,7 @@ from groupshift.spark.batches.records import read_records
 from groupshift.spark.batches.transactions import resolve, spans
 from support import jute
 from support.batch_encoder import APPEND_TIME, CODECS, Record, batch, marker, message_set
+from support.classic_member import told_of
 from support.coordinator_vectors import KEYS, VALUES
 from support.kafka_answers import spoiled
 
@@ -127,8 +126,8 @@ def endure_others(inputs: int) -> str:
     kinds: list[tuple[Callable[[bytes], object], list[bytes], tuple[type[Exception], ...]]] = [
         (parse, [_transaction_log()], (Broken,)),
         (parse_assignment, [_ASSIGNMENT], (Rejected,)),
-        (assigned_partitions, [_ASSIGNMENT], (ValueError,)),
-        (subscribed_topics, [_SUBSCRIPTION], (ValueError,)),
+        (lambda blob: _read(assigned=blob), [_ASSIGNMENT], (ValueError,)),
+        (lambda blob: _read(metadata=blob), [_SUBSCRIPTION], (ValueError,)),
     ]
     read = refused = 0
     for _ in range(inputs):
@@ -139,6 +138,13 @@ def endure_others(inputs: int) -> str:
         except expected:
             refused += 1
     return f"{read} {refused}"
+
+
+def _read(**blob: bytes) -> None:
+    """Raises ValueError for what tells no topics or partitions."""
+    _, unread = told_of(**blob)
+    if unread:
+        raise ValueError(unread)
 
 
 _ASSIGNMENT = bytes.fromhex("0001 00000002 0001 61 00000002 00000000 00000001 0003 626364 00000000 ffffffff")

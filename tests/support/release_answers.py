@@ -15,17 +15,15 @@ from typing import Any
 
 from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.requests import (
-    describe_classic,
-    describe_consumer,
-    describe_share,
+    describe,
     fetch_offsets,
     fetched,
     list_groups,
 )
 from groupshift.adapters.kafka.wire import Api, raise_for
+from groupshift.domain.group_protocol import Kind
 from groupshift.log.state import GroupFamily, GroupState, State
 
-_STREAMS_DESCRIBE = 89
 _STATIC_IDS, _MEMBER_TYPES, _STATES, _EPOCHS = 4, 1, 4, 5
 _TYPE_OF = {GroupFamily.SIMPLE: "classic"}
 _ROLES = ("activeTasks", "standbyTasks", "warmupTasks")
@@ -54,12 +52,7 @@ def answers(broker: BrokerConnection) -> dict[str, Answer]:
 
 
 def _described(broker: BrokerConnection, kind: str, group: str) -> Answer:
-    if kind == "streams":
-        schema = broker.messages(_STREAMS_DESCRIBE).StreamsGroupDescribeRequest  # type: ignore[arg-type]
-        asked = schema(group_ids=(group,), include_authorized_operations=False)
-    else:
-        ask = {"classic": describe_classic, "consumer": describe_consumer, "share": describe_share}[kind]
-        ((asked, _),) = ask(broker, [group])
+    ((asked, _),) = describe(broker, Kind(kind), [group])
     (told,) = broker.ask(asked).groups
     raise_for(told.error_code, f"description of {group}")
     return {"classic": _classic, "consumer": _consumer, "share": _share, "streams": _streams}[kind](told)

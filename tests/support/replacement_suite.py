@@ -10,7 +10,7 @@ import pytest
 
 from groupshift.errors import Conflict, Rejected
 from groupshift.log.releases import Coordinator
-from groupshift.ports.driver import Accepted, BrokerReplacement, NodeState, Replacement
+from groupshift.ports.driver import BrokerReplacement, NodeState, Replacement, Started
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +42,11 @@ def test_a_replacement_is_done_once_and_told(driven: Driven) -> None:
     """Whoever repeats it; the node then runs the release by this change."""
     wanted = change(1, driven.now)
     before = driven.starts()
-    assert driven.driver.start(wanted) == Accepted(change_id=wanted.change_id)
+    assert driven.driver.start(wanted) == Started(change_id=wanted.change_id)
     found, started = driven.driver.observe(1), driven.starts()
     assert (found.state, found.release, found.change_id) == (NodeState.RUNNING, driven.now, wanted.change_id)
     assert (found.trouble, started != before) == ("", True)
-    assert driven.driver.start(replace(wanted, token=2)) == Accepted(change_id=wanted.change_id)
+    assert driven.driver.start(replace(wanted, token=2)) == Started(change_id=wanted.change_id)
     assert driven.starts() == started
 
 

@@ -20,10 +20,10 @@ from groupshift.log import LogRecord
 from groupshift.log.commit_hashes import LiveCommit
 from groupshift.log.decode import Position
 from groupshift.log.releases import Coordinator
+from groupshift.moves.downgrade.facts import DowngradePorts
 from groupshift.moves.downgrade.move import DowngradeMove
-from groupshift.moves.downgrade.ports import DowngradePorts
 from groupshift.ports.clock import CrashPoint
-from groupshift.ports.driver import Accepted, ForPerson, NodeState, NodeStatus, Replacement
+from groupshift.ports.driver import ForPerson, NodeState, NodeStatus, Replacement, Started
 from groupshift.ports.evidence import EvidenceFolder
 from groupshift.ports.spark_jobs import Compared
 from support.coordinator_story import PARTITIONS, Line, classic, commit, consumer_group, record, to_classic
@@ -202,7 +202,7 @@ class World:
         return {node for node, (_, release) in self.replaced.items() if self.releases[node] != release}
 
     # BrokerReplacement
-    def start(self, replacement: Replacement) -> Accepted | ForPerson:
+    def start(self, replacement: Replacement) -> Started | ForPerson:
         """See the port."""
         node, wanted = replacement.node_id, (replacement.change_id, replacement.release)
         if not self.knows:
@@ -215,7 +215,7 @@ class World:
                 self.coordinators[node] = replacement.coordinator
                 self.groups = {name: each for name, each in self.groups.items() if name not in self.lose}
         self.changed(f"replace {node}")
-        return Accepted(change_id=replacement.change_id)
+        return Started(change_id=replacement.change_id)
 
     def observe(self, node_id: int) -> NodeStatus:
         """See the port."""

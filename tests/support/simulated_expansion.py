@@ -28,7 +28,7 @@ from groupshift.moves.expansion.move import ExpansionMove
 from groupshift.moves.expansion.ports import ExpansionPorts
 from groupshift.moves.expansion.restore import agreement
 from groupshift.ports.changes import unheld
-from groupshift.ports.driver import Accepted, ForPerson, NodeState, NodeStatus, Replacement
+from groupshift.ports.driver import ForPerson, NodeState, NodeStatus, Replacement, Started
 from groupshift.ports.evidence import EvidenceFolder
 from groupshift.ports.spark_jobs import Compared
 from groupshift_testing.offset_brokers import OffsetBrokers
@@ -133,7 +133,7 @@ class Expansible(Placed):
         return {}
 
     # BrokerReplacement
-    def start(self, replacement: Replacement) -> Accepted | ForPerson:
+    def start(self, replacement: Replacement) -> Started | ForPerson:
         """See the port."""
         node = replacement.node_id
         if not self.knows:
@@ -150,7 +150,7 @@ class Expansible(Placed):
                     self.world.start(node)
                 self.dies.discard(node)
         self.changed(f"restart {node}")
-        return Accepted(change_id=replacement.change_id)
+        return Started(change_id=replacement.change_id)
 
     def observe(self, node_id: int) -> NodeStatus:
         """See the port."""

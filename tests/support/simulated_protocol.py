@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from groupshift.domain.group import GroupView
+from groupshift.domain.group import GroupView, view_of
 from groupshift.domain.group_protocol import KafkaGroup, KafkaMember, Kind, Protocol, ProtocolView
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.observation import view_of
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rows import ClusterState, LogEndRow, OffsetRow
 from groupshift_testing.clock import ManualClock

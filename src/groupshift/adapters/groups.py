@@ -13,10 +13,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from groupshift.domain.group import GroupView, LogEnd
+from groupshift.domain.group import (
+    GroupView,
+    LogEnd,
+    merge,
+    partitions_of,
+    topics_of_group,
+    view_of,
+    with_nodes,
+)
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.modes import Mode
-from groupshift.domain.observation import merge, partitions_of, topics_of_group, view_of, with_nodes
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rows import ROWS, ClusterState, LogEndRow, ReadFrom
 from groupshift.domain.znodes import refuse_other_cluster
@@ -28,7 +35,7 @@ from groupshift.scan.state import Observed
 if TYPE_CHECKING:  # whoever needs Kafka alone does not load ZooKeeper's client
     from groupshift.adapters.kafka.groups import KafkaEnsemble, KafkaGroups, KafkaRights
     from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
-    from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble, ZookeeperGroups
+    from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
     from groupshift.adapters.zookeeper.mode import ZookeeperRights
 
 
@@ -129,7 +136,7 @@ class LiveEnsembleReader:
     """Reads ZooKeeper first, then Kafka's offsets, then log ends, as the reader of one group does: no offset
     of a view is ahead of its log end."""
 
-    def __init__(self, zookeeper: ZookeeperEnsemble, kafka: KafkaEnsemble, clock: Clock) -> None:
+    def __init__(self, zookeeper: ZookeeperGroups, kafka: KafkaEnsemble, clock: Clock) -> None:
         self._zookeeper = zookeeper
         self._kafka = kafka
         self._clock = clock
@@ -146,7 +153,7 @@ class LiveEnsembleReader:
     def read(self, groups: Sequence[str]) -> tuple[Observed, ...]:
         """See the port."""
         taken_at_ms = self._clock.now_ms()
-        nodes = dict(zip(groups, self._zookeeper.observe(groups), strict=True))
+        nodes = dict(zip(groups, self._zookeeper.window(groups), strict=True))
         kafka = self._kafka.observe({group: side.migration_ids for group, (side, _) in nodes.items()})
         wanted = {
             group: partitions_of(topics_of_group(side, kafka[group]), kafka[group].topics)
@@ -191,7 +198,7 @@ class EnsembleSnapshots:
 
     def __init__(
         self,
-        zookeeper: ZookeeperEnsemble,
+        zookeeper: ZookeeperGroups,
         kafka: LiveGroupSnapshots,
         clock: Clock,
         read_from: ReadFrom = ReadFrom.ZOOKEEPER,
@@ -245,7 +252,7 @@ class EnsembleSnapshots:
             window = names[at : at + _WINDOW]
             found |= {
                 group: side
-                for group, (side, _) in zip(window, self._zookeeper.observe(window), strict=True)
+                for group, (side, _) in zip(window, self._zookeeper.window(window), strict=True)
                 if side.exists or groups is not None
             }
             tell("groups in ZooKeeper", at + len(window), len(names))

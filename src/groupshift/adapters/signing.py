@@ -34,7 +34,7 @@ class Ed25519Signer:
 
     def sign(self, data: bytes) -> str:
         """See the port; the text is JSON: algorithm, public key and signature (base64)."""
-        private = self._private()
+        private: Ed25519PrivateKey = _loaded(self._key, _SIGNING)
         public = private.public_key().public_bytes_raw()
         document = {
             "algorithm": _ALGORITHM,
@@ -42,21 +42,6 @@ class Ed25519Signer:
             "signature": base64.b64encode(private.sign(data)).decode(),
         }
         return json.dumps(document, indent=1) + "\n"
-
-    def _private(self) -> Ed25519PrivateKey:
-        serialization, ed25519 = _library(_SIGNING)
-        from cryptography.exceptions import UnsupportedAlgorithm
-
-        try:
-            found: Ed25519PrivateKey = serialization.load_pem_private_key(
-                _pem(self._key, _SIGNING), password=None
-            )
-        except (ValueError, TypeError, UnsupportedAlgorithm) as wrong:
-            raise _unusable(_SIGNING, "private") from wrong
-        usable: bool = isinstance(found, ed25519.Ed25519PrivateKey)
-        if not usable:
-            raise _unusable(_SIGNING, "private")
-        return found
 
 
 class Ed25519Verifier:
@@ -67,9 +52,9 @@ class Ed25519Verifier:
 
     def holds(self, data: bytes, signature: str) -> bool:
         """See the port; only the key given counts, never the one that the signature names."""
+        public: Ed25519PublicKey = _loaded(self._key, _CHECKING)
         from cryptography.exceptions import InvalidSignature
 
-        public = self._public()
         try:
             document = json.loads(signature)
             made = base64.b64decode(document["signature"], validate=True)
@@ -80,22 +65,11 @@ class Ed25519Verifier:
             return False
         return True
 
-    def _public(self) -> Ed25519PublicKey:
-        serialization, ed25519 = _library(_CHECKING)
-        from cryptography.exceptions import UnsupportedAlgorithm
 
-        try:
-            found: Ed25519PublicKey = serialization.load_pem_public_key(_pem(self._key, _CHECKING))
-        except (ValueError, TypeError, UnsupportedAlgorithm) as wrong:
-            raise _unusable(_CHECKING, "public") from wrong
-        usable: bool = isinstance(found, ed25519.Ed25519PublicKey)
-        if not usable:
-            raise _unusable(_CHECKING, "public")
-        return found
-
-
-def _library(setting: str) -> tuple[Any, Any]:
+def _loaded(key: str, setting: str) -> Any:
+    """The private key of `_SIGNING`, the public one of `_CHECKING`. Raises `Rejected` for one of no use."""
     try:
+        from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ModuleNotFoundError as missing:
@@ -103,7 +77,23 @@ def _library(setting: str) -> tuple[Any, Any]:
             f"{setting} needs a library that is not installed ({missing.name}): "
             "pip install 'kafka-groupshift[sign]'"
         ) from missing
-    return serialization, ed25519
+    unusable = Rejected(
+        f"{setting} is no {'private' if setting == _SIGNING else 'public'} Ed25519 key in PEM (PKCS #8, "
+        "without a password): make one with: openssl genpkey -algorithm ed25519"
+    )
+    pem = _pem(key, setting)
+    found: Any
+    private = setting == _SIGNING
+    try:
+        if private:
+            found = serialization.load_pem_private_key(pem, password=None)
+        else:
+            found = serialization.load_pem_public_key(pem)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as wrong:
+        raise unusable from wrong
+    if not isinstance(found, ed25519.Ed25519PrivateKey if private else ed25519.Ed25519PublicKey):
+        raise unusable
+    return found
 
 
 def _pem(key: str, setting: str) -> bytes:
@@ -129,10 +119,3 @@ def _armoured(text: str) -> bytes | None:
         return None
     first, body, last = found.groups()
     return "\n".join((first, *body.split(), last, "")).encode("ascii", "replace")
-
-
-def _unusable(setting: str, half: str) -> Rejected:
-    return Rejected(
-        f"{setting} is no {half} Ed25519 key in PEM (PKCS #8, without a password): "
-        "make one with: openssl genpkey -algorithm ed25519"
-    )

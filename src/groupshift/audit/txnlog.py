@@ -75,13 +75,6 @@ class DataSet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionOpened:
-    """A session began, with its negotiated timeout."""
-
-    timeout_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionClosed:
     """A session ended: closed by its client or expired by the server. ``paths`` are the ephemeral
     nodes that went with it; servers before 3.6 list none, although they delete them all the same."""
@@ -89,7 +82,7 @@ class SessionClosed:
     paths: tuple[str, ...]
 
 
-Change = Created | Deleted | DataSet | SessionOpened | SessionClosed
+Change = Created | Deleted | DataSet | SessionClosed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +90,7 @@ class Transaction:
     """One transaction: ``time_ms`` is the server's clock (epoch), ``session`` who asked.
 
     ``changes`` is empty for what changed nothing: a failed request, a failed multi (which is applied
-    not at all), access lists and checks.
+    not at all), access lists, checks and the start of a session.
     """
 
     zxid: int
@@ -186,7 +179,6 @@ _READERS: Mapping[Op, Callable[[_Jute], Change]] = {
     Op.DELETE_CONTAINER: lambda jute: Deleted(path=jute.text()),
     Op.SET_DATA: _data_set,
     Op.RECONFIG: _data_set,
-    Op.CREATE_SESSION: lambda jute: SessionOpened(timeout_ms=jute.int32()),
     Op.CLOSE_SESSION: _session_closed,
 }
 

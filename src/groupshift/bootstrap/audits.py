@@ -41,7 +41,7 @@ def audit_store() -> AuditStore:
 
 
 def _nodes(where: ZookeeperSettings) -> OffsetNodes:
-    from groupshift.adapters.zookeeper.ensemble import ZookeeperOffsetNodes
+    from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
     from groupshift.bootstrap.connect import zookeeper_connection
 
-    return ZookeeperOffsetNodes(zookeeper_connection(where))
+    return ZookeeperGroups(zookeeper_connection(where))

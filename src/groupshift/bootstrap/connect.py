@@ -121,13 +121,13 @@ def ensemble_snapshots(
     from groupshift.adapters.kafka.cluster import KafkaCluster
     from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
     from groupshift.adapters.system import SystemClock
-    from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble
+    from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
     from groupshift.bootstrap.connect import zookeeper_connection
 
     cluster = KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
     clock = SystemClock()
     return EnsembleSnapshots(
-        ZookeeperEnsemble(zookeeper_connection(zookeeper)),
+        ZookeeperGroups(zookeeper_connection(zookeeper)),
         LiveGroupSnapshots(cluster, clock),
         clock,
         read_from,

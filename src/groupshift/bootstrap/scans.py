@@ -21,7 +21,7 @@ def build_scans(settings: Settings) -> FleetScans:
     from groupshift.adapters.kafka.groups import KafkaConnection, KafkaEnsemble
     from groupshift.adapters.sqlalchemy.scans import SqlScans
     from groupshift.adapters.system import SystemClock
-    from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble
+    from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
     from groupshift.adapters.zookeeper.mode import ZookeeperBrake
 
     clock, moves = SystemClock(), {each: ModeAlone(each) for each in Mode}
@@ -30,7 +30,7 @@ def build_scans(settings: Settings) -> FleetScans:
         ports = stack.enter_context(opened(moves[Mode.KAFKA], Place(settings=settings), None))
         zookeeper = zookeeper_connection(settings.zookeeper)
         kafka = KafkaConnection(settings.kafka.bootstrap_servers, properties=settings.kafka.properties)
-        reader = LiveEnsembleReader(ZookeeperEnsemble(zookeeper), KafkaEnsemble(kafka), clock)
+        reader = LiveEnsembleReader(ZookeeperGroups(zookeeper), KafkaEnsemble(kafka), clock)
         stack.callback(reader.close)
         scans = SqlScans(settings.journal.url)
         stack.callback(scans.close)

@@ -32,10 +32,10 @@ from confluent_kafka.admin import AdminClient
 from groupshift.consumers.config_keys import connecting
 from groupshift.consumers.metrics import Counters
 from groupshift.consumers.threads import Calls
-from groupshift.domain.assignment import parse_assignment
 from groupshift.domain.group_protocol import KafkaGroup, KafkaMember
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Conflict, Transient
+from groupshift.log.decode import parse_assignment
 from groupshift.ports.consumer import MembershipListener
 
 _LOG = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from groupshift.domain.secrets import holds_login
+from groupshift.domain.foreign_text import holds_login
 from groupshift.errors import Rejected
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -253,34 +253,28 @@ def _host(host: str) -> bool:
     if not host.isascii() or len(host) > _LONGEST_HOST:
         return False
     if labels[-1].isdigit():
-        return _is_ipv4(host)
+        return isinstance(_ip(host), ipaddress.IPv4Address)
     return all(len(label) <= _LONGEST_LABEL and _LABEL.fullmatch(label) for label in labels)
 
 
-def _is_ipv4(host: str) -> bool:
+def _ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        ipaddress.IPv4Address(host)
+        return ipaddress.ip_address(host)
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def _is_ipv6(host: str) -> bool:
-    try:
-        zone = ipaddress.IPv6Address(host).scope_id
-        return host.isascii() and (zone is None or bool(_ZONE.fullmatch(zone)))
-    except ValueError:
+    found = _ip(host)
+    if not isinstance(found, ipaddress.IPv6Address) or not host.isascii():
         return False
+    return found.scope_id is None or bool(_ZONE.fullmatch(found.scope_id))
 
 
 def _is_here(host: str) -> bool:
     """Whether a URL's host is this machine, whatever a resolver says."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    found = _ip(host)
+    return host == "localhost" or (found is not None and found.is_loopback)
 
 
 def _refuse_login(text: str, key: str, form: str) -> None:

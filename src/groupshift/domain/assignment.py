@@ -2,18 +2,15 @@
 
 Every member computes alone and all must compute the same, so these rules are bit-exact. `GroupAssignment` is
 the whole group, thread by thread, as a listener of the global assignment gets it.
-Source: docs/reference/zookeeper-coordination.md §§2, 5 and 8.7; Kafka's consumer protocol for
-`parse_assignment`.
+Source: docs/reference/zookeeper-coordination.md §§2, 5 and 8.7.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from groupshift.domain.foreign_json import shown
 from groupshift.domain.group_protocol import KafkaMember
 from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
@@ -186,30 +183,3 @@ def kafka_threads(
         else:
             result |= map_to_threads(member.assigned, threads_by_topic({member.client_id: topics}))
     return result
-
-
-def parse_assignment(data: bytes) -> frozenset[TopicPartition]:
-    """The partitions in a member's assignment, versions 0 to 3 (they share this part); empty: none.
-
-    Raises `Rejected` when the bytes end too early or there is no such version."""
-    if not data:
-        return frozenset()
-    found: set[TopicPartition] = set()
-    try:
-        version, topics = struct.unpack_from(">hi", data)
-        at = struct.calcsize(">hi")
-        for _ in range(topics):
-            (length,) = struct.unpack_from(">h", data, at)
-            (name,) = struct.unpack_from(f">{length}s", data, at + 2)
-            (count,) = struct.unpack_from(">i", data, at + 2 + length)
-            numbers = struct.unpack_from(f">{count}i", data, at + 6 + length)
-            topic = name.decode()
-            found.update(TopicPartition(topic, number) for number in numbers)
-            at += 6 + length + 4 * count
-    except (struct.error, UnicodeDecodeError) as error:
-        raise Rejected(
-            f"a member's assignment {shown(data)} cannot be read ({error}); update that client"
-        ) from None
-    if version < 0:
-        raise Rejected(f"a member's assignment has version {version}; update that client")
-    return frozenset(found)

@@ -2,15 +2,60 @@
 
 Whatever a stranger can choose is printed as it is, and can do nothing else: no markup, no escape sequence of
 a terminal, no line of its own, no change of direction. Every renderer takes its text from here; HTML pages
-and SVG escape by themselves what `visible` gives.
+and SVG escape by themselves what `visible` gives. What may hold a secret is struck out here, too.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shlex
 import unicodedata
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+STRUCK = "***"
+_WORD = re.compile(r"\S+")
+
+
+def struck_out(text: str, secrets: Iterable[str]) -> str:
+    """``text`` without the ``secrets``; the longest first, since one may hold another."""
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(secret, STRUCK)
+    return text
+
+
+def holds_login(address: str) -> bool:
+    """Whether an address may hold a user name and a password: there is an ``@``, written out or encoded.
+
+    Such an address is never shown: where its password ends, only its author knows."""
+    return "@" in address or "%40" in address or "\uff20" in address or "\ufe6b" in address
+
+
+def without_login(text: str) -> str:
+    """``text`` with what stands before an ``@`` in each URL, and what follows a ``?``, struck out: for words
+    of other programs, and for URIs of stores, whose keys may be at either place."""
+    return _WORD.sub(lambda word: _without_login(word[0]), text)
+
+
+def data_without_login(data: Any) -> Any:
+    """``data`` of JSON with each of its texts as `without_login` returns it; a key of a mapping is one."""
+    match data:
+        case str():
+            return without_login(data)
+        case Mapping():
+            return {data_without_login(key): data_without_login(value) for key, value in data.items()}
+        case list() | tuple():
+            return [data_without_login(each) for each in data]
+        case _:
+            return data
+
+
+def _without_login(word: str) -> str:
+    before, slashes, rest = word.partition("//")
+    _, login, place = rest.rpartition("@")
+    place, query, _ = place.partition("?")
+    return before + slashes + (f"{STRUCK}@" if login else "") + place + (f"?{STRUCK}" if query else "")
+
 
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Unicode categories without a shape of their own: controls, formats (right-to-left marks), surrogates,
@@ -33,11 +78,6 @@ _MARKDOWN = re.compile(
 )
 _NUMBERED = re.compile(r"(\d+)([.)])")
 _BACKTICKS = re.compile(r"`+")
-_PLAIN = re.compile(r"[a-z0-9_][a-z0-9._-]{0,119}")
-_NOT_PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
-_HASHED = re.compile(r"\.[0-9a-f]{16}$")
-_KEPT = 60
-"""How much of a text `path_name` keeps for people."""
 EMPTY = "(empty)"
 _LAST_OF_FOUR = 0xFFFF
 """The last code point that four hexadecimal digits can name."""
@@ -97,18 +137,6 @@ def json_text(text: str) -> str:
     r"""A JSON document with the same values, in which what has no shape is escaped (``\u202e``): a terminal
     that shows it does nothing."""
     return "".join(c if c == "\n" or not _hidden(c) else _units(c) for c in text)
-
-
-def path_name(text: str) -> str:
-    """``text`` as one name in a path, a URL or an id: as it is when it is plain, lower case and short, else
-    what is plain of it and 16 digits of its SHA-256.
-
-    Two texts never get one name, not even where upper and lower case are the same or names end after 255
-    bytes; it is never ``.`` or ``..`` and hides nothing."""
-    if _PLAIN.fullmatch(text) and not _HASHED.search(text):
-        return text
-    kept = _NOT_PLAIN.sub("_", text)[:_KEPT].strip("._-")
-    return f"{kept or 'x'}.{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
 
 def _typed(character: str) -> str:

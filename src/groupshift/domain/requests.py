@@ -55,7 +55,7 @@ class Option:
 
     name: str
     kind: Kind
-    help: str
+    help: str = ""
     default: Any = REQUIRED
     many: bool = False
     optional: bool = False
@@ -122,16 +122,11 @@ def _option(request: type, entry: Any, hint: Any) -> Option:
     return Option(
         name=entry.name,
         kind="choice" if choice else _KINDS[hint],
-        help=str(entry.metadata.get("help", "")),
         default=REQUIRED if entry.default is MISSING else entry.default,
         many=many,
         optional=optional,
         choices=tuple(each.value for each in hint) if choice else (),
-        minimum=entry.metadata.get("minimum"),
-        maximum=entry.metadata.get("maximum"),
-        setting=entry.metadata.get("setting", ""),
-        pattern=entry.metadata.get("pattern", ""),
-        assesses=entry.metadata.get("assesses", False),
+        **entry.metadata,
     )
 
 

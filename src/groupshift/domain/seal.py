@@ -13,12 +13,12 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
 from groupshift.domain.evidence import MANIFEST
-from groupshift.domain.foreign_json import FILE_BYTES, load_json
+from groupshift.domain.foreign_json import FILE_BYTES, built, load_json
 from groupshift.errors import Broken, Rejected
 
 PACK, SIGNATURE = "pack.json", "pack.sig"
@@ -90,10 +90,10 @@ class Pack:
     state: str
     sealed_at_ms: int
     files: tuple[StoredFile, ...]
-    approvals: tuple[Approval, ...] = ()
-    versions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    brokers: tuple[str, ...] = ()
-    doubts: tuple[str, ...] = ()
+    approvals: tuple[Approval, ...]
+    versions: Mapping[str, tuple[str, ...]]
+    brokers: tuple[str, ...]
+    doubts: tuple[str, ...]
     signed: bool | None = None
 
     def to_json(self) -> str:
@@ -114,20 +114,10 @@ def pack_from_json(text: str) -> Pack:
     try:
         data = values_of(text)
         version = data.pop("version")
-        pack = Pack(
-            run=_text(data.pop("run")),
-            target=_text(data.pop("target")),
-            plan_hash=_text(data.pop("plan_hash")),
-            state=_text(data.pop("state")),
-            sealed_at_ms=_number(data.pop("sealed_at_ms")),
-            files=tuple(_stored(each) for each in data.pop("files")),
-            approvals=tuple(_approval(each) for each in data.pop("approvals")),
-            versions={_text(name): _texts(found) for name, found in data.pop("versions").items()},
-            brokers=_texts(data.pop("brokers")),
-            doubts=_texts(data.pop("doubts")),
-            signed=_flag(data.pop("signed", None)),
-        )
-        wrong_in = [*data, *(["a file twice"] if len(pack.sha256_of) != len(pack.files) else [])]
+        pack: Pack = built(Pack, data)
+        wrong_in = sorted(data.keys() - {each.name for each in fields(Pack)})
+        if len(pack.sha256_of) != len(pack.files):
+            wrong_in.append("a file twice")
     except (ValueError, KeyError, TypeError, AttributeError) as wrong:
         raise Broken(
             f"{PACK} cannot be understood ({wrong!r:.200}): it was altered, so this evidence proves nothing"
@@ -139,40 +129,6 @@ def pack_from_json(text: str) -> Pack:
             f"{PACK} has version {version!r:.20}, not {PACK_VERSION}: use the groupshift that sealed it"
         )
     return pack
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r:.80} is no text")
-    return value
-
-
-def _number(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
-        raise TypeError(f"{value!r:.80} is no number of bytes or milliseconds")
-    return value
-
-
-def _flag(value: object) -> bool | None:
-    if value is not None and not isinstance(value, bool):
-        raise TypeError(f"{value!r:.80} is neither true nor false")
-    return value
-
-
-def _texts(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise TypeError(f"{value!r:.80} is no list of texts")
-    return tuple(_text(each) for each in value)
-
-
-def _stored(data: Mapping[str, Any]) -> StoredFile:
-    path, size, sha256 = data["path"], data["bytes"], data["sha256"]
-    return StoredFile(path=_text(path), bytes=_number(size), sha256=_text(sha256))
-
-
-def _approval(data: Mapping[str, Any]) -> Approval:
-    texts = {name: _text(data[name]) for name in ("gate", "choice", "who", "stage")}
-    return Approval(**texts, at_ms=_number(data["at_ms"]))
 
 
 class State(StrEnum):
@@ -431,13 +387,22 @@ def is_signature(text: str) -> bool:
         return False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    """What the manifest of a snapshot says of one file."""
+
+    file: str
+    sha256: str
+    rows: int
+
+
 def entries_of(text: str) -> Mapping[str, Demand] | None:
     """What the manifest of a snapshot demands of the files beside it, by name; None for a text that is no
     manifest, or names a file outside its own folder."""
     try:
         found = {
-            _text(each["file"]): Demand(sha256=_text(each["sha256"]), by=MANIFEST, rows=_number(each["rows"]))
-            for each in values_of(text)["files"]
+            entry.file: Demand(sha256=entry.sha256, by=MANIFEST, rows=entry.rows)
+            for entry in built(tuple[_Entry, ...], values_of(text)["files"])
         }
     except (ValueError, KeyError, TypeError, AttributeError):
         return None

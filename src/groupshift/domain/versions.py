@@ -4,23 +4,23 @@
 
 A broker does not send its version. ApiVersions has the range of ``metadata.version``, whose upper end is
 one number a line: 8 is 3.4, 33 is 4.4. Within a line nothing tells the releases apart, so groupshift asks
-about a bug that was fixed inside one. Read off ``MetadataVersion.latestProduction`` of 3.4.1, 3.5.2, 3.7.2,
-3.9.2, 4.0.2, 4.1.2, 4.3.1 and 4.4.0; 3.6, 3.8 and 4.2 are those of docs/reference/group-coordinator.md §5.5.
+about a bug that was fixed inside one.
 
 `LEVELS` says which levels changed what the metadata log holds. Kafka lowers ``metadata.version`` only where
-it undoes no such change; every release refuses an unsafe downgrade. Source:
-docs/reference/group-coordinator.md §5.5, and ``MetadataVersion`` of the released 3.9.2 and 4.4.0, where the
-marks of 4.4 stand too.
+it undoes no such change; every release refuses an unsafe downgrade. ``releases.toml`` beside this module has
+both tables, with their sources.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import total_ordering
 
 from groupshift.domain.foreign_json import shown
+from groupshift.domain.tables import Entry, parsed, shipped, unique
 from groupshift.errors import Rejected
 
 _FORM = re.compile(r"v?(\d{1,9}(?:\.\d{1,9}){1,3})(?:[-.+]?([A-Za-z]+)[-.]?(\d{0,18}))?", re.ASCII)
@@ -173,29 +173,26 @@ def _begins_before_end(one: Span, other: Span) -> bool:
     return one.since is None or other.before is None or one.since.lowest < other.before
 
 
-_LINES = {
-    8: "3.4",
-    11: "3.5",
-    14: "3.6",
-    19: "3.7",
-    20: "3.8",
-    21: "3.9",
-    25: "4.0",
-    27: "4.1",
-    29: "4.2",
-    30: "4.3",
-    33: "4.4",
-}
-
-
-def line_of(newest_metadata: int) -> Span | None:
-    """The line of a broker that supports ``metadata.version`` up to this level; None where it is none that we
-    know: a newer release, or one with unstable features switched on."""
-    line = met(_LINES.get(newest_metadata, ""))
-    return line if isinstance(line, Span) else None
-
-
 METADATA = "metadata.version"
+FILE = "domain/releases.toml"
+"""Lines and levels, below the package ``groupshift``."""
+_LEVEL = re.compile(r"\d\.\d-IV\d", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line, such as 3.9: ``newest`` is its last release that was looked at, ``metadata`` the newest
+    ``metadata.version`` that it can read, ``features`` the newest level of every other feature (absent:
+    0)."""
+
+    name: str
+    newest: str
+    metadata: int
+    features: Mapping[str, int] = field(default_factory=dict)
+
+    def supports(self, feature: str) -> int:
+        """The highest level of this feature that the line can read."""
+        return self.metadata if feature == METADATA else self.features.get(feature, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,43 +205,45 @@ class MetadataLevel:
     changes: bool
 
 
-_TABLE = (
-    (1, "3.0-IV1", True),
-    (2, "3.1-IV0", False),
-    (3, "3.2-IV0", True),
-    (4, "3.3-IV0", False),
-    (5, "3.3-IV1", True),
-    (6, "3.3-IV2", True),
-    (7, "3.3-IV3", True),
-    (8, "3.4-IV0", True),
-    (9, "3.5-IV0", False),
-    (10, "3.5-IV1", False),
-    (11, "3.5-IV2", True),
-    (12, "3.6-IV0", False),
-    (13, "3.6-IV1", True),
-    (14, "3.6-IV2", True),
-    (15, "3.7-IV0", True),
-    (16, "3.7-IV1", False),
-    (17, "3.7-IV2", True),
-    (18, "3.7-IV3", False),
-    (19, "3.7-IV4", False),
-    (20, "3.8-IV0", False),
-    (21, "3.9-IV0", False),
-    (22, "4.0-IV0", False),
-    (23, "4.0-IV1", True),
-    (24, "4.0-IV2", False),
-    (25, "4.0-IV3", False),
-    (26, "4.1-IV0", False),
-    (27, "4.1-IV1", False),
-    (28, "4.2-IV0", False),
-    (29, "4.2-IV1", False),
-    (30, "4.3-IV0", True),
-    (31, "4.4-IV0", False),
-    (32, "4.4-IV1", True),
-    (33, "4.4-IV2", True),
-)
-LEVELS = {number: MetadataLevel(level=number, name=name, changes=changes) for number, name, changes in _TABLE}
-"""Every level up to 4.4.0's, by number."""
+def read_releases(text: str, file: str = FILE) -> tuple[tuple[Line, ...], dict[int, MetadataLevel]]:
+    """Lines in their order, and levels of ``metadata.version`` by number.
+
+    Raises:
+        Rejected: the text is no TOML, or an entry is not whole; says file, entry, field, value and what is
+            allowed.
+    """
+    whole = parsed(text, file)
+    whole.only(("line", "metadata"))
+    lines, levels = tuple(map(_line, whole.tables("line", "name"))), whole.table("metadata")
+    levels.only(("levels", "changes"))
+    names, changes = levels.names("levels", _LEVEL), levels.names("changes", _LEVEL)
+    unique(names, f"{file}, levels")
+    unique((line.name for line in lines), f"{file}, name")
+    if not set(changes) <= set(names):
+        raise levels.fault("changes", "names of levels")
+    found = (
+        MetadataLevel(level=number, name=name, changes=name in changes)
+        for number, name in enumerate(names, 1)
+    )
+    return lines, {each.level: each for each in found}
+
+
+def _line(entry: Entry) -> Line:
+    entry.only(("name", "newest", "metadata"), ("features",))
+    newest = entry.text("newest")
+    if not Version.parse(newest, f"{entry.where}, newest:").text.startswith(f"{entry.text('name')}."):
+        raise entry.fault("newest", "a release of the line")
+    features = entry.table("features") if "features" in entry.values else Entry(entry.where, {})
+    return Line(
+        name=entry.text("name"),
+        newest=newest,
+        metadata=entry.number("metadata"),
+        features={name: features.number(name) for name in features.values},
+    )
+
+
+LINES, LEVELS = read_releases(shipped(FILE))
+"""In their order; every level up to 4.4.0's, by number."""
 
 NEWEST = max(LEVELS)
 
@@ -263,3 +262,11 @@ def changes_between(lower: int, upper: int) -> tuple[str, ...]:
         for level in range(lower + 1, upper + 1)
         if level not in LEVELS or LEVELS[level].changes
     )
+
+
+def line_of(newest_metadata: int) -> Span | None:
+    """The line of a broker that supports ``metadata.version`` up to this level; None where it is none that we
+    know: a newer release, or one with unstable features switched on."""
+    found = next((line.name for line in LINES if line.metadata == newest_metadata), "")
+    line = met(found)
+    return line if isinstance(line, Span) else None

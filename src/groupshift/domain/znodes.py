@@ -111,11 +111,6 @@ class BrokerNode:
     version: int
     endpoints: tuple[Endpoint, ...]
 
-    @property
-    def plaintext(self) -> Endpoint | None:
-        """The endpoint an old consumer talks to: the first PLAINTEXT one."""
-        return next((each for each in self.endpoints if each.protocol == "PLAINTEXT"), None)
-
 
 def parse_broker(data: bytes | None, where: str = BROKER_IDS) -> BrokerNode:
     """Broker JSON of versions 1 to 5 (§1.3). Raises `Rejected`, naming ``where``, for anything else."""

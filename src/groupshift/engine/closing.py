@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
 from groupshift.domain.run import Json, RunState, StepRecord
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.move import Run
-from groupshift.ports.runs import EventKind, NewEvent
+from groupshift.ports.runs import Event, EventKind, NewEvent, RunRecord
 
 P = TypeVar("P")
 
@@ -62,16 +63,19 @@ def seal(run: Run[P], body: Json) -> tuple[NewEvent, ...]:
     return (NewEvent(kind=EventKind.SEALED, body=sealing.body),)
 
 
+def said_at_end(record: RunRecord, events: Iterable[Event]) -> Json:
+    """Return what is journaled of the end of a run; empty while it is open."""
+    said = [e.body for e in events if e.kind is EventKind.CLOSED and e.body["state"] == record.state.value]
+    return said[-1] if said and not record.state.is_open else {}
+
+
 def closing_of(run: Run[P]) -> Closing:
     """Return how a run that is over was closed."""
-    state = run.record.state
-    for event in reversed(run.events()):
-        if event.kind is EventKind.CLOSED and event.body["state"] == state.value:
-            verdict, reason = Verdict(event.body["verdict"]), str(event.body["reason"])
-            return Closing(
-                run=run.name, state=state, verdict=verdict, reason=reason, following=str(event.body["next"])
-            )
-    return _closing(run, state, "")
+    state, said = run.record.state, said_at_end(run.record, run.events())
+    if not said:
+        return _closing(run, state, "")
+    verdict, reason = Verdict(said["verdict"]), str(said["reason"])
+    return Closing(run=run.name, state=state, verdict=verdict, reason=reason, following=str(said["next"]))
 
 
 def reject(run: Run[P], reason: str) -> Closing:
@@ -92,7 +96,8 @@ _CLAUSES = {
 
 def _closing(run: Run[P], state: RunState, reason: str, *, accepted: tuple[NewEvent, ...] = ()) -> Closing:
     clause, following = run.move.closing(run, state)
-    because = _because(run) if state is RunState.ROLLED_BACK else ""
+    begun = run.rollbacks() if state is RunState.ROLLED_BACK else ()
+    because = str(begun[-1].body["because"]) if begun else ""  # where nobody asked for it
     words = [each.body for each in run.events() if each.kind is EventKind.ACCEPTED]
     words += [each.body for each in accepted if each.kind is EventKind.ACCEPTED]
     accepted_failure = any(each["verdict"] in _BAD for each in words)
@@ -110,17 +115,9 @@ def _closing(run: Run[P], state: RunState, reason: str, *, accepted: tuple[NewEv
     )
 
 
-def _because(run: Run[P]) -> str:
-    """Why the run was taken back, where it was not asked for."""
-    begun = run.rollbacks()
-    return str(begun[-1].body["because"]) if begun else ""
-
-
 def _following(run: Run[P], state: RunState) -> str:
-    match state:
-        case RunState.MOVED | RunState.FINALISED:
-            return f"groupshift watch {run.name}"
-        case RunState.PREVIEW | RunState.REJECTED | RunState.ROLLED_BACK:
-            return f"groupshift report {run.name}"
-        case _:
-            return f"groupshift continue {run.name} --execute"
+    if state in {RunState.MOVED, RunState.FINALISED}:
+        return f"groupshift watch {run.name}"
+    if state in {RunState.PREVIEW, RunState.REJECTED, RunState.ROLLED_BACK}:
+        return f"groupshift report {run.name}"
+    return f"groupshift continue {run.name} --execute"

@@ -35,7 +35,7 @@ _YES = frozenset({Choice.APPROVE.value, Choice.GO_ON.value})
 _UNCHANGED = frozenset({RunState.PLANNED, RunState.APPROVED})
 
 
-def current(run: Run[P]) -> Aspects:
+def current(run: Run[P]) -> dict[str, dict[str, str]]:
     """Return what an approval would be given for now: the plan, the evidence, and on the way there the
     move's aspects; the plan of a rollback was made of the facts of now."""
     records = run.records
@@ -46,11 +46,11 @@ def current(run: Run[P]) -> Aspects:
         record = records.get(step.key)
         if record is not None and record.state is StepState.DONE and not record.left_out:
             evidence.update(handler_of(run.move, step).evidence(run, step, record))
-    plan = {"hash": run.plan.hash}
-    aspects: Aspects = {}
+    found: dict[str, dict[str, str]] = {}
     if not run.going_back:
         aspects = run.move.fingerprint(run.move.glance(run.ports, run.request, begun), begun)
-    return {**aspects, "plan": plan, EVIDENCE: evidence}
+        found = {name: dict(items) for name, items in aspects.items()}
+    return {**found, "plan": {"hash": run.plan.hash}, EVIDENCE: evidence}
 
 
 def differences(then: Aspects, now: Aspects) -> tuple[str, ...]:
@@ -69,17 +69,13 @@ def differences(then: Aspects, now: Aspects) -> tuple[str, ...]:
 
 def fingerprint_of(aspects: Aspects) -> str:
     """Return the SHA-256 of the canonical JSON, in hex."""
-    return hashlib.sha256(
-        canonical({name: dict(items) for name, items in aspects.items()}).encode()
-    ).hexdigest()
+    return hashlib.sha256(canonical(aspects).encode()).hexdigest()
 
 
 def show(run: Run[P], gate: Step) -> str:
     """Journal what an approve step shows now; returns its fingerprint."""
-    aspects = current(run)
-    text = fingerprint_of(aspects)
-    answers = [Choice.APPROVE.value, Choice.REJECT.value]
-    parts = {name: dict(items) for name, items in aspects.items()}
+    parts = current(run)
+    text, answers = fingerprint_of(parts), [Choice.APPROVE.value, Choice.REJECT.value]
     body = {"fingerprint": text, "parts": parts, "answers": answers, "review": False}
     run.write(NewEvent(kind=EventKind.GATE_SHOWN, step=gate.key, body=body))
     return text

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from groupshift.domain.foreign_text import without_login
 from groupshift.domain.reactions import Choice
 from groupshift.domain.run import (
     PASSED,
@@ -25,7 +26,6 @@ from groupshift.domain.run import (
     spark_job_from,
     worst_of,
 )
-from groupshift.domain.secrets import without_login
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine import gates
 from groupshift.engine.move import Handler, Run, Snapshot, Standing, changes, handler_of

@@ -243,12 +243,11 @@ def _pass(run: Run[P], step: Step, record: StepRecord, checked: Checked, *events
     done = run.put(step, StepState.DONE, record.intent, {**record.result, **checked.result})
     body = checked_data(checked)
     if step.kind == JUDGE and run.plan.gate_of(step) is not None:
-        body["parts"] = {name: dict(items) for name, items in current(run).items()}
+        body["parts"] = current(run)
     words, run.words = tuple(run.words), []
     run.asked.pop(step.key, None)
     approved = step.kind == APPROVE and run.record.state is RunState.PLANNED
-    kind = EventKind.JUDGED if step.kind == JUDGE else EventKind.CHECKED
-    looked = NewEvent(kind=kind, step=step.key, body=body)
+    looked = replace(looked_event(step, checked), body=body)
     run.write(looked, *events, *words, steps=(done,), state=RunState.APPROVED if approved else None)
     return Moved(step=step)
 

@@ -24,7 +24,7 @@ from groupshift.domain.verdict import Verdict
 from groupshift.engine.group import GroupPorts, GroupRules, driver_of, facts_now, group_of
 from groupshift.engine.handlers import INSTRUCTION
 from groupshift.engine.move import Handler, Run, Standing
-from groupshift.ports.driver import Change, Occupant, Pending
+from groupshift.ports.driver import Change, ForPerson, Occupant
 
 G = TypeVar("G", bound=GroupPorts)
 REPLACE_MEMBERS = "replace_members"
@@ -81,7 +81,7 @@ class ReplaceMembers(Handler[G]):
         change = _with_occupants(run, step, change_of(run, intent))
         run.hold(step)
         started = driver_of(run).start(change)
-        if isinstance(started, Pending):
+        if isinstance(started, ForPerson):
             return Instruction(text=started.instruction)
         return {"detail": f"the fleet driver {_does(change)}"}
 

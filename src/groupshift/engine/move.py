@@ -32,7 +32,7 @@ from groupshift.domain.run import (
 )
 from groupshift.domain.verdict import Finding, Verdict, worst
 from groupshift.engine.questions import Answer, Approvers, Observed, Question, Section
-from groupshift.errors import Conflict, Fenced, Rejected
+from groupshift.errors import Conflict, Fenced, Rejected, Transient
 from groupshift.ports.clock import Clock, NoStepCrash, StepCrashPoints
 from groupshift.ports.runs import Entry, Event, EventKind, NewEvent, RunRecord, Runs
 
@@ -293,6 +293,15 @@ class Run(Generic[P]):
             self.write(NewEvent(kind=EventKind.WAITS, step=step.key, body={"for": what}))
         bound_s = patience_s or self.options.patience_s or step.patience_s or self.move.patience_s
         return self.now() - since < bound_s * 1000
+
+    def submit(self, step: Step, job: SparkJob) -> None:
+        """Run a job to its end, where this process can. One that failed left no answer, and whoever reads it
+        says so."""
+        try:
+            if self.options.submit is not None:
+                self.options.submit(job)
+        except Transient as failed:
+            self.options.tell(step, str(failed))
 
     def note(self, step: Step, body: Json) -> None:
         """Add one to the series of a step: a sample, a look."""

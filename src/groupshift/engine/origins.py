@@ -22,6 +22,7 @@ from typing import Any
 from groupshift.domain.evidence import MANIFEST
 from groupshift.domain.run import Json, StepState
 from groupshift.domain.seal import AUDITED, OWN, Demand, Origins, StoredFile, entries_of
+from groupshift.engine.closing import said_at_end
 from groupshift.engine.move import attempt_stem
 from groupshift.errors import Broken
 from groupshift.ports.evidence import EvidenceStore
@@ -47,43 +48,16 @@ def exported(runs: Runs, run: str, closing: Json | None = None) -> dict[str, Any
     Raises:
         Rejected: the run is not in the journal.
     """
-    record = runs.find(run)
-    said = closing if closing is not None else _closing(runs, run)
+    record, events = runs.find(run), runs.events(run)
+    said = closing if closing is not None else said_at_end(record, events)
     return {
         "version": VERSION,
         **asdict(record),
-        "state": said.get("state", record.state.value),
+        "state": str(said.get("state", record.state)),
         "closing": dict(said),
-        "steps": {
-            key: {
-                "state": each.state.value,
-                "token": each.token,
-                "at_ms": each.at_ms,
-                "intent": dict(each.intent),
-                "result": dict(each.result),
-            }
-            for key, each in runs.steps(run).items()
-        },
-        "events": [
-            {
-                "seq": each.seq,
-                "at_ms": each.at_ms,
-                "token": each.token,
-                "kind": each.kind.value,
-                "step": each.step,
-                "body": dict(each.body),
-            }
-            for each in runs.events(run)
-        ],
+        "steps": {key: asdict(each) for key, each in runs.steps(run).items()},
+        "events": [asdict(each) for each in events],
     }
-
-
-def _closing(runs: Runs, run: str) -> Json:
-    """What is journaled of the end of a run; empty while it is open."""
-    if runs.find(run).state.is_open:
-        return {}
-    closed = [each.body for each in runs.events(run) if each.kind is EventKind.CLOSED]
-    return closed[-1] if closed else {}
 
 
 def text_of(data: Json) -> str:

@@ -7,7 +7,7 @@ markup in it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -123,15 +123,18 @@ def default_of(question: Question) -> Choice:
     return next(each for each in DEFAULTS if each in question.answers)
 
 
-def question_text(question: Question, *, until_ms: int | None = None) -> str:
+def question_text(
+    question: Question, *, until_ms: int | None = None, buttons: Mapping[Choice, str] = BUTTONS
+) -> str:
     """Return the text of a question. ``until_ms``: an answer counts until then (epoch ms); None: the question
-    waits, as in a terminal."""
-    parts = [f"**Run** {code(question.run)} · plan `{question.plan_hash[:12]}`"]
+    waits, as in a terminal. ``buttons`` are the words of the answers there."""
+    where = f"**Run** {code(question.run)} · **step** {shown(question.gate)}"
+    parts = [f"{where} · plan `{question.plan_hash[:12]}`"]
     if question.changes:
         lines = "\n".join(f"- {shown(each)}" for each in question.changes)
         parts.append(f"### Asked again\n\nAn earlier approval is void, because this changed:\n\n{lines}")
     parts.append(_ahead(question) if Choice.APPROVE in question.answers else _in_doubt(question))
-    parts += ["### Your answer", _answers(question, until_ms), *_checks(question)]
+    parts += ["### Your answer", _answers(question, until_ms, buttons), *_checks(question)]
     parts += [section_text(each) for each in question.shown]
     if any(each.does or each.proof for each in question.ahead):
         parts.append(_steps(question.ahead))
@@ -143,7 +146,7 @@ def question_text(question: Question, *, until_ms: int | None = None) -> str:
 def _ahead(question: Question) -> str:
     lines = [f"{number}. {shown(words_of(each))}" for number, each in enumerate(question.ahead, 1)]
     then = f"Then you are asked again: {shown(question.later)}." if question.later else "Then the run ends."
-    pause = [f"**Pause**: {question.pause}"] if question.pause else []
+    pause = [f"**Pause**: {shown(question.pause)}"] if question.pause else []
     head = f"### If you approve: {shown(question.does)}" if question.does else "### If you approve"
     return "\n\n".join([head, "\n".join(lines) or "No step waits for this.", *pause, then])
 
@@ -184,9 +187,9 @@ def answer_texts(question: Question) -> tuple[tuple[Choice, str], ...]:
     return tuple((each, texts[each]) for each in question.answers)
 
 
-def _answers(question: Question, until_ms: int | None) -> str:
-    lines = [f"- **{BUTTONS[each]}**: {does}" for each, does in answer_texts(question)]
-    usual = BUTTONS[default_of(question)]
+def _answers(question: Question, until_ms: int | None, buttons: Mapping[Choice, str]) -> str:
+    lines = [f"- **{buttons[each]}**: {does}" for each, does in answer_texts(question)]
+    usual = buttons[default_of(question)]
     waits = f"- no answer: nothing is changed, and the run waits. Enter alone is **{usual}**"
     late = f"- no answer until {utc(until_ms)}: as **{usual}**" if until_ms is not None else waits
     return "\n".join([*lines, late])

@@ -55,7 +55,7 @@ def drive(run: Run[P]) -> Progress:
             case Moved(work=SparkJob() as job):
                 if run.options.submit is None:
                     return progress
-                _submit(run, progress.step, job)
+                run.submit(progress.step, job)
             case Moved():
                 pass
             case Waits(step=step, checked=checked):
@@ -71,16 +71,6 @@ def drive(run: Run[P]) -> Progress:
                 return progress
             case _:
                 return progress
-
-
-def _submit(run: Run[P], step: Step, job: SparkJob) -> None:
-    """Run a job to its end. One that failed left no answer, and whoever reads it says so."""
-    if run.options.submit is None:
-        return
-    try:
-        run.options.submit(job)
-    except Transient as failed:
-        run.options.tell(step, str(failed))
 
 
 def _put_to_somebody(run: Run[P], asks: Asks, *, last: bool) -> Progress | None:

@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 from groupshift.domain.equality_rules import FIELDS, PREFIX, Comparison, Field
 from groupshift.domain.evidence import ClusterManifest, PlanOf, refuse_older
+from groupshift.domain.foreign_text import without_login
 from groupshift.domain.rows import LISTED_TOO, ClusterState, ProblemRow
 from groupshift.domain.run import (
     PASSED,
@@ -29,7 +30,6 @@ from groupshift.domain.run import (
     findings_data,
     spark_job_from,
 )
-from groupshift.domain.secrets import without_login
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.handlers import JOB
 from groupshift.engine.move import Handler, Run, Snapshot, Standing
@@ -212,10 +212,7 @@ class CompareClusters(TakeClusterSnapshot[C]):
         job = self._job(run, step, taken)
         if run.options.submit is None:
             return replace(job, beside=taken)
-        try:
-            run.options.submit(job)
-        except Transient as failed:
-            run.options.tell(step, str(failed))
+        run.submit(step, job)
         return {**taken, JOB: job.as_json()}
 
     def _acceptable(self, run: Run[C], step: Step) -> bool:

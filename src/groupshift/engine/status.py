@@ -7,10 +7,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from groupshift.domain.run import OPEN, Findings, Json, Outcome, Plan, Step, findings_from, plan_from
+from groupshift.domain.run import (
+    OPEN,
+    Findings,
+    Json,
+    Outcome,
+    Plan,
+    Step,
+    StepRecord,
+    findings_from,
+    plan_from,
+)
+from groupshift.engine.closing import said_at_end
 from groupshift.engine.move import Run
 from groupshift.engine.questions import Section
-from groupshift.ports.runs import Claim, Event, EventKind, RunRecord, Runs
+from groupshift.ports.runs import Event, EventKind, RunRecord, Runs
 
 P = TypeVar("P")
 
@@ -70,7 +81,7 @@ def status_of(runs: Runs, name: str) -> RunStatus:
     last = next((each for each in reversed(events) if each.kind is EventKind.STOPPED), None)
     stopped = last if last is not None and held is not None and last.token == held.token else None
     helps = stopped is not None and bool(stopped.body["only_rollback_helps"])
-    closed = _closed(record, events)
+    closed = said_at_end(record, events)
     driven = record.state.is_open and held is not None and not held.stopped
     following = str(closed.get("next", "")) or _following(record, helps=helps, driven=driven)
     return RunStatus(
@@ -89,7 +100,9 @@ def status_of(runs: Runs, name: str) -> RunStatus:
         created_at_ms=record.created_at_ms,
         updated_at_ms=record.updated_at_ms,
         following=following,
-        **_holding(held),
+        holder=held.holder if held else "",
+        held_since_ms=held.at_ms if held else 0,
+        stopped=held is not None and held.stopped,
     )
 
 
@@ -130,7 +143,7 @@ def _walked(record: RunRecord, events: Iterable[Event]) -> Plan:
     return plan_from(json.dumps(begun[-1].body["plan"]) if begun and record.state.goes_back else record.plan)
 
 
-def _step_status(step: Step, record: Any, events: Iterable[Event]) -> StepStatus:
+def _step_status(step: Step, record: StepRecord | None, events: Iterable[Event]) -> StepStatus:
     looks = [e for e in events if e.step == step.key and e.kind in {EventKind.CHECKED, EventKind.JUDGED}]
     body: Mapping[str, Any] = looks[-1].body if looks else {}
     if record is None:
@@ -146,12 +159,6 @@ def _step_status(step: Step, record: Any, events: Iterable[Event]) -> StepStatus
         findings=findings_from(body.get("findings", ())),
         result=record.result,
     )
-
-
-def _holding(held: Claim | None) -> dict[str, Any]:
-    if held is None:
-        return {"holder": "", "held_since_ms": 0, "stopped": False}
-    return {"holder": held.holder, "held_since_ms": held.at_ms, "stopped": held.stopped}
 
 
 def _question(events: Iterable[Event]) -> str:
@@ -179,12 +186,6 @@ def _decisions(events: Iterable[Event]) -> Iterable[tuple[str, str, str]]:
             yield event.step, f"accepted ({event.body['verdict']})", str(event.body["who"])
         elif event.kind is EventKind.ROLLBACK_BEGUN:
             yield "", f"roll back to {event.body['to']}", str(event.body["because"])
-
-
-def _closed(record: RunRecord, events: Iterable[Event]) -> Mapping[str, Any]:
-    """What was said at the end of the run, empty while it is open."""
-    words = [e.body for e in events if e.kind is EventKind.CLOSED and e.body["state"] == record.state.value]
-    return words[-1] if words and not record.state.is_open else {}
 
 
 def _following(record: RunRecord, *, helps: bool, driven: bool) -> str:

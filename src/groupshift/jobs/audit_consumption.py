@@ -33,7 +33,7 @@ from groupshift.spark import consumption, consumption_report
 from groupshift.spark import consumption_report as audit_report
 from groupshift.spark.checks import to_json
 from groupshift.spark.consumption import Ask, Audit, Rows, Window, measure
-from groupshift.spark.output import columns, fresh, write_parquet, write_text
+from groupshift.spark.output import columns, fresh, json_object, write_parquet, write_text
 from groupshift.spark.session import local_session
 
 VERDICT, REPORT = "audit.json", "report.html"
@@ -88,15 +88,8 @@ def _asking(given: argparse.Namespace) -> Ask:
     """What asks the log; without brokers nobody does. Raises `Rejected` for properties that are none."""
     if given.brokers is None:
         return lambda _gaps: ()
-    properties: dict[str, str] = {}
-    if given.properties is not None:
-        try:
-            data = load_object(text_of(read(given.properties)), "it", at_most=FILE_BYTES)
-            properties = {str(key): str(value) for key, value in data.items()}
-        except (OSError, ValueError, Rejected):
-            raise Rejected(
-                f"--properties {given.properties} is not a JSON object; give a file that holds one"
-            ) from None
+    told = {} if given.properties is None else json_object(given.properties, "--properties")
+    properties = {str(key): str(value) for key, value in told.items()}
     return KafkaRecordLog(given.brokers, properties).read
 
 

@@ -30,15 +30,14 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from groupshift.domain.foreign_json import FILE_BYTES, load_object
 from groupshift.domain.seal import is_beside
 from groupshift.errors import Broken, GroupshiftError, Rejected
-from groupshift.foreign_files import opened, read, text_of
+from groupshift.foreign_files import opened
 from groupshift.spark import coordinator_log as states
 from groupshift.spark.batches.coordinator_records import RAW_COLUMNS
 from groupshift.spark.broker_source import Brokers, fetched
 from groupshift.spark.coordinator_log import decoded
-from groupshift.spark.output import room_in
+from groupshift.spark.output import json_object, room_in
 from groupshift.spark.segments import SCHEMA, segments
 from groupshift.spark.session import large_session
 
@@ -63,17 +62,10 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _object(path: Path, option: str) -> dict[str, object]:
-    try:
-        return load_object(text_of(read(path)), "it", at_most=FILE_BYTES)
-    except (OSError, ValueError, Rejected):
-        raise Rejected(f"{option} {path} is not a JSON object; give a file that holds one") from None
-
-
 def _position(path: Path | None) -> Mapping[int, int] | None:
     if path is None:
         return None
-    data = _object(path, "--up-to")
+    data = json_object(path, "--up-to")
     if not all(key.isdecimal() and isinstance(end, int) and end >= 0 for key, end in data.items()):
         raise Rejected(f"--up-to {path} must map partition numbers to end offsets of 0 or more")
     return {int(key): int(str(end)) for key, end in data.items()}
@@ -84,7 +76,7 @@ def _source(spark: SparkSession, given: argparse.Namespace) -> DataFrame:
         return _dump(spark, given.dump)
     if given.segments is not None:
         return segments(spark, given.segments)
-    secrets = {} if given.properties is None else _object(given.properties, "--properties")
+    secrets = {} if given.properties is None else json_object(given.properties, "--properties")
     properties = {key: str(value) for key, value in secrets.items()}
     brokers = Brokers(bootstrap_servers=given.brokers, properties=properties)
     with closing(brokers.cluster()) as cluster:

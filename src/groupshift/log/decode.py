@@ -24,7 +24,10 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from groupshift.domain.foreign_json import shown
+from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
+from groupshift.errors import Rejected
 from groupshift.log.codec import Unknown, Unreadable, read_message
 from groupshift.log.schema import (
     TYPES,
@@ -275,6 +278,18 @@ def read_blob(schema: Schema, blob: bytes) -> dict[str, Any]:
             return row | {"problem": str(error)}
         row |= value
     return row | {"remainder": blob[at:].hex()} if at < len(blob) else row
+
+
+def parse_assignment(data: bytes) -> frozenset[TopicPartition]:
+    """The partitions in a member's assignment, versions 0 to 3 (they share this part); empty: none.
+
+    Raises `Rejected` when the bytes end too early or there is no such version."""
+    found = read_blob(ASSIGNMENT, data)
+    if data and "assignedPartitions" not in found:
+        problem = found.get("problem", f"{len(data)} bytes end too early")
+        raise Rejected(f"a member's assignment {shown(data)} cannot be read ({problem}); update that client")
+    given = found.get("assignedPartitions", ())
+    return frozenset(TopicPartition(each["topic"], number) for each in given for number in each["partitions"])
 
 
 def attach(record_type: int, value: dict[str, Any]) -> None:

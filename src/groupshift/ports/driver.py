@@ -68,14 +68,14 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """The driver accepted the change and works on it."""
+    """The driver accepted the change: it works on it, or has done it."""
 
     change_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pending:
-    """A person has to act; ``instruction`` says what to deploy, in Markdown."""
+class ForPerson:
+    """A person has to act; ``instruction`` says what, in Markdown."""
 
     change_id: str
     instruction: str
@@ -106,7 +106,7 @@ class FleetDriver(Protocol):
         where it can replace any); empty when the driver cannot know."""
         ...
 
-    def start(self, change: Change) -> Started | Pending:
+    def start(self, change: Change) -> Started | ForPerson:
         """Begin the change and return at once. Raises `Conflict`, and changes nothing, when a run with a
         higher token was here before (see `Change`)."""
         ...
@@ -201,28 +201,13 @@ class NodeStatus:
     trouble: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accepted:
-    """The driver took the replacement: it works on it, or has done it."""
-
-    change_id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForPerson:
-    """Somebody has to act; ``instruction`` says what, in Markdown."""
-
-    change_id: str
-    instruction: str
-
-
 class BrokerReplacement(Protocol):
     """Replaces nodes one at a time.
 
     Every method raises `Transient` when the driver cannot be reached, and `Rejected` for a node or a
     release that it does not know, before anything is changed."""
 
-    def start(self, replacement: Replacement) -> Accepted | ForPerson:
+    def start(self, replacement: Replacement) -> Started | ForPerson:
         """Begin, or do it. A replacement that was done before is not done again. A node that does not come
         up is no error here: `observe` tells it. Raises `Conflict`, and changes nothing, when a run with a
         higher token was here before."""

@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
 import pyarrow as pa
@@ -34,6 +32,7 @@ from groupshift.audit.sources import (
 )
 from groupshift.domain.commit_places import Stray
 from groupshift.domain.rows import ClusterState
+from groupshift.domain.tables import shipped
 from groupshift.log import DecodeStatus
 from groupshift.ports.log import LogProgress
 from groupshift.spark import coordinator_log as states
@@ -41,6 +40,7 @@ from groupshift.spark.batches.coordinator_records import RAW_COLUMNS
 from groupshift.spark.broker_source import Brokers, fetched
 from groupshift.spark.coordinator_log import decoded
 from groupshift.spark.copied_log import DirectLog
+from groupshift.spark.session import arrow_schema
 
 RULE = "rule"
 """Column with the number of the rule that speaks."""
@@ -159,17 +159,14 @@ def _kept(frame: DataFrame) -> DataFrame:
     return frame.localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY)
 
 
-_TEXT, _INT, _LONG = pa.string(), pa.int32(), pa.int64()
-_KEY = {"group_id": _TEXT, "topic": _TEXT, "partition": _INT}
 _STRAYS = (Stray.FORMER_TOPIC, Stray.NO_PARTITION, Stray.EPOCH_ABOVE, Stray.EPOCH_LOW)
-_ANSWERS = {
-    **_KEY, "offset": _LONG, "leader_epoch": _INT, "metadata": _TEXT,
-    "former": pa.bool_(), "lacking": pa.bool_(), "epoch_above": pa.bool_(), "epoch_low": pa.bool_(),
-}  # fmt: skip
-_TOPICS = {"topic": _TEXT, "topic_id": _TEXT}
-_ENDS = {"topic": _TEXT, "partition": _INT, "log_start": _LONG, "log_end": _LONG}
-_ENSEMBLE = {"group_id": _TEXT, "mode": _TEXT, "members": _INT, "aware": _INT, "troubled": pa.bool_()}
-_NODES = {**_KEY, "offset": _LONG, "mtime_ms": _LONG}
+_KEY = "group_id string, topic string, partition int"
+_ANSWERS = (
+    f"{_KEY}, offset bigint, leader_epoch int, metadata string, "
+    "former boolean, lacking boolean, epoch_above boolean, epoch_low boolean"
+)
+_ENDS = "topic string, partition int, log_start bigint, log_end bigint"
+_ENSEMBLE = "group_id string, mode string, members int, aware int, troubled boolean"
 _Row = tuple[Any, ...]
 
 
@@ -198,23 +195,27 @@ def sides(spark: SparkSession, reading: Reading) -> Sides:
         ends=frame(
             spark, _ENDS, ((row.topic, row.partition, row.log_start, row.log_end) for row in admin.log_ends)
         ),
-        topics=frame(spark, _TOPICS, ((each.topic, each.topic_id) for each in admin.topics.now.values())),
-        opened=frame(spark, {"partition": _INT, "opened": _LONG}, reading.opened.items()),
+        topics=frame(
+            spark,
+            "topic string, topic_id string",
+            ((each.topic, each.topic_id) for each in admin.topics.now.values()),
+        ),
+        opened=frame(spark, "partition int, opened bigint", reading.opened.items()),
         ensemble=frame(spark, _ENSEMBLE, _ensemble(zookeeper)),
-        nodes=frame(spark, _NODES, _nodes(zookeeper)),
+        nodes=frame(spark, f"{_KEY}, offset bigint, mtime_ms bigint", _nodes(zookeeper)),
     )
 
 
 def named(spark: SparkSession, groups: Iterable[str]) -> DataFrame:
     """One row a group: ``group_id``."""
-    return frame(spark, {"group_id": _TEXT}, ((each,) for each in groups))
+    return frame(spark, "group_id string", ((each,) for each in groups))
 
 
-def frame(spark: SparkSession, columns: Mapping[str, pa.DataType], rows: Iterable[_Row]) -> DataFrame:
-    """Rows of this process as a frame with these columns."""
-    found = list(rows)
-    arrays = [pa.array([row[at] for row in found], kind) for at, kind in enumerate(columns.values())]
-    return spark.createDataFrame(pa.Table.from_arrays(arrays, names=list(columns)))
+def frame(spark: SparkSession, columns: str, rows: Iterable[_Row]) -> DataFrame:
+    """Rows of this process as a frame with these columns (``name type, name type``)."""
+    schema, found = arrow_schema(columns), list(rows)
+    arrays = [pa.array([row[at] for row in found], kind) for at, kind in enumerate(schema.types)]
+    return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=schema))
 
 
 def _answers(admin: ClusterState) -> Iterable[_Row]:
@@ -338,10 +339,4 @@ def _counts(rules: Iterable[AuditRule], number: Column) -> Column:
 def _run(name: str, frames: Mapping[str, DataFrame], **args: Any) -> DataFrame:
     """A statement over these frames, with these values bound."""
     spark = next(iter(frames.values())).sparkSession
-    return spark.sql(statement(name), args=args, **frames)
-
-
-@cache
-def statement(name: str) -> str:
-    """The text of one statement of ``sql/audit``; `FileNotFoundError` when there is none."""
-    return files("groupshift").joinpath("sql", "audit", f"{name}.sql").read_text(encoding="utf-8")
+    return spark.sql(shipped(f"sql/audit/{name}.sql"), args=args, **frames)

@@ -13,7 +13,7 @@ these views, in this order (columns as in ``sql/consumption/<view>.sql``)::
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from os import SEEK_END
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name the whole Spark world uses
 
 from groupshift.audit import ownership, txnlog
-from groupshift.audit.ownership import History, Interval
+from groupshift.audit.ownership import History, Interval, OffsetWrite
 from groupshift.domain.foreign_json import load_json
 from groupshift.domain.log_gaps import Gap, GapRead, LogAnswer, isolation_of
 from groupshift.domain.modes import Isolation, MemberKind
@@ -85,20 +85,16 @@ def read_log(folder: Path, group: str, chroot: str = "") -> Log:
     )
 
 
+def _row(one: Interval | OffsetWrite, **more: Any) -> dict[str, Any]:
+    """The fields of an interval or a write by their names, with topic and number of its partition."""
+    told = {each.name: getattr(one, each.name) for each in fields(one)}
+    return {**told, "topic": one.partition.topic, "partition": one.partition.partition, **more}
+
+
 def _interval(one: Interval, kinds: Mapping[str, MemberKind]) -> dict[str, Any]:
-    return {
-        "topic": one.partition.topic,
-        "partition": one.partition.partition,
-        "member": one.member_id,
-        "kind": kinds.get(one.member_id, MemberKind.OLD).value,
-        "thread_id": one.thread_id,
-        "session": one.session,
-        "start_zxid": one.start_zxid,
-        "end_zxid": one.end_zxid,
-        "start_ms": one.start_ms,
-        "end_ms": STILL_HELD_MS if one.end_ms is None else one.end_ms,
-        "ended": one.ended.value,
-    }
+    kind = kinds.get(one.member_id, MemberKind.OLD)
+    end_ms = STILL_HELD_MS if one.end_ms is None else one.end_ms
+    return _row(one, member=one.member_id, kind=kind, end_ms=end_ms)
 
 
 def write_history(history: History, output: Path, until_ms: int) -> tuple[Path, Path]:
@@ -106,18 +102,7 @@ def write_history(history: History, output: Path, until_ms: int) -> tuple[Path, 
     intervals, writes = output / "intervals.parquet", output / "offset_writes.parquet"
     begun = [one for one in history.intervals if one.start_ms <= until_ms]
     write_parquet(intervals, [_interval(one, history.kinds) for one in begun], _INTERVALS)
-    rows = [
-        {
-            "topic": one.partition.topic,
-            "partition": one.partition.partition,
-            "offset": one.offset,
-            "session": one.session,
-            "zxid": one.zxid,
-            "at_ms": one.at_ms,
-        }
-        for one in history.offset_writes
-        if one.at_ms <= until_ms
-    ]
+    rows = [_row(one) for one in history.offset_writes if one.at_ms <= until_ms]
     write_parquet(writes, rows, _WRITES)
     return intervals, writes
 

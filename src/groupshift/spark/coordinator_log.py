@@ -18,20 +18,25 @@ Source: docs/reference/group-coordinator.md §§1 and 2, §1.7.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
-from importlib.resources import files
+from dataclasses import fields
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name the whole Spark world uses
 
+from groupshift.domain.tables import shipped
 from groupshift.errors import Rejected
 from groupshift.log import decode
 from groupshift.log.state import State, materialise, retention_risks
 from groupshift.spark.batches.coordinator_records import DECODED, RAW_COLUMNS, compiled_batches, log_records
 from groupshift.spark.batches.records import Keep
 from groupshift.spark.segments import Into
+from groupshift.spark.session import arrow_schema
+
+
+def _sql(name: str) -> str:
+    return shipped(f"sql/coordinator_log/{name}.sql")
 
 
 def decoded(records: DataFrame, partitions: int | None) -> DataFrame:
@@ -54,46 +59,16 @@ def decoding(partitions: int | None, keep: Keep = Keep.ALL) -> Into:
     return Into(keep=keep, schema=DECODED, convert=compiled_batches(partitions))
 
 
-@cache
-def statement(name: str) -> str:
-    """The text of one statement of ``sql/coordinator_log``; `FileNotFoundError` when there is none."""
-    folder = files("groupshift").joinpath("sql", "coordinator_log")
-    return folder.joinpath(f"{name}.sql").read_text(encoding="utf-8")
-
-
-_GROUPS = {
-    "group_id": pa.string(),
-    "src_partition": pa.int32(),
-    "family": pa.string(),
-    "families": pa.list_(pa.string()),
-    "headless": pa.bool_(),
-    "protocol_type": pa.string(),
-    "epoch": pa.int32(),
-    "state_timestamp": pa.int64(),
-    "members": pa.list_(pa.string()),
-    "subscribed": pa.list_(pa.string()),
-    "live_commits": pa.int64(),
-    "commit_tombstones": pa.int64(),
-    "live_records": pa.int64(),
-    "tombstones": pa.int64(),
-}
-_RISKS = {
-    "group_id": pa.string(),
-    "topic": pa.string(),
-    "partition": pa.int32(),
-    "rule": pa.string(),
-    "reason": pa.string(),
-    "expires_at_ms": pa.int64(),
-    "when_emptied_ms": pa.int64(),
-    "overdue": pa.bool_(),
-}
-_SQL_TYPES = {
-    pa.string(): "string",
-    pa.int32(): "int",
-    pa.int64(): "bigint",
-    pa.bool_(): "boolean",
-    pa.list_(pa.string()): "array<string>",
-}
+_GROUPS = (
+    "group_id string, src_partition int, family string, families array<string>, headless boolean, "
+    "protocol_type string, epoch int, state_timestamp bigint, members array<string>, "
+    "subscribed array<string>, live_commits bigint, commit_tombstones bigint, live_records bigint, "
+    "tombstones bigint"
+)
+_RISKS = (
+    "group_id string, topic string, partition int, rule string, reason string, expires_at_ms bigint, "
+    "when_emptied_ms bigint, overdue boolean"
+)
 _Row = dict[str, Any]
 
 
@@ -105,8 +80,8 @@ def winners(records: DataFrame, up_to: Mapping[int, int] | None = None) -> DataF
     """
     spark = records.sparkSession
     taken = records if up_to is None else records.where(_before(up_to))
-    newest = spark.sql(statement("newest"), records=taken)
-    return spark.sql(statement("winners"), records=taken, newest=newest)
+    newest = spark.sql(_sql("newest"), records=taken)
+    return spark.sql(_sql("winners"), records=taken, newest=newest)
 
 
 def _before(up_to: Mapping[int, int]) -> Column:
@@ -118,12 +93,12 @@ def _before(up_to: Mapping[int, int]) -> Column:
 
 def commits(decoded: DataFrame) -> DataFrame:
     """The winning commits of decoded winners, one row per (src_partition, group, topic, partition)."""
-    return decoded.sparkSession.sql(statement("commits"), decoded=decoded)
+    return decoded.sparkSession.sql(_sql("commits"), decoded=decoded)
 
 
 def foreign(commits: DataFrame) -> DataFrame:
     """Those `commits` that lie outside their group's partition, beside what is at home."""
-    return commits.sparkSession.sql(statement("foreign"), commits=commits)
+    return commits.sparkSession.sql(_sql("foreign"), commits=commits)
 
 
 def groups(winners: DataFrame, partitions: int) -> DataFrame:
@@ -143,7 +118,7 @@ def retention(winners: DataFrame, partitions: int, *, retention_ms: int, now_ms:
     def rows(state: State) -> Iterator[_Row]:
         for group in state.groups.values():
             for risk in retention_risks(group, retention_ms=retention_ms, now_ms=now_ms):
-                yield {name: getattr(risk, name) for name in _RISKS}
+                yield {each.name: getattr(risk, each.name) for each in fields(risk)}
 
     return _by_partition(winners, partitions, _RISKS, rows)
 
@@ -151,16 +126,15 @@ def retention(winners: DataFrame, partitions: int, *, retention_ms: int, now_ms:
 def _by_partition(
     winners: DataFrame,
     partitions: int,
-    columns: Mapping[str, pa.DataType],
+    columns: str,
     rows: Callable[[State], Iterable[_Row]],
 ) -> DataFrame:
-    schema = pa.schema(list(columns.items()))
+    schema = arrow_schema(columns)
 
     def convert(table: pa.Table) -> pa.Table:
         return pa.Table.from_pylist(list(rows(_state(table, partitions))), schema=schema)
 
-    text = ", ".join(f"{name} {_SQL_TYPES[kind]}" for name, kind in columns.items())
-    return winners.select(*RAW_COLUMNS).groupBy("partition").applyInArrow(convert, text)
+    return winners.select(*RAW_COLUMNS).groupBy("partition").applyInArrow(convert, columns)
 
 
 def _state(table: pa.Table, partitions: int) -> State:

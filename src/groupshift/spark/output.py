@@ -1,4 +1,4 @@
-"""Output of a job: JSON, Parquet and HTML, each put in place whole; and the progress of a comparison.
+"""What a job is given and leaves: JSON, Parquet and HTML, each put in place whole; a comparison's progress.
 
 A comparison keeps small results that get their final name only once they are whole. A killed comparison
 leaves finished parts and parts under temporary names; run again on the same inputs it removes the latter and
@@ -23,8 +23,9 @@ import pyarrow.parquet as pq
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
+from groupshift.domain.foreign_json import FILE_BYTES, load_object
 from groupshift.errors import Rejected, Transient
-from groupshift.foreign_files import made_anew
+from groupshift.foreign_files import made_anew, read, text_of
 
 _ARROW = {"string": pa.string(), "int": pa.int32(), "long": pa.int64(), "bool": pa.bool_()}
 
@@ -40,6 +41,15 @@ def write_text(path: Path, text: str) -> None:
     """Write beside the target, then rename onto it."""
     with _beside(path) as part:
         part.write_text(text, encoding="utf-8")
+
+
+def json_object(path: Path, option: str) -> dict[str, Any]:
+    """The object in a file that ``option`` of a job names. Raises `Rejected` for anything else; what the file
+    holds is never shown."""
+    try:
+        return load_object(text_of(read(path)), "it", at_most=FILE_BYTES)
+    except (OSError, ValueError, Rejected):
+        raise Rejected(f"{option} {path} is not a JSON object; give a file that holds one") from None
 
 
 def columns(of: str) -> dict[str, str]:

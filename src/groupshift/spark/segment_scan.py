@@ -7,7 +7,7 @@ is small, so damage is an error of the driver's before any record is read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, cast
 
 import numpy as np
@@ -19,6 +19,7 @@ from groupshift.errors import Broken
 from groupshift.spark.batches.files import WINDOW, Part, Replica, SegmentFile, filesystem, read_parts
 from groupshift.spark.batches.headers import COUNT, LAST, OFFSET, POSITION, Ending, find_batch
 from groupshift.spark.batches.transactions import Transactions, resolve, spans
+from groupshift.spark.session import arrow_schema
 
 CUT = 8 << 20
 """Files are cut at batches about so many bytes apart, so that tasks can share one."""
@@ -26,16 +27,6 @@ CUT = 8 << 20
 _SCHEMA = (
     "file int, first long, next long, records long, end long, ending string, damage string, "
     "cuts array<long>, spans array<long>"
-)
-_ARROW = pa.schema(
-    [
-        ("file", pa.int32()),
-        *((name, pa.int64()) for name in ("first", "next", "records", "end")),
-        ("ending", pa.string()),
-        ("damage", pa.string()),
-        ("cuts", pa.list_(pa.int64())),
-        ("spans", pa.list_(pa.int64())),
-    ]
 )
 
 
@@ -91,12 +82,15 @@ def scan(
     files = [file for replica in replicas for file in replica.files]
     groups = _balanced(files, _tasks(spark, files))
 
+    schema = arrow_schema(_SCHEMA)
+
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         store, _ = filesystem(uri)
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 for index in groups[number]:
-                    yield _row(index, scan_file(store, files[index], cut))
+                    row = _row(index, scan_file(store, files[index], cut))
+                    yield pa.RecordBatch.from_pylist([row], schema=schema)
 
     rows = spark.range(0, len(groups), 1, len(groups)).mapInArrow(run, _SCHEMA).collect()
     facts = [_facts(row) for row in sorted(rows, key=lambda row: row["file"])]
@@ -201,31 +195,18 @@ def _overlooked(part: Part, following: int) -> str | None:
     return None if found < 0 else f"its length leads past a whole batch at byte {part.position + found}"
 
 
-def _row(index: int, facts: FileFacts) -> pa.RecordBatch:
-    row = {
-        "file": index,
-        "first": facts.first,
-        "next": facts.next,
-        "records": facts.records,
-        "end": facts.end,
-        "ending": facts.ending.value,
-        "damage": facts.damage,
-        "cuts": list(facts.cuts),
-        "spans": facts.spans.ravel().tolist(),
-    }
-    return pa.RecordBatch.from_pylist([row], schema=_ARROW)
+def _row(index: int, facts: FileFacts) -> dict[str, Any]:
+    told = {each.name: getattr(facts, each.name) for each in fields(facts)}
+    return {**told, "file": index, "spans": facts.spans.ravel().tolist()}
 
 
 def _facts(row: Any) -> FileFacts:
+    told = row.asDict()
+    del told["file"]
     return FileFacts(
-        first=row["first"],
-        next=row["next"],
-        records=row["records"],
-        end=row["end"],
-        ending=Ending(row["ending"]),
-        damage=row["damage"],
-        cuts=tuple(row["cuts"]),
-        spans=np.array(row["spans"], dtype=np.int64).reshape(-1, 4),
+        **told
+        | {"ending": Ending(row["ending"]), "cuts": tuple(row["cuts"])}
+        | {"spans": np.array(row["spans"], dtype=np.int64).reshape(-1, 4)}
     )
 
 

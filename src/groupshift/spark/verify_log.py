@@ -12,8 +12,6 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -22,6 +20,7 @@ from pyspark.sql import DataFrame, Row
 
 from groupshift.adapters.parquet import compare_inputs
 from groupshift.adapters.parquet.comparisons import files_of
+from groupshift.domain.tables import shipped
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Broken, Transient
 from groupshift.ports.spark_jobs import Compared
@@ -34,6 +33,7 @@ from groupshift.spark.output import room_in, write_text
 from groupshift.spark.session import large_session
 
 DIFFERENCES, VERDICT = "differences", "verdict.json"
+_UNLIKE = "sql/checks/expansion/logged_as_kept.sql"
 _SAID = 1_000
 """How many sentences are handed over; the folder has all."""
 _WORDS = 300
@@ -67,13 +67,7 @@ def unlike(kept: DataFrame, commits: DataFrame) -> DataFrame:
     """What of ``kept`` (`compare.differences.committed` of a snapshot) is not so in ``commits``
     (`coordinator_log.commits` of decoded winners), and the other way round: group, topic, partition, and the
     reason in words."""
-    return kept.sparkSession.sql(_statement(), kept=kept, commits=commits)
-
-
-@cache
-def _statement() -> str:
-    folder = files("groupshift").joinpath("sql", "checks", "expansion")
-    return folder.joinpath("logged_as_kept.sql").read_text(encoding="utf-8")
+    return kept.sparkSession.sql(shipped(_UNLIKE), kept=kept, commits=commits)
 
 
 def _left(found: DataFrame, output: Path, count: int) -> Compared:

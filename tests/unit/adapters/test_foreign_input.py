@@ -217,7 +217,7 @@ def test_s13_nobody_waits_for_a_pipe_among_the_files_of_a_dump(tmp_path: Path) -
 )
 def test_s14_no_sentence_repeats_the_key_of_the_store_that_keeps_evidence(root: str, secret: str) -> None:
     """Before the host and behind the path (as SAS tokens are)."""
-    from groupshift.domain.secrets import without_login
+    from groupshift.domain.foreign_text import without_login
 
     assert secret not in without_login(f"report: {root}/m/report.html")
     with pytest.raises(Rejected, match="there is no snapshot") as refused:
@@ -255,7 +255,7 @@ def test_s13_a_file_with_holes_is_not_read_into_memory(name: str, tmp_path: Path
 @pytest.mark.timeout(20)
 def test_s09_a_login_is_struck_out_of_words_of_any_shape_in_little_time() -> None:
     """Another program's words may be as long as it likes."""
-    from groupshift.domain.secrets import without_login
+    from groupshift.domain.foreign_text import without_login
 
     assert len(without_login("//" * 200_000)) == 400_000
     assert without_login("at http://u:p@h/x and //a b@c") == "at http://***@h/x and //a b@c"
@@ -434,7 +434,18 @@ def _mutated(random_: random.Random, text: bytes) -> bytes:
 def _readers(folder: Path) -> dict[str, tuple[bytes, Callable[[bytes], object]]]:
     """Name, a text that is right, and what reads one."""
     files = (StoredFile(path="canary/after/offsets.parquet", bytes=7, sha256="0" * 64),)
-    pack = Pack(run="m", target="g", plan_hash="h", state="moved", sealed_at_ms=5, files=files)
+    pack = Pack(
+        run="m",
+        target="g",
+        plan_hash="h",
+        state="moved",
+        sealed_at_ms=5,
+        files=files,
+        approvals=(),
+        versions={},
+        brokers=(),
+        doubts=(),
+    )
     store = ParquetEvidence(folder / "e")
     store.write(("m", "canary", Moment.AFTER), 5, {})
     manifest = folder / "e" / "m" / "canary" / "after" / "manifest.json"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from groupshift.audit import txnlog
-from groupshift.audit.txnlog import Created, DataSet, Deleted, SessionClosed, SessionOpened
+from groupshift.audit.txnlog import Created, DataSet, Deleted, SessionClosed
 from groupshift.errors import Broken
 from support import jute
 
@@ -21,7 +21,7 @@ BODIES = [
     (DELETE, jute.delete("/a"), (Deleted(path="/a"),)),
     (DELETE_CONTAINER, jute.delete("/c"), (Deleted(path="/c"),)),
     (SET_DATA, jute.set_data("/a", b"12", 3), (DataSet(path="/a", data=b"12", version=3),)),
-    (SESSION, (6000).to_bytes(4, "big"), (SessionOpened(timeout_ms=6000),)),
+    (SESSION, (6000).to_bytes(4, "big"), ()),
     (CLOSE, jute.paths("/e1", "/e2"), (SessionClosed(paths=("/e1", "/e2")),)),
     (CLOSE, b"", (SessionClosed(paths=()),)),
     (SET_ACL, jute.text("/a") + jute.ACL + bytes(4), ()),

@@ -6,10 +6,11 @@ import struct
 
 import pytest
 
-from groupshift.domain.assignment import kafka_threads, parse_assignment
+from groupshift.domain.assignment import kafka_threads
 from groupshift.domain.group_protocol import KafkaMember
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Rejected
+from groupshift.log.decode import parse_assignment
 
 A, B, C = "g_h1-1000-aaaaaaaa", "g_h2-2000-bbbbbbbb", "g_h3-3000-cccccccc"
 PLAIN = "consumer-1-7f6a"

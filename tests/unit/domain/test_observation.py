@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from groupshift.domain.group import CommittedOffset, GroupView, LogEnd, Member, Owner
+from groupshift.domain.group import (
+    CommittedOffset,
+    GroupView,
+    LogEnd,
+    Member,
+    Owner,
+    merge,
+    partitions_of,
+    topics_of_group,
+)
 from groupshift.domain.group_protocol import KafkaGroup, KafkaMember
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.observation import merge, partitions_of, topics_of_group
 from groupshift.domain.partitions import TopicPartition
 
 NOTHING = GroupView(group="g", topics={"orders": 2, "other": 1})

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from groupshift.adapters.groups import in_force
-from groupshift.domain.group import CommittedOffset, GroupView, Member, Owner
+from groupshift.domain.group import CommittedOffset, GroupView, Member, Owner, with_nodes
 from groupshift.domain.modes import MemberKind, ModeNode
-from groupshift.domain.observation import with_nodes
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rows import ClusterState
 

@@ -31,8 +31,8 @@ def test_scenario_06_broker_json_of_every_version(version: int) -> None:
     """Versions 1 to 5 give the same PLAINTEXT endpoint."""
     node = parse_broker(json.dumps({"version": version, **BROKERS[version]}).encode())
     assert node.version == version
-    assert node.plaintext is not None
-    assert (node.plaintext.host, node.plaintext.port) == ("h", 9092)
+    plain = next(each for each in node.endpoints if each.protocol == "PLAINTEXT")
+    assert (plain.host, plain.port) == ("h", 9092)
 
 
 @pytest.mark.parametrize("data", [b'{"version":0}', b"{}", b"x", b"", b"[]"])

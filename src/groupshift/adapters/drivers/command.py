@@ -1,6 +1,7 @@
 """The drivers `command`: programs of the deployer replace members or nodes and answer in JSON.
 
-Each driver takes argument templates; none goes through a shell:
+Values of a change are put into the arguments, never through a shell. Only the end of a program's standard
+error is kept. `DeployerPrograms` are the programs of one driver, as its `Contract` says:
 
 * the fleet driver ``start``, ``observe`` and ``undo``. `ANSWERS` says what each program prints;
   docs/reference/fleet-drivers.md is the contract for people;
@@ -13,23 +14,25 @@ Each driver takes argument templates; none goes through a shell:
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+import re
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
-from groupshift.adapters.drivers.program import Contract, DeployerPrograms
-from groupshift.domain.foreign_json import shown_value
+from groupshift.domain.foreign_json import FILE_BYTES, built, load_json
+from groupshift.domain.foreign_text import struck_out
 from groupshift.domain.modes import MemberKind
-from groupshift.errors import Rejected
+from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.driver import (
-    Accepted,
     BrokerReplacement,
     Change,
     ChangeStatus,
     ForPerson,
     NodeState,
     NodeStatus,
-    Pending,
     Replacement,
     Slot,
     SlotState,
@@ -37,6 +40,208 @@ from groupshift.ports.driver import (
     settled,
 )
 from groupshift.settings import CommandSettings
+
+_LAST_WORDS_S = 1.0
+_TAIL_LINES, _TAIL_CHARACTERS = 5, 600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """``code`` None: it did not end in time and was killed with all it had started; ``trouble`` is the end
+    of its standard error, on one line."""
+
+    code: int | None
+    output: str
+    trouble: str
+
+
+def run_program(argv: list[str], environment: Mapping[str, str], timeout_s: float, *, key: str) -> Ran:
+    """Run ``argv`` in a session of its own, with nothing to read, for at most ``timeout_s``;
+    ``key`` is where people configure it.
+
+    Raises `Rejected` when there is no such program or it may not be run."""
+    try:
+        process = subprocess.Popen(
+            argv,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise Rejected(f"program {argv[0]!r} cannot be run ({error}); correct {key}") from error
+    with process:
+        try:
+            output, trouble = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            with suppress(subprocess.TimeoutExpired):  # something that left the session keeps the pipe open
+                trouble = process.communicate(timeout=_LAST_WORDS_S)[1]
+                return Ran(code=None, output="", trouble=_tail(trouble))
+            return Ran(code=None, output="", trouble="")
+    return Ran(code=process.returncode, output=output.decode(errors="replace"), trouble=_tail(trouble))
+
+
+def _tail(written: bytes) -> str:
+    lines = written.decode(errors="replace").strip().splitlines()[-_TAIL_LINES:]
+    return " / ".join(line.strip() for line in lines if line.strip())[-_TAIL_CHARACTERS:]
+
+
+_PLACE = re.compile(r"\{(\w*)\}")
+_SAFE = re.compile(r"(?!-)[A-Za-z0-9._:/@+=-]*")
+
+
+def problems(name: str, template: tuple[str, ...], fields: Sequence[str]) -> tuple[str, ...]:
+    """What is wrong with a template, one clause each; ``name`` is its key in the settings."""
+    if not template or not template[0]:
+        return (f"{name} is empty: name a program and its arguments",)
+    unknown = [found for each in template for found in _PLACE.findall(each) if found not in fields]
+    if _PLACE.search(template[0]):
+        return (f"{name} takes its program {template[0]!r} from the change: name the program itself",)
+    return tuple(f"{name} holds {{{each}}}, which is none of {', '.join(fields)}" for each in unknown)
+
+
+def put(
+    template: tuple[str, ...], values: Mapping[str, str], lists: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """The arguments of one call. An argument that is one list in braces and nothing else becomes one argument
+    for each of its values (none for an empty list); inside other text the values are joined by commas.
+
+    Raises `Rejected` for a value that a program could take for an option or that holds anything but
+    letters, digits and ``._:/@+=-``."""
+    for name, value in [*values.items(), *((n, each) for n, many in lists.items() for each in many)]:
+        if not _SAFE.fullmatch(value):
+            raise Rejected(
+                f"{name} {value!r} cannot be handed to a program: only letters, digits and ._:/@+=- "
+                "may be in it, and no - may be its first; rename it"
+            )
+    texts = {**values} | {name: ",".join(many) for name, many in lists.items()}
+    arguments: list[str] = []
+    for each in template:
+        whole = _PLACE.fullmatch(each)
+        if whole and whole[1] in lists:
+            arguments += lists[whole[1]]
+        else:
+            arguments.append(_PLACE.sub(lambda found: texts[found[1]], each))
+    return arguments
+
+
+_KEPT = frozenset({"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"})
+_REJECTED, _CONFLICT = 2, 3
+"""Exit codes of a program that refuses, and of one that says that the run is fenced."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contract:
+    """What is agreed with the programs of a driver.
+
+    They are configured below ``key`` for ``what``, in ``where``. ``fields`` are the names that each template
+    may hold in braces; ``answers`` say what each program prints on its standard output; ``refusals`` are the
+    exit codes of a program that need not be called again. ``correct`` names what to correct where there is no
+    such program, if it is not the program's own key."""
+
+    key: str
+    what: str
+    where: str
+    fields: Mapping[str, Sequence[str]]
+    answers: Mapping[str, str] = field(default_factory=dict)
+    refusals: Mapping[int, type[Rejected | Conflict]] = field(
+        default_factory=lambda: {_REJECTED: Rejected, _CONFLICT: Conflict}
+    )
+    correct: str = ""
+
+
+class Configured(Protocol):
+    """What people configure of programs, besides the argument template of each."""
+
+    @property
+    def timeout_s(self) -> float:
+        """How long one may take."""
+        ...
+
+    @property
+    def environment(self) -> tuple[str, ...]:
+        """Names of the variables that they get besides PATH and the like; the values are secrets."""
+        ...
+
+
+class DeployerPrograms:
+    """The programs of one driver. ``configured`` has the argument template of each as an attribute of the
+    program's name.
+
+    A program that exits with one of the contract's ``refusals`` refuses; any other failure, or silence for
+    ``timeout_s``, is `Transient`: the same call is made again, so each program has to be idempotent."""
+
+    def __init__(self, contract: Contract, configured: Configured, environment: Mapping[str, str]) -> None:
+        self._contract, self._timeout_s, passed_on = contract, configured.timeout_s, configured.environment
+        self._templates = {name: getattr(configured, name) for name in contract.fields}
+        wrong = [
+            each
+            for name, argv in self._templates.items()
+            for each in problems(self._key(name), argv, contract.fields[name])
+        ]
+        if wrong:
+            raise Rejected(f"{contract.what} cannot be used: {'; '.join(wrong)}; correct {contract.where}")
+        kept = {*_KEPT, *passed_on}
+        self._environment = {name: value for name, value in environment.items() if name in kept}
+        self._secrets = tuple(environment[name] for name in passed_on if environment.get(name))
+
+    def run(self, name: str, values: Mapping[str, str], lists: Mapping[str, Sequence[str]]) -> str:
+        """What one program printed. Raises `Rejected`, `Conflict`, `Transient` as the class says."""
+        argv = put(self._templates[name], values, lists)
+        ran = run_program(
+            argv, self._environment, self._timeout_s, key=self._contract.correct or self._key(name)
+        )
+        if ran.code == 0:
+            return ran.output
+        said = self.masked(ran.trouble) or "nothing on its standard error"
+        how = "did not end in time" if ran.code is None else f"ended with {ran.code}"
+        sentence = f"the program of {self._key(name)} ({self._templates[name][0]}) {how}: {said}"
+        refusal = None if ran.code is None else self._contract.refusals.get(ran.code)
+        if refusal is not None:
+            raise refusal(sentence)
+        raise Transient(f"{sentence}; look at what it says and run the same command again")
+
+    def ask(
+        self, name: str, values: Mapping[str, str], lists: Mapping[str, Sequence[str]]
+    ) -> Mapping[str, Any]:
+        """The JSON object that one program answers. Raises as `run`, and `Rejected` for another answer."""
+        output = self.run(name, values, lists)
+        try:
+            answer = load_json(output, "it", at_most=FILE_BYTES)
+        except Rejected as error:
+            raise self.unusable(name, f"no JSON that is read here ({error})") from error
+        if not isinstance(answer, dict):
+            raise self.unusable(name, f"JSON of type {type(answer).__name__}")
+        return answer
+
+    def taken_up(self, name: str, answer: Mapping[str, Any], change_id: str) -> Started | ForPerson:
+        """What the program ``name`` did: it took the change up, or says what a person has to do.
+
+        Raises `Rejected` when its answer names another change."""
+        if isinstance(answer.get("instruction"), str):
+            return ForPerson(change_id=change_id, instruction=self.masked(answer["instruction"]))
+        if answer.get("change_id") != change_id:
+            raise self.unusable(name, f"change_id {answer.get('change_id')!r} instead of {change_id!r}")
+        return Started(change_id=change_id)
+
+    def unusable(self, name: str, said: str) -> Rejected:
+        """The error for an answer that is none."""
+        return Rejected(
+            f"the program of {self._key(name)} ({self._templates[name][0]}) printed {self.masked(said)}; "
+            f"let it print one JSON object and nothing else: {self._contract.answers[name]}"
+        )
+
+    def masked(self, text: str) -> str:
+        """What a program said to people, without the values of the variables that it was given of our
+        environment."""
+        return struck_out(text, self._secrets)
+
+    def _key(self, name: str) -> str:
+        return f"{self._contract.key}.{name}"
+
 
 _KINDS, _STATES = "|".join(MemberKind), "|".join(SlotState)
 ANSWERS = {
@@ -71,18 +276,14 @@ class CommandFleet:
         """What ``observe`` says of this group, in its order, asked with an empty change."""
         return self._observed(Change(change_id="", group=group, slots=(), to=MemberKind.OLD))
 
-    def start(self, change: Change) -> Started | Pending:
+    def start(self, change: Change) -> Started | ForPerson:
         """Run ``start``, or ``undo`` for a change that takes others back."""
         known = {slot.name for slot in self.slots(change.group)}
         unknown = sorted(set(change.slots) - known)
         if known and unknown:
             raise Rejected(f"slot {unknown[0]!r} is unknown to the program of fleet.command.observe")
         name = "undo" if change.undoes else "start"
-        answer = self._ask(name, change)
-        instruction = self._programs.instruction(name, answer, change.change_id)
-        if instruction is not None:
-            return Pending(change_id=change.change_id, instruction=instruction)
-        return Started(change_id=change.change_id)
+        return self._programs.taken_up(name, self._ask(name, change), change.change_id)
 
     def took_up(self, change: Change) -> bool:
         """As the program says with ``taken_up``; where it says nothing, when any slot carries the id."""
@@ -116,14 +317,9 @@ class CommandFleet:
 
     def _slot(self, told: Mapping[str, Any]) -> Slot:
         """Names and ids stay as they are: they go back to the programs."""
-        return Slot(
-            name=str(told["name"]),
-            kind=MemberKind(told["kind"]),
-            state=SlotState(told["state"]),
-            member_id=_text(told.get("member_id")),
-            change_id=_text(told.get("change_id")),
-            trouble=self._programs.masked(str(told.get("trouble") or "")),
-        )
+        trouble = self._programs.masked(str(told.get("trouble") or ""))
+        slot: Slot = built(Slot, {**told, "name": str(told["name"]), "trouble": trouble})
+        return slot
 
 
 def terms(change: Change) -> tuple[Mapping[str, str], Mapping[str, tuple[str, ...]]]:
@@ -136,12 +332,6 @@ def terms(change: Change) -> tuple[Mapping[str, str], Mapping[str, tuple[str, ..
         "token": str(change.token),
     }
     return values, {"slots": change.slots, "undoes": change.undoes}
-
-
-def _text(value: object) -> str | None:
-    if value is not None and not isinstance(value, str):
-        raise TypeError(f"{shown_value(value)} is no text")
-    return value
 
 
 NODE_FIELDS = {
@@ -186,7 +376,7 @@ class CommandReplacement:
     def __init__(self, programs: Programs, environment: Mapping[str, str] = os.environ) -> None:
         self._programs = DeployerPrograms(_NODES, programs, environment)
 
-    def start(self, replacement: Replacement) -> Accepted | ForPerson:
+    def start(self, replacement: Replacement) -> Started | ForPerson:
         """Run ``start``."""
         values = {
             "change_id": replacement.change_id,
@@ -199,10 +389,7 @@ class CommandReplacement:
         properties = tuple(f"{name}={value}" for name, value in sorted(replacement.properties.items()))
         lists = {"without": replacement.without, "properties": properties}
         answer = self._programs.ask("start", values, lists)
-        instruction = self._programs.instruction("start", answer, replacement.change_id)
-        if instruction is not None:
-            return ForPerson(change_id=replacement.change_id, instruction=instruction)
-        return Accepted(change_id=replacement.change_id)
+        return self._programs.taken_up("start", answer, replacement.change_id)
 
     def observe(self, node_id: int) -> NodeStatus:
         """Run ``observe``."""
@@ -251,7 +438,7 @@ class FencedReplacement:
         self._driver = driver
         self._programs = DeployerPrograms(_FENCE, programs, environment)
 
-    def start(self, replacement: Replacement) -> Accepted | ForPerson:
+    def start(self, replacement: Replacement) -> Started | ForPerson:
         """See the driver."""
         return self._driver.start(replacement)
 

@@ -41,7 +41,7 @@ from groupshift.domain.addresses import api_server_problem
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.foreign_files import opened
-from groupshift.ports.driver import Change, ChangeStatus, Pending, Slot, SlotState, Started, settled
+from groupshift.ports.driver import Change, ChangeStatus, ForPerson, Slot, SlotState, Started, settled
 from groupshift.settings import KubernetesSettings
 
 WORKLOADS = {"Deployment": "deployments", "StatefulSet": "statefulsets"}
@@ -61,7 +61,7 @@ class KubernetesFleet:
         """The places of the smallest workload first, so that a Deployment of its own can be the canary."""
         return self._slots(self._workloads(group), group)
 
-    def start(self, change: Change) -> Started | Pending:
+    def start(self, change: Change) -> Started | ForPerson:
         """Patch every workload that has slots of the change; nothing when any of it has to be refused."""
         if change.slots and change.to is MemberKind.VACANT:
             raise Rejected(

@@ -15,7 +15,6 @@ from groupshift.ports.driver import (
     ForPerson,
     NodeState,
     NodeStatus,
-    Pending,
     Replacement,
     Slot,
     Started,
@@ -115,9 +114,9 @@ class ManualFleet:
         """Always empty: only the group view knows who is there."""
         return ()
 
-    def start(self, change: Change) -> Started | Pending:
-        """`Pending` with the instruction; nothing is done."""
-        return Pending(change_id=change.change_id, instruction=instruction_for(change))
+    def start(self, change: Change) -> Started | ForPerson:
+        """`ForPerson` with the instruction; nothing is done."""
+        return ForPerson(change_id=change.change_id, instruction=instruction_for(change))
 
     def took_up(self, change: Change) -> bool:  # noqa: ARG002 - the port's signature
         """Never, as far as this driver knows: a person acts, and the group view shows it."""

@@ -10,9 +10,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from groupshift.domain.modes import MemberKind
+from groupshift.domain.foreign_json import built
 from groupshift.errors import Conflict, Rejected, Transient
-from groupshift.ports.driver import Change, ChangeStatus, Pending, Slot, SlotState, Started, settled
+from groupshift.ports.driver import Change, ChangeStatus, ForPerson, Slot, Started, settled
 
 _ANSWER_S = 10.0
 _LONGEST_ADDRESS = 100  # bytes; the kernel takes 107 for the path of a Unix socket
@@ -73,16 +73,7 @@ class ProcessFleet:
 
     def _slots(self) -> tuple[str, tuple[Slot, ...]]:
         answer = ask(self._path, {"verb": "slots"})
-        slots = tuple(
-            Slot(
-                name=slot["name"],
-                kind=MemberKind(slot["kind"]),
-                state=SlotState(slot["state"]),
-                member_id=slot["member_id"],
-                change_id=slot["change_id"],
-            )
-            for slot in answer["slots"]
-        )
+        slots: tuple[Slot, ...] = built(tuple[Slot, ...], answer["slots"])
         return str(answer["group"]), tuple(sorted(slots, key=lambda slot: slot.name))
 
     def slots(self, group: str) -> tuple[Slot, ...]:
@@ -90,7 +81,7 @@ class ProcessFleet:
         served, slots = self._slots()
         return slots if served == group else ()
 
-    def start(self, change: Change) -> Started | Pending:
+    def start(self, change: Change) -> Started | ForPerson:
         """Hand the change to the supervisor, which remembers its id and token."""
         served, _ = self._slots()
         if served != change.group:

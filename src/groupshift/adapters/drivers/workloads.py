@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from groupshift.domain.foreign_json import load_json
+from groupshift.domain.foreign_json import built, load_json
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.driver import Change
@@ -87,16 +87,8 @@ class Memory:
             return cls()
         try:
             told = load_json(text, "it")
-            changes = tuple(
-                Accepted(
-                    change_id=str(each["id"]),
-                    to=MemberKind(each["to"]),
-                    slots=tuple(each["slots"]),
-                    before=str(each["before"]),
-                )
-                for each in told["changes"]
-            )
-            return cls(changes=changes, fences={str(k): int(v) for k, v in told["fences"].items()})
+            changes = tuple(built(Accepted, {**each, "change_id": each["id"]}) for each in told["changes"])
+            return cls(changes=changes, fences=built(Mapping[str, int], told["fences"]))
         except (Rejected, ValueError, KeyError, TypeError, AttributeError) as error:
             raise Rejected(
                 f"annotation {CHANGES} of {title(workload)} is not groupshift's ({error!r}); "

@@ -52,13 +52,9 @@ def hold(schema: Any, body: bytes, at: int) -> int:
     return after
 
 
+@cache
 def _entity(schema: Any) -> _Value:
     """A message or a part of one: its fields in order, then its tagged fields."""
-    return _walk_of(schema)
-
-
-@cache
-def _walk_of(schema: Any) -> _Value:
     plain, tagged = [], {}
     for field in dataclasses.fields(schema):
         tag = field.metadata.get("tag")
@@ -97,19 +93,18 @@ def _merged(values: list[_Value]) -> Iterator[Skip]:
 
 
 def _field(schema: Any, field: Any, *, tagged: bool) -> _Value:
-    kind, optional = _without_none(field.type)
-    flexible = schema.__flexible__
-    if get_origin(kind) is tuple:
-        item, _ = _without_none(get_args(kind)[0])
-        return _array(
-            _entity(item) if dataclasses.is_dataclass(item) else _primitive(field, schema), flexible=flexible
-        )
-    if dataclasses.is_dataclass(kind):
-        return _nullable(_entity(kind)) if optional and not tagged else _entity(kind)
-    return _primitive(field, schema)
+    kind, optional = without_none(field.type)
+    is_array = get_origin(kind) is tuple
+    part: Any = without_none(get_args(kind)[0])[0] if is_array else kind
+    is_entity = dataclasses.is_dataclass(part)
+    value = _entity(part) if is_entity else _primitive(field, schema)
+    if is_array:
+        return _array(value, flexible=schema.__flexible__)
+    return _nullable(value) if is_entity and optional and not tagged else value
 
 
-def _without_none(kind: Any) -> tuple[Any, bool]:
+def without_none(kind: Any) -> tuple[Any, bool]:
+    """The type of a field without None, and whether it may be None."""
     if get_origin(kind) not in {UnionType, Union}:
         return kind, False
     return next(each for each in get_args(kind) if each is not NoneType), True

@@ -36,6 +36,7 @@ from groupshift.adapters.kafka.wire import (
     messages,
     raise_for,
     request_frame,
+    request_schema,
     versions_answer,
 )
 
@@ -277,8 +278,9 @@ def _salt(told: str) -> bytes:
 
 logger = logging.getLogger(__name__)
 
-_NEWEST_VERSIONS = 4
+NEWEST_VERSIONS = 4
 """ApiVersions 4 shows features whose lowest level is 0 (group.version), which 3 hides."""
+SOFTWARE: Mapping[str, Any] = {"client_software_name": "groupshift", "client_software_version": __version__}
 _IN_FLIGHT = 4
 _RELEASES = (
     ("4.3", 35, 5), ("4.2", 2, 11), ("4.1", 0, 13), ("4.0", 2, 10),
@@ -354,6 +356,12 @@ class BrokerConnection:
         module. Raises `UnsupportedByBroker`."""
         return messages(api, choose(self.versions, api, at_least=at_least, at_most=at_most))
 
+    def request(self, api: Api, *, at_least: int = 0, at_most: int = 32_767, **values: Any) -> Any:
+        """A request of the version that `messages` would choose, from ``values`` as `fill` takes them."""
+        return fill(
+            request_schema(api, choose(self.versions, api, at_least=at_least, at_most=at_most)), **values
+        )
+
     def highest(self, api: Api) -> int:
         """The broker's newest version of ``api``; -1 when it does not have it."""
         known = self.versions.get(api)
@@ -416,18 +424,13 @@ class BrokerConnection:
     def _negotiate(self) -> tuple[Ranges, Mapping[str, int]]:
         """The broker's versions of every request, and the levels of the cluster's finalised features."""
         logger.info("asking broker %s which requests it knows", self.address)
-        version = _NEWEST_VERSIONS
-        answer = self.ask(_versions_request(version))
+        version = NEWEST_VERSIONS
+        answer = self.ask(fill(request_schema(Api.API_VERSIONS, version), **SOFTWARE))
         if answer.error_code == ErrorCode.unsupported_version:
             offered = {each.api_key: each.max_version for each in answer.api_keys}
             version = min(version, offered.get(Api.API_VERSIONS, 0))
-            answer = self.ask(_versions_request(version))
+            answer = self.ask(fill(request_schema(Api.API_VERSIONS, version), **SOFTWARE))
         raise_for(answer.error_code, f"{self.address} does not tell its versions")
         ranges = {each.api_key: Range(each.min_version, each.max_version) for each in answer.api_keys}
         features = {each.name: each.max_version_level for each in getattr(answer, "finalized_features", ())}
         return ranges, features
-
-
-def _versions_request(version: int) -> Any:
-    schema = messages(Api.API_VERSIONS, version).ApiVersionsRequest
-    return fill(schema, client_software_name="groupshift", client_software_version=__version__)

@@ -17,12 +17,20 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from groupshift.adapters.kafka.broker import Access, BrokerConnection, LoginRefused
-from groupshift.adapters.kafka.requests import coordinators_told
-from groupshift.adapters.kafka.wire import Api, BrokerError, UnsupportedByBroker, by_partition, fill, id_text
+from groupshift.adapters.kafka.requests import coordinators_told, metadata
+from groupshift.adapters.kafka.wire import (
+    BrokerError,
+    Malformed,
+    UnsupportedByBroker,
+    by_partition,
+    grouped,
+    id_text,
+    raise_for,
+)
 from groupshift.domain.addresses import PROTOCOLS, joined, kafka_servers, login_problem
 from groupshift.domain.commit_places import TopicNow
+from groupshift.domain.foreign_text import struck_out
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.secrets import struck_out
 from groupshift.errors import Rejected, Transient
 
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -172,14 +180,13 @@ def silent(address: str, timeout_s: float, cause: str) -> Transient:
     )
 
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 _PAUSE_S = 0.1
-_METADATA = {"at_least": 4, "at_most": 9}
-"""From 4 on a request can forbid making the topics it names; after 9 topics are named by id too."""
-_METADATA_IDS = {"at_least": 4, "at_most": 12}
-"""From 7 on the answer has leader epochs, from 10 on ids of topics."""
 _UNKNOWN_TOPIC = 3
+_IDS = 12
+"""The newest Metadata that calls topics by name and tells their ids."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,7 +320,7 @@ class KafkaCluster:
         if not topics:
             return {}
         found: dict[str, TopicNow] = {}
-        for each in self._metadata(self._any(), sorted(topics), _METADATA_IDS).topics:
+        for each in self._metadata(self._any(), sorted(topics), at_most=_IDS).topics:
             code, name = int(each.error_code), str(each.name)
             if code == _UNKNOWN_TOPIC:
                 found[name] = TopicNow(topic=name, exists=False)
@@ -330,16 +337,34 @@ class KafkaCluster:
 
     def coordinators(self, groups: Iterable[str]) -> tuple[dict[str, int], dict[str, int]]:
         """Node id of each group's coordinator, and the error code of each group that has none now."""
-        connection = self._any()
-        wanted = sorted(set(groups))
-        nodes: dict[str, int] = {}
-        errors: dict[str, int] = {}
-        for group, each in coordinators_told(connection, wanted):
-            if each.error_code:
-                errors[group] = int(each.error_code)
-            else:
-                nodes[group] = int(each.node_id)
-        return nodes, errors
+        told = dict(coordinators_told(self._any(), sorted(set(groups))))
+        errors = {group: int(each.error_code) for group, each in told.items() if each.error_code}
+        return {group: int(each.node_id) for group, each in told.items() if not each.error_code}, errors
+
+    def coordinated(self, groups: Iterable[str]) -> dict[str, int]:
+        """Node id of the coordinator of each group. Raises `BrokerError` where one has none, `Malformed`
+        where the broker's answer leaves one out."""
+        wanted = set(groups)
+        nodes, errors = self.coordinators(wanted)
+        for group, code in errors.items():
+            raise_for(code, f"group {group!r} has no coordinator")
+        if wanted - nodes.keys():
+            raise Malformed(f"no coordinator is told for group {min(wanted - nodes.keys())!r}")
+        return nodes
+
+    def coordinator(self, group: str) -> BrokerConnection:
+        """The connection to a group's coordinator. Raises as `coordinated`."""
+        return self.broker(self.coordinated([group])[group])
+
+    def ask_at(
+        self,
+        places: Iterable[tuple[int, K]],
+        questions: Callable[[BrokerConnection, list[K]], Iterable[tuple[Any, T]]],
+    ) -> Iterator[tuple[T, Any]]:
+        """Ask each broker (by node id) what ``questions`` makes of all that belongs there: as `ask_each`."""
+        return self.ask_each(
+            {node: list(questions(self.broker(node), each)) for node, each in grouped(places).items()}
+        )
 
     def ask_each(
         self, asked: Mapping[int, Sequence[tuple[Any, T]]], *, in_flight: int = 4
@@ -359,6 +384,12 @@ class KafkaCluster:
                     correlation, beside = sent.popleft()
                     yield beside, connection.receive(correlation)
             waiting = [each for each in waiting if each[1] or each[2]]
+
+    def ask_every(self, question: Callable[[BrokerConnection], Any]) -> Iterator[tuple[int, Any]]:
+        """Ask every broker the same: node ids and answers, as `ask_each`."""
+        return self.ask_each(
+            {node.node_id: [(question(self.broker(node.node_id)), node.node_id)] for node in self.brokers()}
+        )
 
     def met(self) -> tuple[str, ...]:
         """Every broker with its address; the release that its requests belong to, where it was asked."""
@@ -430,23 +461,10 @@ class KafkaCluster:
         raise failed
 
     def _metadata(
-        self,
-        connection: BrokerConnection,
-        topics: Sequence[str] | None,
-        versions: Mapping[str, int] = _METADATA,
+        self, connection: BrokerConnection, topics: Sequence[str] | None, *, at_most: int = 9
     ) -> Any:
         """The answer about these topics (None: all), after its brokers were noted."""
-        schema = connection.messages(Api.METADATA, **versions)
-        asked = fill(
-            schema.MetadataRequest,
-            topics=None
-            if topics is None
-            else tuple(fill(schema.MetadataRequestTopic, topic_id=None, name=name) for name in topics),
-            allow_auto_topic_creation=False,
-            include_cluster_authorized_operations=False,
-            include_topic_authorized_operations=False,
-        )
-        answer = connection.ask(asked)
+        answer = metadata(connection, topics, at_most=at_most)
         self._cluster_id = answer.cluster_id or ""
         self._nodes = {
             int(each.node_id): BrokerNode(
@@ -458,3 +476,14 @@ class KafkaCluster:
 
     def _safe(self, failed: Exception) -> str:
         return without_secrets(str(failed) or type(failed).__name__, self._properties)
+
+
+class OfCluster:
+    """What looks or acts through one `KafkaCluster`, which it closes."""
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self._cluster = cluster
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._cluster.close()

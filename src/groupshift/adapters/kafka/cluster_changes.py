@@ -18,37 +18,29 @@ from __future__ import annotations
 import datetime as dt
 import struct
 from collections.abc import Callable, Collection, Iterable, Mapping
-from types import ModuleType
 from typing import Any
 
-from kio.index import load_payload_module
-from kio.static.constants import EntityType
-
 from groupshift.adapters.kafka.broker import BrokerConnection
-from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.cluster import KafkaCluster, OfCluster
 from groupshift.adapters.kafka.group_changes import commit_rows, delete_groups
 from groupshift.adapters.kafka.metadata import FeatureChange, cluster_lacking, metadata_of, update_features
 from groupshift.adapters.kafka.reading import listing
+from groupshift.adapters.kafka.requests import GROUP, TOPIC, describe_configs, set_values
 from groupshift.adapters.kafka.transactions import OFFSETS_TOPIC
-from groupshift.adapters.kafka.wire import Api, BrokerError, UnsupportedByBroker, fill, raise_for
+from groupshift.adapters.kafka.wire import Api, BrokerError, UnsupportedByBroker, raise_for
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.errors import Rejected
 
-TOPIC, GROUP = 2, 32
-"""Types of resources."""
 PREFIX = "groupshift-compaction-"
 
 
-class LiveClusterActs:
+class LiveClusterActs(OfCluster):
     """Acts through one `KafkaCluster`, which it closes."""
-
-    def __init__(self, cluster: KafkaCluster) -> None:
-        self._cluster = cluster
 
     def convert_empty(self, group: str) -> None:
         """See the port."""
-        self._cluster.attempt(lambda: join_and_leave(self._coordinator(group), group))
+        self._cluster.attempt(lambda: join_and_leave(self._cluster.coordinator(group), group))
 
     def topic_configs(self) -> Mapping[str, str]:
         """See the port."""
@@ -87,10 +79,6 @@ class LiveClusterActs:
         """See the port: as every one of these brokers tells it."""
         return self._cluster.attempt(lambda: cluster_lacking(self._cluster, brokers))
 
-    def close(self) -> None:
-        """Close the connections."""
-        self._cluster.close()
-
     def _alter(self, kind: int, name: str, values: Mapping[str, str | None]) -> None:
         self._with_any(lambda connection: alter(connection, kind, name, values))
 
@@ -106,56 +94,35 @@ class LiveClusterActs:
     def _partitions(self) -> int:
         return len(self._cluster.leaders([OFFSETS_TOPIC]))
 
-    def _coordinator(self, group: str) -> BrokerConnection:
-        nodes, errors = self._cluster.coordinators([group])
-        for code in errors.values():
-            raise_for(code, f"group {group!r} has no coordinator")
-        return self._cluster.broker(nodes[group])
-
 
 _OF_TOPIC = 1
 """The source of a value that is set for a topic itself."""
-_ALTER, _VERSION = 44, 1
 _SET, _DELETE = 0, 1
 
 
 def topic_configs(connection: BrokerConnection, topic: str) -> dict[str, str]:
     """What is set for a topic itself, no defaults. Raises `BrokerError`."""
-    module = connection.messages(Api.DESCRIBE_CONFIGS, at_least=1)
-    resource = module.DescribeConfigsResource(
-        resource_type=TOPIC, resource_name=topic, configuration_keys=None
-    )
-    asked = fill(
-        module.DescribeConfigsRequest,
-        resources=(resource,),
-        include_synonyms=False,
-        include_documentation=False,
-    )
-    (told,) = connection.ask(asked).results
-    raise_for(told.error_code, f"configurations of topic {topic!r}", said=told.error_message)
-    return {each.name: each.value or "" for each in told.configs if each.config_source == _OF_TOPIC}
+    (told,) = connection.ask(describe_configs(connection, TOPIC, [topic])).results
+    return set_values(told, _OF_TOPIC, f"topic {topic!r}")
 
 
 def alter(connection: BrokerConnection, kind: int, name: str, values: Mapping[str, str | None]) -> None:
     """Set these configurations of a topic or group; None takes one back to its default.
 
     Raises `BrokerError` with the broker's words, `UnsupportedByBroker`."""
-    theirs = connection.versions.get(_ALTER)
-    if theirs is None or theirs.highest < _VERSION:
-        raise UnsupportedByBroker(f"{connection.address} does not change single configurations")
-    module = load_payload_module(_ALTER, _VERSION, EntityType.request)
-    changes = tuple(_change(module, each, value) for each, value in sorted(values.items()))
-    resource = module.AlterConfigsResource(resource_type=kind, resource_name=name, configs=changes)
-    answer = connection.ask(
-        fill(module.IncrementalAlterConfigsRequest, resources=(resource,), validate_only=False)
+    changes = [
+        {"name": each, "config_operation": _DELETE if value is None else _SET, "value": value}
+        for each, value in sorted(values.items())
+    ]
+    asked = connection.request(
+        Api.INCREMENTAL_ALTER_CONFIGS,
+        at_least=1,
+        resources=[{"resource_type": kind, "resource_name": name, "configs": changes}],
+        validate_only=False,
     )
+    answer = connection.ask(asked)
     for each in answer.responses:
         raise_for(each.error_code, f"configurations of {name!r} are not changed", said=each.error_message)
-
-
-def _change(module: Any, name: str, value: str | None) -> Any:
-    operation = _DELETE if value is None else _SET
-    return module.AlterableConfig(name=name, config_operation=operation, value=value)
 
 
 def names(partitions: int) -> dict[int, str]:
@@ -188,8 +155,7 @@ def _refuse(refused: Mapping[str, str]) -> None:
         raise Rejected("; ".join(refused.values()))
 
 
-_JOIN, _LEAVE, _SYNC = 11, 13, 14
-_NEWEST = {_JOIN: 5, _LEAVE: 3, _SYNC: 3}
+_NEWEST = {Api.JOIN_GROUP: 5, Api.LEAVE_GROUP: 3, Api.SYNC_GROUP: 3}
 """Versions with a place for ``group.instance.id``, offered since 2.3 and still by 4.4."""
 _MEMBER_ID_REQUIRED = 79
 _SESSION = dt.timedelta(seconds=10)
@@ -214,65 +180,50 @@ def join_and_leave(coordinator: BrokerConnection, group: str) -> None:
 
 
 def _join(coordinator: BrokerConnection, group: str, member_id: str) -> Any:
-    module = _messages(coordinator, _JOIN)
-    offered = module.JoinGroupRequestProtocol(name="range", metadata=_NOTHING)
-    return coordinator.ask(
-        fill(
-            module.JoinGroupRequest,
-            group_id=group,
-            session_timeout=_SESSION,
-            rebalance_timeout=_SESSION,
-            member_id=member_id,
-            group_instance_id=None,
-            protocol_type="consumer",
-            protocols=(offered,),
-        ),
-        timeout_s=_WAIT_S,
+    asked = _request(
+        coordinator,
+        Api.JOIN_GROUP,
+        group_id=group,
+        session_timeout=_SESSION,
+        rebalance_timeout=_SESSION,
+        member_id=member_id,
+        group_instance_id=None,
+        protocol_type="consumer",
+        protocols=[{"name": "range", "metadata": _NOTHING}],
     )
+    return coordinator.ask(asked, timeout_s=_WAIT_S)
 
 
 def _sync(coordinator: BrokerConnection, group: str, joined: Any) -> None:
-    module = _messages(coordinator, _SYNC)
-    given = module.SyncGroupRequestAssignment(member_id=joined.member_id, assignment=_NOTHING)
-    answer = coordinator.ask(
-        fill(
-            module.SyncGroupRequest,
-            group_id=group,
-            generation_id=joined.generation_id,
-            member_id=joined.member_id,
-            group_instance_id=None,
-            assignments=(given,),
-        ),
-        timeout_s=_WAIT_S,
+    asked = _request(
+        coordinator,
+        Api.SYNC_GROUP,
+        group_id=group,
+        generation_id=joined.generation_id,
+        member_id=joined.member_id,
+        group_instance_id=None,
+        assignments=[{"member_id": joined.member_id, "assignment": _NOTHING}],
     )
-    raise_for(answer.error_code, f"group {group!r} assigns nothing")
+    raise_for(coordinator.ask(asked, timeout_s=_WAIT_S).error_code, f"group {group!r} assigns nothing")
 
 
 def _leave(coordinator: BrokerConnection, group: str, member_id: str) -> None:
-    module = _messages(coordinator, _LEAVE)
-    identity = module.MemberIdentity(member_id=member_id, group_instance_id=None)
-    answer = coordinator.ask(fill(module.LeaveGroupRequest, group_id=group, members=(identity,)))
+    identity = {"member_id": member_id, "group_instance_id": None}
+    answer = coordinator.ask(_request(coordinator, Api.LEAVE_GROUP, group_id=group, members=[identity]))
     raise_for(answer.error_code, f"group {group!r} is not left")
 
 
-def _messages(coordinator: BrokerConnection, key: int) -> ModuleType:
-    version = _NEWEST[key]
-    theirs = coordinator.versions.get(key)
-    if theirs is None or not theirs.lowest <= version <= theirs.highest:
-        raise UnsupportedByBroker(f"{coordinator.address} does not offer request {key} in version {version}")
-    return load_payload_module(key, version, EntityType.request)
+def _request(coordinator: BrokerConnection, api: Api, **values: Any) -> Any:
+    return coordinator.request(api, at_least=_NEWEST[api], at_most=_NEWEST[api], **values)
 
 
-_CREATE_PARTITIONS, _CREATE_VERSION = 37, 1
+_CREATE_VERSION = 1
 _NO_CONTROLLER = 41
 _MADE_S = 30.0
 
 
-class LiveTopicExpansion:
+class LiveTopicExpansion(OfCluster):
     """Acts through one `KafkaCluster`, which it closes."""
-
-    def __init__(self, cluster: KafkaCluster) -> None:
-        self._cluster = cluster
 
     def check(self, count: int) -> None:
         """See the port."""
@@ -290,10 +241,6 @@ class LiveTopicExpansion:
         """See the port."""
         return self._cluster.attempt(lambda: cluster_lacking(self._cluster, brokers))
 
-    def close(self) -> None:
-        """Close the connections."""
-        self._cluster.close()
-
     def _ask(self, count: int, *, validate_only: bool) -> None:
         any_broker = self._cluster.broker(self._cluster.brokers()[0].node_id)
         told = metadata_of(any_broker, OFFSETS_TOPIC)
@@ -303,19 +250,18 @@ class LiveTopicExpansion:
         if controller < 0:
             raise BrokerError(_NO_CONTROLLER, "the cluster has no controller; wait until it has one")
         connection = self._cluster.broker(controller)
-        theirs = connection.versions.get(_CREATE_PARTITIONS)
-        if theirs is None or not theirs.lowest <= _CREATE_VERSION <= theirs.highest:
-            raise UnsupportedByBroker(
-                f"{connection.address} does not create partitions in version {_CREATE_VERSION}: make them "
-                "with kafka-topics.sh --alter of its release, then plan anew"
+        try:
+            asked = connection.request(
+                Api.CREATE_PARTITIONS,
+                at_least=_CREATE_VERSION,
+                at_most=_CREATE_VERSION,
+                topics=[{"name": OFFSETS_TOPIC, "count": count, "assignments": None}],
+                timeout=dt.timedelta(seconds=_MADE_S),
+                validate_only=validate_only,
             )
-        module = load_payload_module(_CREATE_PARTITIONS, _CREATE_VERSION, EntityType.request)
-        topic = module.CreatePartitionsTopic(name=OFFSETS_TOPIC, count=count, assignments=None)
-        asked = fill(
-            module.CreatePartitionsRequest,
-            topics=(topic,),
-            timeout=dt.timedelta(seconds=_MADE_S),
-            validate_only=validate_only,
-        )
+        except UnsupportedByBroker as why:
+            raise UnsupportedByBroker(
+                f"{why}: make the partitions with kafka-topics.sh --alter of its release, then plan anew"
+            ) from None
         for each in connection.ask(asked, timeout_s=_MADE_S + 5.0).results:
             raise_for(each.error_code, f"{count} partitions of {OFFSETS_TOPIC}", said=each.error_message)

@@ -6,13 +6,14 @@ Source: docs/reference/epochs-and-topic-ids.md §§A, C.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster
-from groupshift.adapters.kafka.wire import Api, fill, grouped, id_of, id_text
+from groupshift.adapters.kafka.wire import Api, grouped, id_of, id_text, in_parts
 from groupshift.domain.commit_places import FORMER, Place, TopicNow, Topics
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rows import OffsetRow
@@ -46,11 +47,9 @@ def told_topics(cluster: KafkaCluster, names: Collection[str]) -> dict[str, Topi
 def _epoch_ends(cluster: KafkaCluster, places: Sequence[Place]) -> dict[Place, int]:
     """The end offset of each epoch that its leader tells; one that is refused or has no leader is absent."""
     leaders = cluster.leaders({topic for topic, _, _ in places})
-    led = grouped((leaders.get(TopicPartition(*place[:2]), _NONE), place) for place in places)
-    led.pop(_NONE, None)
-    asked = {node: list(_epoch_questions(cluster.broker(node), each)) for node, each in led.items()}
+    led = ((leaders.get(TopicPartition(*place[:2]), _NONE), place) for place in places)
     found: dict[Place, int] = {}
-    for epoch, answer in cluster.ask_each(asked):
+    for epoch, answer in cluster.ask_at((each for each in led if each[0] != _NONE), _epoch_questions):
         for topic in answer.topics:
             for each in topic.partitions:
                 if not each.error_code:
@@ -60,22 +59,12 @@ def _epoch_ends(cluster: KafkaCluster, places: Sequence[Place]) -> dict[Place, i
 
 def _epoch_questions(connection: BrokerConnection, places: Iterable[Place]) -> Iterable[tuple[Any, int]]:
     """One request for each epoch: an answer does not repeat which was asked for."""
-    module = connection.messages(Api.OFFSET_FOR_LEADER_EPOCH, at_least=2)
+    ask = partial(connection.request, Api.OFFSET_FOR_LEADER_EPOCH, at_least=2, replica_id=_CONSUMER)
     for epoch, found in grouped((epoch, (topic, number)) for topic, number, epoch in places).items():
-        for start in range(0, len(found), _PARTITIONS_A_REQUEST):
-            topics = tuple(
-                module.OffsetForLeaderTopic(
-                    topic=name,
-                    partitions=tuple(
-                        module.OffsetForLeaderPartition(
-                            partition=each, current_leader_epoch=_NO_EPOCH, leader_epoch=epoch
-                        )
-                        for each in partitions
-                    ),
-                )
-                for name, partitions in grouped(found[start : start + _PARTITIONS_A_REQUEST]).items()
-            )
-            yield fill(module.OffsetForLeaderEpochRequest, replica_id=_CONSUMER, topics=topics), epoch
+        known = {"current_leader_epoch": _NO_EPOCH, "leader_epoch": epoch}
+        for part in in_parts(found, _PARTITIONS_A_REQUEST):
+            named = grouped((topic, {"partition": number, **known}) for topic, number in part)
+            yield ask(topics=[{"topic": name, "partitions": each} for name, each in named.items()]), epoch
 
 
 def with_topic_ids(
@@ -109,17 +98,15 @@ def _by_id(cluster: KafkaCluster, rows: Iterable[OffsetRow], ids: Mapping[str, T
     """The offset that coordinators answer to each key by the id of its topic; -1: none."""
     by_group = grouped((row.group, row) for row in rows)
     nodes, _ = cluster.coordinators(by_group) if by_group else ({}, {})
-    asked: dict[int, list[tuple[Any, None]]] = {}
-    for node, groups in grouped((nodes[group], group) for group in sorted(nodes)).items():
-        connection = cluster.broker(node)
-        if connection.highest(Api.OFFSET_FETCH) >= BY_ID:
-            parts = range(0, len(groups), _GROUPS_A_REQUEST)
-            asked[node] = [
-                (_fetch(connection, groups[at : at + _GROUPS_A_REQUEST], by_group, ids), None) for at in parts
-            ]
+
+    def questions(connection: BrokerConnection, groups: Sequence[str]) -> Iterator[tuple[Any, None]]:
+        able = groups if connection.highest(Api.OFFSET_FETCH) >= BY_ID else ()
+        parts = in_parts(able, _GROUPS_A_REQUEST)
+        return ((_fetch(connection, part, by_group, ids), None) for part in parts)
+
     names = {each.topic_id: name for name, each in ids.items()}
     found: dict[_Key, int] = {}
-    for _, answer in cluster.ask_each(asked):
+    for _, answer in cluster.ask_at(((nodes[group], group) for group in sorted(nodes)), questions):
         for group in answer.groups:
             for topic in group.topics if not group.error_code else ():
                 name = names.get(id_text(topic.topic_id))
@@ -135,16 +122,14 @@ def _fetch(
     rows: Mapping[str, Iterable[OffsetRow]],
     ids: Mapping[str, TopicNow],
 ) -> Any:
-    module = connection.messages(Api.OFFSET_FETCH, at_least=BY_ID, at_most=BY_ID)
     asked = []
     for group in groups:
-        numbers = grouped((row.topic, row.partition) for row in rows[group])
-        topics = tuple(
-            module.OffsetFetchRequestTopics(topic_id=id_of(ids[name].topic_id), partition_indexes=tuple(each))
-            for name, each in numbers.items()
-        )
-        asked.append(module.OffsetFetchRequestGroup(group_id=group, topics=topics))
-    return module.OffsetFetchRequest(groups=tuple(asked), require_stable=True)
+        numbers = grouped((ids[row.topic].topic_id, row.partition) for row in rows[group])
+        topics = [{"topic_id": id_of(each), "partition_indexes": found} for each, found in numbers.items()]
+        asked.append({"group_id": group, "topics": topics})
+    return connection.request(
+        Api.OFFSET_FETCH, at_least=BY_ID, at_most=BY_ID, groups=asked, require_stable=True
+    )
 
 
 def _key(row: OffsetRow) -> _Key:

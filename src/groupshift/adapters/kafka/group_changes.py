@@ -19,35 +19,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from types import ModuleType
+from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
-from kio.index import load_payload_module
-from kio.static.constants import EntityType
 
 from groupshift.adapters.kafka.broker import BrokerConnection
-from groupshift.adapters.kafka.cluster import KafkaCluster
-from groupshift.adapters.kafka.requests import (
-    describe_classic,
-    describe_consumer,
-    fetch_offsets,
-    fetched,
-)
+from groupshift.adapters.kafka.cluster import KafkaCluster, OfCluster
+from groupshift.adapters.kafka.requests import DESCRIBED, describe, fetch_now, fetch_offsets, fetched
 from groupshift.adapters.kafka.rows import offset_rows
 from groupshift.adapters.kafka.wire import (
     Api,
     BrokerError,
-    Malformed,
-    UnsupportedByBroker,
     error_name,
-    fill,
     grouped,
     id_of,
     id_text,
+    in_parts,
     raise_for,
 )
 from groupshift.domain.commit_places import FORMER
+from groupshift.domain.group_protocol import Kind
 from groupshift.domain.rows import OffsetRow
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.changes import Refusals, unheld
@@ -64,11 +56,8 @@ _Part = tuple[str, int]
 """A group, and which part of its offsets."""
 
 
-class LiveOffsetRestoring:
+class LiveOffsetRestoring(OfCluster):
     """Acts through one `KafkaCluster`, which it closes."""
-
-    def __init__(self, cluster: KafkaCluster) -> None:
-        self._cluster = cluster
 
     def commit(self, rows: Iterable[OffsetRow]) -> Mapping[str, str]:
         """See the port."""
@@ -77,10 +66,6 @@ class LiveOffsetRestoring:
     def delete(self, groups: Collection[str], hold: Callable[[], None] = unheld) -> Mapping[str, str]:
         """See the port."""
         return delete_groups(self._cluster, groups, hold)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._cluster.close()
 
 
 def commit_rows(cluster: KafkaCluster, rows: Iterable[OffsetRow]) -> Refusals:
@@ -98,13 +83,14 @@ def commit_rows(cluster: KafkaCluster, rows: Iterable[OffsetRow]) -> Refusals:
     left = dict(_commit_parts(chosen))
 
     def work() -> None:
-        nodes = coordinated(cluster, sorted({group for group, _ in left}))
-        asked = grouped(
-            (node := nodes[part[0]], (_commit(cluster.broker(node), part[0], each), part))
-            for part, each in left.items()
-        )
+        nodes = cluster.coordinated({group for group, _ in left})
+        asked = grouped((nodes[part[0]], part) for part in left)
         again = 0
-        for part, answer in cluster.ask_each(asked, in_flight=_IN_FLIGHT):
+        requests = {
+            node: [(_commit(cluster.broker(node), part[0], left[part]), part) for part in parts]
+            for node, parts in asked.items()
+        }
+        for part, answer in cluster.ask_each(requests, in_flight=_IN_FLIGHT):
             codes = _codes(left.pop(part), answer)
             lasting = [(row, code) for row, code in codes if _is_lasting(code)]
             for row, code in sorted(lasting, key=lambda each: each[1]):
@@ -164,40 +150,34 @@ def _commit(connection: BrokerConnection, group: str, rows: Iterable[OffsetRow])
     """By topic ids where the rows have them (all or none do) and the broker takes them, else by name."""
     found = list(rows)
     by_id = all(row.topic_id for row in found) and connection.highest(Api.OFFSET_COMMIT) >= _TOPICS_BY_ID
-    least, most = (_TOPICS_BY_ID, _TOPICS_BY_ID) if by_id else (2, _NAMED_TOPICS)
-    module = connection.messages(Api.OFFSET_COMMIT, at_least=least, at_most=most)
     partitions = grouped(
         (
             (row.topic, (row.topic_id or "") if by_id else ""),
-            fill(
-                module.OffsetCommitRequestPartition,
-                partition_index=row.partition,
-                committed_offset=row.offset,
-                committed_leader_epoch=_NO_EPOCH if row.leader_epoch is None else row.leader_epoch,
-                committed_metadata=row.metadata,
-            ),
+            {
+                "partition_index": row.partition,
+                "committed_offset": row.offset,
+                "committed_leader_epoch": _NO_EPOCH if row.leader_epoch is None else row.leader_epoch,
+                "committed_metadata": row.metadata,
+            },
         )
         for row in found
     )
-    return fill(
-        module.OffsetCommitRequest,
+    return connection.request(
+        Api.OFFSET_COMMIT,
+        at_least=_TOPICS_BY_ID if by_id else 2,
+        at_most=_TOPICS_BY_ID if by_id else _NAMED_TOPICS,
         group_id=group,
         generation_id=_NO_GENERATION,
         generation_id_or_member_epoch=_NO_GENERATION,
         member_id=_NO_MEMBER,
-        topics=tuple(
-            fill(
-                module.OffsetCommitRequestTopic,
-                name=name,
-                topic_id=id_of(topic_id) if topic_id else None,
-                partitions=tuple(each),
-            )
+        topics=[
+            {"name": name, "topic_id": id_of(topic_id) if topic_id else None, "partitions": each}
             for (name, topic_id), each in partitions.items()
-        ),
+        ],
     )
 
 
-_DELETE_GROUPS, _DELETE_VERSION = 42, 1
+_DELETE_VERSION = 1
 _NOT_FOUND = 69
 _TOO_LARGE = frozenset({-1, 10, 18})
 """UNKNOWN_SERVER_ERROR, which NEW coordinators say of it, MESSAGE_TOO_LARGE and RECORD_LIST_TOO_LARGE."""
@@ -225,28 +205,15 @@ def delete_groups(
     return {group: f"group {group!r} is not deleted: {why}" for group, why in sorted(refused.items())}
 
 
-def coordinated(cluster: KafkaCluster, groups: Iterable[str]) -> dict[str, int]:
-    """Node id of the coordinator of each group. Raises `BrokerError` where one has none, `Malformed` where
-    the broker's answer leaves one out."""
-    wanted = set(groups)
-    nodes, errors = cluster.coordinators(wanted)
-    for group, code in errors.items():
-        raise_for(code, f"group {group!r} has no coordinator")
-    if wanted - nodes.keys():
-        raise Malformed(f"no coordinator is told for group {min(wanted - nodes.keys())!r}")
-    return nodes
-
-
 def _deleted(cluster: KafkaCluster, groups: Collection[str], hold: Callable[[], None]) -> dict[str, int]:
     """Ask until each is deleted, or refused for good: with which code."""
     left, refused = set(groups), dict[str, int]()
 
     def work() -> None:
-        by_node = grouped((node, group) for group, node in coordinated(cluster, left).items())
+        places = [(node, group) for group, node in cluster.coordinated(left).items()]
         again = 0
         hold()
-        asked = {node: _deletions(cluster.broker(node), sorted(wanted)) for node, wanted in by_node.items()}
-        for _, answer in cluster.ask_each(asked):
+        for _, answer in cluster.ask_at(places, _deletions):
             for each in answer.results:
                 code, group = int(each.error_code), str(each.group_id)
                 if code and code != _NOT_FOUND and BrokerError(code, group).retriable:
@@ -267,9 +234,8 @@ def _large(cluster: KafkaCluster, groups: Collection[str]) -> list[str]:
     bytes_: dict[str, int] = {}
 
     def work() -> None:
-        by_node = grouped((node, group) for group, node in coordinated(cluster, groups).items())
-        asked = {node: fetch_offsets(cluster.broker(node), sorted(of)) for node, of in by_node.items()}
-        for part, answer in cluster.ask_each(asked):
+        places = [(node, group) for group, node in cluster.coordinated(groups).items()]
+        for part, answer in cluster.ask_at(places, fetch_offsets):
             for group, code, topics in fetched(part, answer):
                 if BrokerError(code, group).retriable:
                     raise_for(code, f"offsets of group {group!r} are not given yet")
@@ -291,8 +257,8 @@ def _thin(cluster: KafkaCluster, group: str, hold: Callable[[], None]) -> str:
     gone: set[_Place] = set()
 
     def work() -> None:
-        connection = cluster.broker(coordinated(cluster, [group])[group])
-        for part in _parts(_committed(connection, group)):
+        connection = cluster.coordinator(group)
+        for part in in_parts(_committed(connection, group), _PART):
             if state := _in_use(connection, group):
                 already = f", and {len(gone)} of its offsets are deleted already" if gone else ""
                 said[:] = [f"it is {state}{already}"]
@@ -313,49 +279,30 @@ def _thin(cluster: KafkaCluster, group: str, hold: Callable[[], None]) -> str:
 def _in_use(connection: BrokerConnection, group: str) -> str:
     """Its state where it has members or may get some, by either protocol; empty where it has none. A
     coordinator deletes single offsets of such a group, too."""
-    told = [connection.ask(request) for request, _ in describe_classic(connection, [group])]
-    if connection.highest(Api.CONSUMER_GROUP_DESCRIBE) >= 0:
-        told += [connection.ask(request) for request, _ in describe_consumer(connection, [group])]
+    kinds = [kind for kind in (Kind.CLASSIC, Kind.CONSUMER) if connection.highest(DESCRIBED[kind]) >= 0]
+    told = [connection.ask(request) for kind in kinds for request, _ in describe(connection, kind, [group])]
     found = [str(each.group_state) for answer in told for each in answer.groups if not each.error_code]
     return next((state for state in found if state not in _UNUSED), "")
 
 
 def _committed(connection: BrokerConnection, group: str) -> list[OffsetRow]:
     found: list[OffsetRow] = []
-    for request, asked in fetch_offsets(connection, [group]):
-        for _, code, topics in fetched(asked, connection.ask(request)):
-            if code != _NOT_FOUND:
-                raise_for(code, f"offsets of group {group!r} are not given")
-                found += offset_rows(group, topics)[0]
+    for _, code, topics in fetch_now(connection, [group]):
+        if code != _NOT_FOUND:
+            raise_for(code, f"offsets of group {group!r} are not given")
+            found += offset_rows(group, topics)[0]
     return found
 
 
-def _parts(rows: Sequence[OffsetRow]) -> Iterator[Sequence[OffsetRow]]:
-    return (rows[at : at + _PART] for at in range(0, len(rows), _PART))
-
-
 def _offset_deletion(connection: BrokerConnection, group: str, rows: Iterable[OffsetRow]) -> Any:
-    module = connection.messages(Api.OFFSET_DELETE)
-    partition = module.OffsetDeleteRequestPartition
-    partitions = grouped((row.topic, fill(partition, partition_index=row.partition)) for row in rows)
-    topics = tuple(
-        fill(module.OffsetDeleteRequestTopic, name=name, partitions=tuple(each))
-        for name, each in partitions.items()
-    )
-    return fill(module.OffsetDeleteRequest, group_id=group, topics=topics)
+    partitions = grouped((row.topic, {"partition_index": row.partition}) for row in rows)
+    topics = [{"name": name, "partitions": each} for name, each in partitions.items()]
+    return connection.request(Api.OFFSET_DELETE, group_id=group, topics=topics)
 
 
-def _deletions(connection: BrokerConnection, groups: list[str]) -> list[tuple[Any, None]]:
-    module = _deleting(connection)
-    parts = (groups[at : at + _GROUPS_A_REQUEST] for at in range(0, len(groups), _GROUPS_A_REQUEST))
-    return [(fill(module.DeleteGroupsRequest, groups_names=tuple(part)), None) for part in parts]
-
-
-def _deleting(connection: BrokerConnection) -> ModuleType:
-    theirs = connection.versions.get(_DELETE_GROUPS)
-    if theirs is None or not theirs.lowest <= _DELETE_VERSION <= theirs.highest:
-        raise UnsupportedByBroker(f"{connection.address} does not delete groups in version {_DELETE_VERSION}")
-    return load_payload_module(_DELETE_GROUPS, _DELETE_VERSION, EntityType.request)
+def _deletions(connection: BrokerConnection, groups: Sequence[str]) -> Iterator[tuple[Any, None]]:
+    ask = partial(connection.request, Api.DELETE_GROUPS, at_least=_DELETE_VERSION, at_most=_DELETE_VERSION)
+    return ((ask(groups_names=part), None) for part in in_parts(sorted(groups), _GROUPS_A_REQUEST))
 
 
 _TOPIC, _CLIENT = "__consumer_offsets", "__admin_client"

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.cluster import OfCluster
 from groupshift.adapters.kafka.reading import listing
 from groupshift.domain.addresses import Server, one_server
 from groupshift.domain.group_counts import Counts, GaugedBroker
@@ -27,11 +27,8 @@ from groupshift.errors import Rejected, Transient
 _TYPES = set(Kind) - {Kind.ABSENT}
 
 
-class LiveGroupLists:
+class LiveGroupLists(OfCluster):
     """Reads through one `KafkaCluster`, which it closes."""
-
-    def __init__(self, cluster: KafkaCluster) -> None:
-        self._cluster = cluster
 
     def count(self) -> Mapping[int, Counts]:
         """See the port."""
@@ -43,10 +40,6 @@ class LiveGroupLists:
             for node in group.brokers:
                 found[node][kind, group.state] += 1
         return found
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._cluster.close()
 
 
 _NAMES = (

@@ -13,37 +13,34 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from groupshift.adapters.kafka.broker import LoginRefused
+from groupshift.adapters.kafka.broker import BrokerConnection, LoginRefused
 from groupshift.adapters.kafka.cluster import KafkaCluster, refused, silent, without_secrets
-from groupshift.adapters.kafka.group_changes import coordinated
 from groupshift.adapters.kafka.reading import listing
 from groupshift.adapters.kafka.requests import (
     ABSENT_IS_DEAD,
     EARLIEST,
     LATEST,
-    describe_classic,
+    describe,
     fetch_offsets,
     fetched,
     list_offsets,
 )
-from groupshift.adapters.kafka.rows import assigned_partitions, offset_rows, subscribed_topics
+from groupshift.adapters.kafka.rows import offset_rows, told
 from groupshift.adapters.kafka.wire import (
     BrokerError,
     Malformed,
     UnsupportedByBroker,
     by_partition,
     error_name,
-    grouped,
     raise_for,
 )
 from groupshift.domain.group import CommittedOffset, GroupView, LogEnd
-from groupshift.domain.group_protocol import KafkaGroup, KafkaMember
+from groupshift.domain.group_protocol import CONSUMERS, KafkaGroup, KafkaMember, Kind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rows import GONE
 from groupshift.errors import Rejected
@@ -52,6 +49,7 @@ from groupshift.ports.cluster import Identity, Server
 T = TypeVar("T")
 
 _UNKNOWN_TOPIC, _NO_LEADER = 3, 5
+_NOBODY = -1
 _MOVED = frozenset({14, 15, 16})
 """What a coordinator says of a group that is not its own (any more), or not yet."""
 _TOPIC_REFUSED, _GROUP_REFUSED, _CLUSTER_REFUSED = 29, 30, 31
@@ -163,20 +161,19 @@ def _ask(cluster: KafkaCluster, coordinators: Mapping[str, int], *, together: bo
     """Describe each group at its coordinator (a node id) and fetch all its committed offsets."""
     found = _Answers()
 
-    def describe(answer: Any) -> None:
+    def describe_all(answer: Any) -> None:
         found.described |= {str(each.group_id): each for each in answer.groups}
 
-    def fetch(asked: Sequence[str], answer: Any) -> None:
+    def fetch_all(asked: Sequence[str], answer: Any) -> None:
         found.offsets |= {group: (code, topics) for group, code, topics in fetched(asked, answer)}
 
-    questions: dict[int, list[tuple[Any, Callable[[Any], None]]]] = {}
-    for node, groups in grouped((node, group) for group, node in coordinators.items()).items():
-        connection = cluster.broker(node)
-        described = describe_classic(connection, groups, at_most=ABSENT_IS_DEAD)
-        offsets = fetch_offsets(connection, groups, stable=False, together=together)
-        questions[node] = [(request, describe) for request, _ in described]
-        questions[node] += [(request, partial(fetch, asked)) for request, asked in offsets]
-    for read, answer in cluster.ask_each(questions):
+    def questions(connection: BrokerConnection, groups: Sequence[str]) -> Iterator[tuple[Any, Any]]:
+        for request, _ in describe(connection, Kind.CLASSIC, groups, at_most=ABSENT_IS_DEAD):
+            yield request, describe_all
+        for request, asked in fetch_offsets(connection, groups, stable=False, together=together):
+            yield request, partial(fetch_all, asked)
+
+    for read, answer in cluster.ask_at(((node, group) for group, node in coordinators.items()), questions):
         read(answer)
     return found
 
@@ -185,17 +182,16 @@ def _log_ends(
     cluster: KafkaCluster, partitions: Iterable[TopicPartition], leaders: Mapping[TopicPartition, int]
 ) -> tuple[dict[TopicPartition, LogEnd], dict[TopicPartition, int]]:
     """Start and end by partition, and the error code of each partition without an answer of its leader."""
-    led: dict[int, list[TopicPartition]] = defaultdict(list)
     failed: dict[TopicPartition, int] = {}
+    led: list[tuple[int, TopicPartition]] = []
     for at in partitions:
         leader = leaders.get(at)
         if leader is None or leader < 0:
             failed[at] = _UNKNOWN_TOPIC if leader is None else _NO_LEADER
         else:
-            led[leader].append(at)
-    asked = {leader: list_offsets(cluster.broker(leader), each) for leader, each in led.items()}
+            led.append((leader, at))
     found: dict[int, dict[TopicPartition, Any]] = {EARLIEST: {}, LATEST: {}}
-    for spec, answer in cluster.ask_each(asked):
+    for spec, answer in cluster.ask_at(led, list_offsets):
         for at, each in by_partition(answer.topics).items():
             if each.error_code or each.offset < 0:
                 failed[at] = int(each.error_code) or _NO_LEADER
@@ -262,7 +258,7 @@ class KafkaGroups:
 
 
 def _observe(cluster: KafkaCluster, group: str, embedded: Collection[str]) -> GroupView:
-    answers = _ask(cluster, coordinated(cluster, [group]))
+    answers = _ask(cluster, cluster.coordinated([group]))
     raise_for(answers.code(group), f"group {group!r} is not described")
     leaders = cluster.all_leaders()
     counts = {name: len(partitions) for name, partitions in leaders.items()}
@@ -277,83 +273,49 @@ def _side(
     """What a coordinator's answers say of a group; ``embedded`` are client ids whose subscription need not be
     read, ``counts`` the number of partitions of every topic. A group that is Dead although it is ``listed``
     speaks another protocol, or is just gone."""
-    described = answers.described[group]
-    offsets, problems = _offsets(group, answers.offsets[group][1])
-    members = described.members if described.protocol_type == _CONSUMERS else ()
-    strangers = [member for member in members if member.client_id not in embedded]
-    subscriptions, unread = _read(strangers, "subscription", _subscription)
-    assignments, unknown = _read(members, "assignment", _assignment)
-    if listed and described.group_state == GONE:
+    offsets, offset_problems = _offsets(group, answers.offsets[group][1])
+    found = told(Kind.CLASSIC, answers.described[group], _NOBODY)
+    members, consumers = found.group.members, found.group.protocol_type == CONSUMERS
+    strangers = [member for member in members if consumers and member.client_id not in embedded]
+    unread = tuple(
+        f"the {what} of Kafka member {each.member_id!r} cannot be read "
+        f"({found.unread[each.member_id, what]}): "
+        "what it consumes is known in part only; check what client it runs"
+        for what, of in (("subscription", strangers), ("assignment", members))
+        for each in of
+        if (each.member_id, what) in found.unread
+    )
+    if listed and found.group.state == GONE:
         text = (
             f"the brokers list group {group!r} but its coordinator describes it as Dead: it appears to use "
             "another group protocol than classic (convert it first), or was deleted just now"
         )
-        problems = (*problems, text)
+        offset_problems = (*offset_problems, text)
+    known = {each.member_id for each in strangers}
+    told_members = (
+        KafkaMember(
+            member_id=each.member_id,
+            client_id=each.client_id,
+            host=each.host,
+            topics=each.topics if each.member_id in known else (),
+            assigned=each.assigned,
+        )
+        for each in members
+    )
     return GroupView(
         group=group,
-        kafka=_group(described, subscriptions, assignments),
+        kafka=KafkaGroup(state=found.group.state, protocol=found.group.protocol, members=tuple(told_members)),
         topics=counts,
         kafka_offsets=offsets,
-        problems=(*problems, *unread, *unknown),
+        problems=(*offset_problems, *unread),
     )
-
-
-_CONSUMERS = "consumer"
-"""The protocol type of a group whose members speak of topics and partitions."""
-
-
-def _group(
-    described: Any,
-    subscriptions: Mapping[str, tuple[str, ...]],
-    assignments: Mapping[str, frozenset[TopicPartition]],
-) -> KafkaGroup:
-    members = (
-        KafkaMember(
-            member_id=member.member_id,
-            client_id=member.client_id,
-            host=member.client_host.lstrip("/"),
-            topics=subscriptions.get(member.member_id, ()),
-            assigned=assignments.get(member.member_id, frozenset()),
-        )
-        for member in described.members
-    )
-    return KafkaGroup(
-        state=described.group_state,
-        protocol=described.protocol_data,
-        members=tuple(sorted(members, key=lambda member: member.member_id)),
-    )
-
-
-def _subscription(member: Any) -> tuple[str, ...]:
-    return subscribed_topics(bytes(member.member_metadata))
-
-
-def _assignment(member: Any) -> frozenset[TopicPartition]:
-    return assigned_partitions(bytes(member.member_assignment))
-
-
-def _read(
-    members: Sequence[Any], what: str, read: Callable[[Any], T]
-) -> tuple[Mapping[str, T], tuple[str, ...]]:
-    """Per member id what ``read`` makes of it, and a sentence for each that it cannot read."""
-    found: dict[str, T] = {}
-    unread: list[str] = []
-    for member in members:
-        try:
-            found[member.member_id] = read(member)
-        except ValueError as wrong:
-            unread.append(
-                f"the {what} of Kafka member {member.member_id!r} cannot be read ({wrong}): "
-                "what it consumes is known in part only; check what client it runs"
-            )
-    return found, tuple(unread)
 
 
 def _committed(
     cluster: KafkaCluster, group: str, partitions: Sequence[TopicPartition]
 ) -> tuple[tuple[CommittedOffset, ...], tuple[str, ...]]:
     """The committed offsets of these partitions, asked for by name, and a sentence for each error."""
-    connection = cluster.broker(coordinated(cluster, [group])[group])
+    connection = cluster.coordinator(group)
     ((request, asked),) = fetch_offsets(connection, [group], partitions=partitions, stable=False)
     answered = {name: (code, topics) for name, code, topics in fetched(asked, connection.ask(request))}
     code, topics = answered.get(group, (0, ()))
@@ -372,7 +334,7 @@ def _committed(
 
 def _offsets(group: str, topics: Any) -> tuple[tuple[CommittedOffset, ...], tuple[str, ...]]:
     """Those that exist, with their metadata exactly as it is stored, and a sentence for each error."""
-    rows, failed = offset_rows(group, topics or ())
+    rows, failed = offset_rows(group, topics)
     offsets = (
         CommittedOffset(
             partition=TopicPartition(row.topic, row.partition),
@@ -468,7 +430,7 @@ class KafkaEnsemble:
             group for group, embedded in groups.items() if embedded and group not in known.coordinators
         ]
         nodes = {group: known.coordinators[group] for group in groups if group in known.coordinators}
-        nodes |= coordinated(cluster, unlisted) if unlisted else {}
+        nodes |= cluster.coordinated(unlisted) if unlisted else {}
         answers = _ask(cluster, nodes, together=self._batches)
         return {
             group: _told(group, answers, embedded, known)
@@ -534,7 +496,7 @@ class KafkaRights:
 
 def _group_rights(cluster: KafkaCluster, group: str) -> tuple[str, ...]:
     try:
-        answers = _ask(cluster, coordinated(cluster, [group]))
+        answers = _ask(cluster, cluster.coordinated([group]))
         raise_for(answers.code(group), f"group {group!r} is not described")
     except BrokerError as refusal:
         if refusal.code != _GROUP_REFUSED:

@@ -11,21 +11,14 @@ import datetime as dt
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from types import ModuleType
 from typing import Any
-
-from kio.index import load_payload_module
-from kio.static.constants import EntityType
 
 from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster
-from groupshift.adapters.kafka.wire import Api, UnsupportedByBroker, fill, raise_for
+from groupshift.adapters.kafka.requests import metadata
+from groupshift.adapters.kafka.wire import Api, raise_for
 
-_DESCRIBE_QUORUM = 55
-_UPDATE_FEATURES = 57
 _METADATA_LOG = "__cluster_metadata"
-_KNOWN = {_DESCRIBE_QUORUM: (0, 2), _UPDATE_FEATURES: (1, 2)}
-"""Versions used here: UpdateFeatures 0 cannot tell a safe downgrade from an unsafe one."""
 
 
 class FeatureChange(IntEnum):
@@ -47,10 +40,8 @@ class Quorum:
 
 def describe_quorum(connection: BrokerConnection) -> Quorum:
     """The metadata quorum now. Raises `BrokerError`, `UnsupportedByBroker` (ZooKeeper mode, before 3.3)."""
-    schema = _messages(connection, _DESCRIBE_QUORUM)
-    partitions = (schema.PartitionData(partition_index=0),)
-    topic = schema.TopicData(topic_name=_METADATA_LOG, partitions=partitions)
-    answer = connection.ask(schema.DescribeQuorumRequest(topics=(topic,)))
+    topic = {"topic_name": _METADATA_LOG, "partitions": [{"partition_index": 0}]}
+    answer = connection.ask(connection.request(Api.DESCRIBE_QUORUM, at_most=2, topics=[topic]))
     raise_for(answer.error_code, "the metadata quorum is not told")
     (found,) = answer.topics[0].partitions
     raise_for(found.error_code, "the metadata quorum is not told")
@@ -72,18 +63,19 @@ def update_features(
     """Give features these levels (0: none), all or none of them.
 
     Raises `BrokerError` with the broker's words when one is refused."""
-    schema = _messages(connection, _UPDATE_FEATURES)
-    updates = tuple(
-        schema.FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=change)
+    updates = [
+        {"feature": name, "max_version_level": level, "upgrade_type": change}
         for name, level in levels.items()
-    )
-    asked = fill(
-        schema.UpdateFeaturesRequest,
+    ]
+    asked = connection.request(
+        Api.UPDATE_FEATURES,
+        at_least=1,  # 0 cannot tell a safe downgrade from an unsafe one
+        at_most=2,
         timeout=dt.timedelta(seconds=timeout_s),
         feature_updates=updates,
         validate_only=validate_only,
     )
-    answer: Any = connection.ask(asked, timeout_s=timeout_s + 5.0)
+    answer = connection.ask(asked, timeout_s=timeout_s + 5.0)
     what = ", ".join(f"{name} to {level}" for name, level in levels.items())
     raise_for(answer.error_code, f"features are not changed ({what})", said=answer.error_message)
     for each in getattr(answer, "results", ()):
@@ -94,36 +86,14 @@ def update_features(
         )
 
 
-def _messages(connection: BrokerConnection, key: int) -> ModuleType:
-    lowest, highest = _KNOWN[key]
-    theirs = connection.versions.get(key)
-    if theirs is None or theirs.highest < lowest:
-        raise UnsupportedByBroker(
-            f"{connection.address} does not offer request {key} from version {lowest} on"
-        )
-    return load_payload_module(key, min(highest, theirs.highest), EntityType.request)
-
-
 def all_metadata(connection: BrokerConnection) -> Any:
     """Brokers and all topics, as this very broker tells them."""
-    return _metadata(connection, None)
+    return metadata(connection, None)
 
 
 def metadata_of(connection: BrokerConnection, topic: str) -> Any:
     """Brokers and one topic, as this very broker tells them; asking does not make the topic."""
-    return _metadata(connection, topic)
-
-
-def _metadata(connection: BrokerConnection, topic: str | None) -> Any:
-    schema = connection.messages(Api.METADATA, at_least=4, at_most=9)
-    asked = fill(
-        schema.MetadataRequest,
-        topics=None if topic is None else (schema.MetadataRequestTopic(name=topic),),
-        allow_auto_topic_creation=False,
-        include_cluster_authorized_operations=False,
-        include_topic_authorized_operations=False,
-    )
-    return connection.ask(asked)
+    return metadata(connection, [topic])
 
 
 def replicas_lacking(topics: Iterable[Any], wanted: Collection[int]) -> str:
@@ -147,5 +117,5 @@ def cluster_lacking(cluster: KafkaCluster, brokers: Collection[int], topic: str 
     missing = sorted(set(brokers) - registered)
     if missing:
         return f"broker {', '.join(map(str, missing))} is not registered"
-    told = (_metadata(cluster.broker(node), topic) for node in sorted(brokers))
+    told = (metadata(cluster.broker(node), [topic] if topic else None) for node in sorted(brokers))
     return next((found for each in told if (found := replicas_lacking(each.topics, brokers))), "")

@@ -5,50 +5,23 @@ coordinates the group by then. Each round asks every coordinator once, for all i
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster
-from groupshift.adapters.kafka.requests import (
-    Question,
-    describe_classic,
-    describe_consumer,
-    describe_share,
-    describe_streams,
-    fetch_offsets,
-    fetched,
-    list_groups,
-)
-from groupshift.adapters.kafka.rows import (
-    CLASSIC,
-    CONSUMER,
-    SHARE,
-    STREAMS,
-    Described,
-    classic_rows,
-    consumer_rows,
-    offset_rows,
-    share_rows,
-    streams_rows,
-)
+from groupshift.adapters.kafka.requests import DESCRIBED, describe, fetch_offsets, fetched, list_groups
+from groupshift.adapters.kafka.rows import Described, described, offset_rows, told
 from groupshift.adapters.kafka.transactions import FirstCommits
-from groupshift.adapters.kafka.wire import Api, error_name, grouped, raise_for
+from groupshift.adapters.kafka.wire import error_name, raise_for
+from groupshift.domain.group_protocol import Kind
 from groupshift.domain.rows import GONE, GroupRow, OffsetRow, ProblemRow
 
 _AGAIN = frozenset({14, 15, 16})
 """The coordinator loads, is not there, or is another broker now."""
 _UNSUPPORTED, _GROUP_ID_NOT_FOUND, _UNSTABLE = 35, 69, 88
-_DESCRIBED = frozenset({"", CLASSIC, CONSUMER, SHARE, STREAMS})
-
-Make = Callable[[Any, int], Described]
-_DESCRIBE: Mapping[str, tuple[Api, Callable[..., list[Question]], Make]] = {
-    CLASSIC: (Api.DESCRIBE_GROUPS, describe_classic, classic_rows),
-    CONSUMER: (Api.CONSUMER_GROUP_DESCRIBE, describe_consumer, consumer_rows),
-    SHARE: (Api.SHARE_GROUP_DESCRIBE, describe_share, share_rows),
-    STREAMS: (Api.STREAMS_GROUP_DESCRIBE, describe_streams, streams_rows),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,13 +38,9 @@ def listing(cluster: KafkaCluster) -> tuple[dict[str, Listed], dict[int, int]]:
     """Every group that a broker lists, and how many each broker lists (by node id).
 
     Raises what `KafkaCluster` raises: a broker that does not answer hides groups, so nothing is told then."""
-    asked = {
-        node.node_id: [(list_groups(cluster.broker(node.node_id)), node.node_id)]
-        for node in cluster.brokers()
-    }
     found: dict[str, Listed] = {}
     counts: dict[int, int] = {}
-    for node, answer in cluster.ask_each(asked):
+    for node, answer in cluster.ask_every(list_groups):
         raise_for(answer.error_code, f"broker {node} does not list its groups")
         counts[node] = len(answer.groups)
         for each in answer.groups:
@@ -97,7 +66,7 @@ class Reading:
     described: dict[str, Described] = field(default_factory=dict)
     offsets: dict[str, list[OffsetRow]] = field(default_factory=dict)
     problems: list[ProblemRow] = field(default_factory=list)
-    _ask: dict[str, str] = field(init=False, default_factory=dict)
+    _ask: dict[str, Kind] = field(init=False, default_factory=dict)
     _unfetched: set[str] = field(init=False, default_factory=set)
     _tried: set[str] = field(init=False, default_factory=set)
     _causes: dict[str, str] = field(init=False, default_factory=dict)
@@ -107,11 +76,11 @@ class Reading:
     def __post_init__(self) -> None:
         for group in self.groups:
             kind = self.listed.get(group, Listed()).type
-            if self.members and kind in _DESCRIBED:
-                self._ask[group] = kind or CLASSIC
+            if self.members and kind in {"", *DESCRIBED}:
+                self._ask[group] = Kind(kind or Kind.CLASSIC)
             elif self.members:
                 self._undescribed(group, f"its members are not read, for it is of type {kind}")
-            if kind != SHARE:  # share groups commit no offsets
+            if kind != Kind.SHARE:  # share groups commit no offsets
                 self._unfetched.add(group)
 
     @property
@@ -133,9 +102,8 @@ class Reading:
                 if group in self._ask:
                     self._undescribed(group, "")
         self._coordinators |= nodes
-        by_node = grouped((nodes[group], group) for group in sorted(nodes))
-        asked = {node: self._questions(cluster, node, groups) for node, groups in by_node.items()}
-        for read, answer in cluster.ask_each(asked):
+        places = ((nodes[group], group) for group in sorted(nodes))
+        for read, answer in cluster.ask_at(places, self._questions):
             read(answer)
             done()
 
@@ -144,7 +112,7 @@ class Reading:
         is no transaction that they would wait for."""
         unknown = [group for group, rows in self.offsets.items() if not rows and group not in self.described]
         if unknown:
-            self._ask |= dict.fromkeys(unknown, CLASSIC)
+            self._ask |= dict.fromkeys(unknown, Kind.CLASSIC)
             return True
         lacking = [group for group in self.offsets if self._lacks_offsets(group)]
         again = self._first.doubtful(cluster, lacking)
@@ -173,33 +141,29 @@ class Reading:
                 self._undescribed(group, "")
         self._unfetched.clear()
 
-    def _questions(self, cluster: KafkaCluster, node: int, groups: Sequence[str]) -> list[tuple[Any, Any]]:
-        connection = cluster.broker(node)
-        kinds: dict[str, list[str]] = defaultdict(list)
+    def _questions(self, connection: BrokerConnection, groups: Sequence[str]) -> Iterator[tuple[Any, Any]]:
+        kinds: dict[Kind, list[str]] = defaultdict(list)
         for group in groups:
             if group in self._ask:
-                api = _DESCRIBE[self._ask[group]][0]
-                kinds[self._ask[group] if connection.highest(api) >= 0 else CLASSIC].append(group)
-        asked: list[tuple[Any, Any]] = []
+                able = connection.highest(DESCRIBED[self._ask[group]]) >= 0
+                kinds[self._ask[group] if able else Kind.CLASSIC].append(group)
         for kind, names in kinds.items():
-            _, describe, make = _DESCRIBE[kind]
-            told = partial(self._read_described, node, make)
-            asked += [(request, told) for request, _ in describe(connection, names)]
+            read = partial(self._read_described, kind)
+            yield from ((request, read) for request, _ in describe(connection, kind, names))
         unfetched = [group for group in groups if group in self._unfetched]
-        for request, part in fetch_offsets(connection, unfetched) if unfetched else ():
-            asked.append((request, partial(self._read_fetched, part)))
-        return asked
+        for request, part in fetch_offsets(connection, unfetched):
+            yield request, partial(self._read_fetched, part)
 
-    def _read_described(self, node: int, make: Make, answer: Any) -> None:
+    def _read_described(self, kind: Kind, answer: Any) -> None:
         for each in answer.groups:
             group, code = each.group_id, int(each.error_code)
             if group not in self._ask:
                 continue
-            absent = code == _UNSUPPORTED and group in self._tried and self._ask[group] == CONSUMER
+            absent = code == _UNSUPPORTED and group in self._tried and self._ask[group] is Kind.CONSUMER
             if absent or code == _GROUP_ID_NOT_FOUND or (not code and each.group_state == GONE):
                 self._other_protocol(group)
             elif not code:
-                self._described(group, make(each, node))
+                self._described(group, described(told(kind, each, self._coordinators[group])))
             elif self._final(group, code, "is not described"):
                 self._undescribed(group, "")
 
@@ -214,7 +178,7 @@ class Reading:
         kind = self._ask[group]
         if group not in self._tried and (group in self.listed or not self.members):
             self._tried.add(group)
-            self._ask[group] = CLASSIC if kind != CLASSIC else CONSUMER
+            self._ask[group] = Kind.CONSUMER if kind is Kind.CLASSIC else Kind.CLASSIC
             return
         del self._ask[group]
         self.described[group] = Described(

@@ -17,7 +17,7 @@ from groupshift.adapters.kafka.commit_places import topics_now, with_topic_ids
 from groupshift.adapters.kafka.reading import Listed, Reading, listing
 from groupshift.adapters.kafka.requests import EARLIEST, LATEST, list_offsets
 from groupshift.adapters.kafka.rows import within_logs
-from groupshift.adapters.kafka.wire import by_partition, error_name, grouped, is_retriable
+from groupshift.adapters.kafka.wire import by_partition, error_name, is_retriable
 from groupshift.domain.commit_places import Topics
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rows import (
@@ -67,10 +67,9 @@ class LogEnds:
         self._left |= {at: error_name(_NO_LEADER) for at in leaders if at.topic in fresh}
         for topic in fresh:
             del self._unknown[topic]
-        led = grouped((leaders[at], at) for at in sorted(self._left) if leaders.get(at, -1) >= 0)
-        asked = {node: list_offsets(cluster.broker(node), each) for node, each in led.items()}
+        led = ((leaders[at], at) for at in sorted(self._left) if leaders.get(at, -1) >= 0)
         found: dict[int, dict[TopicPartition, int]] = {EARLIEST: {}, LATEST: {}}
-        for spec, answer in cluster.ask_each(asked):
+        for spec, answer in cluster.ask_at(led, list_offsets):
             self._read(answer, found[spec])
         self._take(found[EARLIEST], found[LATEST])
 

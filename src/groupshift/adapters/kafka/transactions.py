@@ -9,21 +9,22 @@ may concern.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster
-from groupshift.adapters.kafka.wire import Api, fill, raise_for
+from groupshift.adapters.kafka.requests import LATEST, log_offsets
+from groupshift.adapters.kafka.wire import Api, grouped, raise_for
 from groupshift.domain.placement import partition_of
 
 OFFSETS_TOPIC = "__consumer_offsets"
-_LATEST, _CLIENT, _NOBODY = -1, -1, -1
+_NOBODY = -1
 _LEVELS = (0, 1)
 """Isolation levels: read uncommitted, which answers the log end, first; then read committed."""
-_BY_ISOLATION, _PLAIN = 2, 7
-"""ListOffsets 2 is the first with an isolation level; after 7 comes tiered storage."""
+_BY_ISOLATION = 2
+"""ListOffsets 2 is the first with an isolation level."""
 _OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
 _GONE = frozenset({48, 105})
 """INVALID_TXN_STATE and TRANSACTIONAL_ID_NOT_FOUND: ended since it was listed."""
@@ -41,14 +42,16 @@ def open_commits(cluster: KafkaCluster) -> dict[int, frozenset[OpenTransaction]]
 
     Brokers before 3.0 cannot tell; of transactional ids that this user may not describe nothing is told."""
     nodes = [node.node_id for node in cluster.brokers()]
-    able = [node for node in nodes if cluster.broker(node).highest(Api.LIST_TRANSACTIONS) >= 0]
-    listing = {node: [(_list(cluster, node), node)] for node in able}
     listed: dict[int, tuple[str, ...]] = {}
-    for node, answer in cluster.ask_each(listing):
+    for node, answer in cluster.ask_at(((node, node) for node in nodes), _listing):
         raise_for(answer.error_code, f"broker {node} does not list its transactions")
         listed[node] = tuple(str(each.transactional_id) for each in answer.transaction_states)
     found: dict[int, set[OpenTransaction]] = defaultdict(set)
-    describing = {node: [(_describe(cluster, node, ids), node)] for node, ids in listed.items() if ids}
+    describing = {
+        node: [(cluster.broker(node).request(Api.DESCRIBE_TRANSACTIONS, transactional_ids=ids), node)]
+        for node, ids in listed.items()
+        if ids
+    }
     for node, answer in cluster.ask_each(describing):
         for each in answer.transaction_states:
             if each.error_code not in _GONE:
@@ -67,12 +70,10 @@ def unstable(cluster: KafkaCluster, leaders: Sequence[int]) -> tuple[int, ...]:
     offset is below the log end that was asked for right before: a transaction is open there, or hangs.
 
     Brokers before 0.11 know none. Raises `BrokerError` where a leader does not tell."""
+    led = grouped((node, at) for at, node in enumerate(leaders) if node != _NOBODY)
     questions = {
-        node: [
-            (_ends(cluster.broker(node), [at for at, led in enumerate(leaders) if led == node], level), level)
-            for level in _LEVELS
-        ]
-        for node in sorted(set(leaders) - {_NOBODY})
+        node: [(_ends(cluster.broker(node), led[node], level), level) for level in _LEVELS]
+        for node in sorted(led)
         if cluster.broker(node).highest(Api.LIST_OFFSETS) >= _BY_ISOLATION
     }
     found: dict[int, dict[int, int]] = {level: {} for level in _LEVELS}
@@ -84,21 +85,15 @@ def unstable(cluster: KafkaCluster, leaders: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(at for at, end in ends.items() if stable[at] < end))
 
 
-def _ends(connection: BrokerConnection, partitions: Sequence[int], level: int) -> object:
-    module = connection.messages(Api.LIST_OFFSETS, at_least=_BY_ISOLATION, at_most=_PLAIN)
-    asked = tuple(module.ListOffsetsPartition(partition_index=each, timestamp=_LATEST) for each in partitions)
-    topics = (module.ListOffsetsTopic(name=OFFSETS_TOPIC, partitions=asked),)
-    return fill(module.ListOffsetsRequest, replica_id=_CLIENT, isolation_level=level, topics=topics)
+def _listing(connection: BrokerConnection, nodes: Iterable[int]) -> Iterator[tuple[Any, int]]:
+    """The question for open transactions, where the broker can tell."""
+    for node in nodes if connection.highest(Api.LIST_TRANSACTIONS) >= 0 else ():
+        yield connection.request(Api.LIST_TRANSACTIONS, state_filters=_OPEN, producer_id_filters=()), node
 
 
-def _list(cluster: KafkaCluster, node: int) -> object:
-    schema = cluster.broker(node).messages(Api.LIST_TRANSACTIONS).ListTransactionsRequest
-    return fill(schema, state_filters=_OPEN, producer_id_filters=())
-
-
-def _describe(cluster: KafkaCluster, node: int, ids: tuple[str, ...]) -> object:
-    schema = cluster.broker(node).messages(Api.DESCRIBE_TRANSACTIONS).DescribeTransactionsRequest
-    return schema(transactional_ids=ids)
+def _ends(connection: BrokerConnection, partitions: Iterable[int], level: int) -> Any:
+    """The question for the ends of these partitions of the offsets topic at an isolation level."""
+    return log_offsets(connection, ((OFFSETS_TOPIC, each) for each in partitions), LATEST, isolation=level)
 
 
 @dataclass(slots=True)

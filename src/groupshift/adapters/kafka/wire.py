@@ -12,22 +12,22 @@ import io
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_origin
 from uuid import UUID
 
-from kio.index import load_payload_module, load_response_schema
+from kio.index import load_payload_module, load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_reader, entity_writer
 from kio.serial.errors import SerialError
 from kio.static.constants import EntityType
 
-from groupshift.adapters.kafka.bounds import hold
+from groupshift.adapters.kafka.bounds import hold, without_none
 from groupshift.domain.partitions import TopicPartition
 
 _LENGTH = struct.Struct(">i")
@@ -45,17 +45,26 @@ class Api(IntEnum):
     OFFSET_COMMIT = 8
     OFFSET_FETCH = 9
     FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
     DESCRIBE_GROUPS = 15
     LIST_GROUPS = 16
     SASL_HANDSHAKE = 17
     API_VERSIONS = 18
+    OFFSET_FOR_LEADER_EPOCH = 23
     DESCRIBE_CONFIGS = 32
     SASL_AUTHENTICATE = 36
-    OFFSET_FOR_LEADER_EPOCH = 23
+    CREATE_PARTITIONS = 37
+    DELETE_GROUPS = 42
+    INCREMENTAL_ALTER_CONFIGS = 44
     OFFSET_DELETE = 47
+    DESCRIBE_QUORUM = 55
+    UPDATE_FEATURES = 57
     DESCRIBE_TRANSACTIONS = 65
     LIST_TRANSACTIONS = 66
     CONSUMER_GROUP_DESCRIBE = 69
+    LIST_CONFIG_RESOURCES = 74
     SHARE_GROUP_DESCRIBE = 77
     STREAMS_GROUP_DESCRIBE = 89
 
@@ -66,6 +75,11 @@ def grouped(pairs: Iterable[tuple[_K, _V]]) -> dict[_K, list[_V]]:
     for key, value in pairs:
         found[key].append(value)
     return dict(found)
+
+
+def in_parts(items: Sequence[_V], size: int) -> Iterator[tuple[_V, ...]]:
+    """The items, at most ``size`` at a time: what goes into one request."""
+    return (tuple(items[at : at + size]) for at in range(0, len(items), size))
 
 
 def by_partition(topics: Iterable[Any] | None) -> dict[TopicPartition, Any]:
@@ -147,16 +161,35 @@ def choose(ranges: Ranges, api: Api, *, at_least: int = 0, at_most: int = 32_767
 
 
 @cache
+def request_schema(api: Api, version: int) -> type[Any]:
+    """The class of kio for this request."""
+    return load_request_schema(api, version)
+
+
+@cache
 def messages(api: Api, version: int) -> ModuleType:
     """The module of kio with the classes of this request: ``messages(Api.METADATA, 9).MetadataRequest``."""
     return load_payload_module(api, version, EntityType.request)
 
 
-def fill(schema: type[Any], **values: Any) -> Any:
+def fill(schema: Any, **values: Any) -> Any:
     """An instance of a schema from those values that its version has fields for; others are left out,
-    so the caller must not need them there."""
-    known = {field.name for field in dataclasses.fields(schema)}
-    return schema(**{name: value for name, value in values.items() if name in known})
+    so the caller must not need them there. Mappings in an array become its items in the same way."""
+    items = _items_of(schema)
+    return schema(**{name: _filled(items[name], value) for name, value in values.items() if name in items})
+
+
+def _filled(item: Any, value: Any) -> Any:
+    if item is None or value is None:
+        return value
+    return tuple(fill(item, **each) if isinstance(each, Mapping) else each for each in value)
+
+
+@cache
+def _items_of(schema: Any) -> Mapping[str, Any]:
+    """The names of a schema's fields, with the type of the items of those that are arrays."""
+    kinds = {field.name: without_none(field.type)[0] for field in dataclasses.fields(schema)}
+    return {name: get_args(kind)[0] if get_origin(kind) is tuple else None for name, kind in kinds.items()}
 
 
 def id_text(found: UUID | None) -> str:

@@ -6,9 +6,11 @@ import heapq
 import threading
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from io import BufferedReader
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from groupshift.domain.foreign_json import load_object, whole_number
 from groupshift.domain.ownership_history import Tenure
@@ -19,16 +21,18 @@ from groupshift.foreign_files import opened
 from groupshift.ports.evidence import Delivered
 
 _CHUNK = 8 * 1024 * 1024
+_Key = tuple[str, TopicPartition]
+"""A member and a partition."""
 
 
 @dataclass(slots=True)
 class _Progress:
     """How far one file was read: bytes and lines of complete lines, highest offset per key."""
 
-    inode: int
+    inode: int = -1
     position: int = 0
     lines: int = 0
-    highest: dict[tuple[str, TopicPartition], int] = field(default_factory=dict)
+    highest: dict[_Key, int] = field(default_factory=dict)
 
 
 class LedgerFiles:
@@ -62,9 +66,11 @@ class LedgerFiles:
         highest: dict[TopicPartition, int] = {}
         with self._lock:
             for path in self._paths():
-                for partition, offset in _offsets(path, group, self._below(path, bounds)):
-                    if offset < bounds.get(partition, 0):
-                        highest[partition] = max(offset, highest.get(partition, offset))
+                known = self._below(path, bounds)
+                behind = ((key, offset) for key, offset, _ in _records(path, replace(known)))
+                for (member, at), offset in chain(known.highest.items(), behind):
+                    if member.startswith(f"{group}_") and offset < bounds.get(at, 0):
+                        highest[at] = max(offset, highest.get(at, offset))
         return highest
 
     def _paths(self) -> list[Path]:
@@ -72,22 +78,25 @@ class LedgerFiles:
         cannot be listed: no ledger would prove what none was asked."""
         if self._folder is None:
             return []
-        try:
+        found: list[Path] = []
+        with _readable(self._folder), suppress(FileNotFoundError):
             found = sorted(each for each in self._folder.iterdir() if each.name.endswith(".jsonl"))
-        except FileNotFoundError:
-            return []
-        except (OSError, ValueError) as wrong:
-            raise _unreadable(self._folder, wrong) from wrong
         return [path for path in found if not is_beside(path.name)]
+
+    def _known(self, path: Path) -> _Progress:
+        """How far the file was read; its beginning for another one, or one that was cut."""
+        with _readable(path):
+            now = path.stat()
+        known = self._files.get(path)
+        if known is None or known.inode != now.st_ino or now.st_size < known.position:
+            return _Progress(inode=now.st_ino)
+        return known
 
     def _below(self, path: Path, bounds: Mapping[TopicPartition, int]) -> _Progress:
         """How far the file was read, if nothing there went beyond a bound; else its beginning."""
-        inode, size = _measured(path)
-        known = self._files.get(path)
-        if known is None or known.inode != inode or size < known.position:
-            return _Progress(inode=inode)
+        known = self._known(path)
         beyond = any(offset >= bounds.get(at, offset + 1) for (_, at), offset in known.highest.items())
-        return _Progress(inode=inode) if beyond else known
+        return _Progress(inode=known.inode) if beyond else known
 
     def delivered(self, group: str, from_ms: int, to_ms: int) -> Delivered | None:
         """See the port; memory grows with the holes between what was delivered only."""
@@ -116,45 +125,24 @@ class LedgerFiles:
         """See the port; files are merged by time, so memory grows with the runs only."""
         files = self._paths()
         merged = heapq.merge(*(_deliveries(path, group) for path in files))
-        runs: dict[TopicPartition, list[_Run]] = {}
+        runs: dict[TopicPartition, list[Tenure]] = {}
         for at_ms, member, partition, _ in merged:
             if from_ms <= at_ms <= to_ms:
                 of = runs.setdefault(partition, [])
                 if of and of[-1].member == member:
-                    of[-1].end_ms, of[-1].records = at_ms, of[-1].records + 1
+                    of[-1] = replace(of[-1], end_ms=at_ms, records=(of[-1].records or 0) + 1)
                 else:
-                    of.append(_Run(member=member, start_ms=at_ms, end_ms=at_ms))
-        return [
-            Tenure(
-                partition=partition,
-                member=run.member,
-                start_ms=run.start_ms,
-                end_ms=run.end_ms,
-                records=run.records,
-            )
-            for partition, of in sorted(runs.items())
-            for run in of
-        ]
+                    run = Tenure(partition=partition, member=member, start_ms=at_ms, end_ms=at_ms, records=1)
+                    of.append(run)
+        return [run for _, of in sorted(runs.items()) for run in of]
 
     def close(self) -> None:
         """Nothing is kept open between calls."""
 
-    def _read(self, path: Path) -> Mapping[tuple[str, TopicPartition], int]:
-        inode, size = _measured(path)
-        progress = self._files.get(path)
-        if progress is None or progress.inode != inode or size < progress.position:
-            progress = self._files[path] = _Progress(inode=inode)
-        with _opened(path) as file:
-            file.seek(progress.position)
-            while chunk := file.read(_CHUNK):
-                # A single line never exceeds a chunk; without a line end the rest is torn.
-                complete = chunk[: chunk.rfind(b"\n") + 1]
-                if not complete:
-                    _demand_short(path, chunk)
-                    break
-                _take(path, complete, progress)
-                progress.position += len(complete)
-                file.seek(progress.position)
+    def _read(self, path: Path) -> Mapping[_Key, int]:
+        progress = self._files[path] = self._known(path)
+        for key, offset, _ in _records(path, progress):
+            progress.highest[key] = max(offset, progress.highest.get(key, offset))
         return progress.highest
 
 
@@ -190,94 +178,56 @@ class _Spans:
         return sum(start - end for start, end in zip(self.starts[1:], self.ends, strict=False))
 
 
-@dataclass(slots=True)
-class _Run:
-    """Deliveries of one member, one after the other."""
-
-    member: str
-    start_ms: int
-    end_ms: int
-    records: int = 1
-
-
-def _opened(path: Path) -> BufferedReader:
-    """A ledger. Raises `Broken` for what is no file: waiting for a pipe would never end."""
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Raises `Broken` for what is no file or folder, or may not be read: no ledger would prove what none was
+    asked."""
     try:
-        return opened(path)
-    except OSError as wrong:
-        raise _unreadable(path, wrong) from wrong
+        yield
+    except (OSError, ValueError) as wrong:
+        why = wrong.strerror if isinstance(wrong, OSError) and wrong.strerror else wrong
+        raise Broken(f"ledger {path} cannot be read ({why}): look at its folder") from wrong
 
 
-def _measured(path: Path) -> tuple[int, int]:
-    """Inode and size. Raises `Broken` where a link leads nowhere."""
-    try:
-        found = path.stat()
-    except OSError as wrong:
-        raise _unreadable(path, wrong) from wrong
-    return found.st_ino, found.st_size
-
-
-def _unreadable(path: Path, wrong: OSError | ValueError) -> Broken:
-    why = wrong.strerror if isinstance(wrong, OSError) and wrong.strerror else wrong
-    return Broken(f"ledger {path} cannot be read ({why}): look at its folder")
-
-
-def _lines(path: Path, file: BufferedReader) -> Iterator[bytes]:
-    while line := file.readline(_CHUNK):
-        if not line.endswith(b"\n"):
-            _demand_short(path, line)
-        yield line
-
-
-def _demand_short(path: Path, line: bytes) -> None:
-    if len(line) >= _CHUNK:
-        raise Broken(f"ledger {path} has a line of more than {_CHUNK} bytes: no member writes such a one")
-
-
-def _offsets(path: Path, group: str, known: _Progress) -> Iterator[tuple[TopicPartition, int]]:
-    """(partition, offset) of what is known of one member's file, and of each complete line behind that; of
-    the group only."""
-    for (member, partition), offset in known.highest.items():
-        if member.startswith(f"{group}_"):
-            yield partition, offset
-    with _opened(path) as file:
-        file.seek(known.position)
-        for number, line in enumerate(_lines(path, file), known.lines + 1):
-            if line.endswith(b"\n"):
-                (member, partition), offset = _record(path, number, line)
-                if member.startswith(f"{group}_"):
-                    yield partition, offset
+def _records(path: Path, progress: _Progress) -> Iterator[tuple[_Key, int, Mapping[str, Any]]]:
+    """Member and partition, offset, and all that it says of each complete line behind ``progress``, which
+    goes along. A last line without its end is not there yet; waiting for a pipe would never end."""
+    with _readable(path):
+        file = opened(path)
+    with file:
+        file.seek(progress.position)
+        while line := file.readline(_CHUNK):
+            if not line.endswith(b"\n"):
+                if len(line) >= _CHUNK:
+                    raise Broken(
+                        f"ledger {path} has a line of more than {_CHUNK} bytes: no member writes such a one"
+                    )
+                return
+            key, offset, record = _record(path, progress.lines + 1, line)
+            progress.lines += 1
+            progress.position += len(line)
+            yield key, offset, record
 
 
 def _deliveries(path: Path, group: str) -> Iterator[tuple[int, str, TopicPartition, int]]:
     """(time, member, partition, offset) of each complete line of one member's file that is the group's."""
-    with _opened(path) as file:
-        for number, line in enumerate(_lines(path, file), 1):
-            if line.endswith(b"\n"):
-                (member, partition), offset = _record(path, number, line)
-                if member.startswith(f"{group}_"):
-                    yield _time(path, number, line), member, partition, offset
+    progress = _Progress()
+    for (member, partition), offset, record in _records(path, progress):
+        if member.startswith(f"{group}_"):
+            try:
+                at_ms = whole_number(record["at_ms"], "at_ms")
+            except (KeyError, Rejected) as wrong:
+                raise Broken(
+                    f"line {progress.lines} of ledger {path} has no time at_ms: the ledger was altered"
+                ) from wrong
+            yield at_ms, member, partition, offset
 
 
-def _time(path: Path, number: int, line: bytes) -> int:
-    try:
-        return whole_number(load_object(line, "it")["at_ms"], "at_ms")
-    except (KeyError, Rejected) as wrong:
-        raise Broken(f"line {number} of ledger {path} has no time at_ms: the ledger was altered") from wrong
-
-
-def _take(path: Path, complete: bytes, progress: _Progress) -> None:
-    for line in complete.splitlines():
-        progress.lines += 1
-        key, offset = _record(path, progress.lines, line)
-        progress.highest[key] = max(offset, progress.highest.get(key, offset))
-
-
-def _record(path: Path, number: int, line: bytes) -> tuple[tuple[str, TopicPartition], int]:
+def _record(path: Path, number: int, line: bytes) -> tuple[_Key, int, Mapping[str, Any]]:
     try:
         record = load_object(line, "it")
-        number, offset = (whole_number(record[name], name) for name in ("partition", "offset"))
-        return (str(record["member"]), TopicPartition(str(record["topic"]), number)), offset
+        partition, offset = (whole_number(record[name], name) for name in ("partition", "offset"))
+        return (str(record["member"]), TopicPartition(str(record["topic"]), partition)), offset, record
     except (KeyError, Rejected) as wrong:
         raise Broken(
             f"line {number} of ledger {path} is no delivery record ({line[:80]!r}): the ledger was "

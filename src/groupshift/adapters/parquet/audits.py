@@ -19,7 +19,7 @@ from groupshift.adapters.parquet.evidence import draft_of, entry_of, schema_of, 
 from groupshift.audit.offsets import DIFFERENCES, Audit, audit_of, summary
 from groupshift.domain.evidence import MANIFEST
 from groupshift.domain.foreign_json import FILE_BYTES, load_object
-from groupshift.domain.secrets import without_login
+from groupshift.domain.foreign_text import without_login
 from groupshift.errors import Broken, Rejected, Transient
 from groupshift.foreign_files import read
 

@@ -39,8 +39,8 @@ from groupshift.domain.evidence import (
     refuse_newer,
 )
 from groupshift.domain.foreign_json import FILE_BYTES, load_object, whole_number
+from groupshift.domain.foreign_text import without_login
 from groupshift.domain.seal import StoredFile
-from groupshift.domain.secrets import without_login
 from groupshift.errors import Broken, GroupshiftError, Rejected, Transient
 from groupshift.foreign_files import TEXT_LIMIT, kind_of, made_anew, opened
 

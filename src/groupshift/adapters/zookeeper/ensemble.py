@@ -1,10 +1,9 @@
 """The nodes of many groups, or of one, in a few large requests: for scans, audits, and moves of a group.
 
 `read_groups` reads many groups in the rounds that one group takes: a window of groups costs three round
-trips, however many they are (`groupshift.adapters.zookeeper.multiread`), and a group is a window of one. How
-much of a group is read, and what becomes of what cannot be read, is up to those that use it:
-`ZookeeperGroups`, `ZookeeperEnsemble`, and `ZookeeperOffsetNodes`, which implements
-`groupshift.audit.ports.OffsetNodes`.
+trips, however many they are (`groupshift.adapters.zookeeper.session`), and a group is a window of one. How
+much of a group is read, and what becomes of what cannot be read, is up to each method of
+`ZookeeperGroups`, which implements `groupshift.audit.ports.OffsetNodes`, too.
 """
 
 from __future__ import annotations
@@ -18,17 +17,6 @@ from typing import Any
 from kazoo.exceptions import NoAuthError
 
 from groupshift.adapters.zookeeper.mode import as_mode, is_node_name, paths_of
-from groupshift.adapters.zookeeper.multiread import (
-    Ask,
-    BulkReader,
-    Children,
-    Data,
-    Read,
-    Refused,
-    Rounds,
-    read_all,
-    read_in_rounds,
-)
 from groupshift.adapters.zookeeper.nodes import (
     member_of,
     mode_problems,
@@ -37,7 +25,21 @@ from groupshift.adapters.zookeeper.nodes import (
     tells_registration,
     unforeseen,
 )
-from groupshift.adapters.zookeeper.session import Node, Session, ZookeeperConnection, cluster_id
+from groupshift.adapters.zookeeper.session import (
+    Ask,
+    BulkReader,
+    Children,
+    Data,
+    Node,
+    Read,
+    Refused,
+    Rounds,
+    Session,
+    ZookeeperConnection,
+    cluster_id,
+    read_all,
+    read_in_rounds,
+)
 from groupshift.audit.case import Znode, ZookeeperGroup
 from groupshift.domain.group import CommittedOffset, GroupView, Member, NoOffset
 from groupshift.domain.modes import MemberKind, Mode, effective_mode
@@ -246,14 +248,40 @@ def _require_cluster(address: str, *, there: bool) -> None:
         )
 
 
+_WINDOW = 200
+
+
 class ZookeeperGroups:
-    """Reads one group at a time, every node of it, and changes nothing.
+    """Reads one group with every node of it, windows of groups, or offsets alone, and changes nothing.
+    Raises as `ZookeeperConnection.call`.
 
-    Its nodes are asked for one by one: to find out whether the servers can do more takes seconds where they
-    cannot, which a window of groups is worth, but no single group."""
+    ``together`` False asks for each node alone, as servers before ZooKeeper 3.6 want it; None finds out when
+    more than one group is read: that takes seconds where they cannot, which a window of groups is worth, but
+    no single one."""
 
-    def __init__(self, connection: ZookeeperConnection) -> None:
+    def __init__(self, connection: ZookeeperConnection, *, together: bool | None = None) -> None:
         self._connection = connection
+        self._reader = BulkReader(connection, together=together)
+
+    @property
+    def name(self) -> str:
+        """Hosts and chroot."""
+        return self._connection.address
+
+    def groups(self) -> tuple[str, ...]:
+        """The children of ``/consumers``, sorted. Raises `Rejected` where there is no Kafka cluster."""
+
+        def work(read: Read) -> tuple[str, ...]:
+            names = _group_names(read, self.name)
+            if isinstance(names, Refused):
+                raise NoAuthError(names.path)
+            return names
+
+        return self._reader.call(work)
+
+    def cluster_id(self) -> str:
+        """The id of the Kafka cluster whose nodes these are; empty where it is not told."""
+        return cluster_id(self._connection)
 
     def observe(self, group: str) -> GroupView:
         """Registrations, mode node, owners and offsets of the group.
@@ -282,41 +310,7 @@ class ZookeeperGroups:
 
         return self._connection.call(work)
 
-    def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
-
-
-class ZookeeperEnsemble:
-    """Reads windows of groups and changes nothing. Raises as `ZookeeperConnection.call`.
-
-    ``together`` False asks for each node alone, as servers before ZooKeeper 3.6 want it; None finds out."""
-
-    def __init__(self, connection: ZookeeperConnection, *, together: bool | None = None) -> None:
-        self._connection = connection
-        self._reader = BulkReader(connection, together=together)
-
-    @property
-    def name(self) -> str:
-        """Hosts and chroot."""
-        return self._connection.address
-
-    def groups(self) -> tuple[str, ...]:
-        """The children of ``/consumers``, sorted. Raises `Rejected` where there is no Kafka cluster."""
-
-        def work(read: Read) -> tuple[str, ...]:
-            names = _group_names(read, self.name)
-            if isinstance(names, Refused):
-                raise NoAuthError(names.path)
-            return names
-
-        return self._reader.call(work)
-
-    def cluster_id(self) -> str:
-        """The id of the Kafka cluster whose nodes these are; empty where it is not told."""
-        return cluster_id(self._connection)
-
-    def observe(self, groups: Sequence[str]) -> tuple[tuple[GroupView, NodeTimes], ...]:
+    def window(self, groups: Sequence[str]) -> tuple[tuple[GroupView, NodeTimes], ...]:
         """Each group's nodes and their times, in this order.
 
         A name that Kafka allows and that cannot be a node is in Kafka only."""
@@ -324,6 +318,20 @@ class ZookeeperEnsemble:
         readings = self._reader.call(lambda read: read_groups(read, names, Extent.MEMBERS))
         found = dict(zip(names, map(_view_of, readings), strict=True))
         return tuple(found.get(group, (GroupView(group=group), NodeTimes())) for group in groups)
+
+    def read(self, groups: Collection[str] | None = None) -> Mapping[str, ZookeeperGroup]:
+        """See the port."""
+        names = self._reader.call(lambda read: _group_names(read, self.name))
+        if isinstance(names, Refused):
+            raise Rejected(_refused(names.path))
+        wanted = [name for name in names if groups is None or name in groups]
+        found: dict[str, ZookeeperGroup] = {}
+        for at in range(0, len(wanted), _WINDOW):
+            readings = self._reader.call(
+                partial(read_groups, groups=wanted[at : at + _WINDOW], extent=Extent.OFFSETS)
+            )
+            found |= {reading.paths.group: _group_of(reading) for reading in readings}
+        return found
 
     def close(self) -> None:
         """Close the connection."""
@@ -383,39 +391,6 @@ def _times(reading: Reading) -> NodeTimes:
         ),
         stamps=tuple(sorted(stamps)),
     )
-
-
-_WINDOW = 200
-
-
-class ZookeeperOffsetNodes:
-    """Reads through one connection, which it closes."""
-
-    def __init__(self, connection: ZookeeperConnection) -> None:
-        self._connection = connection
-        self._reader = BulkReader(connection)
-
-    def read(self, groups: Collection[str] | None = None) -> Mapping[str, ZookeeperGroup]:
-        """See the port."""
-        names = self._reader.call(lambda read: _group_names(read, self._connection.address))
-        if isinstance(names, Refused):
-            raise Rejected(_refused(names.path))
-        wanted = [name for name in names if groups is None or name in groups]
-        found: dict[str, ZookeeperGroup] = {}
-        for at in range(0, len(wanted), _WINDOW):
-            readings = self._reader.call(
-                partial(read_groups, groups=wanted[at : at + _WINDOW], extent=Extent.OFFSETS)
-            )
-            found |= {reading.paths.group: _group_of(reading) for reading in readings}
-        return found
-
-    def cluster_id(self) -> str:
-        """See the port."""
-        return cluster_id(self._connection)
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
 
 
 def _group_of(reading: Reading) -> ZookeeperGroup:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from groupshift.domain.facts import Facts
-from groupshift.domain.group import fingerprint
+from groupshift.domain.group import aspects
 from groupshift.domain.old_members import commits_to_kafka, worth_a_second_look
 from groupshift.domain.plan import MoveRequest, Until
 from groupshift.domain.planning import MAX_GROUP, MAX_SOAK_S, MAX_WATCH_S, check
@@ -93,8 +93,7 @@ class LiveGroup:
     def aspects(self) -> Aspects:
         """What an approval is given for: who is in the group, what each member subscribes to, how many
         partitions its topics have, and the write that the mode node is of."""
-        found = fingerprint(self.facts.view, "", {}).parts
-        return {name: items for name, items in found.items() if name not in _OF_THE_ENGINE}
+        return aspects(self.facts.view)
 
 
 def glance(ports: CoordinationPorts, request: CoordinationRequest) -> LiveGroup:

@@ -1,20 +1,133 @@
-"""What the rules of a downgrade look at: the cluster, its groups by type, and its log."""
+"""What a downgrade is asked for, what its steps work with, and what its rules look at: the cluster, its
+groups by type, and its log."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from groupshift.domain.addresses import one_server
 from groupshift.domain.cluster import BrokerView, ClusterView, ListedGroup
 from groupshift.domain.group_counts import CountView
 from groupshift.domain.group_protocol import CONSUMERS, EMPTY, Kind
-from groupshift.domain.versions import Span, Version
-from groupshift.log.decode import Decoded
+from groupshift.domain.requests import option
+from groupshift.domain.versions import METADATA, Span, Version
+from groupshift.engine.move import Run
+from groupshift.errors import Rejected
+from groupshift.log import Decoded, decode
 from groupshift.log.releases import Coordinator
 from groupshift.log.replay import GroupVerdict, lint
-from groupshift.log.state import GroupFamily, materialise
-from groupshift.moves.downgrade.releases import Current, Path, Standing, Target, path, standing
+from groupshift.log.state import GroupFamily, GroupState, materialise
+from groupshift.moves.downgrade.releases import (
+    GROUP,
+    Current,
+    Path,
+    Standing,
+    Target,
+    path,
+    standing,
+    target_of,
+)
+from groupshift.ports.changes import ClusterActs
+from groupshift.ports.cluster import (
+    ClusterGroups,
+    ClusterSnapshotStore,
+    CoordinatorGauges,
+    DowngradeViews,
+    GroupLists,
+)
+from groupshift.ports.driver import BrokerReplacement
+from groupshift.ports.evidence import EvidenceFolder
+from groupshift.ports.log import CommitHashes, CopiedLogs, LogProgress, OffsetsLog
+from groupshift.ports.spark_jobs import ComparisonOutcomes
+
+_RELEASE = r"\d+\.\d+\.\d+"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DowngradeRequest:
+    """Raises `Rejected` for a release that is not known, or no version."""
+
+    to: str = option("The older release, such as 3.9.2.", pattern=_RELEASE)
+    from_: str = option(
+        "What the brokers run, where they tell only its line.", default="", pattern=f"({_RELEASE})?"
+    )
+    coordinator: Coordinator | None = option(
+        "The group coordinator that the older release will run; without it its default.", default=None
+    )
+    segments: str = option(
+        "A copy of __consumer_offsets' files; without it the log is read at the brokers.",
+        default="",
+        assesses=True,
+    )
+    jmx: tuple[str, ...] = option(
+        "Where a broker has JMX open (host:port): its counts of groups have to be those of its list. Needs "
+        "$KAFKA_HOME/libs.",
+        default=(),
+        assesses=True,
+    )
+    live: bool = option("Consumers commit while the brokers are replaced.", default=False)
+    brokers_only: bool = option("Controllers of their own keep their release.", default=False)
+    soak_s: int = option(
+        "Seconds to look on whether every group answers what it had.", default=0, minimum=0, maximum=604_800
+    )
+
+    def __post_init__(self) -> None:
+        _ = (self.target, self.said)
+        for each in self.jmx:
+            one_server(each, "--jmx")
+
+    @property
+    def target(self) -> Target:
+        """The release to go to."""
+        return target_of(self.to, self.coordinator)
+
+    @property
+    def said(self) -> Version | None:
+        """What the brokers run, None where nobody said it."""
+        return Version.parse(self.from_, "--from") if self.from_ else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DowngradePorts:
+    """Every port that a downgrade needs."""
+
+    views: DowngradeViews
+    cluster: ClusterActs
+    log: OffsetsLog
+    copies: CopiedLogs
+    reader: ClusterGroups
+    store: ClusterSnapshotStore
+    commits: CommitHashes
+    outcomes: ComparisonOutcomes
+    nodes: BrokerReplacement
+    evidence: EvidenceFolder
+    lists: GroupLists
+    gauges: CoordinatorGauges
+
+
+Downgrading = Run[DowngradePorts]
+
+
+def brokers_of(run: Downgrading) -> Collection[int]:
+    """Return the ids of the nodes that serve clients, by the plan."""
+    return tuple(int(each) for each in run.there.about["brokers"])
+
+
+def hidden(run: Downgrading, view: ClusterView) -> str:
+    """Return why brokers may not list all groups now, so that an empty list proves nothing; empty when they
+    do."""
+    loading = [str(each.node_id) for each in view.brokers if each.loading]
+    absent = sorted(set(brokers_of(run)) - {each.node_id for each in view.brokers})
+    if loading:
+        return f"broker {', '.join(loading)} still loads coordinator partitions and does not list all groups"
+    if absent:
+        return f"broker {', '.join(map(str, absent))} is not registered, and lists no groups"
+    if view.leaderless:
+        return f"partition {view.leaderless[0]} of the offsets topic has no leader, its groups are not listed"
+    return ""
+
 
 _KINDS = {
     GroupFamily.CLASSIC: Kind.CLASSIC,
@@ -27,22 +140,13 @@ _GONE = "Dead"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoggedGroup:
-    """A group as the log has it: its family, and the protocol type of a classic one."""
-
-    group: str
-    family: GroupFamily
-    protocol_type: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class InventoryGroup:
     """One group: what each broker that lists it says, and what the log says (None: it was not read, or has
     nothing of it)."""
 
     group: str
     listed: Mapping[int, ListedGroup]
-    logged: LoggedGroup | None
+    logged: GroupState | None
 
     @property
     def kinds(self) -> frozenset[Kind]:
@@ -84,7 +188,7 @@ Inventory = tuple[InventoryGroup, ...]
 """By name."""
 
 
-def inventory(view: ClusterView, logged: Mapping[str, LoggedGroup] | None) -> Inventory:
+def inventory(view: ClusterView, logged: Mapping[str, GroupState] | None) -> Inventory:
     """Every group that a broker lists or the log has (``logged`` None: it was not read)."""
     listed: dict[str, dict[int, ListedGroup]] = defaultdict(dict)
     for broker in view.brokers:
@@ -113,7 +217,7 @@ class LogFacts:
     included, by type; ``commits`` is the newest version of a commit (None: there is none)."""
 
     records: int = 0
-    groups: Mapping[str, LoggedGroup] = field(default_factory=dict)
+    groups: Mapping[str, GroupState] = field(default_factory=dict)
     verdicts: Mapping[str, GroupVerdict] = field(default_factory=dict)
     new_types: Mapping[int, int] = field(default_factory=dict)
     commits: int | None = None
@@ -124,26 +228,22 @@ def log_facts(records: Iterable[Decoded], target: Target) -> LogFacts:
 
     Raises `Rejected` as `lint` does."""
     read = list(records)
-    new_types: dict[int, int] = {}
-    commits: int | None = None
-    for each in read:
-        number = each.record_type
-        if number is not None and number >= _FIRST_NEW:
-            new_types[number] = new_types.get(number, 0) + 1
-        if number in _COMMITS and each.value_version is not None:
-            commits = each.value_version if commits is None else max(commits, each.value_version)
-    state = materialise(read)
-    groups = {
-        name: LoggedGroup(group=name, family=each.family, protocol_type=each.protocol_type)
-        for name, each in state.groups.items()
-        if each.family is not GroupFamily.GONE
-    }
+    numbers = Counter(each.record_type for each in read)
+    versions = (each.value_version for each in read if each.record_type in _COMMITS)
     return LogFacts(
         records=len(read),
-        groups=groups,
+        groups={
+            name: each
+            for name, each in materialise(read).groups.items()
+            if each.family is not GroupFamily.GONE
+        },
         verdicts=lint(read, target.release, target.coordinator),
-        new_types=dict(sorted(new_types.items())),
-        commits=commits,
+        new_types={
+            number: numbers[number]
+            for number in sorted(each for each in numbers if each is not None)
+            if number >= _FIRST_NEW
+        },
+        commits=max((each for each in versions if each is not None), default=None),
     )
 
 
@@ -206,8 +306,38 @@ class DowngradeFacts:
     @property
     def serves_consumers(self) -> bool:
         """Whether the target serves groups of type consumer as the current release does: from 4.0 on."""
-        return self.target.line.supports("group.version") > 0 and self.target.coordinator is Coordinator.NEW
+        return self.target.line.supports(GROUP) > 0 and self.target.coordinator is Coordinator.NEW
 
 
 def _rank(broker: BrokerView) -> tuple[int, int]:
-    return broker.supported.get("metadata.version", (0, 0))[1], broker.coordinator is Coordinator.NEW
+    return broker.supported.get(METADATA, (0, 0))[1], broker.coordinator is Coordinator.NEW
+
+
+def look_at(
+    views: DowngradeViews, log: OffsetsLog | None, request: DowngradeRequest, told: LogProgress | None = None
+) -> DowngradeFacts:
+    """Return what the rules look at: the cluster, then its log (None: not read).
+
+    Raises as the ports, and `Rejected` for a log of more partitions than the topic has."""
+    view = views.look()
+    return DowngradeFacts(
+        view=view,
+        target=request.target,
+        log=None if log is None else _log(log, view, request, told),
+        said=request.said,
+        brokers_only=request.brokers_only,
+    )
+
+
+def _log(log: OffsetsLog, view: ClusterView, request: DowngradeRequest, told: LogProgress | None) -> LogFacts:
+    if not view.partitions and not request.segments:
+        return LogFacts()
+    end = log.position()
+    odd = sorted(set(end) ^ set(range(view.partitions)))
+    if odd:
+        raise Rejected(
+            f"the log has other partitions of __consumer_offsets than the {view.partitions} of the cluster "
+            f"(first: {odd[0]}); give a copy of all of them"
+        )
+    records = log.read(end, None, told)
+    return log_facts((decode(each, partitions=view.partitions) for each in records), request.target)

@@ -13,13 +13,16 @@ from groupshift.engine.handlers import Soak, own_handlers
 from groupshift.engine.move import Aspects, Handler, Move, Run
 from groupshift.engine.questions import Observed
 from groupshift.engine.snapshots import CompareClusters, Exceptions, TakeClusterSnapshot, fallen_offsets
-from groupshift.moves.downgrade import nodes, report, steps
-from groupshift.moves.downgrade.facts import DowngradeFacts
+from groupshift.moves.downgrade import report, steps
+from groupshift.moves.downgrade.facts import (
+    DowngradeFacts,
+    DowngradePorts,
+    DowngradeRequest,
+    Downgrading,
+    look_at,
+)
 from groupshift.moves.downgrade.plan import BEFORE_NODES, BEGUN, met, observed, planned, rollback
-from groupshift.moves.downgrade.ports import DowngradePorts, Downgrading
-from groupshift.moves.downgrade.request import DowngradeRequest
 from groupshift.moves.downgrade.rules import ask, obstacles
-from groupshift.moves.downgrade.views import look_at
 from groupshift.report.history import History
 from groupshift.report.kept import Kept
 from groupshift.report.run_page import PageParts
@@ -59,7 +62,6 @@ class DowngradeMove(Move[DowngradePorts]):
         "compare": CompareClusters(_Exceptions()),
         "soak": Soak(_still_answered),
         **steps.HANDLERS,
-        **nodes.HANDLERS,
     }
 
     def target(self, ports: DowngradePorts, request: DowngradeRequest) -> Target:
@@ -68,7 +70,7 @@ class DowngradeMove(Move[DowngradePorts]):
 
     def look(self, ports: DowngradePorts, request: DowngradeRequest) -> DowngradeFacts:
         """See `Move`: the cluster, and all of its offsets log."""
-        log = ports.copies(request.segments) if request.copied else ports.log
+        log = ports.copies(request.segments) if request.segments else ports.log
         found = look_at(ports.views, log, request)
         if not request.jmx:
             return found

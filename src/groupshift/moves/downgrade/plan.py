@@ -34,10 +34,8 @@ from groupshift.engine.questions import Observed, Section
 from groupshift.engine.snapshots import compare_step, snapshot_step
 from groupshift.errors import Rejected
 from groupshift.log.releases import Coordinator
-from groupshift.moves.downgrade.facts import DowngradeFacts, of_kind
-from groupshift.moves.downgrade.properties import INTER_BROKER, misfits, speaks_newer
-from groupshift.moves.downgrade.releases import Compaction
-from groupshift.moves.downgrade.request import DowngradeRequest
+from groupshift.moves.downgrade.facts import DowngradeFacts, DowngradeRequest, of_kind
+from groupshift.moves.downgrade.releases import INTER_BROKER, Compaction, misfits, speaks_newer
 from groupshift.moves.downgrade.rules import ask
 
 FORWARD_ONLY = "forward only"
@@ -253,7 +251,7 @@ def planned(request: DowngradeRequest, facts: DowngradeFacts) -> Plan:
     """
     if not request.from_:
         raise Rejected("say what the brokers run with --from, such as --from 4.3.1: a rollback needs it")
-    if request.copied:
+    if request.segments:
         raise Rejected("a run reads the log at its brokers; leave --segments out, it is only for: assess")
     found = steps(facts)
     newest = max((each.coordinator for each in facts.view.brokers), default=Coordinator.OLD, key=_is_new)

@@ -1,75 +1,35 @@
-"""What each line of releases reads, the release that a downgrade goes to, and the path to it: features to
-lower, whether the log has to be compacted, whether a metadata snapshot has to be newer.
+"""The release that a downgrade goes to, and the path to it: features to lower, whether the log has to be
+compacted, whether a metadata snapshot has to be newer. And properties of a broker's file that it does not
+know.
 
+A property that is not known is only warned of; a known one with an unknown value ends the start.
 Source: KIP-584, KIP-848, KIP-915; the releases themselves, answers of real brokers
-(docs/reference/downgrade-rules.md).
+(docs/reference/downgrade-rules.md, group-coordinator.md §6.1, step 8).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from groupshift.domain.versions import METADATA, Span, Version, changes_between, name_of
+from groupshift.domain.cluster import Property
+from groupshift.domain.group_protocol import ASSIGNORS, PROTOCOLS
+from groupshift.domain.tables import parsed, shipped, unique
+from groupshift.domain.versions import LINES, METADATA, Line, Span, Version, changes_between, name_of
 from groupshift.errors import Rejected
 from groupshift.log.releases import Coordinator, Loader, loader
 
 GROUP, SHARE, STREAMS = "group.version", "share.version", "streams.version"
-TRANSACTION, REPLICAS, QUORUM = "transaction.version", "eligible.leader.replicas.version", "kraft.version"
-FIXED = frozenset({QUORUM})
+FIXED = frozenset({"kraft.version"})
 """Features that no release lowers."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One line, such as 3.9: ``newest`` is its last release that was looked at, ``metadata`` the newest
-    ``metadata.version`` that it can read, ``features`` the newest level of every other feature (absent:
-    0)."""
-
-    name: str
-    newest: str
-    metadata: int
-    features: Mapping[str, int] = field(default_factory=dict)
-
-    def supports(self, feature: str) -> int:
-        """The highest level of this feature that the line can read."""
-        return self.metadata if feature == METADATA else self.features.get(feature, 0)
-
-
-_OF_4_0 = {GROUP: 1, TRANSACTION: 2, REPLICAS: 1, QUORUM: 1}
-_OF_4_1 = {**_OF_4_0, SHARE: 1}
-_OF_4_2 = {**_OF_4_1, STREAMS: 1}
-
-LINES = tuple(
-    Line(name=name, newest=newest, metadata=metadata, features=features)
-    for name, newest, metadata, features in (
-        ("3.4", "3.4.1", 8, {}),
-        ("3.5", "3.5.2", 11, {}),
-        ("3.6", "3.6.2", 14, {}),
-        ("3.7", "3.7.2", 19, {}),
-        ("3.8", "3.8.1", 20, {}),
-        ("3.9", "3.9.2", 21, {QUORUM: 1}),
-        ("4.0", "4.0.2", 25, _OF_4_0),
-        ("4.1", "4.1.2", 27, _OF_4_1),
-        ("4.2", "4.2.1", 29, _OF_4_2),
-        ("4.3", "4.3.1", 30, _OF_4_2),
-        ("4.4", "4.4.0", 33, {**_OF_4_2, SHARE: 2}),
-    )
-)
-"""In their order."""
-
-_BY_NAME = {line.name: line for line in LINES}
-
-
-def line_named(major: int, minor: int) -> Line | None:
-    """The line, or None where it is none that we know."""
-    return _BY_NAME.get(f"{major}.{minor}")
-
-
 def line_of_version(version: Version) -> Line | None:
-    """The line of a release."""
-    return line_named(version.numbers[0], version.numbers[1])
+    """The line of a release, or None where it is of none that we know."""
+    name = f"{version.numbers[0]}.{version.numbers[1]}"
+    return next((line for line in LINES if line.name == name), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,3 +232,105 @@ def _compaction(current: Current, target: Target) -> Compaction:
     if reader.ignores_unknown_types or current.new_types is False:
         return Compaction.NOT_NEEDED
     return Compaction.NEEDED if current.new_types else Compaction.UNKNOWN
+
+
+_V37, _V39, _V40 = (Version.parse(text) for text in ("3.7.0", "3.9.0", "4.0.0"))
+INTER_BROKER = "inter.broker.protocol.version"
+"""With ZooKeeper: the version that brokers speak to each other and write by, in the place of features."""
+_VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})", re.ASCII)
+_BOOTSTRAP = "controller.quorum.bootstrap.servers"
+_PROTOCOLS_SINCE = {"classic": _V37, "consumer": _V37, "share": _V39, "streams": _V40}
+FILE = "moves/downgrade/property_names.toml"
+"""The table of names, below the package ``groupshift``."""
+_NAME = re.compile(r"[a-z0-9]+(\.[a-z0-9]+)+", re.ASCII)
+
+
+def read_names(text: str, file: str = FILE) -> dict[str, str]:
+    """Name → line of releases that knows it first, such as ``4.3``, of a table in TOML.
+
+    Raises:
+        Rejected: the text is no TOML, a line is none, or a name is none or there twice; says file, line,
+            value and what is allowed.
+    """
+    whole = parsed(text, file)
+    if not whole.values:
+        raise Rejected(f"{file} is empty; allowed: at least one line of releases such as 4.3")
+    for line in whole.values:
+        if not _VERSION.fullmatch(line):
+            raise Rejected(f"{file}: the field {line!r} is unknown; allowed: lines of releases such as 4.3")
+    pairs = [(name, line) for line in whole.values for name in whole.names(line, _NAME)]
+    unique((name for name, _ in pairs), f"{file}, names")
+    return dict(pairs)
+
+
+FIRST_LINE = read_names(shipped(FILE))
+"""What is not in it is as old as 3.4, or a plugin's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Misfit:
+    """A property that the target does not take as it is; ``fatal`` when the broker ends at its start."""
+
+    name: str
+    value: str
+    why: str
+    fatal: bool
+
+
+def misfits(properties: Mapping[str, Property], target: Target) -> Iterator[Misfit]:
+    """What in a broker's file the target does not know, by name."""
+    for name in sorted(properties):
+        value = properties[name].value or ""
+        if not properties[name].static:
+            continue
+        why = _VALUES[name](value, target) if name in _VALUES else ""
+        if why:
+            yield Misfit(name=name, value=value, why=why, fatal=True)
+        elif name in FIRST_LINE and target.version < Version.parse(f"{FIRST_LINE[name]}.0").lowest:
+            yield Misfit(name=name, value=value, why=f"{target.release} ignores it", fatal=False)
+
+
+def speaks_newer(properties: Mapping[str, Property], target: Target) -> bool:
+    """With ZooKeeper: whether a broker speaks and writes by a version that the target does not know (by
+    that of its own release where none is set)."""
+    told = properties.get(INTER_BROKER)
+    return told is None or bool(_inter_broker(told.value or "", target))
+
+
+def _inter_broker(value: str, target: Target) -> str:
+    """Also where nobody checks it any more (KRaft): a version that is not known ends the start."""
+    found = _VERSION.match(value)
+    highest = tuple(int(part) for part in target.line.name.split("."))
+    if found is None or (int(found[1]), int(found[2])) <= highest or target.version >= _V40.lowest:
+        return ""
+    return f"{target.release} knows versions up to {target.line.name}"
+
+
+def _voters(value: str, target: Target) -> str:
+    if not value or target.version >= _V39.lowest:
+        return ""
+    return f"{target.release} wants controller.quorum.voters in its place (KIP-853 came with 3.9)"
+
+
+def _protocols(value: str, target: Target) -> str:
+    if target.version < _V37.lowest:
+        return ""
+    told = [each.strip().lower() for each in value.split(",") if each.strip()]
+    unknown = [each for each in told if target.version < _PROTOCOLS_SINCE.get(each, _V37).lowest]
+    return f"{target.release} does not know {', '.join(unknown)} and ends at its start" if unknown else ""
+
+
+def _assignors(value: str, target: Target) -> str:
+    short = [each.strip() for each in value.split(",") if each.strip() and "." not in each]
+    known = _V37.lowest <= target.version < _V40.lowest
+    if not short or not known:
+        return ""
+    return f"{target.release} wants names of classes, not {', '.join(short)}, and ends at its start"
+
+
+_VALUES: Mapping[str, Callable[[str, Target], str]] = {
+    PROTOCOLS: _protocols,
+    ASSIGNORS: _assignors,
+    _BOOTSTRAP: _voters,
+    INTER_BROKER: _inter_broker,
+}

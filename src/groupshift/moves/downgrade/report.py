@@ -9,7 +9,7 @@ from groupshift.domain.foreign_text import command, shell
 from groupshift.domain.run import Plan, RunState, Step
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.move import Run
-from groupshift.moves.downgrade.ports import DowngradePorts
+from groupshift.moves.downgrade.facts import DowngradePorts
 from groupshift.ports.runs import EventKind
 from groupshift.report.history import History, NodeInterval, StepHistory, compared, node_intervals
 from groupshift.report.kept import Kept

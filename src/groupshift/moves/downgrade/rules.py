@@ -20,8 +20,16 @@ from groupshift.domain.versions import METADATA, name_of
 from groupshift.log.releases import Coordinator
 from groupshift.log.replay import GroupVerdict, LoadOutcome
 from groupshift.moves.downgrade.facts import DowngradeFacts, InventoryGroup, of_kind
-from groupshift.moves.downgrade.properties import INTER_BROKER, Misfit, misfits
-from groupshift.moves.downgrade.releases import GROUP, SHARE, STREAMS, Compaction, Standing
+from groupshift.moves.downgrade.releases import (
+    GROUP,
+    INTER_BROKER,
+    SHARE,
+    STREAMS,
+    Compaction,
+    Misfit,
+    Standing,
+    misfits,
+)
 
 _FIRST_GROUP_CONFIGS = 22
 _SAY = "say what the brokers run, such as --from 4.3.1"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from groupshift.domain.facts import Facts
-from groupshift.domain.group import fingerprint
+from groupshift.domain.group import aspects
 from groupshift.domain.group_protocol import Aim, Kind, Protocol, Way
 from groupshift.domain.hazards import broker_versions, client_versions
 from groupshift.domain.plan import MoveName, MoveRequest
@@ -96,9 +96,8 @@ class LiveGroup:
         """What an approval is given for: who is in the group, what each member subscribes to, how many
         partitions its topics have. Of a classic group that rebalances its coordinator does not tell
         subscriptions: they are left out then."""
-        found = dict(fingerprint(self.facts.view, "", {}).parts)
-        left_out = {"plan", "evidence", "mode", *(["subscriptions"] if self.hides else [])}
-        return {name: items for name, items in found.items() if name not in left_out}
+        left_out = {"mode", *(["subscriptions"] if self.hides else [])}
+        return {name: items for name, items in aspects(self.facts.view).items() if name not in left_out}
 
     @property
     def hides(self) -> bool:

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.adapters.drivers.command import FIELDS, CommandFleet, terms
-from groupshift.adapters.drivers.program import problems, put, run_program
+from groupshift.adapters.drivers.command import FIELDS, CommandFleet, problems, put, run_program, terms
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import Conflict, Rejected, Transient
-from groupshift.ports.driver import Change, Pending, Started
+from groupshift.ports.driver import Change, ForPerson, Started
 from groupshift.settings import CommandSettings
 from groupshift_sandbox.processes import wait_until
 
@@ -90,7 +89,7 @@ def test_a_change_is_started_or_a_person_is_asked() -> None:
     said = "print('{\"change_id\": \"' + sys.argv[1] + '\"}')"
     assert _fleet(said, "{change_id}").start(CHANGE) == Started(change_id="m-1:canary")
     asks = _fleet('print(\'{"instruction": "push the button"}\')')
-    assert asks.start(CHANGE) == Pending(change_id="m-1:canary", instruction="push the button")
+    assert asks.start(CHANGE) == ForPerson(change_id="m-1:canary", instruction="push the button")
 
 
 def test_a_program_that_cannot_know_the_slots_leaves_it_to_the_group() -> None:
@@ -107,7 +106,7 @@ def test_the_way_back_runs_undo() -> None:
     """With the changes that it takes back."""
     code = "print('{\"instruction\": \"' + ' '.join(sys.argv[1:]) + '\"}')"
     answer = _fleet(code, "{undoes}").start(replace(CHANGE, undoes=("m-1:canary", "m-1:roll")))
-    assert answer == Pending(change_id="m-1:canary", instruction="m-1:canary m-1:roll undo")
+    assert answer == ForPerson(change_id="m-1:canary", instruction="m-1:canary m-1:roll undo")
 
 
 def test_an_unknown_slot_is_refused_before_start_runs(tmp_path: Path) -> None:
@@ -208,7 +207,7 @@ def test_what_a_program_says_to_people_holds_no_secret_and_what_goes_back_to_it_
     (slot,) = fleet({"slots": slots}).slots("orders-app")
     assert (slot.name, slot.trouble) == ("hush-1", "no ***, no ***")
     asked = fleet({"slots": [{**slots[0], "name": name} for name in CHANGE.slots]}).start(CHANGE)
-    assert asked == Pending(change_id=CHANGE.change_id, instruction="curl -H ***, then go")
+    assert asked == ForPerson(change_id=CHANGE.change_id, instruction="curl -H ***, then go")
     with pytest.raises(Rejected, match="cannot be read") as caught:
         fleet({"slots": [{**slots[0], "state": "hush-hush"}]}).slots("orders-app")
     assert "hush" not in str(caught.value)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from groupshift.adapters.drivers.manual import ManualFleet
 from groupshift.domain.modes import MemberKind
-from groupshift.ports.driver import Change, FleetDriver, Pending
+from groupshift.ports.driver import Change, FleetDriver, ForPerson
 
 
 def _change(to: MemberKind) -> Change:
@@ -17,7 +17,7 @@ def test_starting_a_change_answers_with_what_to_deploy_and_where():
     """Group, every slot, the new kind and the change id are in the text; asking again gives the same."""
     driver: FleetDriver = ManualFleet()
     answer = driver.start(_change(MemberKind.AWARE))
-    assert isinstance(answer, Pending)
+    assert isinstance(answer, ForPerson)
     for part in ("`orders-app`", "- m1", "- m2", "MigratingConsumer", "`c1`", "*aware*"):
         assert part in answer.instruction
     assert driver.start(_change(MemberKind.AWARE)) == answer
@@ -28,7 +28,7 @@ def test_each_kind_is_named_as_people_know_it():
     texts = {
         answer.instruction
         for kind in MemberKind
-        if isinstance(answer := ManualFleet().start(_change(kind)), Pending)
+        if isinstance(answer := ManualFleet().start(_change(kind)), ForPerson)
     }
     assert len(texts) == len(MemberKind)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from groupshift.adapters.kafka.wire import Api, BrokerError, messages
+from groupshift.adapters.kafka.wire import Api, BrokerError, fill, request_schema
 from groupshift.domain.rows import OffsetRow
 
 
@@ -43,8 +43,8 @@ class Coordinator:
         self._highest, self._codes = highest, list(codes)
         self.asked: list[Any] = []
 
-    def coordinators(self, groups: Any) -> tuple[dict[str, int], dict[str, int]]:
-        return dict.fromkeys(groups, 1), {}
+    def coordinated(self, groups: Any) -> dict[str, int]:
+        return dict.fromkeys(groups, 1)
 
     def broker(self, _node: int) -> Coordinator:
         return self
@@ -52,9 +52,9 @@ class Coordinator:
     def highest(self, _api: Api) -> int:
         return self._highest
 
-    def messages(self, api: Api, *, at_least: int, at_most: int) -> Any:
+    def request(self, api: Api, *, at_least: int, at_most: int, **values: Any) -> Any:
         assert at_least <= self._highest
-        return messages(api, min(at_most, self._highest))
+        return fill(request_schema(api, min(at_most, self._highest)), **values)
 
     def ask_each(self, asked: Any, in_flight: int = 1) -> Iterator[tuple[Any, Any]]:  # noqa: ARG002
         for request, part in [each for found in asked.values() for each in found]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from groupshift.adapters.kafka.reading import Listed, Reading
+from groupshift.domain.group_protocol import Kind
 from groupshift.domain.rows import GONE
 
 
@@ -27,7 +28,7 @@ def test_a_group_that_its_old_coordinator_does_not_know_is_gone(code: int) -> No
     """Another broker's cache lists it; that a coordinator has no consumer groups (35) says no more."""
     found = reading("classic")
     for each in (answer(state=GONE), answer(code)):
-        found._read_described(1, None, each)  # type: ignore[arg-type]
+        found._read_described(Kind.CLASSIC, each)
     assert found.described["g"].group.state == GONE
     assert found.problems == []
 
@@ -35,6 +36,6 @@ def test_a_group_that_its_old_coordinator_does_not_know_is_gone(code: int) -> No
 def test_a_consumer_group_that_cannot_be_described_is_said_to_be_that() -> None:
     """An OLD coordinator lists it, and cannot tell its members (§5.4)."""
     found = reading("consumer")
-    found._read_described(1, None, answer(35))  # type: ignore[arg-type]
+    found._read_described(Kind.CONSUMER, answer(35))
     assert [each.group for each in found.problems] == ["g"]
     assert found.described["g"].group.type == "consumer"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import importlib
+import struct
 import uuid
 from typing import Any
 
@@ -12,11 +13,12 @@ from kio.index import load_response_schema
 from kio.schema.errors import ErrorCode
 
 from groupshift.adapters.kafka.requests import with_properties, with_versions
-from groupshift.adapters.kafka.rows import classic_group, consumer_group, kind_of
+from groupshift.adapters.kafka.rows import kind_of
+from groupshift.adapters.kafka.rows import told as group_told
 from groupshift.adapters.kafka.wire import fill
 from groupshift.domain.group_protocol import POLICY, BrokerSettings, Kind, Policy, Protocol
 from groupshift.domain.partitions import TopicPartition
-from support.classic_member import assignment, subscription
+from support.classic_member import assignment, subscription, told_of
 
 _DESCRIBE_GROUPS, _LIST_GROUPS, _API_VERSIONS, _DESCRIBE_CONFIGS, _DESCRIBE = 15, 16, 18, 32, 69
 
@@ -62,7 +64,7 @@ def test_a_classic_group_has_topics_partitions_and_the_size_of_user_data(version
         member(version, subscription(["t"]), assignment({"t": [2]}), member_id="m1", instance_id="i"),
         member(version, subscription(["t"]), b"", member_id="m3"),
     )
-    group = classic_group(told, 4)
+    group = group_told(Kind.CLASSIC, told, 4).group
     assert (group.kind, group.protocol, group.coordinator, group.epoch) == (Kind.CLASSIC, "range", 4, None)
     first, second, third = group.members
     assert [m.member_id for m in group.members] == ["m1", "m2", "m3"]
@@ -76,8 +78,8 @@ def test_a_classic_group_has_topics_partitions_and_the_size_of_user_data(version
 def test_bytes_that_cannot_be_read_are_said_of_consumers_only() -> None:
     """Connect's own are nobody's business."""
     broken = member(6, b"\x00", assignment({"t": [0]}))
-    assert "no version" in classic_group(classic(6, broken), 1).members[0].unreadable
-    connect = classic_group(classic(6, broken, protocol_type="connect"), 1)
+    assert "no version" in group_told(Kind.CLASSIC, classic(6, broken), 1).group.members[0].unreadable
+    connect = group_told(Kind.CLASSIC, classic(6, broken, protocol_type="connect"), 1).group
     assert (connect.protocol_type, connect.members[0].unreadable) == ("connect", "")
 
 
@@ -116,7 +118,7 @@ def test_a_consumer_group_names_each_members_protocol_from_version_1_on(version:
         assignor_name="uniform",
         members=members,
     )
-    group = consumer_group(told, 1)
+    group = group_told(Kind.CONSUMER, told, 1).group
     assert (group.kind, group.epoch, group.assignment_epoch, group.protocol) == (
         Kind.CONSUMER,
         7,
@@ -174,3 +176,54 @@ def test_what_a_broker_tells_of_itself() -> None:
     assert with_properties(settings, result(ErrorCode.none, entry)).policy is Policy.UPGRADE
     refused = with_properties(settings, result(ErrorCode.cluster_authorization_failed))
     assert (refused.policy, refused.untold) == (None, "CLUSTER_AUTHORIZATION_FAILED (31)")
+
+
+def text(value: str) -> bytes:
+    """A string of Kafka's protocol."""
+    return struct.pack(">h", len(value)) + value.encode()
+
+
+def encoded(*topics: str, version: int = 1, tail: bytes = b"\xff\xff\xff\xff") -> bytes:
+    """ConsumerProtocolSubscription bytes."""
+    return struct.pack(">hi", version, len(topics)) + b"".join(text(topic) for topic in topics) + tail
+
+
+def assigned(tail: bytes = b"\xff\xff\xff\xff", **topics: list[int]) -> bytes:
+    """ConsumerProtocolAssignment bytes."""
+    parts = [text(name) + struct.pack(f">i{len(held)}i", len(held), *held) for name, held in topics.items()]
+    return struct.pack(">hi", 1, len(topics)) + b"".join(parts) + tail
+
+
+def test_topics_are_read_whatever_follows_them() -> None:
+    """Later versions append owned partitions, generation and rack."""
+    member, unread = told_of(encoded("orders", "clicks", version=3, tail=b"anything"))
+    assert (member.topics, unread) == (("clicks", "orders"), {})
+
+
+def test_partitions_are_read_whatever_follows_them() -> None:
+    """Those of every topic, of which one may have none."""
+    member, unread = told_of(assigned=assigned(tail=b"anything", orders=[0, 7], clicks=[], payments=[2]))
+    orders = {TopicPartition("orders", 0), TopicPartition("orders", 7)}
+    assert (member.assigned, unread) == ({*orders, TopicPartition("payments", 2)}, {})
+
+
+def test_a_member_still_joining_has_none() -> None:
+    """The coordinator answers empty bytes until the group is stable."""
+    member, unread = told_of(b"", b"")
+    assert (member.topics, member.assigned, unread) == ((), frozenset(), {})
+
+
+@pytest.mark.parametrize("cut", [1, 5, 7, 10])
+def test_bytes_that_end_too_early_are_refused(cut: int) -> None:
+    """Rather than an empty or shortened list of topics."""
+    member, unread = told_of(encoded("orders")[:cut])
+    assert member.topics == ()
+    assert "byte" in unread["subscription"]
+
+
+@pytest.mark.parametrize("cut", [1, 5, 10, 15, 19, 23])
+def test_an_assignment_that_ends_too_early_is_refused(cut: int) -> None:
+    """Rather than a shortened set of partitions."""
+    member, unread = told_of(assigned=assigned(orders=[0, 7])[:cut])
+    assert member.assigned == frozenset()
+    assert "byte" in unread["assignment"]

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble
-from groupshift.adapters.zookeeper.multiread import Answer, Ask, Data
-from groupshift.adapters.zookeeper.session import Node, ZookeeperConnection
+from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
+from groupshift.adapters.zookeeper.session import Answer, Ask, Data, Node, ZookeeperConnection
 from groupshift.domain.modes import MemberKind
 
 REGISTRATION = {"version": 1, "subscription": {"t": 1}, "pattern": "static", "timestamp": "1"}
@@ -48,9 +47,9 @@ class Tree:
 
 def observed(tree: Tree) -> Any:
     """The group of a window."""
-    reader = ZookeeperEnsemble(ZookeeperConnection("127.0.0.1:1"))
+    reader = ZookeeperGroups(ZookeeperConnection("127.0.0.1:1"))
     reader._reader = tree
-    ((side, _),) = reader.observe(("g",))
+    ((side, _),) = reader.window(("g",))
     return side
 
 

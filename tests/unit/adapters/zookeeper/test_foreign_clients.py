@@ -7,10 +7,9 @@ import pytest
 from groupshift.adapters.zookeeper.nodes import member_of, offset_of, owner_of
 from groupshift.adapters.zookeeper.session import Node
 from groupshift.domain.facts import Facts
-from groupshift.domain.group import GroupView, Owner
+from groupshift.domain.group import GroupView, Owner, merge
 from groupshift.domain.group_rules import RULES
 from groupshift.domain.modes import ABSENT_MODE
-from groupshift.domain.observation import merge
 from groupshift.domain.partitions import TopicPartition
 
 UUID = "1b4e28ba-2fa1-11d2-883f-0016d3cca427"
@@ -132,7 +131,7 @@ def test_f04_a_group_whose_partitions_somebody_owns_is_not_said_to_be_removable(
 
 def test_a_registration_that_lost_its_subscription_is_the_old_consumers() -> None:
     """Its member has to be restarted: no other client writes a version alone."""
-    from groupshift.domain.foreign_clients import KAFKA_07, client_of_registration
+    from groupshift.adapters.zookeeper.nodes import KAFKA_07, client_of_registration
 
     assert client_of_registration("g", "g_m1-1", b'{"version":1}') is None
     assert client_of_registration("g", "g_m1-1", b'{"orders":1}') == KAFKA_07

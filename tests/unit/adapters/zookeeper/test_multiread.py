@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 from kazoo.exceptions import ConnectionLoss, KazooException
 
-from groupshift.adapters.zookeeper.multiread import Children, Data, MultiRead
+from groupshift.adapters.zookeeper.session import Children, Data, MultiRead
 
 pytestmark = pytest.mark.timeout(10)
 HEADER, INT = struct.Struct("!iBi"), struct.Struct("!i")

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from groupshift.domain.facts import Facts, Place
+from groupshift.domain.group import view_of
 from groupshift.domain.group_protocol import Aim, KafkaGroup, Kind, Policy, Protocol, ProtocolView, Way
 from groupshift.domain.group_rules import RULES, ask
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.observation import view_of
 from groupshift.domain.plan import MoveName, MoveRequest, StageName
 from groupshift.domain.protocol import assessing, rulebook
 from groupshift.domain.verdict import Verdict

@@ -10,7 +10,7 @@ import pytest
 from groupshift.domain.cluster import ClusterView
 from groupshift.domain.group_protocol import Kind
 from groupshift.errors import Rejected
-from groupshift.moves.downgrade.request import DowngradeRequest
+from groupshift.moves.downgrade.facts import DowngradeRequest
 from support.simulated_downgrade import Group, World, driver_of, two_of_43
 
 WAIT = "wait until the cluster has a controller"

@@ -9,7 +9,7 @@ from groupshift.domain.group_counts import Counts, GaugedBroker
 from groupshift.domain.group_protocol import Kind
 from groupshift.engine.begin import assess
 from groupshift.errors import Transient
-from groupshift.moves.downgrade.request import DowngradeRequest
+from groupshift.moves.downgrade.facts import DowngradeRequest
 from support.simulated_downgrade import driver_of, two_of_43
 
 LISTED = 3

@@ -15,9 +15,9 @@ from groupshift.domain.run import RunState
 from groupshift.engine.begin import request_differences
 from groupshift.errors import Conflict, Fenced, Rejected, Transient
 from groupshift.log.releases import Coordinator
-from groupshift.moves.downgrade.request import DowngradeRequest
+from groupshift.moves.downgrade.facts import DowngradeRequest
 from groupshift.ports.clock import CrashPoint
-from groupshift.ports.driver import Accepted, ForPerson, NodeState, NodeStatus, Replacement
+from groupshift.ports.driver import ForPerson, NodeState, NodeStatus, Replacement, Started
 from support.coordinator_story import commit
 from support.coordinator_vectors import T
 from support.driven_moves import At, Driver, detail, where
@@ -194,7 +194,7 @@ class Unreachable:
 
     world: World
 
-    def start(self, replacement: Replacement) -> Accepted:
+    def start(self, replacement: Replacement) -> Started:
         """See the port."""
         raise Transient(f"the driver did not answer for node {replacement.node_id}")
 

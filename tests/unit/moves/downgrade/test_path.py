@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from groupshift.domain.versions import Version, line_of, met
+from groupshift.domain.versions import LINES, Version, line_of, met
 from groupshift.log.releases import Coordinator
-from groupshift.moves.downgrade.releases import LINES, Compaction, Current, Path, Standing, path, target_of
+from groupshift.moves.downgrade.releases import Compaction, Current, Path, Standing, path, target_of
 
 MV, GV = "metadata.version", "group.version"
 OLD, NEW = Coordinator.OLD, Coordinator.NEW

@@ -10,12 +10,10 @@ from groupshift.domain.run import Plan, StepRecord, StepState, plan_from
 from groupshift.domain.versions import Version
 from groupshift.errors import Rejected
 from groupshift.log import Decoded
-from groupshift.moves.downgrade.facts import DowngradeFacts, log_facts
+from groupshift.moves.downgrade.facts import DowngradeFacts, DowngradeRequest, log_facts
 from groupshift.moves.downgrade.move import DowngradeMove
 from groupshift.moves.downgrade.plan import observed, planned, rollback
-from groupshift.moves.downgrade.properties import INTER_BROKER
-from groupshift.moves.downgrade.releases import target_of
-from groupshift.moves.downgrade.request import DowngradeRequest
+from groupshift.moves.downgrade.releases import INTER_BROKER, target_of
 from groupshift.moves.downgrade.rules import ask, no_go, obstacles
 from support.coordinator_story import commit, consumer_group, log
 from support.downgrade_clusters import broker, cluster, listed

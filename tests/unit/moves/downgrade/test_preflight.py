@@ -12,12 +12,11 @@ from groupshift.domain.group_protocol import ASSIGNORS, PROTOCOLS, Kind
 from groupshift.domain.hazards import BOOK
 from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.domain.versions import LEVELS, Version
+from groupshift.domain.versions import LEVELS, LINES, Line, Version
 from groupshift.log import Decoded
 from groupshift.log.releases import Coordinator
 from groupshift.moves.downgrade.facts import DowngradeFacts, LogFacts, log_facts
-from groupshift.moves.downgrade.properties import INTER_BROKER
-from groupshift.moves.downgrade.releases import LINES, Line, target_of
+from groupshift.moves.downgrade.releases import INTER_BROKER, target_of
 from groupshift.moves.downgrade.rules import RULES, ask
 from support.coordinator_story import (
     PARTITIONS,

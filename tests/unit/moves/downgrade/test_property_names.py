@@ -8,7 +8,7 @@ import pytest
 
 from groupshift.domain.tables import shipped
 from groupshift.errors import Rejected
-from groupshift.moves.downgrade.properties import FILE, FIRST_LINE, read_names
+from groupshift.moves.downgrade.releases import FILE, FIRST_LINE, read_names
 
 TABLE = shipped(FILE)
 FAULTS = (

@@ -9,8 +9,7 @@ from groupshift.domain.run import RunState
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.move import Run
 from groupshift.moves.downgrade import report
-from groupshift.moves.downgrade.ports import DowngradePorts
-from groupshift.moves.downgrade.request import DowngradeRequest
+from groupshift.moves.downgrade.facts import DowngradePorts, DowngradeRequest
 from groupshift.report.history import History, headline_of, history_of
 from groupshift.report.page import Headline
 from groupshift.report.run_page import closed_reader, document_of

@@ -16,7 +16,7 @@ from groupshift.engine.status import status_of
 from groupshift.engine.watch import watch
 from groupshift.errors import Conflict, Fenced, Rejected
 from groupshift.log.releases import Coordinator
-from groupshift.moves.downgrade.request import DowngradeRequest
+from groupshift.moves.downgrade.facts import DowngradeRequest
 from groupshift.ports.clock import CrashPoint
 from support.coordinator_story import commit
 from support.coordinator_vectors import T

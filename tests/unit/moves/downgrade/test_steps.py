@@ -8,8 +8,7 @@ from groupshift.domain.cluster import Asked, ClusterView, QuorumView
 from groupshift.domain.group_protocol import PROTOCOLS, Kind
 from groupshift.moves.downgrade.facts import DowngradeFacts, log_facts
 from groupshift.moves.downgrade.plan import FORWARD_ONLY, Act, DowngradeStep, node_order, steps
-from groupshift.moves.downgrade.properties import INTER_BROKER
-from groupshift.moves.downgrade.releases import target_of
+from groupshift.moves.downgrade.releases import INTER_BROKER, target_of
 from support.coordinator_story import consumer_group, log
 from support.downgrade_clusters import broker, cluster, listed
 

@@ -12,7 +12,7 @@ from groupshift.errors import Conflict
 from groupshift.log.releases import Coordinator
 from groupshift.moves.expansion.ports import counts_of
 from groupshift.ports.clock import CrashPoint
-from groupshift.ports.driver import Accepted, ForPerson, Replacement
+from groupshift.ports.driver import ForPerson, Replacement, Started
 from support.driven_expansion import BOTH, STAYING, accepted, begun, killed
 from support.driven_moves import Driver, detail, where
 from support.simulated_expansion import Expansible, committed, driver_of, equal
@@ -28,10 +28,10 @@ class Once:
     def __getattr__(self, name: str) -> object:
         return getattr(self._world, name)
 
-    def start(self, replacement: Replacement) -> Accepted | ForPerson:
+    def start(self, replacement: Replacement) -> Started | ForPerson:
         """See the port."""
         if replacement.change_id in self.made:
-            return Accepted(change_id=replacement.change_id)
+            return Started(change_id=replacement.change_id)
         self.made.append(replacement.change_id)
         return self._world.start(replacement)
 
