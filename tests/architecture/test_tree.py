@@ -16,7 +16,6 @@ OTHER_PACKAGES = ("groupshift_sandbox", "groupshift_testing")
 OTHER_FOLDERS = {"support": "support", "benchmarks": "measuring"}
 """Folders of ``tests/unit`` for what is in no distribution, with the package that their tests import."""
 ELSEWHERE = {
-    "adapters/ledger": "tests/conformance/test_ledger.py",
     "adapters/spark_submit": "tests/conformance/test_proof_runner.py",
     "adapters/sqlalchemy": "tests/conformance/test_runs.py",
     "engine": "tests/engine/test_toy.py",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.adapters.ledger.files import LedgerFiles
+from groupshift.adapters.ledger import LedgerFiles
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Broken
 
@@ -91,7 +91,7 @@ def test_a_file_that_was_replaced_is_read_from_its_start(tmp_path: Path) -> None
 
 def test_a_large_file_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines that straddle two pieces are whole."""
-    monkeypatch.setattr("groupshift.adapters.ledger.files._CHUNK", 256)
+    monkeypatch.setattr("groupshift.adapters.ledger._CHUNK", 256)
     (tmp_path / "m1-1.jsonl").write_text("".join(line("g_m1-1", n % 2, n) for n in range(1000)))
     assert LedgerFiles(tmp_path).last_delivered("g") == {P0: 998, P1: 999}
 

@@ -18,7 +18,7 @@ from kazoo.client import KazooClient
 
 from groupshift.adapters.groups import LiveGroupReader
 from groupshift.adapters.kafka.groups import KafkaConnection, KafkaGroups
-from groupshift.adapters.ledger.files import LedgerFiles
+from groupshift.adapters.ledger import LedgerFiles
 from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
 from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch

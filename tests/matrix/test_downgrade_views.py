@@ -13,8 +13,8 @@ from groupshift.adapters.kafka.requests import ask_versions, supported
 from groupshift.adapters.kafka.wire import BrokerError
 from groupshift.domain.cluster import Asked
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.versions import LINES, METADATA, Version, changes_between
-from groupshift.moves.downgrade.releases import line_of_version
+from groupshift.domain.versions import LINES, METADATA, Version
+from groupshift.moves.downgrade.releases import changes_between, line_of_version
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic

@@ -6,10 +6,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groupshift.domain.versions import LEVELS, LINES, METADATA, Span, Version, met
+from groupshift.domain.versions import LINES, METADATA, Span, Version, met
 from groupshift.errors import Rejected
 from groupshift.log.releases import LOADERS, Coordinator
-from groupshift.moves.downgrade.releases import Compaction, Current, Standing, Target, path, target_of
+from groupshift.moves.downgrade.releases import LEVELS, Compaction, Current, Standing, Target, path, target_of
 
 NAMES = (
     "group.version",

@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groupshift.adapters.ledger.files import LedgerFiles
+from groupshift.adapters.ledger import LedgerFiles
 from groupshift.domain.partitions import TopicPartition
 
 RECORDS = st.lists(

@@ -12,7 +12,7 @@ from kio.static.constants import EntityType
 
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.metadata import metadata_of
-from groupshift.adapters.kafka.reading import listing
+from groupshift.adapters.kafka.snapshots import listing
 from groupshift.adapters.kafka.wire import BrokerError, raise_for
 from groupshift.domain.placement import partition_of
 from groupshift.errors import Transient

@@ -12,7 +12,7 @@ from groupshift.log import LogRecord, encode_key, encode_value
 from groupshift.log.decode import Position
 from groupshift.moves.expansion.facts import PlacementFacts
 from groupshift.moves.expansion.load import LogReading
-from groupshift.moves.expansion.rules import Use, ask
+from groupshift.moves.expansion.rules import ask
 from support.downgrade_clusters import broker, cluster
 
 NODES = (1, 2, 3)
@@ -100,10 +100,10 @@ def facts(
     return PlacementFacts(view=found, log=log, to=to)
 
 
-def complaints(found: PlacementFacts, use: Use = Use.AUDIT) -> dict[str, list[tuple[Verdict, str]]]:
+def complaints(found: PlacementFacts) -> dict[str, list[tuple[Verdict, str]]]:
     """By rule, what did not pass."""
     said: dict[str, list[tuple[Verdict, str]]] = {}
-    for each in ask(found, use):
+    for each in ask(found):
         if each.verdict is not Verdict.PASS:
             assert each.hint, f"{each.rule} says no remedy"
             said.setdefault(each.rule, []).append((each.verdict, each.reason))

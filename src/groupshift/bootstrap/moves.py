@@ -188,7 +188,7 @@ def _stored(place: Place, _stack: ExitStack) -> EvidenceStore:
 
 
 def _ledger(place: Place, _stack: ExitStack) -> Ledger:
-    from groupshift.adapters.ledger.files import LedgerFiles
+    from groupshift.adapters.ledger import LedgerFiles
 
     return LedgerFiles(place.settings.evidence.ledgers or None)
 

@@ -57,7 +57,7 @@ def page_of(
         Rejected: the run is not in the journal, its plan is of another version, or its move is not installed.
         Broken: a file of the evidence was replaced while it was read.
     """
-    from groupshift.adapters.ledger.files import LedgerFiles
+    from groupshift.adapters.ledger import LedgerFiles
     from groupshift.report.kept import kept_of
     from groupshift.report.run_page import closed_reader, document_of
 

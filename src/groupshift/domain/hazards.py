@@ -96,6 +96,18 @@ class Action(StrEnum):
     WARN = "warn"
     """Said, and gone on: verdict pass."""
 
+    @property
+    def verdict(self) -> Verdict:
+        """What a finding of a hazard that is met says."""
+        return _VERDICTS[self]
+
+
+_VERDICTS = {
+    Action.REFUSE: Verdict.FAIL,
+    Action.ASK: Verdict.INCONCLUSIVE,
+    Action.WARN: Verdict.PASS,
+}
+
 
 class Sure(StrEnum):
     """How well a line is known."""
@@ -106,28 +118,6 @@ class Sure(StrEnum):
     """Read in the classes or sources of the releases at both borders."""
     REPORTED = "reported"
     """Said by the project or its users; not tried."""
-
-
-class Standing(StrEnum):
-    """What the book says of one hazard; in order of harm."""
-
-    CLEAR = "clear"
-    WARNED = "warned"
-    ASKED = "asked"
-    REFUSED = "refused"
-
-    @property
-    def verdict(self) -> Verdict:
-        """A warning passes, a question waits for a person, a refusal fails."""
-        return _VERDICTS[self]
-
-
-_VERDICTS = {
-    Standing.CLEAR: Verdict.PASS,
-    Standing.WARNED: Verdict.PASS,
-    Standing.ASKED: Verdict.INCONCLUSIVE,
-    Standing.REFUSED: Verdict.FAIL,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,7 +277,6 @@ CHAPTERS = read_book(shipped(FILE))
 BOOK = tuple(hazard for chapter in CHAPTERS for hazard in chapter.hazards)
 """Every hazard, in the order of its number."""
 
-_ACTS = {Action.REFUSE: Standing.REFUSED, Action.ASK: Standing.ASKED, Action.WARN: Standing.WARNED}
 _OPTIONS = {
     Role.BROKER: "--broker 4.3.1",
     Role.TARGET: "--target 3.9.2",
@@ -308,11 +297,12 @@ _IMPLIED: Mapping[Trait, tuple[Span, Span]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What the book says of one hazard: ``met`` are the versions that are (or may be) affected, ``open`` the
-    conditions nobody told, ``unknown`` the roles whose version is missing."""
+    """What the book says of one hazard: ``does`` what groupshift does about it (None: it is not met), ``met``
+    are the versions that are (or may be) affected, ``open`` the conditions nobody told, ``unknown`` the roles
+    whose version is missing."""
 
     hazard: Hazard
-    standing: Standing
+    does: Action | None = None
     met: tuple[Met, ...] = ()
     open: tuple[Trait, ...] = ()
     unknown: tuple[Role, ...] = ()
@@ -321,20 +311,18 @@ class Judged:
     def finding(self) -> Finding:
         """As a numbered finding."""
         hazard = self.hazard
-        if self.standing is Standing.CLEAR:
+        if self.does is None:
             reason = f"{hazard.bug} is not met: {hazard.title}"
-            return Finding(rule=hazard.number, verdict=self.standing.verdict, reason=reason)
-        reason = f"{hazard.bug}: {hazard.title}{self._where()}; {hazard.happens}{self._condition()}"
-        hint = f"{hazard.remedy}; see {hazard.source}"
-        return Finding(rule=hazard.number, verdict=self.standing.verdict, reason=reason, hint=hint)
-
-    def _where(self) -> str:
-        return f" ({', '.join(str(each) for each in self.met)})" if self.met else ""
-
-    def _condition(self) -> str:
-        if not self.open:
-            return ""
-        return f" - if {' and '.join(MEANS[trait] for trait in self.open)}, which is not known"
+            return Finding(rule=hazard.number, verdict=Verdict.PASS, reason=reason)
+        where = f" ({', '.join(map(str, self.met))})" if self.met else ""
+        means = " and ".join(MEANS[trait] for trait in self.open)
+        reason = f"{hazard.bug}: {hazard.title}{where}; {hazard.happens}"
+        return Finding(
+            rule=hazard.number,
+            verdict=self.does.verdict,
+            reason=f"{reason} - if {means}, which is not known" if means else reason,
+            hint=f"{hazard.remedy}; see {hazard.source}",
+        )
 
 
 def look(move: Comparison, facts: Facts) -> tuple[Judged, ...]:
@@ -352,6 +340,12 @@ def hazards_of(move: Comparison, facts: Facts) -> tuple[Finding, ...]:
     return (*unknown, *(each.finding for each in judged if not each.unknown))
 
 
+def met_hazards(move: Comparison, facts: Facts) -> tuple[Finding, ...]:
+    """Findings of the hazards of a cluster that are met or may be; those of members are left out."""
+    judged = (each for each in look(move, facts) if each.does is not None)
+    return tuple(each.finding for each in judged if not each.hazard.affected.keys() & set(_ROLES))
+
+
 def _judge(hazard: Hazard, facts: Facts) -> Judged:
     touches = {role: _touch(spans, facts.met(role)) for role, spans in hazard.affected.items()}
     where = tuple(
@@ -362,14 +356,13 @@ def _judge(hazard: Hazard, facts: Facts) -> Judged:
     )
     traits = {trait: _told(trait, facts, where) for trait in sorted(hazard.traits)}
     if Touch.NO in touches.values() or False in traits.values():
-        return Judged(hazard=hazard, standing=Standing.CLEAR)
+        return Judged(hazard=hazard)
     untold = tuple(trait for trait, told in traits.items() if told is None)
     unknown = tuple(part for role in touches for part in facts.unknown(role))
     if all(touch is Touch.YES for touch in touches.values()):
-        act = _ACTS[hazard.action]
-        standing = Standing.ASKED if untold and act is Standing.REFUSED else act
-        return Judged(hazard=hazard, standing=standing, met=where, open=untold)
-    return Judged(hazard=hazard, standing=Standing.ASKED, met=where, open=untold, unknown=unknown)
+        does = Action.ASK if untold and hazard.action is Action.REFUSE else hazard.action
+        return Judged(hazard=hazard, does=does, met=where, open=untold)
+    return Judged(hazard=hazard, does=Action.ASK, met=where, open=untold, unknown=unknown)
 
 
 def _touch(spans: tuple[Span, ...], found: tuple[Met, ...]) -> Touch:
@@ -400,7 +393,7 @@ def _question(role: Role, judged: Iterable[Judged]) -> Finding:
     named = f"hazard {waiting[0]}" if len(waiting) == 1 else f"hazards {', '.join(waiting)}"
     return Finding(
         rule=UNKNOWN,
-        verdict=Standing.ASKED.verdict,
+        verdict=Action.ASK.verdict,
         reason=f"the version of {who} is not known, so {named} cannot be judged",
         hint=f"say it, such as {_OPTIONS[role]}",
     )

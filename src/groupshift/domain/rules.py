@@ -33,11 +33,12 @@ _OWN = frozenset({"holds", "hint"})
 
 
 class Says:
-    """What a rule has to say: the name of a sentence of its table, and the values in it. A list of values is
-    told as by `sentence_list`."""
+    """What a rule has to say: the name of a sentence of its table, and the values in it; ``verdict`` is
+    another one than the sentence's own. A list of values is told as by `sentence_list`."""
 
-    def __init__(self, sentence: str, /, **values: object) -> None:
+    def __init__(self, sentence: str, /, *, verdict: Verdict | None = None, **values: object) -> None:
         self.sentence = sentence
+        self.verdict = verdict
         self.values = {name: _shown(value) for name, value in values.items()}
 
 
@@ -86,7 +87,7 @@ class Rule(Generic[F]):
         sentence = self.sentences[said.sentence]
         return Finding(
             rule=self.number,
-            verdict=sentence.verdict,
+            verdict=said.verdict or sentence.verdict,
             reason=sentence.reason.format(**said.values),
             hint=(sentence.hint or self.hint).format(**said.values),
         )

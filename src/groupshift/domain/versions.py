@@ -4,11 +4,8 @@
 
 A broker does not send its version. ApiVersions has the range of ``metadata.version``, whose upper end is
 one number a line: 8 is 3.4, 33 is 4.4. Within a line nothing tells the releases apart, so groupshift asks
-about a bug that was fixed inside one.
-
-`LEVELS` says which levels changed what the metadata log holds. Kafka lowers ``metadata.version`` only where
-it undoes no such change; every release refuses an unsafe downgrade. ``releases.toml`` beside this module has
-both tables, with their sources.
+about a bug that was fixed inside one. Read off ``MetadataVersion.latestProduction`` of 3.4.1, 3.5.2, 3.7.2,
+3.9.2, 4.0.2, 4.1.2, 4.3.1 and 4.4.0; 3.6, 3.8 and 4.2 are those of docs/reference/group-coordinator.md §5.5.
 """
 
 from __future__ import annotations
@@ -20,7 +17,6 @@ from enum import StrEnum
 from functools import total_ordering
 
 from groupshift.domain.foreign_json import shown
-from groupshift.domain.tables import Entry, parsed, shipped, unique
 from groupshift.errors import Rejected
 
 _FORM = re.compile(r"v?(\d{1,9}(?:\.\d{1,9}){1,3})(?:[-.+]?([A-Za-z]+)[-.]?(\d{0,18}))?", re.ASCII)
@@ -174,9 +170,6 @@ def _begins_before_end(one: Span, other: Span) -> bool:
 
 
 METADATA = "metadata.version"
-FILE = "domain/releases.toml"
-"""Lines and levels, below the package ``groupshift``."""
-_LEVEL = re.compile(r"\d\.\d-IV\d", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,73 +188,31 @@ class Line:
         return self.metadata if feature == METADATA else self.features.get(feature, 0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataLevel:
-    """One level: the number that is finalised, its name, and whether it changed the metadata log (then
-    nothing goes back to below it)."""
-
-    level: int
-    name: str
-    changes: bool
-
-
-def read_releases(text: str, file: str = FILE) -> tuple[tuple[Line, ...], dict[int, MetadataLevel]]:
-    """Lines in their order, and levels of ``metadata.version`` by number.
-
-    Raises:
-        Rejected: the text is no TOML, or an entry is not whole; says file, entry, field, value and what is
-            allowed.
-    """
-    whole = parsed(text, file)
-    whole.only(("line", "metadata"))
-    lines, levels = tuple(map(_line, whole.tables("line", "name"))), whole.table("metadata")
-    levels.only(("levels", "changes"))
-    names, changes = levels.names("levels", _LEVEL), levels.names("changes", _LEVEL)
-    unique(names, f"{file}, levels")
-    unique((line.name for line in lines), f"{file}, name")
-    if not set(changes) <= set(names):
-        raise levels.fault("changes", "names of levels")
-    found = (
-        MetadataLevel(level=number, name=name, changes=name in changes)
-        for number, name in enumerate(names, 1)
+_OF_4_0 = {
+    "group.version": 1,
+    "transaction.version": 2,
+    "eligible.leader.replicas.version": 1,
+    "kraft.version": 1,
+}
+_OF_4_1 = {**_OF_4_0, "share.version": 1}
+_OF_4_2 = {**_OF_4_1, "streams.version": 1}
+LINES = tuple(
+    Line(name=name, newest=newest, metadata=metadata, features=features)
+    for name, newest, metadata, features in (
+        ("3.4", "3.4.1", 8, {}),
+        ("3.5", "3.5.2", 11, {}),
+        ("3.6", "3.6.2", 14, {}),
+        ("3.7", "3.7.2", 19, {}),
+        ("3.8", "3.8.1", 20, {}),
+        ("3.9", "3.9.2", 21, {"kraft.version": 1}),
+        ("4.0", "4.0.2", 25, _OF_4_0),
+        ("4.1", "4.1.2", 27, _OF_4_1),
+        ("4.2", "4.2.1", 29, _OF_4_2),
+        ("4.3", "4.3.1", 30, _OF_4_2),
+        ("4.4", "4.4.0", 33, {**_OF_4_2, "share.version": 2}),
     )
-    return lines, {each.level: each for each in found}
-
-
-def _line(entry: Entry) -> Line:
-    entry.only(("name", "newest", "metadata"), ("features",))
-    newest = entry.text("newest")
-    if not Version.parse(newest, f"{entry.where}, newest:").text.startswith(f"{entry.text('name')}."):
-        raise entry.fault("newest", "a release of the line")
-    features = entry.table("features") if "features" in entry.values else Entry(entry.where, {})
-    return Line(
-        name=entry.text("name"),
-        newest=newest,
-        metadata=entry.number("metadata"),
-        features={name: features.number(name) for name in features.values},
-    )
-
-
-LINES, LEVELS = read_releases(shipped(FILE))
-"""In their order; every level up to 4.4.0's, by number."""
-
-NEWEST = max(LEVELS)
-
-
-def name_of(level: int) -> str:
-    """``4.3-IV0 (30)``; of a level that we do not know its number."""
-    known = LEVELS.get(level)
-    return f"{known.name} ({level})" if known else f"level {level}"
-
-
-def changes_between(lower: int, upper: int) -> tuple[str, ...]:
-    """Names of the levels above ``lower`` and up to ``upper`` that changed the metadata log, in order; a
-    level that we do not know counts as one that did."""
-    return tuple(
-        name_of(level)
-        for level in range(lower + 1, upper + 1)
-        if level not in LEVELS or LEVELS[level].changes
-    )
+)
+"""In their order."""
 
 
 def line_of(newest_metadata: int) -> Span | None:

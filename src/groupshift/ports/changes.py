@@ -7,9 +7,10 @@ from typing import Protocol
 
 from groupshift.domain.modes import Holder, Mode, ModeNode
 from groupshift.domain.rows import OffsetRow
+from groupshift.ports.cluster import Closing
 
 
-class ClusterActs(Protocol):
+class ClusterActs(Closing, Protocol):
     """Changes one cluster. Every method is safe to repeat.
 
     Raises `Transient` when brokers do not answer within the bounded retries, `Rejected` with the broker's
@@ -57,12 +58,8 @@ class ClusterActs(Protocol):
         in sync, a partition has no leader. Empty when it is."""
         ...
 
-    def close(self) -> None:
-        """Close the connections."""
-        ...
 
-
-class TopicExpansion(Protocol):
+class TopicExpansion(Closing, Protocol):
     """Gives the offsets topic of one cluster more partitions.
 
     Raises `Transient` when brokers do not answer within the bounded retries, `Rejected` with the controller's
@@ -84,10 +81,6 @@ class TopicExpansion(Protocol):
 
     def cluster_lacks(self, brokers: Collection[int]) -> str:
         """As `lacks`, of every topic: a broker that is stopped takes those partitions away, too."""
-        ...
-
-    def close(self) -> None:
-        """Close the connections."""
         ...
 
 
@@ -115,7 +108,7 @@ def unheld() -> None:
     """Nobody can take the place of who deletes."""
 
 
-class OffsetRestoring(Protocol):
+class OffsetRestoring(Closing, Protocol):
     """Changes offsets of groups that have no members, by their coordinators; safe to repeat.
 
     Raises `Transient` when brokers do not answer within the bounded retries, `Rejected` when credentials are
@@ -133,10 +126,6 @@ class OffsetRestoring(Protocol):
         """Delete these groups with their offsets; one that is not there is no error. Why a group was not
         deleted, by group (it has members). ``hold`` is called before each request that deletes, and may
         raise: then nothing more is deleted."""
-        ...
-
-    def close(self) -> None:
-        """Close the connections."""
         ...
 
 

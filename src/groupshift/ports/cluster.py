@@ -29,6 +29,14 @@ from groupshift.domain.rows import ClusterState, Committed, OffsetRow
 from groupshift.domain.verdict import Finding, Verdict
 
 
+class Closing(Protocol):
+    """Has connections."""
+
+    def close(self) -> None:
+        """Close the connections."""
+        ...
+
+
 class GroupReader(Protocol):
     """Observes groups and never changes anything.
 
@@ -47,7 +55,7 @@ Progress = Callable[[str, int, int], None]
 """Called with what is being read, how many are done, and of how many."""
 
 
-class GroupSnapshots(Protocol):
+class GroupSnapshots(Closing, Protocol):
     """Observes the groups of one Kafka cluster and changes nothing.
 
     Raises `Transient` when brokers do not answer within the bounded retries, `Rejected` when credentials
@@ -66,10 +74,6 @@ class GroupSnapshots(Protocol):
 
     def cluster_id(self) -> str:
         """The cluster's id. Raises as `take`, and `Rejected` where the addresses are of several clusters."""
-        ...
-
-    def close(self) -> None:
-        """Close the connections."""
         ...
 
 
@@ -112,7 +116,7 @@ class ClusterSnapshotStore(Protocol):
         ...
 
 
-class ProtocolViews(Protocol):
+class ProtocolViews(Closing, Protocol):
     """Observes one Kafka cluster and changes nothing; every broker is asked.
 
     Raises `Transient` when a broker does not answer within the bounded retries (it might list the group, or
@@ -123,12 +127,8 @@ class ProtocolViews(Protocol):
         its coordinator does not know while a broker lists it: its partition has moved (KIP-895)."""
         ...
 
-    def close(self) -> None:
-        """Close the connections."""
-        ...
 
-
-class DowngradeViews(Protocol):
+class DowngradeViews(Closing, Protocol):
     """Observes brokers, controllers, features, configurations and groups of one cluster; changes nothing.
 
     Raises `Transient` when a broker does not answer within the bounded retries (its groups would be
@@ -139,12 +139,8 @@ class DowngradeViews(Protocol):
         """The cluster now."""
         ...
 
-    def close(self) -> None:
-        """Close the connections."""
-        ...
 
-
-class PlacementViews(Protocol):
+class PlacementViews(Closing, Protocol):
     """Looks at one cluster, each broker by itself, and changes nothing; asking makes no topic and no group.
 
     Raises `Transient` when brokers do not answer within the bounded retries, or leaders move all the time,
@@ -165,10 +161,6 @@ class PlacementViews(Protocol):
 
     def topics(self, names: Collection[str]) -> Topics:
         """What the brokers tell of these topics now; one that they do not tell (no rights) is not known."""
-        ...
-
-    def close(self) -> None:
-        """Close the connections."""
         ...
 
 
@@ -230,16 +222,12 @@ class NobodyAsks:
         return ()
 
 
-class GroupLists(Protocol):
+class GroupLists(Closing, Protocol):
     """Lists the groups of every broker of one Kafka cluster."""
 
     def count(self) -> Mapping[int, Counts]:
         """By node id. Raises `Transient` when a broker does not answer within the bounded retries (it would
         hide its groups), `Rejected` when credentials are refused."""
-        ...
-
-    def close(self) -> None:
-        """Close the connections."""
         ...
 
 

@@ -18,44 +18,22 @@ from groupshift.domain.log_gaps import Gap, GapRead
 from groupshift.log import LogRecord
 from groupshift.log.commit_hashes import LiveCommit
 from groupshift.log.decode import Position
+from groupshift.ports.cluster import Closing
 from groupshift.ports.spark_jobs import Compared
-
-
-class LogReader(Protocol):
-    """Reads ``__consumer_offsets`` itself, past the coordinators, and changes nothing.
-
-    Raises `Transient` when brokers do not answer in time, `Rejected` when the topic is not there or may not
-    be read, `Broken` for damage."""
-
-    def position(self) -> Position:
-        """The end of every partition now: behind what is replicated, open transactions included."""
-        ...
-
-    def read(
-        self, up_to: Position, partitions: Collection[int] | None = None, told: LogProgress | None = None
-    ) -> Iterator[LogRecord]:
-        """The records below ``up_to`` of these partitions (None: all), each partition in log order, without
-        markers and without records of transactions that were aborted or are open."""
-        ...
-
-    def retention_ms(self) -> int | None:
-        """``offsets.retention.minutes`` of the brokers in ms; None when they do not tell."""
-        ...
-
-    def close(self) -> None:
-        """Close the connections."""
-        ...
-
 
 LogProgress = Callable[[int, int], None]
 """Called with how much of the log has been read, and of how much, in offsets."""
 
 
 class OffsetsLog(Protocol):
-    """What of `LogReader` a copied log has too. Raises as that one."""
+    """Reads ``__consumer_offsets`` itself, at the brokers or from a copy, and changes nothing.
+
+    Raises `Transient` when brokers do not answer in time, `Rejected` when the topic is not there or may not
+    be read, `Broken` for damage."""
 
     def position(self) -> Position:
-        """The end of every partition that is there."""
+        """The end of every partition (that is there) now: behind what is replicated, open transactions
+        included."""
         ...
 
     def read(
@@ -63,6 +41,14 @@ class OffsetsLog(Protocol):
     ) -> Iterator[LogRecord]:
         """The records below ``up_to`` of these partitions (None: all), each partition in log order, without
         markers and without records of transactions that were aborted or are open."""
+        ...
+
+
+class LogReader(OffsetsLog, Closing, Protocol):
+    """The offsets topic at its brokers, past the coordinators."""
+
+    def retention_ms(self) -> int | None:
+        """``offsets.retention.minutes`` of the brokers in ms; None when they do not tell."""
         ...
 
 

@@ -15,7 +15,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from groupshift.adapters.ledger.files import LedgerFiles
+from groupshift.adapters.ledger import LedgerFiles
 from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.adapters.signing import Ed25519Signer, Ed25519Verifier
 from groupshift.domain.evidence import Moment

@@ -19,7 +19,6 @@ from groupshift.domain.hazards import (
     Hazard,
     Met,
     Role,
-    Standing,
     Trait,
     hazards_of,
     look,
@@ -29,11 +28,6 @@ from groupshift.domain.verdict import Verdict
 from groupshift.domain.versions import Fix, Span, Touch, Version
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "reference"
-STANDINGS = {
-    Action.REFUSE: Standing.REFUSED,
-    Action.ASK: Standing.ASKED,
-    Action.WARN: Standing.WARNED,
-}
 HELD_BY = {Role.LOADER: Role.BROKER}
 EVERYTHING = dict.fromkeys(Trait, True)
 
@@ -63,10 +57,10 @@ def _facts(hazard: Hazard, chosen: Mapping[Role, Version], traits: Mapping[Trait
     return Facts(versions=versions, traits=traits)
 
 
-def _standing(hazard: Hazard, facts: Facts, move: Comparison | None = None) -> Standing:
+def _does(hazard: Hazard, facts: Facts, move: Comparison | None = None) -> Action | None:
     chosen = move or min(hazard.moves)
     (found,) = [each for each in look(chosen, facts) if each.hazard is hazard]
-    return found.standing
+    return found.does
 
 
 @pytest.mark.parametrize(("hazard", "role", "span"), RANGES, ids=_ids(RANGES))
@@ -74,8 +68,8 @@ def test_the_last_affected_version_is_acted_on(hazard: Hazard, role: Role, span:
     """In every move it concerns, the newest affected version is refused, asked or warned of."""
     assert span.last is not None
     facts = _facts(hazard, {role: span.last}, EVERYTHING)
-    said = {move: _standing(hazard, facts, move) for move in hazard.moves}
-    assert said == dict.fromkeys(hazard.moves, STANDINGS[hazard.action])
+    said = {move: _does(hazard, facts, move) for move in hazard.moves}
+    assert said == dict.fromkeys(hazard.moves, hazard.action)
 
 
 @pytest.mark.parametrize(("hazard", "role", "span"), RANGES, ids=_ids(RANGES))
@@ -87,10 +81,10 @@ def test_the_first_affected_version_is_acted_on_and_the_one_before_is_not(
         assert span.holds(Version.parse("0.8.2.0"))
         return
     facts = _facts(hazard, {role: span.since.lowest}, EVERYTHING)
-    assert _standing(hazard, facts) is STANDINGS[hazard.action]
+    assert _does(hazard, facts) is hazard.action
     older = Version(span.since.lowest.numbers, -1)
     if not any(each.holds(older) for each in hazard.affected[role]):
-        assert _standing(hazard, _facts(hazard, {role: older}, EVERYTHING)) is Standing.CLEAR
+        assert _does(hazard, _facts(hazard, {role: older}, EVERYTHING)) is None
 
 
 @pytest.mark.parametrize(("hazard", "role", "span"), ENDING, ids=_ids(ENDING))
@@ -100,7 +94,7 @@ def test_the_first_version_that_is_not_affected_passes(hazard: Hazard, role: Rol
     if any(each.holds(span.before) for each in hazard.affected[role]):
         pytest.fail(f"{hazard.number}: {span} ends inside another range of the same role")
     facts = _facts(hazard, {role: span.before}, EVERYTHING)
-    assert _standing(hazard, facts) is Standing.CLEAR
+    assert _does(hazard, facts) is None
     (found,) = [each for each in look(min(hazard.moves), facts) if each.hazard is hazard]
     assert (found.finding.verdict, found.finding.hint) == (Verdict.PASS, "")
 
@@ -115,11 +109,11 @@ def test_a_condition_that_does_not_hold_clears_and_one_that_nobody_told_asks(
     """Without its condition a hazard is clear; where nobody told it, it is not refused but still said."""
     without = _facts(hazard, {}, {**EVERYTHING, trait: False})
     untold = _facts(hazard, {}, {each: True for each in Trait if each is not trait})
-    if _standing(hazard, without) is not Standing.CLEAR:  # the versions say it, whatever anybody tells
+    if _does(hazard, without) is not None:  # the versions say it, whatever anybody tells
         assert trait in {Trait.NEW_COORDINATOR, Trait.OLD_COORDINATOR, Trait.KRAFT}
         return
-    acted = STANDINGS[hazard.action]
-    assert _standing(hazard, untold) is (Standing.ASKED if acted is Standing.REFUSED else acted)
+    acted = hazard.action
+    assert _does(hazard, untold) is (Action.ASK if acted is Action.REFUSE else acted)
     (found,) = [each for each in look(min(hazard.moves), untold) if each.hazard is hazard]
     assert MEANS[trait] in found.finding.reason
 
@@ -177,11 +171,11 @@ def test_the_target_of_a_downgrade_is_asked_too() -> None:
         Role.LIBRDKAFKA: (),
         Role.KAFKA_CLIENTS: (),
     }
-    for target, standing in (("4.0.1", Standing.REFUSED), ("4.0.2", Standing.CLEAR)):
+    for target, does in (("4.0.1", Action.REFUSE), ("4.0.2", None)):
         there = (Met(where="target", version=Version.parse(target)),)
         facts = Facts(versions={**versions, Role.TARGET: there}, traits=EVERYTHING)
-        said = {each.hazard.number: each.standing for each in look(Comparison.DOWNGRADE, facts)}
-        assert said["H12"] is standing
+        said = {each.hazard.number: each.does for each in look(Comparison.DOWNGRADE, facts)}
+        assert said["H12"] is does
 
 
 def test_a_downgrade_without_a_target_is_asked_where_it_goes() -> None:
@@ -217,10 +211,8 @@ def test_every_release_of_policy_disabled_is_spoken_of_once() -> None:
     ]
     pair = [hazard for hazard in BOOK if hazard.number in {"H19", "H20"}]
     for release in releases:
-        said = [
-            _standing(each, _facts(each, {Role.BROKER: Version.parse(release)}, EVERYTHING)) for each in pair
-        ]
-        assert sorted(said) == [Standing.CLEAR, Standing.REFUSED], release
+        said = [_does(each, _facts(each, {Role.BROKER: Version.parse(release)}, EVERYTHING)) for each in pair]
+        assert set(said) == {None, Action.REFUSE}, release
 
 
 def test_numbers_are_unique_and_in_order() -> None:

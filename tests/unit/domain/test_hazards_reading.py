@@ -8,8 +8,8 @@ import pytest
 
 from groupshift.domain.hazards import CHAPTERS, FILE, read_book
 from groupshift.domain.tables import shipped
-from groupshift.domain.versions import LEVELS
 from groupshift.errors import Rejected
+from groupshift.moves.downgrade.releases import LEVELS
 
 BOOK = shipped(FILE)
 

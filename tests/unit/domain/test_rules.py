@@ -19,6 +19,8 @@ SRC = Path(__file__).resolve().parents[3] / "src" / "groupshift"
 TABLES = {
     "domain/group_rules.toml": ("domain/group_rules.py",),
     "domain/protocol/rules.toml": ("domain/protocol/preflight.py", "domain/protocol/live_rules.py"),
+    "moves/downgrade/rules.toml": ("moves/downgrade/rules.py", "domain/cluster_rules.py"),
+    "moves/expansion/rules.toml": ("moves/expansion/rules.py", "domain/cluster_rules.py"),
 }
 """Every table of rules, with the modules whose rules say its sentences."""
 TEXT = """\
@@ -117,7 +119,7 @@ def test_each_sentence_is_said_with_the_values_that_it_wants(file: str) -> None:
     for module in TABLES[file]:
         for node in ast.walk(ast.parse((SRC / module).read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Says":
-                given = {each.arg for each in node.keywords if each.arg}
+                given = {each.arg for each in node.keywords if each.arg} - {"verdict"}
                 if isinstance(node.args[0], ast.Constant):
                     said_of[str(node.args[0].value)] = given
                 else:

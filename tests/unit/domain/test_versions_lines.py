@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from groupshift.domain.equality_rules import Comparison
-from groupshift.domain.hazards import Facts, Met, Role, Standing, look
+from groupshift.domain.hazards import Action, Facts, Met, Role, look
 from groupshift.domain.versions import Touch, Version, line_of
 
 
@@ -36,5 +36,5 @@ def test_a_line_that_a_fix_cuts_is_asked_about() -> None:
         broker = (Met(where="broker 1", version=line_of(level)),)
         facts = Facts(versions={Role.BROKER: broker, Role.LIBRDKAFKA: (), Role.KAFKA_CLIENTS: ()})
         judged = {each.hazard.number: each for each in look(Comparison.PROTOCOL, facts)}
-        said[level] = judged["H12"].standing
-    assert said == {25: Standing.ASKED, 29: Standing.CLEAR}
+        said[level] = judged["H12"].does
+    assert said == {25: Action.ASK, 29: None}

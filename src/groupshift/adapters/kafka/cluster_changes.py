@@ -17,15 +17,15 @@ from __future__ import annotations
 
 import datetime as dt
 import struct
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from groupshift.adapters.kafka.broker import BrokerConnection
-from groupshift.adapters.kafka.cluster import KafkaCluster, OfCluster
+from groupshift.adapters.kafka.cluster import OfCluster
 from groupshift.adapters.kafka.group_changes import commit_rows, delete_groups
 from groupshift.adapters.kafka.metadata import FeatureChange, cluster_lacking, metadata_of, update_features
-from groupshift.adapters.kafka.reading import listing
 from groupshift.adapters.kafka.requests import GROUP, TOPIC, describe_configs, set_values
+from groupshift.adapters.kafka.snapshots import listing
 from groupshift.adapters.kafka.transactions import OFFSETS_TOPIC
 from groupshift.adapters.kafka.wire import Api, BrokerError, UnsupportedByBroker, raise_for
 from groupshift.domain.placement import partition_of
@@ -48,15 +48,15 @@ class LiveClusterActs(OfCluster):
 
     def configure_topic(self, values: Mapping[str, str | None]) -> None:
         """See the port."""
-        self._alter(TOPIC, OFFSETS_TOPIC, values)
+        self._cluster.attempt(lambda: alter(self._any(), TOPIC, OFFSETS_TOPIC, values))
 
     def churn(self) -> None:
-        """See the port."""
-        self._cluster.attempt(lambda: commit_each(self._cluster, names(self._partitions())))
+        """See the port: one commit by each group of groupshift's own."""
+        _refuse(commit_rows(self._cluster, self._cluster.attempt(self._churn)))
 
     def remove_churn(self) -> None:
-        """See the port."""
-        self._cluster.attempt(lambda: delete(self._cluster, names(self._partitions()).values()))
+        """See the port; one that is gone already is no error."""
+        _refuse(delete_groups(self._cluster, (row.group for row in self._cluster.attempt(self._churn))))
 
     def churning(self) -> Collection[str]:
         """See the port."""
@@ -65,34 +65,32 @@ class LiveClusterActs(OfCluster):
 
     def configure_group(self, group: str, values: Mapping[str, str | None]) -> None:
         """See the port."""
-        self._alter(GROUP, group, values)
+        self._cluster.attempt(lambda: alter(self._any(), GROUP, group, values))
 
     def lower_feature(self, feature: str, level: int) -> None:
         """See the port."""
-        self._feature(feature, level, FeatureChange.SAFE_DOWNGRADE)
+        self._level(feature, level, FeatureChange.SAFE_DOWNGRADE)
 
     def raise_feature(self, feature: str, level: int) -> None:
         """See the port."""
-        self._feature(feature, level, FeatureChange.UPGRADE)
+        self._level(feature, level, FeatureChange.UPGRADE)
 
     def lacks(self, brokers: Collection[int]) -> str:
         """See the port: as every one of these brokers tells it."""
         return self._cluster.attempt(lambda: cluster_lacking(self._cluster, brokers))
 
-    def _alter(self, kind: int, name: str, values: Mapping[str, str | None]) -> None:
-        self._with_any(lambda connection: alter(connection, kind, name, values))
-
-    def _feature(self, feature: str, level: int, change: FeatureChange) -> None:
-        self._with_any(lambda connection: update_features(connection, {feature: level}, change=change))
-
-    def _with_any(self, work: Callable[[BrokerConnection], None]) -> None:
-        self._cluster.attempt(lambda: work(self._any()))
+    def _level(self, feature: str, level: int, change: FeatureChange) -> None:
+        self._cluster.attempt(lambda: update_features(self._any(), {feature: level}, change=change))
 
     def _any(self) -> BrokerConnection:
         return self._cluster.broker(self._cluster.brokers()[0].node_id)
 
-    def _partitions(self) -> int:
-        return len(self._cluster.leaders([OFFSETS_TOPIC]))
+    def _churn(self) -> list[OffsetRow]:
+        groups = names(len(self._cluster.leaders([OFFSETS_TOPIC])))
+        return [
+            OffsetRow(group=group, topic=OFFSETS_TOPIC, partition=number, offset=0, metadata="")
+            for number, group in groups.items()
+        ]
 
 
 _OF_TOPIC = 1
@@ -134,20 +132,6 @@ def names(partitions: int) -> dict[int, str]:
         found.setdefault(partition_of(name, partitions), name)
         tried += 1
     return found
-
-
-def commit_each(cluster: KafkaCluster, groups: Mapping[int, str]) -> None:
-    """One commit a group. Raises `BrokerError` and what `commit_rows` does."""
-    rows = [
-        OffsetRow(group=group, topic=OFFSETS_TOPIC, partition=number, offset=0, metadata="")
-        for number, group in groups.items()
-    ]
-    _refuse(commit_rows(cluster, rows))
-
-
-def delete(cluster: KafkaCluster, groups: Iterable[str]) -> None:
-    """Delete these groups; one that is gone already is no error. Raises as `commit_each`."""
-    _refuse(delete_groups(cluster, groups))
 
 
 def _refuse(refused: Mapping[str, str]) -> None:

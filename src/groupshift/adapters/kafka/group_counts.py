@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from groupshift.adapters.kafka.cluster import OfCluster
-from groupshift.adapters.kafka.reading import listing
+from groupshift.adapters.kafka.snapshots import listing
 from groupshift.domain.addresses import Server, one_server
 from groupshift.domain.group_counts import Counts, GaugedBroker
 from groupshift.domain.group_protocol import Kind

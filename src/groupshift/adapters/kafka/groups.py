@@ -20,7 +20,6 @@ from typing import Any, TypeVar
 
 from groupshift.adapters.kafka.broker import BrokerConnection, LoginRefused
 from groupshift.adapters.kafka.cluster import KafkaCluster, refused, silent, without_secrets
-from groupshift.adapters.kafka.reading import listing
 from groupshift.adapters.kafka.requests import (
     ABSENT_IS_DEAD,
     EARLIEST,
@@ -31,6 +30,7 @@ from groupshift.adapters.kafka.requests import (
     list_offsets,
 )
 from groupshift.adapters.kafka.rows import offset_rows, told
+from groupshift.adapters.kafka.snapshots import listing
 from groupshift.adapters.kafka.wire import (
     BrokerError,
     Malformed,

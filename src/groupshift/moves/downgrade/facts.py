@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from groupshift.domain.addresses import one_server
 from groupshift.domain.cluster import BrokerView, ClusterView, ListedGroup
+from groupshift.domain.cluster_rules import unlisted
 from groupshift.domain.group_counts import CountView
 from groupshift.domain.group_protocol import CONSUMERS, EMPTY, Kind
 from groupshift.domain.requests import option
@@ -118,15 +119,7 @@ def brokers_of(run: Downgrading) -> Collection[int]:
 def hidden(run: Downgrading, view: ClusterView) -> str:
     """Return why brokers may not list all groups now, so that an empty list proves nothing; empty when they
     do."""
-    loading = [str(each.node_id) for each in view.brokers if each.loading]
-    absent = sorted(set(brokers_of(run)) - {each.node_id for each in view.brokers})
-    if loading:
-        return f"broker {', '.join(loading)} still loads coordinator partitions and does not list all groups"
-    if absent:
-        return f"broker {', '.join(map(str, absent))} is not registered, and lists no groups"
-    if view.leaderless:
-        return f"partition {view.leaderless[0]} of the offsets topic has no leader, its groups are not listed"
-    return ""
+    return unlisted(view, brokers_of(run), view.leaderless)
 
 
 _KINDS = {

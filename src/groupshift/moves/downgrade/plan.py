@@ -28,14 +28,14 @@ from groupshift.domain.run import (
     make_plan,
     make_rollback,
 )
-from groupshift.domain.versions import METADATA, name_of
+from groupshift.domain.versions import METADATA
 from groupshift.engine.move import undo_of
 from groupshift.engine.questions import Observed, Section
 from groupshift.engine.snapshots import compare_step, snapshot_step
 from groupshift.errors import Rejected
 from groupshift.log.releases import Coordinator
 from groupshift.moves.downgrade.facts import DowngradeFacts, DowngradeRequest, of_kind
-from groupshift.moves.downgrade.releases import INTER_BROKER, Compaction, misfits, speaks_newer
+from groupshift.moves.downgrade.releases import INTER_BROKER, Compaction, misfits, name_of, speaks_newer
 from groupshift.moves.downgrade.rules import ask
 
 FORWARD_ONLY = "forward only"

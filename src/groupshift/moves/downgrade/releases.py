@@ -17,13 +17,70 @@ from enum import StrEnum
 from groupshift.domain.cluster import Property
 from groupshift.domain.group_protocol import ASSIGNORS, PROTOCOLS
 from groupshift.domain.tables import parsed, shipped, unique
-from groupshift.domain.versions import LINES, METADATA, Line, Span, Version, changes_between, name_of
+from groupshift.domain.versions import LINES, METADATA, Line, Span, Version
 from groupshift.errors import Rejected
 from groupshift.log.releases import Coordinator, Loader, loader
 
 GROUP, SHARE, STREAMS = "group.version", "share.version", "streams.version"
 FIXED = frozenset({"kraft.version"})
 """Features that no release lowers."""
+
+
+LEVELS_FILE = "moves/downgrade/metadata_levels.toml"
+"""The table of levels, below the package ``groupshift``."""
+_LEVEL = re.compile(r"\d\.\d-IV\d", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataLevel:
+    """One level: the number that is finalised, its name, and whether it changed the metadata log (then
+    nothing goes back to below it)."""
+
+    level: int
+    name: str
+    changes: bool
+
+
+def read_levels(text: str, file: str = LEVELS_FILE) -> dict[int, MetadataLevel]:
+    """Levels of ``metadata.version`` by number, of a table in TOML. Kafka lowers it only where that undoes no
+    change; every release refuses an unsafe downgrade.
+
+    Raises:
+        Rejected: the text is no TOML, or a name is none or there twice; says file, field, value and what is
+            allowed.
+    """
+    whole = parsed(text, file)
+    whole.only(("levels", "changes"))
+    names, changes = whole.names("levels", _LEVEL), whole.names("changes", _LEVEL)
+    unique(names, f"{file}, levels")
+    if not set(changes) <= set(names):
+        raise whole.fault("changes", "names of levels")
+    found = (
+        MetadataLevel(level=number, name=name, changes=name in changes)
+        for number, name in enumerate(names, 1)
+    )
+    return {each.level: each for each in found}
+
+
+LEVELS = read_levels(shipped(LEVELS_FILE))
+"""Every level up to 4.4.0's, by number."""
+NEWEST = max(LEVELS)
+
+
+def name_of(level: int) -> str:
+    """``4.3-IV0 (30)``; of a level that we do not know its number."""
+    known = LEVELS.get(level)
+    return f"{known.name} ({level})" if known else f"level {level}"
+
+
+def changes_between(lower: int, upper: int) -> tuple[str, ...]:
+    """Names of the levels above ``lower`` and up to ``upper`` that changed the metadata log, in order; a
+    level that we do not know counts as one that did."""
+    return tuple(
+        name_of(level)
+        for level in range(lower + 1, upper + 1)
+        if level not in LEVELS or LEVELS[level].changes
+    )
 
 
 def line_of_version(version: Version) -> Line | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from groupshift.domain.cluster import PlacementView
+from groupshift.domain.cluster_rules import unlisted
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.domain.run import Plan, StepRecord
@@ -141,18 +142,8 @@ def dropped(run: Expanding) -> frozenset[Key]:
 def hidden(run: Expanding, view: PlacementView) -> str:
     """Return why brokers may not list all groups now, so that an empty list proves nothing; empty when they
     do."""
-    cluster = view.cluster
-    loading = [str(each.node_id) for each in cluster.brokers if each.loading]
-    absent = sorted(set(counts_of(run.there).brokers) - {each.node_id for each in cluster.brokers})
     leaderless = [number for number, node in enumerate(view.topic.leaders) if node < 0]
-    if loading:
-        return f"broker {', '.join(loading)} still loads coordinator partitions and does not list all groups"
-    if absent:
-        nodes = ", ".join(map(str, absent))
-        return f"broker {nodes} is not registered, and lists no groups: bring one of that id up"
-    if leaderless:
-        return f"partition {leaderless[0]} of the offsets topic has no leader, its groups are not listed"
-    return ""
+    return unlisted(view.cluster, counts_of(run.there).brokers, leaderless)
 
 
 def undrained(run: Expanding, view: PlacementView) -> str:

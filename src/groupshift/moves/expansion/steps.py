@@ -29,7 +29,7 @@ from groupshift.moves.expansion.ports import (
     undrained,
 )
 from groupshift.moves.expansion.restore import agreement, demand_answers, key_of, unlike
-from groupshift.moves.expansion.rules import Use, ask
+from groupshift.moves.expansion.rules import ask
 from groupshift.ports.driver import ClientFence
 
 _SAID = 10
@@ -107,7 +107,7 @@ class Prove(Handler[ExpansionPorts]):
     def act(self, run: Expanding, step: Step, intent: Json) -> Json:
         """See `Handler`. Raises `Rejected` in the controller's words."""
         facts, plan = facts_now(run), counts_of(run.there)
-        said = [each.with_remedy for each in against(ask(facts, Use.PLAN))]
+        said = [each.with_remedy for each in against(ask(facts))]
         void = self._void(run, facts)
         said += [*void, *unproven(run, step)]
         said += [each for each in (undrained(run, facts.view), self._lacks(run)) if each]

@@ -12,11 +12,11 @@ from groupshift.domain.group_protocol import ASSIGNORS, PROTOCOLS, Kind
 from groupshift.domain.hazards import BOOK
 from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.domain.versions import LEVELS, LINES, Line, Version
+from groupshift.domain.versions import LINES, Line, Version
 from groupshift.log import Decoded
 from groupshift.log.releases import Coordinator
 from groupshift.moves.downgrade.facts import DowngradeFacts, LogFacts, log_facts
-from groupshift.moves.downgrade.releases import INTER_BROKER, target_of
+from groupshift.moves.downgrade.releases import INTER_BROKER, LEVELS, target_of
 from groupshift.moves.downgrade.rules import RULES, ask
 from support.coordinator_story import (
     PARTITIONS,
@@ -73,8 +73,8 @@ def test_a_prepared_cluster_passes_but_for_the_snapshot_that_it_must_await() -> 
     found = asked(view, records=log(commit("g"), classic("g")))
     assert verdicts(found) == {"W13": WARNS}
     assert "offset of 100 or above" in found["W13"].hint
-    assert [number for number in found if number.startswith("W")] == [rule.number for rule in RULES]
-    assert [rule.number for rule in RULES] == [f"W{n:02}" for n in range(1, len(RULES) + 1)]
+    assert [number for number in found if number.startswith("W")] == list(RULES)
+    assert list(RULES) == [f"W{n:02}" for n in range(1, len(RULES) + 1)]
 
 
 def test_nothing_that_was_not_read_passes() -> None:

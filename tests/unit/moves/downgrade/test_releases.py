@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from groupshift.domain.versions import LEVELS, LINES, NEWEST, changes_between, line_of, name_of
+from groupshift.domain.versions import LINES, line_of
 from groupshift.errors import Rejected
 from groupshift.log.releases import Coordinator
-from groupshift.moves.downgrade.releases import target_of
+from groupshift.moves.downgrade.releases import LEVELS, NEWEST, changes_between, name_of, target_of
 
 
 def test_the_levels_are_those_of_the_specification() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from groupshift.adapters.kafka.reading import Listed, Reading
+from groupshift.adapters.kafka.snapshots import Listed, Reading
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.rows import GONE
 

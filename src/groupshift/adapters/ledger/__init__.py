@@ -1,1 +1,0 @@
-"""Ledgers as files: what members delivered."""
