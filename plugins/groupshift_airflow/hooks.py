@@ -192,7 +192,7 @@ class KafkaClusterHook(_ClusterHook):
         is set aside when librdkafka knows it. Raises `Rejected` for what it does not, and for a way to log in
         that groupshift has not."""
         from groupshift.adapters.kafka.cluster import KEYS
-        from groupshift.consumers.config_keys import objection
+        from groupshift.consumers.config import objection
         from groupshift.domain.foreign_text import struck_out
 
         securing = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl.", "oauth")

@@ -18,7 +18,8 @@ from kazoo.security import make_acl
 from groupshift.adapters.zookeeper.login import WORLD, ZookeeperLogin, make_client
 from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch, ZookeeperRights
 from groupshift.adapters.zookeeper.session import ZookeeperConnection
-from groupshift.consumers import MigratingConsumer, config_keys
+from groupshift.consumers import MigratingConsumer
+from groupshift.consumers import config as member_configuration
 from groupshift.consumers.zookeeper_session import FOR_EVER, Relogin
 from groupshift.domain.modes import ABSENT_MODE, Holder, Mode
 from groupshift.domain.partitions import TopicPartition
@@ -63,7 +64,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a broker says to a login is waited for, however slow the machine is."""
-    monkeypatch.setattr(config_keys, "_ANSWER_S", PATIENCE_S)
+    monkeypatch.setattr(member_configuration, "_ANSWER_S", PATIENCE_S)
 
 
 @pytest.fixture

@@ -17,7 +17,15 @@ from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import LogEndRow, OffsetRow
 from groupshift.log import Decoded, DecodeStatus, LogRecord, decode
 from groupshift.log.decode import Position
-from groupshift.log.state import Commit, ForeignCommit, GroupState, State, materialise, retention_risks
+from groupshift.log.state import (
+    Commit,
+    ForeignCommit,
+    GroupState,
+    State,
+    commit_of,
+    materialise,
+    retention_risks,
+)
 
 Key = tuple[str, str, int]
 """Group, topic, partition."""
@@ -26,28 +34,6 @@ KEPT = 64
 """Records of one key that count from before the bracket."""
 _COMMITS = frozenset({0, 1})
 _Line = tuple[int, bytes | None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """One record about a committed offset, in its group's own partition. ``offset`` is None for a tombstone
-    and where the value cannot be read; times are epoch ms (commit and expiry -1 where the record has none).
-    """
-
-    record_offset: int
-    record_ts: int
-    is_tombstone: bool
-    status: DecodeStatus
-    offset: int | None
-    leader_epoch: int
-    metadata: str
-    commit_timestamp: int
-    expire_timestamp: int
-
-    @property
-    def says(self) -> int | None:
-        """The committed offset after this record; None: there is none (a commit of -1 is none either)."""
-        return None if self.offset is None or self.offset < 0 else self.offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,13 +46,13 @@ class LogSide:
     state: State
     lines: Mapping[Key, tuple[LogRecord, ...]]
 
-    def history(self, key: Key) -> tuple[Written, ...]:
+    def history(self, key: Key) -> tuple[Commit, ...]:
         """What is left of the key's records, in the order of the log: of those before ``opened`` the last
         `KEPT`; from there on nothing is missing, unless compaction removed it since."""
         lines = sorted(self.lines.get(key, ()), key=lambda each: each.offset)
         before = sum(each.offset < self.opened.get(each.partition, 0) for each in lines)
         kept = lines[max(0, before - KEPT) :]
-        return tuple(_written(decode(each, partitions=len(self.closed))) for each in kept)
+        return tuple(commit_of(decode(each, partitions=len(self.closed))) for each in kept)
 
 
 def homes(groups: Collection[str], closed: Position) -> frozenset[int]:
@@ -129,21 +115,6 @@ def _key(record: Decoded) -> Key | None:
     return record.group_id, record.topic, record.partition
 
 
-def _written(record: Decoded) -> Written:
-    value = record.decoded or {}
-    return Written(
-        record_offset=record.src_offset,
-        record_ts=record.record_ts,
-        is_tombstone=record.is_tombstone,
-        status=record.decode_status,
-        offset=value.get("offset"),
-        leader_epoch=value.get("leaderEpoch", -1),
-        metadata=value.get("metadata", ""),
-        commit_timestamp=value.get("commitTimestamp", -1),
-        expire_timestamp=value.get("expireTimestamp", -1),
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Znode:
     """An offset node: the next offset to read, and when it was last written (epoch ms, the ensemble's
@@ -188,7 +159,7 @@ class Case:
     asked: bool
     answer: OffsetRow | None
     winner: Commit | None
-    history: tuple[Written, ...]
+    history: tuple[Commit, ...]
     opened: int
     foreign: tuple[ForeignCommit, ...]
     foreign_moving: bool
@@ -227,7 +198,7 @@ class Case:
         return self.winner is not None and self.winner.status is not DecodeStatus.OK
 
     @property
-    def bracket(self) -> tuple[Written, ...]:
+    def bracket(self) -> tuple[Commit, ...]:
         """The records whose offset the coordinator may have answered: the last before the bracket was
         opened, and every one since."""
         before = [one for one in self.history if one.record_offset < self.opened]
@@ -299,7 +270,7 @@ class Case:
         """Whether the znode is behind for no longer than a commit interval: Kafka's first commit beyond it
         is younger."""
         reached = -1 if self.znode is None else self.znode.offset
-        beyond: Written | None = None
+        beyond: Commit | None = None
         for one in reversed(self.history):
             if one.says is None or one.says <= reached:
                 break

@@ -1,7 +1,8 @@
 """The configuration of a consumer: the old consumer's keys, KIP-125's keys, and librdkafka's.
 
-Source: docs/reference/zookeeper-coordination.md §§7, 8.1, O5. `parse` reports every problem, not only the
-first.
+`parse` reports every problem, not only the first. `KEYS` says what becomes of each key, and why;
+docs/service-teams/configuration.md shows this table. librdkafka itself says which properties it knows.
+Source: docs/reference/zookeeper-coordination.md §§6, 7, 8.1, O5; KIP-125.
 """
 
 from __future__ import annotations
@@ -12,12 +13,18 @@ import re
 import socket
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import partial
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
+from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from groupshift.adapters.zookeeper.login import KEYS as LOGIN
 from groupshift.adapters.zookeeper.login import ZookeeperLogin, read_login
-from groupshift.consumers.config_keys import COOPERATIVE, EAGER, FORCED, KEYS, PREFIX, Use, objection
 from groupshift.consumers.group_state import Policy
 from groupshift.domain.addresses import joined, kafka_servers, login_problem, zookeeper_ensemble
 from groupshift.domain.assignment import Assignor, TextForm
@@ -26,6 +33,90 @@ from groupshift.domain.registration import consumer_id
 from groupshift.domain.znodes import INTERNAL_TOPICS
 from groupshift.errors import Rejected
 from groupshift.ports.consumer import Reset
+
+PREFIX: Final = "coordination.migration."
+
+
+class Use(StrEnum):
+    """What becomes of a key."""
+
+    HONOURED = "honoured"
+    EMBEDDED = "embedded"
+    """Goes to the embedded Kafka consumer, like ``coordination.migration.<key>``."""
+    IGNORED = "ignored"
+    """Accepted, so that an old configuration can stay as it is; logged once with the reason."""
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key: its use and a clause that explains it."""
+
+    use: Use
+    why: str
+
+
+_honoured, _ignored = partial(Key, Use.HONOURED), partial(Key, Use.IGNORED)
+_refused, _embedded = partial(Key, Use.REFUSED), partial(Key, Use.EMBEDDED)
+_STATIC_MEMBER = _refused(
+    "a static member stays in the group when it leaves, and with it what it was assigned"
+)
+_CLASSIC_ONLY = _refused("only the classic protocol waits for a revocation")
+_NO_CHANNEL = _ignored("there is no offsets channel; a commit is repeated until it succeeds")
+
+KEYS: Final = MappingProxyType(
+    {
+        "group.id": _honoured("required"),
+        "consumer.id": _honoured("the registered name is <group.id>_<consumer.id>; default as in Scala"),
+        "client.id": _honoured("label of metrics and name at the brokers; default group.id"),
+        "zookeeper.connect": _honoured("required; host:port,…/chroot"),
+        "bootstrap.servers": _honoured("required to migrate; otherwise ZooKeeper knows the brokers"),
+        "zookeeper.session.timeout.ms": _honoured("default 6000"),
+        "zookeeper.connection.timeout.ms": _honoured("default: the session timeout"),
+        **{f"zookeeper.{key}": _honoured(why) for key, why in LOGIN.items()},
+        "zookeeper.sync.time.ms": _ignored("every view begins with a sync"),
+        "rebalance.max.retries": _ignored("a taken partition is waited for without limit"),
+        "rebalance.backoff.ms": _ignored("watches say when to go on"),
+        "rebalance.drain.ms": _honoured("default 500, at most 1000: wait for readers at a hand-over"),
+        "partition.assignment.strategy": _honoured("range (default) or roundrobin; alike in all members"),
+        "roundrobin.text.form": _honoured("dash (default, Kafka 1.0 and later) or bracket (to 0.11)"),
+        "exclude.internal.topics": _honoured("default true; alike in all members"),
+        "internal.topics": _honoured("default __consumer_offsets,__transaction_state (to 0.10: the first)"),
+        "offsets.storage": _honoured("kafka in a migrating consumer, zookeeper otherwise"),
+        "dual.commit.enabled": _honoured("true in a migrating consumer, false otherwise"),
+        "auto.commit.enable": _honoured("default true; the same as enable.auto.commit"),
+        "enable.auto.commit": _honoured("default true; the same as auto.commit.enable"),
+        "auto.commit.interval.ms": _honoured("default 5000; the old default is 60000"),
+        "enable.auto.offset.store": _honoured("default true: what was delivered is committed"),
+        "auto.offset.reset": _honoured("largest (default) or smallest; also latest, earliest"),
+        "consumer.timeout.ms": _ignored("poll and consume take a timeout themselves"),
+        "offsets.channel.backoff.ms": _NO_CHANNEL,
+        "offsets.channel.socket.timeout.ms": _NO_CHANNEL,
+        "offsets.commit.max.retries": _NO_CHANNEL,
+        "refresh.leader.backoff.ms": _ignored("librdkafka finds leaders; see retry.backoff.ms"),
+        "queued.max.message.chunks": _ignored("see queued.max.messages.kbytes"),
+        "num.consumer.fetchers": _ignored("there is one connection a broker"),
+        "metrics.port": _honoured("Prometheus on 127.0.0.1; 0: any free port; off without it"),
+        "wake.old.members.ms": _honoured("default 0 (off): wake stuck old members, at most this often"),
+        "session.timeout.ms": _embedded("default 10000"),
+        "heartbeat.interval.ms": _embedded("default 1000"),
+        "max.poll.interval.ms": _embedded("the embedded consumer polls by itself"),
+        "group.instance.id": _STATIC_MEMBER,
+        "group.protocol": _CLASSIC_ONLY,
+        "group.remote.assignor": _CLASSIC_ONLY,
+        f"{PREFIX}enabled": _honoured("default true in MigratingConsumer, where false is the old consumer"),
+        f"{PREFIX}poll.interval.ms": _ignored("the embedded consumer polls all the time"),
+        f"{PREFIX}bootstrap.servers": _honoured("default: bootstrap.servers, which it replaces if alone"),
+        f"{PREFIX}group.instance.id": _STATIC_MEMBER,
+        f"{PREFIX}group.protocol": _CLASSIC_ONLY,
+    }
+)
+
+FORCED: Final = frozenset({"group.id", "client.id", "enable.auto.commit", "enable.auto.offset.store"})
+"""Keys of the embedded consumer whose value is given (§8.1)."""
+EAGER: Final = frozenset({"range", "roundrobin"})
+COOPERATIVE: Final = "cooperative-sticky"
+"""Assignors of the embedded consumer: all members must be eager (L7)."""
 
 _LOG = logging.getLogger(__name__)
 _RESETS = {
@@ -38,6 +129,7 @@ _RESETS = {
 }
 _ASSIGNORS = {each.value: each for each in Assignor}
 _FORMS = {each.value: each for each in TextForm}
+_PASSIVE = {"enable.auto.commit": False, "enable.auto.offset.store": False}
 _LONGEST_DRAIN_S = 1.0
 _BROKERS = ("bootstrap.servers", "metadata.broker.list")
 _HIGHEST_PORT = 65_535
@@ -71,10 +163,9 @@ class ConsumerConfig:
         broker that has just restarted may answer that a topic has no partitions (seen with 3.9.2): the client
         then fetches nothing of it until it looks again, by its own default after five minutes."""
         forced = {
+            **_PASSIVE,
             "group.id": self.group,
             "client.id": self.client_id,
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
             "auto.offset.reset": "error",
         }
         defaults = {
@@ -93,12 +184,7 @@ class ConsumerConfig:
             "topic.metadata.refresh.interval.ms": 10_000,  # finds what a watch did not tell (L5)
             "socket.timeout.ms": 10_000,  # a commit without an answer holds up leaving (N5)
         }
-        forced = {
-            "group.id": self.group,
-            "client.id": self.member.consumer_id,
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-        }
+        forced = {**_PASSIVE, "group.id": self.group, "client.id": self.member.consumer_id}
         return {**defaults, **self.kafka, **self.membership, **forced}
 
 
@@ -171,22 +257,15 @@ def _brokers(read: Reader) -> dict[str, str]:
         protocol = read.raw.get("security.protocol")
         if key.startswith(PREFIX):
             protocol = read.raw.get(f"{PREFIX}security.protocol") or protocol
-        try:
-            found[key] = joined(kafka_servers(str(read.raw[key]), key, str(protocol or "")))
-        except Rejected as wrong:
-            read.problems.append(str(wrong))
-            found[key] = "-"
+        given, said = str(read.raw[key]), str(protocol or "")
+        found[key] = read.checked(lambda: joined(kafka_servers(given, key, said)), "-")  # noqa: B023 (at once)
     return found
 
 
 def _ensemble(read: Reader) -> str:
     """``zookeeper.connect`` as kazoo understands it."""
     text = read.text("zookeeper.connect")
-    try:
-        return str(zookeeper_ensemble(text, "zookeeper.connect")) if text else ""
-    except Rejected as wrong:
-        read.problems.append(str(wrong))
-        return ""
+    return read.checked(lambda: str(zookeeper_ensemble(text, "zookeeper.connect")), "") if text else ""
 
 
 def _check_login(read: Reader) -> None:
@@ -263,11 +342,8 @@ def _hidden(read: Reader) -> frozenset[str]:
 def _consumer_id(group: str, read: Reader) -> str:
     """``<g>_<consumer.id>``, or the old consumer's own scheme (§2)."""
     unique = f"{socket.gethostname()}-{int(time.time() * 1000)}-{uuid.uuid4().hex[:8]}"
-    try:
-        return consumer_id(group or "-", str(read.raw.get("consumer.id") or unique))
-    except Rejected as error:
-        read.problems.append(str(error))
-        return f"{group}_{os.getpid()}"
+    name = str(read.raw.get("consumer.id") or unique)
+    return read.checked(lambda: consumer_id(group or "-", name), f"{group}_{os.getpid()}")
 
 
 T = TypeVar("T")
@@ -281,6 +357,14 @@ class Reader:
     def __init__(self, raw: Mapping[str, Any]) -> None:
         self.raw = raw
         self.problems: list[str] = []
+
+    def checked(self, value: Callable[[], T], instead: T) -> T:
+        """``instead`` of what is refused with a sentence."""
+        try:
+            return value()
+        except Rejected as wrong:
+            self.problems.append(str(wrong))
+            return instead
 
     def text(self, key: str) -> str:
         """A text that has to be there."""
@@ -340,3 +424,80 @@ class Reader:
             self.problems.append(
                 f"{one} {first!r} and {other} {second!r} contradict each other: remove one of them"
             )
+
+
+_END = "groupshift.end.of.properties"
+_ANSWER_S = 2.0
+_TURN_S = 0.2
+_CONNECTING = frozenset({"bootstrap.servers", "metadata.broker.list", "client.id", "oauth_cb"})
+
+
+def objection(properties: Mapping[str, Any]) -> str | None:
+    """What librdkafka has against a property, its own sentence; None when it takes them all.
+
+    Properties are set one after the other before a client is made; an unknown one at the end tells that
+    all before it were taken, without making a client."""
+    try:
+        Consumer({**properties, _END: ""}).close()
+    except KafkaException as error:
+        reason = str(error.args[0].str()).strip()
+    except (TypeError, ValueError) as error:
+        return str(error)
+    else:
+        return None
+    return reason if reason and _END not in reason else None
+
+
+def connecting(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a consumer's properties that an admin client needs to reach the brokers and log in."""
+    return {
+        key: value
+        for key, value in properties.items()
+        if key in _CONNECTING or key.startswith(("security.", "sasl.", "ssl.", "enable.ssl."))
+    }
+
+
+def refusal(properties: Mapping[str, Any], topics: Collection[str], prefix: str = "") -> str | None:
+    """A sentence when the brokers refuse the login, the TLS handshake or to show one of ``topics``, with the
+    keys to correct (each after ``prefix``); None when they take it, or do not answer within 2 s.
+
+    A client whose login is refused tries again for ever and says so on its log only."""
+    protocol = str(properties.get("security.protocol", "PLAINTEXT")).upper()
+    if protocol == "PLAINTEXT":
+        return None
+    refused: list[KafkaError] = []
+    admin = AdminClient({**connecting(properties), "log_level": 0, "error_cb": refused.append})
+    deadline = time.monotonic() + _ANSWER_S
+    while time.monotonic() < deadline:
+        admin.poll(0)
+        for error in refused:
+            if error.code() in {KafkaError._AUTHENTICATION, KafkaError._SSL}:  # noqa: SLF001
+                what = "sasl.*" if error.code() == KafkaError._AUTHENTICATION else "ssl.*"  # noqa: SLF001
+                return f"the brokers refuse {_who(properties)} ({_reason(error)}): correct {prefix}{what}"
+        try:
+            known = admin.list_topics(timeout=_TURN_S).brokers
+        except KafkaException:
+            continue
+        return _unseen(admin, topics, _who(properties)) if known else None
+    return None
+
+
+def _unseen(admin: AdminClient, topics: Collection[str], who: str) -> str | None:
+    for topic in topics:
+        try:
+            found = admin.list_topics(topic, timeout=_ANSWER_S).topics.get(topic)
+        except KafkaException:
+            return None
+        if found and found.error and found.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            return f"the brokers do not show topic {topic!r} to {who}: grant it Read on the topic"
+    return None
+
+
+def _who(properties: Mapping[str, Any]) -> str:
+    user = properties.get("sasl.username")
+    return f"user {user!r}" if user else "a connection without a user name"
+
+
+def _reason(error: KafkaError) -> str:
+    """Without the broker's address and the time that it took."""
+    return str(error.str()).partition(": ")[2].partition(" (after")[0] or str(error.name())

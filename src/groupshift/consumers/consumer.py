@@ -1,8 +1,8 @@
 """The consumers of this library, with confluent-kafka's signatures.
 
 `MigratingConsumer` follows its group's mode (KIP-125); `ZookeeperConsumer` keeps to the old protocol.
-`GroupConsumer` is what both share, `Positions` what a consumer commits, stores, and has been delivered. A
-member subscribes to names with streams, to one topic filter, or to nothing.
+`GroupConsumer` is what both share. A member subscribes to names with streams, to one topic filter, or to
+nothing.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from groupshift.adapters.zookeeper.login import make_client
 from groupshift.consumers.callbacks import Callbacks, GroupCallback, Notice, PartitionCallback
-from groupshift.consumers.config import ConsumerConfig, parse
-from groupshift.consumers.config_keys import PREFIX, connecting, refusal
-from groupshift.consumers.delivery import Delivery, Feed
-from groupshift.consumers.fetcher import KafkaFetch
+from groupshift.consumers.config import PREFIX, ConsumerConfig, connecting, parse, refusal
+from groupshift.consumers.delivery import Delivery
+from groupshift.consumers.fetcher import Feed, KafkaFetch
 from groupshift.consumers.group_state import Parts
 from groupshift.consumers.kafka_membership import KafkaMembership
 from groupshift.consumers.metrics import (
@@ -48,120 +47,24 @@ Topics = Mapping[str, int] | Sequence[str] | Whitelist | Blacklist
 """The argument of ``subscribe``."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
-
-
+_LOG = logging.getLogger(__name__)
 _COMMIT_S = 10.0
 _OFFSET_INVALID = -1001
 
 
-class Positions:
-    """The part of a consumer's public face that concerns offsets; see `GroupConsumer`."""
-
-    def __init__(self, delivery: Delivery) -> None:
-        self._delivery = delivery
-        self._parts: Parts | None = None
-        self._reconciler: Reconciler | None = None
-        self._closed = False
-
-    def commit(
-        self,
-        message: Message | None = None,
-        offsets: Sequence[KafkaPartition] | None = None,
-        *,
-        asynchronous: bool = True,
-    ) -> list[KafkaPartition] | None:
-        """Commit to both stores in the order of the mode: a message's successor, ``offsets``, or all stored.
-
-        Synchronous: returns what was committed; raises `KafkaException` when it could not be."""
-        self._running()
-        wanted = self._offsets(message, offsets)
-        if wanted is None:
-            wanted = self._delivery.positions()
-        if self._reconciler is None:
-            raise RuntimeError("not subscribed")
-        done = self._reconciler.commit(wanted)
-        if asynchronous:
-            return None
-        try:
-            done.result(_COMMIT_S)
-        except Conflict as error:
-            raise _error(KafkaError._ASSIGNMENT_LOST, f"commit: {error}") from error  # noqa: SLF001
-        except (GroupshiftError, FutureTimeoutError) as error:
-            raise _error(KafkaError.REQUEST_TIMED_OUT, f"commit: {error}") from error
-        return [KafkaPartition(*each, at) for each, at in wanted.items()]
-
-    def store_offsets(
-        self, message: Message | None = None, offsets: Sequence[KafkaPartition] | None = None
-    ) -> None:
-        """Set what the next commit writes; for ``enable.auto.offset.store=false``."""
-        wanted = self._offsets(message, offsets)
-        if wanted is None:
-            raise TypeError("store_offsets needs a message or offsets")
-        if missing := self._delivery.store(wanted):
-            raise _error(KafkaError._STATE, f"not assigned: {', '.join(map(str, missing))}")  # noqa: SLF001
-
-    def committed(self, partitions: Sequence[KafkaPartition], timeout: float = 10.0) -> list[KafkaPartition]:
-        """What a new owner would start from: the higher of both stores, -1001 where there is none."""
-        parts, asked = self._running(), [TopicPartition(each.topic, each.partition) for each in partitions]
-        try:
-            nodes = parts.coordination.offsets(asked)
-            stored = parts.membership.committed(asked, timeout) if parts.membership is not None else {}
-        except Transient as error:
-            raise _error(KafkaError.REQUEST_TIMED_OUT, f"committed: {error}") from error
-        found = {
-            each: [at for at in (nodes[each].value, stored.get(each)) if at is not None] for each in asked
-        }
-        return [KafkaPartition(*each, max(known, default=_OFFSET_INVALID)) for each, known in found.items()]
-
-    def position(self, partitions: Sequence[KafkaPartition]) -> list[KafkaPartition]:
-        """The next offset to be delivered, -1001 for partitions not assigned here."""
-        known = self._delivery.next_offsets()
-        wanted = [TopicPartition(each.topic, each.partition) for each in partitions]
-        return [KafkaPartition(*each, known.get(each, _OFFSET_INVALID)) for each in wanted]
-
-    def assignment(self) -> list[KafkaPartition]:
-        """The partitions delivered here now."""
-        return [KafkaPartition(*each) for each in sorted(self._delivery.next_offsets())]
-
-    # -- inside ----------------------------------------------------------------------------------
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise RuntimeError("Consumer closed")
-
-    def _running(self) -> Parts:
-        self._check_open()
-        if self._parts is None:
-            raise RuntimeError("not subscribed")
-        return self._parts
-
-    def _mine(self, partitions: Sequence[KafkaPartition]) -> list[TopicPartition]:
-        wanted = [TopicPartition(each.topic, each.partition) for each in partitions]
-        known = self._delivery.next_offsets()
-        if missing := [each for each in wanted if each not in known]:
-            raise _error(KafkaError._STATE, f"not assigned: {', '.join(map(str, missing))}")  # noqa: SLF001
-        return wanted
-
-    def _offsets(
-        self, message: Message | None, offsets: Sequence[KafkaPartition] | None
-    ) -> dict[TopicPartition, int] | None:
-        if message is not None:
-            return {TopicPartition(message.topic(), message.partition()): message.offset() + 1}
-        if offsets is not None:
-            return {TopicPartition(each.topic, each.partition): each.offset for each in offsets}
-        return None
+_CLOSE_S = 9.0
+_LEAVE_TURN_S = 0.02
 
 
 def _error(code: int, reason: str) -> KafkaException:
     return KafkaException(KafkaError(code, reason))
 
 
-_LOG = logging.getLogger(__name__)
-_CLOSE_S = 9.0
-_LEAVE_TURN_S = 0.02
+def _places(partitions: Sequence[KafkaPartition]) -> list[TopicPartition]:
+    return [TopicPartition(each.topic, each.partition) for each in partitions]
 
 
-class GroupConsumer(Positions):
+class GroupConsumer:
     """A member of a ZooKeeper-coordinated group. Use `ZookeeperConsumer` or `MigratingConsumer`.
 
     ``config`` takes the old consumer's keys (``group.id``, ``zookeeper.connect``, …), ``consumer.id``,
@@ -174,11 +77,13 @@ class GroupConsumer(Positions):
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._config = parse(config, migrating=self._migrating)
-        super().__init__(Delivery(store_on_delivery=self._config.store_on_delivery))
+        self._delivery = Delivery(store_on_delivery=self._config.store_on_delivery)
+        self._parts: Parts | None = None
+        self._reconciler: Reconciler | None = None
         self._feed: Feed | None = None
         self._endpoint: MetricsEndpoint | None = None
         self._streams = 0
-        self._closing = False
+        self._closing = self._closed = False
 
     # -- joining ---------------------------------------------------------------------------------
 
@@ -282,6 +187,67 @@ class GroupConsumer(Positions):
         parts, wanted = self._running(), self._mine(partitions)
         self._delivery.resume(wanted, parts.fetch.add)
 
+    # -- offsets ---------------------------------------------------------------------------------
+
+    def commit(
+        self,
+        message: Message | None = None,
+        offsets: Sequence[KafkaPartition] | None = None,
+        *,
+        asynchronous: bool = True,
+    ) -> list[KafkaPartition] | None:
+        """Commit to both stores in the order of the mode: a message's successor, ``offsets``, or all stored.
+
+        Synchronous: returns what was committed; raises `KafkaException` when it could not be."""
+        self._running()
+        wanted = self._offsets(message, offsets)
+        if wanted is None:
+            wanted = self._delivery.positions()
+        if self._reconciler is None:
+            raise RuntimeError("not subscribed")
+        done = self._reconciler.commit(wanted)
+        if asynchronous:
+            return None
+        try:
+            done.result(_COMMIT_S)
+        except Conflict as error:
+            raise _error(KafkaError._ASSIGNMENT_LOST, f"commit: {error}") from error  # noqa: SLF001
+        except (GroupshiftError, FutureTimeoutError) as error:
+            raise _error(KafkaError.REQUEST_TIMED_OUT, f"commit: {error}") from error
+        return [KafkaPartition(*each, at) for each, at in wanted.items()]
+
+    def store_offsets(
+        self, message: Message | None = None, offsets: Sequence[KafkaPartition] | None = None
+    ) -> None:
+        """Set what the next commit writes; for ``enable.auto.offset.store=false``."""
+        wanted = self._offsets(message, offsets)
+        if wanted is None:
+            raise TypeError("store_offsets needs a message or offsets")
+        if missing := self._delivery.store(wanted):
+            raise _error(KafkaError._STATE, f"not assigned: {', '.join(map(str, missing))}")  # noqa: SLF001
+
+    def committed(self, partitions: Sequence[KafkaPartition], timeout: float = 10.0) -> list[KafkaPartition]:
+        """What a new owner would start from: the higher of both stores, -1001 where there is none."""
+        parts, asked = self._running(), _places(partitions)
+        try:
+            nodes = parts.coordination.offsets(asked)
+            stored = parts.membership.committed(asked, timeout) if parts.membership is not None else {}
+        except Transient as error:
+            raise _error(KafkaError.REQUEST_TIMED_OUT, f"committed: {error}") from error
+        found = {
+            each: [at for at in (nodes[each].value, stored.get(each)) if at is not None] for each in asked
+        }
+        return [KafkaPartition(*each, max(known, default=_OFFSET_INVALID)) for each, known in found.items()]
+
+    def position(self, partitions: Sequence[KafkaPartition]) -> list[KafkaPartition]:
+        """The next offset to be delivered, -1001 for partitions not assigned here."""
+        known = self._delivery.next_offsets()
+        return [KafkaPartition(*each, known.get(each, _OFFSET_INVALID)) for each in _places(partitions)]
+
+    def assignment(self) -> list[KafkaPartition]:
+        """The partitions delivered here now."""
+        return [KafkaPartition(*each) for each in sorted(self._delivery.next_offsets())]
+
     # -- state -----------------------------------------------------------------------------------
 
     def status(self) -> ConsumerStatus:
@@ -361,6 +327,33 @@ class GroupConsumer(Positions):
             notice.run()
         except Exception:  # noqa: BLE001 (the application's, whatever it is: leaving goes on)
             _LOG.exception("%s: a callback failed while leaving", self.consumer_id)
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuntimeError("Consumer closed")
+
+    def _running(self) -> Parts:
+        self._check_open()
+        if self._parts is None:
+            raise RuntimeError("not subscribed")
+        return self._parts
+
+    def _mine(self, partitions: Sequence[KafkaPartition]) -> list[TopicPartition]:
+        wanted, known = _places(partitions), self._delivery.next_offsets()
+        if missing := [each for each in wanted if each not in known]:
+            raise _error(KafkaError._STATE, f"not assigned: {', '.join(map(str, missing))}")  # noqa: SLF001
+        return wanted
+
+    def _offsets(
+        self, message: Message | None, offsets: Sequence[KafkaPartition] | None
+    ) -> dict[TopicPartition, int] | None:
+        if message is not None:
+            return {TopicPartition(message.topic(), message.partition()): message.offset() + 1}
+        if offsets is not None:
+            return {TopicPartition(each.topic, each.partition): each.offset for each in offsets}
+        return None
 
     def __enter__(self) -> Self:
         return self

@@ -1,11 +1,16 @@
 """`groupshift.ports.consumer.Fetch` on confluent-kafka: assign and seek only, no group membership.
 
 `LogEnds` asks for log start and log end of many partitions at once, beside the client that fetches.
+
+`Feed` fills the buffers of the delivery: the reader that has nothing left fetches for all. So a record passes
+from the client to the application on one thread; a thread of its own only serves the fetcher while nobody
+reads, for example at a hand-over.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -14,16 +19,27 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from groupshift.consumers.config_keys import connecting
+from groupshift.consumers.config import connecting
+from groupshift.consumers.delivery import Delivery
 from groupshift.consumers.threads import Calls
 from groupshift.domain.partitions import TopicPartition
-from groupshift.ports.consumer import Record, Reset
+from groupshift.ports.consumer import Fetch, Record, Reset
 
 _LOG = logging.getLogger(__name__)
 _ENDS_EVERY_S = 0.5
 _WARM_S = 1.0
 _LOOK_EVERY_S = 5.0
 _LOOK_S = 0.5
+
+
+def look_at_topics(client: Consumer | AdminClient, timeout: float, topic: str | None = None) -> bool:
+    """Have a client learn where one topic, or every one, is; False when the brokers do not answer."""
+    try:
+        client.list_topics(topic, timeout=timeout)
+    except KafkaException as error:
+        _LOG.info("topics could not be listed: %s", error)
+        return False
+    return True
 
 
 class KafkaFetch:
@@ -40,11 +56,9 @@ class KafkaFetch:
 
     def warm(self, topics: Collection[str]) -> None:
         """Connect and learn where ``topics`` are, as far as the brokers answer; before the first poll."""
-        try:
-            for topic in topics:
-                self._consumer.list_topics(topic, timeout=_WARM_S)
-        except KafkaException as error:
-            _LOG.info("the brokers do not answer yet: %s", error)
+        for topic in topics:
+            if not look_at_topics(self._consumer, _WARM_S, topic):
+                return
 
     # -- from any thread -------------------------------------------------------------------------
 
@@ -142,10 +156,7 @@ class KafkaFetch:
             self._look_due = 0.0
             topics = sorted({each.topic for each in self._added})
             self._looks += 1
-            try:
-                self._consumer.list_topics(topics[self._looks % len(topics)], timeout=_LOOK_S)
-            except KafkaException as error:
-                _LOG.info("the brokers do not answer: %s", error)
+            look_at_topics(self._consumer, _LOOK_S, topics[self._looks % len(topics)])
 
     def _note_ends(self) -> None:
         if time.monotonic() < self._ends_due:
@@ -182,7 +193,7 @@ class LogEnds:
         found = self._ask(self._admin, partitions, to, _ANSWER_S)
         missing = [each for each in partitions if each not in found]
         quick = time.monotonic() - began < _QUICK_S
-        if missing and quick and self._list_topics(self._admin):
+        if missing and quick and look_at_topics(self._admin, _AGAIN_S):
             found |= self._ask(self._admin, missing, to, _AGAIN_S)
         return found
 
@@ -203,14 +214,84 @@ class LogEnds:
                 found[TopicPartition(where.topic, where.partition)] = offset
         return found
 
-    def _list_topics(self, admin: AdminClient) -> bool:
-        try:
-            admin.list_topics(timeout=_AGAIN_S)
-        except KafkaException as error:
-            _LOG.info("topics could not be listed: %s", error)
-            return False
-        return True
-
     def close(self) -> None:
         """Drop the connection."""
         self._admin = None
+
+
+_BATCH = 500
+_TURN_S = 0.01
+_IDLE_S = 0.25
+
+
+class Feed:
+    """``lost`` is called with a partition whose position the broker does not have."""
+
+    def __init__(
+        self, name: str, fetch: Fetch, delivery: Delivery, lost: Callable[[TopicPartition], None]
+    ) -> None:
+        self._fetch, self._delivery, self._lost = fetch, delivery, lost
+        self._turn = threading.Lock()
+        self._thread = threading.Thread(target=self._serve, name=f"groupshift-fetch-{name}", daemon=True)
+
+    def start(self) -> None:
+        """Serve the fetcher from now on."""
+        self._thread.start()
+
+    def take(self, stream: int | None, limit: int, timeout: float) -> list[Any]:
+        """`Delivery.take`, fetching when nothing is buffered. Raises `RuntimeError` when closed."""
+        taken = self._delivery.take(stream, limit, 0)
+        deadline = time.monotonic() + timeout
+        while not taken:
+            left = deadline - time.monotonic() if timeout >= 0 else _TURN_S
+            if left <= 0:
+                break
+            self._fill(stream, limit, min(left, _TURN_S))
+            taken = self._delivery.take(stream, limit, 0)
+        return taken
+
+    def _fill(self, stream: int | None, limit: int, wait: float) -> None:
+        """One turn at the fetcher; when it is another reader's, or records wait for the lease, just wait."""
+        if self._delivery.full or self._delivery.buffered(stream):
+            self._delivery.wait(wait)
+        elif self._turn.acquire(timeout=wait):
+            try:
+                if not self._delivery.closed:
+                    self._poll(max(limit, _BATCH), wait)
+            finally:
+                self._turn.release()
+
+    def _poll(self, limit: int, wait: float) -> None:
+        records = self._fetch.poll(limit, wait)
+        if not records:
+            return
+        if self._fetch.flawed(records):
+            records = [each for each in records if not self._complains(each)]
+        self._delivery.offer(records, self._fetch.ends())
+
+    def _complains(self, record: Record) -> bool:
+        if not self._fetch.flawed([record]):
+            return False
+        partition = self._fetch.out_of_range(record)
+        if partition is not None:
+            self._lost(partition)
+        else:
+            self._delivery.notify(record)
+        return True
+
+    def _serve(self) -> None:
+        while not self._delivery.closed:
+            try:
+                self._fetch.poll(0, _IDLE_S)
+                with self._turn:
+                    self._fetch.poll(0, 0)
+            except Exception:  # noqa: BLE001 (a hand-over needs this thread, whatever the client says)
+                _LOG.exception("the fetcher failed, and is asked again")
+                self._delivery.wait(_IDLE_S)
+        with self._turn:
+            self._fetch.close()
+
+    def join(self, timeout: float) -> None:
+        """Wait for the end of the thread, after `Delivery.close`."""
+        if self._thread.is_alive():
+            self._thread.join(timeout)

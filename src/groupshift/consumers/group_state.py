@@ -81,10 +81,6 @@ class Outlook:
         """A watch fired, or may have been lost."""
         self._stale = True
 
-    def forget(self) -> None:
-        """A new session: no watch stands."""
-        self.view = None
-
     def observe(self) -> None:
         """Read the view unless it is fresh. Raises `Transient`; it then stays outdated."""
         if not self._stale and self.view is not None:

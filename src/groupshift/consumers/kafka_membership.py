@@ -29,7 +29,8 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
-from groupshift.consumers.config_keys import connecting
+from groupshift.consumers.config import connecting
+from groupshift.consumers.fetcher import look_at_topics
 from groupshift.consumers.metrics import Counters
 from groupshift.consumers.threads import Calls
 from groupshift.domain.group_protocol import KafkaGroup, KafkaMember
@@ -51,12 +52,13 @@ class KafkaMembership:
     """Member of group ``properties['group.id']``, subscribed to topics by name.
 
     ``properties`` are librdkafka's; ``client.id`` is the member's consumer id, by which others match
-    this membership with the registration in ZooKeeper.
+    this membership with the registration in ZooKeeper. ``session_s`` is the session timeout in seconds.
     """
 
     def __init__(self, properties: Mapping[str, Any], counters: Counters) -> None:
         self._counters = counters
         self._properties = dict(properties)
+        self.session_s = float(self._properties["session.timeout.ms"]) / 1000
         self._group = str(properties["group.id"])
         self._topics: list[str] = []
         self._refreshes: list[float] = []
@@ -76,19 +78,17 @@ class KafkaMembership:
         )
         self._stopping = False
         self._joined = threading.Event()
-        self._listener: MembershipListener | None = None
-
-    @property
-    def session_s(self) -> float:
-        """``session.timeout.ms`` in seconds."""
-        return float(self._properties["session.timeout.ms"]) / 1000
+        self._listener: MembershipListener
 
     # -- the thread ------------------------------------------------------------------------------
 
     def warm(self, topics: Collection[str]) -> None:
         """Find the coordinator, if it answers; before `start`."""
         for topic in sorted(topics)[:1]:
-            self._offsets.warm(topic, _WARM_S)
+            try:
+                self._offsets.read([TopicPartition(topic, 0)], _WARM_S)
+            except Transient as error:
+                _LOG.info("%s", error)
 
     def start(self, listener: MembershipListener) -> None:
         """Poll on the own thread."""
@@ -115,10 +115,7 @@ class KafkaMembership:
         brokers hear of a change a little later than ZooKeeper's watchers."""
         while self._refreshes and self._refreshes[0] <= time.monotonic():
             del self._refreshes[0]
-            try:
-                self._consumer.list_topics(timeout=_METADATA_S)
-            except KafkaException as error:
-                _LOG.info("group %s: topics could not be listed: %s", self._group, error)
+            look_at_topics(self._consumer, _METADATA_S)
 
     def _run(self) -> None:
         while not self._stopping:
@@ -140,8 +137,7 @@ class KafkaMembership:
         """Nobody polled for would keep the partitions until ``max.poll.interval.ms``, and deliver nothing."""
         self._joined.clear()
         self._assigned, topics, self._topics = frozenset(), self._topics, []
-        if self._listener is not None:
-            self._listener.lost()
+        self._listener.lost()
         with suppress(KafkaException):
             self._consumer.unsubscribe()
         self._calls.serve(_AGAIN_S)
@@ -160,13 +156,12 @@ class KafkaMembership:
             consumer.assign([])
         self._assigned = found
         self._joined.set()
-        if self._listener is not None:
-            self._listener.assigned(found)
+        self._listener.assigned(found)
 
     def _on_revoke(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
         """Serve the listener's commits until it has let go: the generation is still valid (D3)."""
         kept = self._assigned - _where(partitions) if self._incremental else frozenset()
-        if self._listener is not None and not self._stopping:
+        if not self._stopping:
             self._commits.blocking, released = True, self._listener.revoked(kept)
             deadline = time.monotonic() + _REVOKE_S
             while not released.is_set() and time.monotonic() < deadline:
@@ -182,7 +177,7 @@ class KafkaMembership:
     def _on_lost(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
         self._joined.clear()
         self._assigned = frozenset()
-        if self._listener is not None and not self._stopping:
+        if not self._stopping:
             self._listener.lost()
         self._unassign(consumer, partitions)
 
@@ -251,15 +246,14 @@ class KafkaMembership:
             self._consumer.close()
         else:
             self._thread.join(timeout)
-            self._await_farewell(max(0.0, deadline - time.monotonic()))
+            if self._farewell.ident is not None:
+                self._farewell.join(max(0.0, deadline - time.monotonic()))
+            if self._thread.is_alive() or self._farewell.is_alive():
+                _LOG.warning(
+                    "group %s: Kafka does not answer; its client ends when a broker does", self._group
+                )
         self._offsets.close()
         self._description.close()
-
-    def _await_farewell(self, timeout: float) -> None:
-        if self._farewell.ident is not None:
-            self._farewell.join(timeout)
-        if self._thread.is_alive() or self._farewell.is_alive():
-            _LOG.warning("group %s: Kafka does not answer; its client ends when a broker does", self._group)
 
 
 def _where(partitions: Collection[KafkaPartition]) -> frozenset[TopicPartition]:
@@ -359,13 +353,6 @@ class CommittedOffsets:
         self._consumer = Consumer({**connecting(properties), **group})
         self._turn = threading.Lock()
         self._closed = False
-
-    def warm(self, topic: str, timeout: float) -> None:
-        """Find the coordinator, if it answers."""
-        try:
-            self.read([TopicPartition(topic, 0)], timeout)
-        except Transient as error:
-            _LOG.info("%s", error)
 
     def read(
         self, partitions: Collection[TopicPartition], timeout: float

@@ -124,7 +124,7 @@ _HOST = "127.0.0.1"
 
 
 class MetricsEndpoint:
-    """Serves what ``text`` returns at ``/metrics``; ``port`` 0 takes a free one.
+    """Serves what ``text`` returns at ``/metrics``; ``port`` 0 takes a free one, and then says which.
 
     Raises `Rejected` when the port is taken."""
 
@@ -147,15 +147,11 @@ class MetricsEndpoint:
         except OSError as error:
             raise Rejected(f"metrics.port {port} cannot be opened ({error}); choose another or 0") from error
         self._server.daemon_threads = True
+        self.port = int(self._server.server_address[1])
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="groupshift-metrics", daemon=True, args=(0.1,)
         )
         self._thread.start()
-
-    @property
-    def port(self) -> int:
-        """Where it listens."""
-        return int(self._server.server_address[1])
 
     def close(self) -> None:
         """Stop listening."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from groupshift.consumers.group_state import Parts, Policy
@@ -341,7 +342,9 @@ class Lookups:
         due = [each for each in wanted if self._pauses.get(each, (now, 0.0))[0] <= now]
         if not due:
             return {}
-        found = self._find(due)
+        found: Mapping[TopicPartition, int] = {}
+        with suppress(Transient):
+            found = self._fetch.reset(due, self._reset)
         for each in due:
             if each in found:
                 self._pauses.pop(each, None)
@@ -349,12 +352,6 @@ class Lookups:
                 pause = min(2 * self._pauses.get(each, (now, _FIRST_S / 2))[1], _LONGEST_S)
                 self._pauses[each] = (time.monotonic() + pause, pause)
         return dict(found)
-
-    def _find(self, due: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        try:
-            return self._fetch.reset(due, self._reset)
-        except Transient:
-            return {}
 
     def left(self) -> float | None:
         """Seconds until `ask` has something to do, None when nothing is missing."""

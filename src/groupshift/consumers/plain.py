@@ -9,7 +9,7 @@ Whoever only takes records never learns it. Here it is an exception.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -63,8 +63,13 @@ class PlainConsumer:
             raise Broken(self._failed)
         first = self._consumer.poll(timeout)
         found = [] if first is None else [first, *self._consumer.consume(num_messages - 1, timeout=0)]
-        self._failed = ended(self._member, found)
         records = [each for each in found if not _fatal(each)]
+        if len(records) < len(found):
+            reason = next(each for each in found if _fatal(each)).error().str()
+            self._failed = (
+                f"member {self._member} was put out for good: {reason}; see what the coordinator"
+                " refuses with: groupshift protocol assess, then start it again"
+            )
         if self._failed and not records:
             raise Broken(self._failed)
         return records
@@ -97,17 +102,6 @@ class PlainConsumer:
     def _abandon(self) -> None:
         with suppress(KafkaException):
             self._consumer.close()
-
-
-def ended(member: str, messages: Sequence[Message]) -> str:
-    """The sentence that says why this membership is over, empty while it is not."""
-    for each in messages:
-        if _fatal(each):
-            return (
-                f"member {member} was put out for good: {each.error().str()}; see what the coordinator"
-                " refuses with: groupshift protocol assess, then start it again"
-            )
-    return ""
 
 
 def _fatal(message: Message) -> bool:

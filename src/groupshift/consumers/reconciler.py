@@ -251,7 +251,7 @@ class Reconciler:
             self._parts.coordination.leave_offsets(self._unsaved)
             self._unsaved = {}
         self._presence.begin(session)
-        self._outlook.forget()
+        self._outlook.view = None  # no watch of it stands
 
     def _register(self) -> None:
         view = self._outlook.view

@@ -13,17 +13,16 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any, Final
 
-from kazoo.client import KazooClient
+from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KeeperState
 
-from groupshift.adapters.zookeeper import mode
-from groupshift.adapters.zookeeper.login import WORLD
+from groupshift.adapters.zookeeper.login import WORLD, ask, refused, unique
 from groupshift.consumers.zookeeper_nodes import Observer, PartitionNodes, failures
 from groupshift.domain.registration import Registration, encode_registration
 from groupshift.errors import Conflict, Rejected, Transient
@@ -87,9 +86,9 @@ class ZookeeperCoordination(PartitionNodes, Observer):
         parents = [self._paths.owners, self._paths.offsets]
         for directory in tuple(parents):
             parents += [f"{directory}/{topic}" for topic in self._children(directory)]
-        asked = [(each, mode.ask(self._client, mode.creating_below(each))) for each in parents]
-        for path, answer in asked:
-            if mode.refused(self._answer(answer)):
+        probes = [(each, partial(_come_and_go, f"{each}/{unique()}")) for each in parents]
+        for path, answer in [(each, ask(self._client, probe)) for each, probe in probes]:
+            if refused(self._answer(answer)):
                 raise self._unauthorised(f"may not create below {path}")
 
     def session_id(self) -> int | None:
@@ -179,6 +178,11 @@ class ZookeeperCoordination(PartitionNodes, Observer):
             change.delete(path)
         if failed := failures(self._answer(change.commit_async())):
             raise Transient(f"old members could not be woken: {failed[0]!r}")
+
+
+def _come_and_go(path: str, question: TransactionRequest) -> None:
+    question.create(path, b"")
+    question.delete(path)
 
 
 _LOG = logging.getLogger(__name__)

@@ -34,7 +34,8 @@ _VARINT_BYTES = 5
 _LENGTH_LIMIT = 1 << 31
 _FORMS = {Kind.INT8: ">b", Kind.INT16: ">h", Kind.UINT16: ">H", Kind.INT32: ">i", Kind.INT64: ">q"}
 _UUID_BYTES = 16
-_PRESENCE = {1: True, 0xFF: False}
+_MISSING = {False: 0xFF, True: 0}
+"""The byte in place of a struct that is null, by whether the field is tagged; 1 where there is one."""
 
 
 class Unreadable(ValueError):
@@ -220,7 +221,7 @@ def _element_reader(field: Field, version: int, *, flexible: bool) -> Read:
     text = field.kind is Kind.STRING
     length = _compact_length if flexible else _short_length if text else _long_length
     nullable = field.nullable and not field.array
-    general = _bytes_reader(length, _text if text else bytes.hex, nullable=nullable)
+    general = _bytes_reader(length, bytes.decode if text else bytes.hex, nullable=nullable)
     return _short_text_reader(general) if text and flexible else general
 
 
@@ -258,20 +259,18 @@ def _short_text_reader(general: Read) -> Read:
     return read
 
 
-def _text(raw: bytes) -> str:
-    return raw.decode("utf-8")
-
-
 def _nested_reader(field: Field, read: Read) -> Read:
     """A single struct, which may say first that it is not there: int8 -1, or 0 in a tagged field."""
     if field.array:
         return read
-    present = _tagged_presence if field.tag is not None else _presence
+    missing = _MISSING[field.tag is not None]
 
     def one(data: bytes, at: int, unknown: Unknown) -> tuple[dict[str, Any] | None, int]:
         if field.nullable:
-            there, at = present(data, at)
-            if not there:
+            if data[at] not in (1, missing):
+                raise Unreadable(f"is neither there nor null at {at}")
+            at += 1
+            if data[at - 1] == missing:
                 return None, at
         met = len(unknown)
         row, at = read(data, at, unknown)
@@ -279,18 +278,6 @@ def _nested_reader(field: Field, read: Read) -> Read:
         return row, at
 
     return one
-
-
-def _presence(data: bytes, at: int) -> tuple[bool, int]:
-    if data[at] not in _PRESENCE:
-        raise Unreadable(f"is neither there nor null at {at}")
-    return _PRESENCE[data[at]], at + 1
-
-
-def _tagged_presence(data: bytes, at: int) -> tuple[bool, int]:
-    if data[at] > 1:
-        raise Unreadable(f"is neither there nor null at {at}")
-    return data[at] == 1, at + 1
 
 
 _SEVEN_BITS = 0x7F
@@ -415,8 +402,9 @@ class _Writer:
     def _nested(self, field: Field, value: Any, path: str) -> bytes:
         if field.array or not field.nullable:
             return self.struct(field.fields, value, path)
-        there, missing = (b"\1", b"\0") if field.tag is not None else (b"\1", b"\xff")
-        return missing if value is None else there + self.struct(field.fields, value, path)
+        if value is None:
+            return bytes([_MISSING[field.tag is not None]])
+        return b"\1" + self.struct(field.fields, value, path)
 
     def _length(self, length: int | None, form: str, *, nullable: bool = True) -> bytes:
         """A length or count: ``form`` is its classic number."""

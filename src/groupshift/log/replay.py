@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 
 from groupshift.domain.tables import parsed, shipped, unique
@@ -127,13 +127,13 @@ class LoadOutcome(StrEnum):
 class ReplayRule:
     """One rule: its number, what it means and the reason with its source."""
 
-    number: str
+    rule: str
     outcome: LoadOutcome
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupVerdict:
+class GroupVerdict(ReplayRule):
     """What the coordinator would make of one group, by which rule, and the record that decides.
 
     ``partition`` is where the group belongs; the deciding record is the first of its kind, and None
@@ -142,9 +142,6 @@ class GroupVerdict:
 
     group_id: str
     partition: int
-    outcome: LoadOutcome
-    rule: str
-    reason: str
     record: Decoded | None
 
 
@@ -160,7 +157,7 @@ def read_rules(text: str) -> dict[str, ReplayRule]:
     unique((each.text("number") for each in entries), _FILE)
     return {
         each.text("number"): ReplayRule(
-            number=each.text("number"),
+            rule=each.text("number"),
             outcome=each.word("outcome", LoadOutcome),
             reason=each.text("reason"),
         )
@@ -174,15 +171,7 @@ RULES = read_rules(shipped(_FILE))
 
 def verdict(group_id: str, partition: int, rule: str, record: Decoded | None = None) -> GroupVerdict:
     """The verdict of this rule on one group."""
-    found = RULES[rule]
-    return GroupVerdict(
-        group_id=group_id,
-        partition=partition,
-        outcome=found.outcome,
-        rule=found.number,
-        reason=found.reason,
-        record=record,
-    )
+    return GroupVerdict(**asdict(RULES[rule]), group_id=group_id, partition=partition, record=record)
 
 
 _LEFT = -1

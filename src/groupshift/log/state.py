@@ -70,6 +70,11 @@ class Commit:
         """Whether there is a committed offset (also one of -1, or one that cannot be read)."""
         return not self.is_tombstone
 
+    @property
+    def says(self) -> int | None:
+        """The committed offset; None: there is none (a commit of -1 is none either)."""
+        return None if self.offset is None or self.offset < 0 else self.offset
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupState:
@@ -270,9 +275,9 @@ def _assembled(
         if record.record_type not in _COMMITS:
             (others[group] if here else foreign_records).append(record)
         elif here:
-            commits[group].append(_commit(record, beaten=seen[key] - 1))
+            commits[group].append(commit_of(record, beaten=seen[key] - 1))
         else:
-            foreign.append((_commit(record, beaten=seen[key] - 1), home))
+            foreign.append((commit_of(record, beaten=seen[key] - 1), home))
     groups = {
         group: group_state(group, commits.get(group, []), others.get(group, []))
         for group in sorted({*commits, *others})
@@ -301,23 +306,19 @@ def _commit_key(commit: Commit) -> tuple[str, str, int]:
     return commit.group_id, commit.topic, commit.partition
 
 
-def _commit(record: Decoded, *, beaten: int) -> Commit:
+_AS_DECODED = (
+    "group_id", "topic", "partition", "src_partition",
+    "record_ts", "record_type", "is_tombstone", "value_version",
+)  # fmt: skip
+
+
+def commit_of(record: Decoded, *, beaten: int = 0) -> Commit:
+    """What a record of a commit says; its key is a readable one, so it names group, topic and partition."""
     value = record.decoded or {}
-    assert record.group_id is not None  # noqa: S101  (has a readable key)
-    assert record.topic is not None  # noqa: S101
-    assert record.partition is not None  # noqa: S101
-    assert record.record_type is not None  # noqa: S101
     return Commit(
-        group_id=record.group_id,
-        topic=record.topic,
-        partition=record.partition,
-        src_partition=record.src_partition,
+        **{name: getattr(record, name) for name in _AS_DECODED},
         record_offset=record.src_offset,
-        record_ts=record.record_ts,
-        record_type=record.record_type,
-        is_tombstone=record.is_tombstone,
         status=record.decode_status,
-        value_version=record.value_version,
         offset=value.get("offset"),
         leader_epoch=value.get("leaderEpoch", -1),
         metadata=value.get("metadata", ""),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from groupshift.consumers.delivery import Feed
+from groupshift.consumers.fetcher import Feed
 from groupshift.consumers.reconciler import leave
 from groupshift_sandbox.processes import wait_until
 

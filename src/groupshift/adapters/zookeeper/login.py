@@ -8,12 +8,14 @@ from __future__ import annotations
 import importlib.util
 import logging
 import ssl
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from kazoo.client import KazooClient
+from kazoo.client import KazooClient, TransactionRequest
+from kazoo.exceptions import NoAuthError
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.serialization import Auth
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_acl, make_digest_acl
@@ -120,6 +122,29 @@ def make_client(hosts: str, session_s: float, login: ZookeeperLogin = ANYBODY, *
         **(secured if login.tls else {}),
         **more,
     )
+
+
+Change = Callable[[TransactionRequest], Any]
+"""Adds one or more operations to a transaction."""
+
+
+def ask(client: KazooClient, change: Change) -> Any:
+    """Send a question that changes nothing (`groupshift.adapters.zookeeper.mode`); `refused` reads the answer
+    that its result holds."""
+    question = client.transaction()
+    change(question)
+    question.check(f"/{unique()}", -1)
+    return question.commit_async()
+
+
+def refused(answer: list[Any]) -> bool:
+    """True when the identity may not do that."""
+    return any(isinstance(each, NoAuthError) for each in answer)
+
+
+def unique() -> str:
+    """A name that no node has."""
+    return f"groupshift-{uuid.uuid4().hex}"
 
 
 def read_login(properties: Mapping[str, Any], prefix: str, problems: list[str]) -> ZookeeperLogin:

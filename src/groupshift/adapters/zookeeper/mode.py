@@ -12,13 +12,12 @@ identity lacks a right; where only the last one fails, it has them all. Nothing 
 from __future__ import annotations
 
 import contextlib
-import uuid
 from collections.abc import Callable
-from typing import Any
 
-from kazoo.client import KazooClient, TransactionRequest
-from kazoo.exceptions import BadVersionError, NoAuthError, NodeExistsError, NoNodeError
+from kazoo.client import TransactionRequest
+from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
+from groupshift.adapters.zookeeper.login import Change, ask, refused
 from groupshift.adapters.zookeeper.session import Node, Session, ZookeeperConnection
 from groupshift.domain.foreign_json import shown
 from groupshift.domain.modes import ABSENT_MODE, Holder, Mode, ModeNode, parse_holder
@@ -253,39 +252,6 @@ class ZookeeperBrake:
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
-
-
-Change = Callable[[TransactionRequest], Any]
-"""Adds one or more operations to a transaction."""
-
-
-def ask(client: KazooClient, change: Change) -> Any:
-    """Send the question; ``refused`` reads the answer that its result holds."""
-    question = client.transaction()
-    change(question)
-    question.check(f"/{unique()}", -1)
-    return question.commit_async()
-
-
-def refused(answer: list[Any]) -> bool:
-    """True when the identity may not do that."""
-    return any(isinstance(each, NoAuthError) for each in answer)
-
-
-def unique() -> str:
-    """A name that no node has."""
-    return f"groupshift-{uuid.uuid4().hex}"
-
-
-def creating_below(directory: str) -> Change:
-    """Create a node there and delete it."""
-    path = f"{directory}/{unique()}"
-
-    def change(question: TransactionRequest) -> None:
-        question.create(path, b"")
-        question.delete(path)
-
-    return change
 
 
 def writing(session: Session, path: str) -> Change:

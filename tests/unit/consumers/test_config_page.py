@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.consumers.config import parse
-from groupshift.consumers.config_keys import KEYS, PREFIX, Use
+from groupshift.consumers.config import KEYS, PREFIX, Use, parse
 from groupshift.consumers.metrics import ConsumerStatus, Counters, prometheus, statistics
 from groupshift.errors import Rejected
 
