@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from measuring import Aim, fresh_home, percentile, report
-from measuring.protocol_group import ProtocolGroup, protocol_group
+from measuring.protocol_group import KafkaGroup, protocol_group
 
 from groupshift.domain.group_protocol import POLICY, Protocol
 from groupshift_sandbox.kraft import KraftOptions, start_kraft
@@ -45,7 +45,7 @@ def measure(root: Path, bootstrap: str, arm: str, rounds: int) -> dict[str, Any]
         return {**group.figures(), "took_s": took}
 
 
-def _moved(group: ProtocolGroup, arm: str, to: Protocol) -> float:
+def _moved(group: KafkaGroup, arm: str, to: Protocol) -> float:
     return group.restart(to) if arm == PEER else group.move(to)
 
 

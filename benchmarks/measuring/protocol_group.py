@@ -15,7 +15,6 @@ from groupshift.bootstrap.moves import Place, journal, opened, tools_of
 from groupshift.domain.group_protocol import Protocol
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.protocol.planning import KIND
 from groupshift.domain.reactions import Choice
 from groupshift.domain.run import RunState, SparkJob
 from groupshift.engine.begin import begin, claim
@@ -25,6 +24,7 @@ from groupshift.engine.questions import Answer, Question
 from groupshift.engine.run import drive
 from groupshift.moves.protocol.facts import ProtocolPorts, ProtocolRequest
 from groupshift.moves.protocol.move import ProtocolMove
+from groupshift.moves.protocol.plan import KIND
 from groupshift.ports.driver import Change
 from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.settings import parse
@@ -84,7 +84,7 @@ def _agreed(question: Question) -> Answer | None:
 
 
 @dataclass(slots=True, kw_only=True)
-class ProtocolGroup:
+class KafkaGroup:
     """A running group with its own supervisor and producer; `protocol_group` makes one. ``began_ms`` are the
     moments at which its protocol began to be changed."""
 
@@ -164,7 +164,7 @@ class ProtocolGroup:
 
 
 @contextmanager
-def protocol_group(root: Path, bootstrap: str, name: str, *, static: bool) -> Iterator[ProtocolGroup]:
+def protocol_group(root: Path, bootstrap: str, name: str, *, static: bool) -> Iterator[KafkaGroup]:
     """Five classic members of confluent-kafka with the assignor range and stock settings, and a writer."""
     home = Home(root / name).create()
     create_topic(bootstrap, name, PARTITIONS)
@@ -180,7 +180,7 @@ def protocol_group(root: Path, bootstrap: str, name: str, *, static: bool) -> It
     try:
         start_supervisor(home)
         with _tool(home, bootstrap, name) as tool:
-            group = ProtocolGroup(home=home, bootstrap=bootstrap, name=name, tool=tool)
+            group = KafkaGroup(home=home, bootstrap=bootstrap, name=name, tool=tool)
             group.change("begin", MemberKind.PLAIN)
             group.await_owned()
             start_producer(home, UpOptions(topic=name, partitions=PARTITIONS, rate=RATE), bootstrap)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 
-from groupshift.adapters.kafka.metadata import Quorum
+from groupshift.adapters.kafka.requests import Quorum
 from groupshift.errors import Transient
 from groupshift_sandbox.layout import Cluster, Node
 from groupshift_sandbox.processes import wait_until

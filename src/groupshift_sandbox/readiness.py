@@ -13,8 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from groupshift.adapters.kafka.broker import Access, BrokerConnection
-from groupshift.adapters.kafka.metadata import Quorum, all_metadata, describe_quorum, replicas_lacking
-from groupshift.adapters.kafka.requests import fetch_offsets, fetched
+from groupshift.adapters.kafka.requests import (
+    Quorum,
+    all_metadata,
+    describe_quorum,
+    fetch_offsets,
+    fetched,
+    replicas_lacking,
+)
 from groupshift.adapters.kafka.transactions import OFFSETS_TOPIC
 from groupshift.adapters.kafka.wire import BrokerError, UnsupportedByBroker, error_name
 from groupshift.domain.placement import partition_of

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from groupshift.adapters.kafka.metadata import FeatureChange, update_features
+from groupshift.adapters.kafka.requests import FeatureChange, update_features
 from groupshift.cli.main import main
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.partitions import TopicPartition

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from groupshift.adapters.kafka.cluster import KafkaCluster
-from groupshift.adapters.kafka.metadata import FeatureChange, update_features
+from groupshift.adapters.kafka.requests import FeatureChange, update_features
 from groupshift.adapters.kafka.views import LiveProtocolViews
 from groupshift.adapters.kafka.wire import BrokerError
 from groupshift.adapters.system import SystemClock

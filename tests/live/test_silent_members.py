@@ -20,13 +20,13 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from groupshift.adapters.kafka.cluster import KafkaCluster
-from groupshift.adapters.kafka.metadata import FeatureChange, update_features
+from groupshift.adapters.kafka.requests import FeatureChange, update_features
 from groupshift.bootstrap.connect import broker_side
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Broken, Transient
-from groupshift.moves.protocol.liveness_rules import MemberWatch, look_at
+from groupshift.moves.protocol.liveness import MemberWatch, look_at
 from groupshift.settings import parse
 from groupshift_sandbox.client_members.commands import CLIENTS, ClientMember, Commit, GroupProtocol
 from groupshift_sandbox.home import Home

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.adapters.kafka.metadata import FeatureChange, update_features
+from groupshift.adapters.kafka.requests import FeatureChange, update_features
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.partitions import TopicPartition
 from groupshift_sandbox.committing import commit

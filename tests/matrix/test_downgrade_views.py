@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from groupshift.adapters.kafka.broker import BrokerConnection
-from groupshift.adapters.kafka.metadata import FeatureChange, update_features
-from groupshift.adapters.kafka.requests import ask_versions, supported
+from groupshift.adapters.kafka.requests import FeatureChange, ask_versions, supported, update_features
 from groupshift.adapters.kafka.wire import BrokerError
 from groupshift.domain.cluster import Asked
 from groupshift.domain.partitions import TopicPartition

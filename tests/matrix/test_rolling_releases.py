@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from groupshift.adapters.kafka.cluster import KafkaCluster
-from groupshift.adapters.kafka.metadata import FeatureChange, update_features
+from groupshift.adapters.kafka.requests import FeatureChange, update_features
 from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
 from groupshift.adapters.system import SystemClock
 from groupshift.domain.partitions import TopicPartition

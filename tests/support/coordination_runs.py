@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from groupshift.domain.canary import CanaryLimits
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.rules_canary import CanaryLimits
 from groupshift.engine.move import Move
 from groupshift.moves.coordination.facts import CoordinationPorts, CoordinationRequest
 from groupshift.moves.coordination.move import CoordinationMove

@@ -11,7 +11,7 @@ from kio.index import load_payload_module
 from kio.static.constants import EntityType
 
 from groupshift.adapters.kafka.cluster import KafkaCluster
-from groupshift.adapters.kafka.metadata import metadata_of
+from groupshift.adapters.kafka.requests import metadata_of
 from groupshift.adapters.kafka.snapshots import listing
 from groupshift.adapters.kafka.wire import BrokerError, raise_for
 from groupshift.domain.placement import partition_of

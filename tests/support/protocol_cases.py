@@ -21,11 +21,11 @@ import pytest
 from groupshift.domain.group_protocol import Kind, Protocol, Way
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.protocol.planning import KIND
 from groupshift.domain.run import Findings, RunState
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.progress import Ended, Progress
 from groupshift.errors import Rejected
+from groupshift.moves.protocol.plan import KIND
 from groupshift_sandbox.processes import wait_until
 from support.protocol_fleet import (
     CONFLUENT,

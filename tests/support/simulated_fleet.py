@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from groupshift.adapters.sqlalchemy.scans import SqlScans
+from groupshift.domain.canary import CanaryLimits
 from groupshift.domain.group import GroupView
 from groupshift.domain.modes import MemberKind, Mode
-from groupshift.domain.rules_canary import CanaryLimits
 from groupshift.domain.run import Target
 from groupshift.engine.move import Tools
 from groupshift.moves.coordination.alone import ModeAlone

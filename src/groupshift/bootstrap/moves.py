@@ -40,10 +40,10 @@ from groupshift.bootstrap.connect import (
 )
 from groupshift.bootstrap.drivers import driver_of
 from groupshift.bootstrap.reports import evidence_of, pages_of
+from groupshift.domain.canary import CanaryLimits
 from groupshift.domain.evidence import PlanOf, refuse_older
 from groupshift.domain.modes import Isolation
 from groupshift.domain.requests import options_of
-from groupshift.domain.rules_canary import CanaryLimits
 from groupshift.domain.run import Json, SparkJob
 from groupshift.domain.seal import Verification
 from groupshift.engine.evidence import Pages, Progress, Sealer, tell_nobody

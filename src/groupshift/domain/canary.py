@@ -1,24 +1,30 @@
-"""A canary watched beside the old members: looks at the group, and what a series of them measures.
+"""A canary watched beside the old members: looks at the group, what a series of them measures, and the
+numbered rules that judge it (K…). Pure.
 
 Two sides share the group: the canary's members and the old ones. What is compared is what both sides
-show to anybody who looks: owner nodes, offsets in both stores, log ends, who is registered.
+show to anybody who looks: owner nodes, offsets in both stores, log ends, who is registered. Too little data
+is never a pass: K01 is then inconclusive and the comparing rules are not asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from itertools import pairwise
-from statistics import fmean, median
+from math import ceil
+from statistics import linear_regression, median
 from typing import Any
 
-from groupshift.domain.facts import Facts, OffsetTable
+from groupshift.domain.facts import Facts, sentence_list
 from groupshift.domain.modes import MemberKind
+from groupshift.domain.old_members import Held, held_now
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.verdict import Finding, Verdict
 
-NEVER = -1
-"""Stands for an offset that is absent."""
+INTERVALS = 4
+"""A watch is at least so many commit intervals: a lag that saws by one interval must not look like a
+trend."""
 
 
 class Side(StrEnum):
@@ -26,25 +32,6 @@ class Side(StrEnum):
 
     CANARY = "canary"
     OLD = "old"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """One owned partition at one moment: ``czxid`` tells this tenure from the owner's next one; the
-    offsets in both stores are `NEVER` when absent, ``end`` is the log end."""
-
-    topic: str
-    partition: int
-    member_id: str
-    czxid: int
-    znode: int
-    kafka: int
-    end: int
-
-    @property
-    def at(self) -> TopicPartition:
-        """The partition."""
-        return TopicPartition(self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +75,6 @@ def look_of(facts: Facts, slots: Collection[str]) -> Look:
     aware = [member.member_id for member in view.of_kind(MemberKind.AWARE)]
     canary = tuple(member for member in aware if not places or member in known)
     present = {*aware, *(member.member_id for member in view.members)}
-    znode = OffsetTable.of(view.zookeeper_offsets).by_partition
-    kafka = OffsetTable.of(view.kafka_offsets).by_partition
-    ends = {end.partition: end.end for end in view.log_ends}
     return Look(
         at_ms=view.taken_at_ms,
         ids_pzxid=view.ids_pzxid,
@@ -98,18 +82,7 @@ def look_of(facts: Facts, slots: Collection[str]) -> Look:
         old=tuple(member.member_id for member in view.of_kind(MemberKind.OLD)),
         down=tuple(p.name for p in places if not p.running or p.member_id not in {*present, None}),
         unowned=tuple(str(at) for at, owners in view.owners_of().items() if not owners),
-        held=tuple(
-            Held(
-                topic=owner.partition.topic,
-                partition=owner.partition.partition,
-                member_id=owner.member_id,
-                czxid=owner.czxid,
-                znode=znode.get(owner.partition, NEVER),
-                kafka=kafka.get(owner.partition, NEVER),
-                end=ends.get(owner.partition, NEVER),
-            )
-            for owner in sorted(view.owners, key=lambda owner: owner.partition)
-        ),
+        held=held_now(view),
     )
 
 
@@ -141,10 +114,9 @@ class Measure:
 
 
 def slope(points: Sequence[tuple[float, float]]) -> float:
-    """Least squares: change of y by unit of x; 0 when all x are equal."""
-    mean_x, mean_y = fmean(x for x, _ in points), fmean(y for _, y in points)
-    spread = sum((x - mean_x) ** 2 for x, _ in points)
-    return sum((x - mean_x) * (y - mean_y) for x, y in points) / spread if spread else 0.0
+    """Return the change of y by unit of x, by least squares; 0 when all x are equal."""
+    x, y = [each for each, _ in points], [each for _, each in points]
+    return linear_regression(x, y).slope if len(set(x)) > 1 else 0.0
 
 
 def trends(series: Sequence[Look]) -> tuple[Trend, ...]:
@@ -265,3 +237,139 @@ def unrest(series: Sequence[Look]) -> Unrest:
 
 def _changed(pair: tuple[Look, Look], part: Callable[[Look], object]) -> bool:
     return part(pair[0]) != part(pair[1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CanaryLimits:
+    """Numbers that decide (`groupshift.settings.Thresholds` documents them); ``commit_interval_ms`` is
+    the longest auto commit interval of the members, ``every_s`` the time from one look to the next."""
+
+    looks: int
+    records: int
+    lag_growth_pct: int
+    commit_rate_pct: int
+    errors: int
+    rebalances: int
+    commit_interval_ms: int
+    every_s: int = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Series:
+    """Everything the rules look at."""
+
+    looks: Sequence[Look]
+    found: tuple[Trend, ...]
+    canary: Measure
+    old: Measure
+    limits: CanaryLimits
+
+
+def judged(looks: Sequence[Look], limits: CanaryLimits) -> tuple[Finding, ...]:
+    """K01 enough was seen · K02 lag slope · K03 commit rate · K04 errors · K05 rebalances · K06 commits
+    in both stores. Compared rules are left out where K01 is inconclusive."""
+    found = trends(looks)
+    sides = {side: measure(looks, found, side) for side in Side}
+    series = _Series(looks=looks, found=found, canary=sides[Side.CANARY], old=sides[Side.OLD], limits=limits)
+    lacking = list(_lacking(series))
+    findings = [_errors(series), _rebalances(series)]
+    if lacking:
+        return (_enough(series, lacking), *findings)
+    return (_enough(series, ()), _lag_slope(series), _commit_rate(series), *findings, _both_stores(series))
+
+
+def _span_s(series: _Series) -> float:
+    return (series.looks[-1].at_ms - series.looks[0].at_ms) / 1000 if series.looks else 0.0
+
+
+def _lacking(series: _Series) -> Iterator[str]:
+    limits, span_s = series.limits, _span_s(series)
+    if len(series.looks) < limits.looks:
+        yield f"{len(series.looks)} looks, at least {limits.looks} are needed"
+    if span_s * 1000 < INTERVALS * limits.commit_interval_ms:
+        yield f"{span_s:.0f} s are less than {INTERVALS} commit intervals of {limits.commit_interval_ms} ms"
+    for name, side in (("canary", series.canary), ("old members", series.old)):
+        if not side.partitions:
+            yield f"the {name} held no partition over two looks"
+        elif side.arrived < limits.records:
+            yield (f"{side.arrived} records arrived for the {name}, at least {limits.records} are needed")
+    if series.old.partitions and series.old.commits < 2:  # noqa: PLR2004 - two make an interval
+        yield f"the old members committed {series.old.commits:g} times a partition: there is no rate"
+
+
+def _enough(series: _Series, lacking: Sequence[str]) -> Finding:
+    seen = (
+        f"{len(series.looks)} looks over {_span_s(series):.0f} s; canary: {series.canary.members} members, "
+        f"{series.canary.partitions} partitions, {series.canary.arrived} records; old members: "
+        f"{series.old.members}, {series.old.partitions} partitions, {series.old.arrived} records"
+    )
+    if not lacking:
+        return Finding(rule="K01", verdict=Verdict.PASS, reason=f"enough was seen: {seen}")
+    return Finding(
+        rule="K01",
+        verdict=Verdict.INCONCLUSIVE,
+        reason=f"the canary cannot be compared: {'; '.join(lacking)} ({seen})",
+        hint="watch it longer (canary_watch_s), while records arrive for both sides",
+    )
+
+
+def _lag_slope(series: _Series) -> Finding:
+    canary, old = _pct(series.canary.growth), _pct(series.old.growth)
+    said = (
+        f"the canary's lag grows by {canary} % of what arrives (median of its partitions), the old "
+        f"members' by {old} %; {series.limits.lag_growth_pct} points more are allowed"
+    )
+    bad = canary - max(0, old) > series.limits.lag_growth_pct
+    return _finding("K02", said, "look at the canary's processing time and its log", bad=bad)
+
+
+def _commit_rate(series: _Series) -> Finding:
+    canary, old = _pct(series.canary.progress), _pct(series.old.progress)
+    wanted = min(100, old) * series.limits.commit_rate_pct // 100
+    said = (
+        f"the canary committed {canary} % of what arrived (median of its partitions), the old members "
+        f"{old} %; at least {wanted} % are wanted"
+    )
+    return _finding("K03", said, "look at the canary's commits and its log", bad=canary < wanted)
+
+
+def _errors(series: _Series) -> Finding:
+    records = series.limits.records
+    canary, old = (errors(series.looks, series.found, side, records) for side in (Side.CANARY, Side.OLD))
+    share = ceil(len(old) * series.canary.members / series.old.members) if series.old.members else 0
+    allowed = series.limits.errors + share
+    said = f"{len(canary)} errors of the canary, {len(old)} of the old members, {allowed} are allowed"
+    named = f": {sentence_list(list(canary))}" if canary else ""
+    return _finding("K04", f"{said}{named}", "look at the canary's log", bad=len(canary) > allowed)
+
+
+def _rebalances(series: _Series) -> Finding:
+    met, allowed = unrest(series.looks), series.limits.rebalances
+    said = (
+        f"{met.total} rebalances, {allowed} are allowed: {met.canary} because the canary came or went, "
+        f"{met.old} because old members did, {met.contention} although nobody did"
+    )
+    hint = "look why members come and go; where nobody did, compare the members' assignors (C25)"
+    if met.total > allowed and met.canary + met.contention <= allowed:
+        return Finding(rule="K05", verdict=Verdict.INCONCLUSIVE, reason=said, hint=hint)
+    return _finding("K05", said, hint, bad=met.total > allowed)
+
+
+def _both_stores(series: _Series) -> Finding:
+    behind = [str(t.at) for t in series.found if t.side is Side.CANARY and not t.kafka_follows]
+    said = "the canary's commits reach Kafka too"
+    if behind:
+        said = f"the canary commits {sentence_list(behind)} to ZooKeeper only: Kafka's offset stands still"
+    return _finding(
+        "K06", said, "look at the canary's Kafka side; the toggle will ask for it (O8)", bad=bool(behind)
+    )
+
+
+def _pct(share: float | None) -> int:
+    return round(100 * (share or 0.0))
+
+
+def _finding(rule: str, said: str, hint: str, *, bad: bool) -> Finding:
+    return Finding(
+        rule=rule, verdict=Verdict.FAIL if bad else Verdict.PASS, reason=said, hint=hint if bad else ""
+    )

@@ -6,7 +6,7 @@ anything else, and none costs more than a small multiple of its own size.
 
 Policy, beyond RFC 8259:
 
-* bytes are UTF-8, without a byte order mark; at most ``at_most`` bytes, nested at most ``depth`` deep;
+* bytes are UTF-8, without a byte order mark; at most ``at_most`` bytes, nested at most `DEPTH` deep;
 * integers fit 64 bits; a fraction or an exponent gives a finite number; ``NaN`` and ``Infinity`` are refused;
 * an object names each key once: readers in other languages disagree about which of two counts;
 * strings hold no lone surrogate, so that every value can be written as UTF-8 again.
@@ -45,7 +45,7 @@ class _Refused(ValueError):
     """A value inside the text that the policy refuses."""
 
 
-def load_json(data: bytes | str | None, where: str, *, at_most: int = NODE_BYTES, depth: int = DEPTH) -> Any:
+def load_json(data: bytes | str | None, where: str, *, at_most: int = NODE_BYTES) -> Any:
     """The value that ``data`` holds; ``where`` is the node, file or field it comes from.
 
     Raises:
@@ -53,7 +53,7 @@ def load_json(data: bytes | str | None, where: str, *, at_most: int = NODE_BYTES
     """
     text = _text(b"" if data is None else data, where, at_most)
     try:
-        _demand_shallow(text, depth)
+        _demand_shallow(text)
         value = json.loads(
             text, parse_int=_whole, parse_float=_finite, parse_constant=_no_number, object_pairs_hook=_once
         )
@@ -65,16 +65,12 @@ def load_json(data: bytes | str | None, where: str, *, at_most: int = NODE_BYTES
         raise Rejected(f"{where}: {wrong}") from None
     except ValueError as wrong:
         raise Rejected(f"{where}: {shown(data)} is not JSON ({wrong})") from None
-    except RecursionError:  # a caller's own ``depth`` that the interpreter cannot follow
-        raise Rejected(f"{where}: is nested too deep to be read") from None
     return value
 
 
-def load_object(
-    data: bytes | str | None, where: str, *, at_most: int = NODE_BYTES, depth: int = DEPTH
-) -> dict[str, Any]:
+def load_object(data: bytes | str | None, where: str, *, at_most: int = NODE_BYTES) -> dict[str, Any]:
     """As `load_json`, for what has to be an object. Raises `Rejected` also when it is something else."""
-    value = load_json(data, where, at_most=at_most, depth=depth)
+    value = load_json(data, where, at_most=at_most)
     if not isinstance(value, dict):
         raise Rejected(f"{where}: {shown(data)} is not a JSON object")
     return value
@@ -169,17 +165,17 @@ def _text(data: bytes | str, where: str, at_most: int) -> str:
         raise Rejected(f"{where}: {shown(data)} is no UTF-8") from None
 
 
-def _demand_shallow(text: str, depth: int) -> None:
+def _demand_shallow(text: str) -> None:
     """Count brackets before anything recursive meets them."""
-    if text.count("[") + text.count("{") <= depth:
+    if text.count("[") + text.count("{") <= DEPTH:
         return
     level = 0
     for found in _STRUCTURE.finditer(text):
         first = found[0][0]
         if first in "[{":
             level += 1
-            if level > depth:
-                raise _Refused(f"is nested more than {depth} deep")
+            if level > DEPTH:
+                raise _Refused(f"is nested more than {DEPTH} deep")
         elif first in "]}":
             level -= 1
 

@@ -60,32 +60,6 @@ class Trait(StrEnum):
     FOREIGN_EPOCHS = "foreign-epochs"
 
 
-MEANS: Mapping[Trait, str] = {
-    Trait.NEW_COORDINATOR: "the coordinator that loads the groups is the new one",
-    Trait.OLD_COORDINATOR: "the coordinator that loads the groups is the old one",
-    Trait.KRAFT: "the cluster runs in KRaft mode",
-    Trait.POLICY_DISABLED: "group.consumer.migration.policy is disabled",
-    Trait.ONLINE: "members stay in the group while it is converted",
-    Trait.STATIC_MEMBERS: "members have a group.instance.id",
-    Trait.OTHER_SUBSCRIPTION: "a member comes back with another subscription",
-    Trait.COOPERATIVE_STICKY: "members use librdkafka's cooperative-sticky",
-    Trait.ASSIGNMENT_DATA: "an assignor writes user data into assignments",
-    Trait.STREAMS_GROUPS: "there are streams groups",
-    Trait.NEW_RECORDS: "the offsets topic holds records of type 3 or above, tombstones included",
-    Trait.GROUP_VERSION: "group.version is above 0, or no newer metadata snapshot covers its change",
-    Trait.METADATA_CHANGED: "the target is below a level of metadata.version that changed the metadata log"
-    " and that was reached",
-    Trait.GROUP_CONFIGS: "groups have dynamic configurations",
-    Trait.FORMATTED_NEWER: "storage was formatted by the kafka-storage tool of 4.4 or newer",
-    Trait.COMMIT_METADATA: "commits carry metadata",
-    Trait.OLD_BROKER_PROTOCOL: "inter.broker.protocol.version is older than 2.1",
-    Trait.OFFSETS_IN_TRANSACTIONS: "transactions commit offsets of the groups",
-    Trait.FORMER_TOPIC: "a committed offset belongs to a former topic of the same name",
-    Trait.FOREIGN_EPOCHS: "a commit carries a leader epoch that is not its partition's",
-}
-"""Each condition as half a sentence."""
-
-
 class Action(StrEnum):
     """What groupshift does where a hazard is met."""
 
@@ -210,7 +184,7 @@ def read_book(text: str, file: str = FILE) -> tuple[Chapter, ...]:
             allowed.
     """
     whole = parsed(text, file)
-    whole.only(("chapter",))
+    whole.only(("chapter",), ("means",))
     chapters = tuple(map(_chapter, whole.tables("chapter", "title")))
     unique((each.number for chapter in chapters for each in chapter.hazards), f"{file}, number")
     return chapters
@@ -272,6 +246,15 @@ def _version(entry: Entry, name: str) -> Version | None:
     return Version.parse(entry.text(name), f"{entry.where}, {name}:") if name in entry.values else None
 
 
+def read_means(text: str, file: str = FILE) -> dict[Trait, str]:
+    """Each condition as half a sentence, of a hazard book in TOML. Raises `Rejected` as `read_book`."""
+    means = parsed(text, file).table("means")
+    means.only(tuple(Trait))
+    return {trait: means.text(trait) for trait in Trait}
+
+
+MEANS = read_means(shipped(FILE))
+"""Each condition as half a sentence."""
 CHAPTERS = read_book(shipped(FILE))
 """The book that ships with groupshift."""
 BOOK = tuple(hazard for chapter in CHAPTERS for hazard in chapter.hazards)

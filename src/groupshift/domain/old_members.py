@@ -18,36 +18,51 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.registration import Pattern, Registration
 from groupshift.errors import Rejected
 
-_NEVER = -1
+NEVER = -1
+"""Stands for an offset that is absent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Held:
-    """One partition under an old owner: ``czxid`` tells this tenure, offsets are -1 when absent."""
+class Held:
+    """One owned partition at one moment: ``czxid`` tells this tenure from the owner's next one; the
+    offsets in both stores are `NEVER` when absent, as is ``end``, the log end."""
 
+    topic: str
+    partition: int
     member_id: str
     czxid: int
     znode: int
     kafka: int
     end: int
 
+    @property
+    def at(self) -> TopicPartition:
+        """The partition."""
+        return TopicPartition(self.topic, self.partition)
 
-def _held_by_old(view: GroupView) -> dict[TopicPartition, _Held]:
-    old = {member.member_id for member in view.of_kind(MemberKind.OLD)}
+
+def held_now(view: GroupView) -> tuple[Held, ...]:
+    """Return every partition that has an owner node, sorted."""
     znode = OffsetTable.of(view.zookeeper_offsets).by_partition
     kafka = OffsetTable.of(view.kafka_offsets).by_partition
     ends = {end.partition: end.end for end in view.log_ends}
-    return {
-        owner.partition: _Held(
+    return tuple(
+        Held(
+            topic=owner.partition.topic,
+            partition=owner.partition.partition,
             member_id=owner.member_id,
             czxid=owner.czxid,
-            znode=znode.get(owner.partition, _NEVER),
-            kafka=kafka.get(owner.partition, _NEVER),
-            end=ends.get(owner.partition, _NEVER),
+            znode=znode.get(owner.partition, NEVER),
+            kafka=kafka.get(owner.partition, NEVER),
+            end=ends.get(owner.partition, NEVER),
         )
-        for owner in view.owners
-        if owner.member_id in old
-    }
+        for owner in sorted(view.owners, key=lambda owner: owner.partition)
+    )
+
+
+def _held_by_old(view: GroupView) -> dict[TopicPartition, Held]:
+    old = {member.member_id for member in view.of_kind(MemberKind.OLD)}
+    return {held.at: held for held in held_now(view) if held.member_id in old}
 
 
 def worth_a_second_look(view: GroupView) -> bool:
@@ -73,7 +88,7 @@ def stands_still(then: GroupView, now: GroupView) -> dict[str, tuple[TopicPartit
 
 
 def _between(
-    then: GroupView, now: GroupView, says: Callable[[_Held, _Held], bool]
+    then: GroupView, now: GroupView, says: Callable[[Held, Held], bool]
 ) -> dict[str, tuple[TopicPartition, ...]]:
     """Per old member the partitions of an uninterrupted tenure of which ``says`` is true."""
     before, found = _held_by_old(then), dict[str, tuple[TopicPartition, ...]]()

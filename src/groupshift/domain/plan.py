@@ -1,4 +1,4 @@
-"""The vocabulary of moves of one group: stages, how far a move and its rollback go, what a person asks for.
+"""The vocabulary of moves of one group: stages, and how far a move and its rollback go.
 
 Source: docs/reference/concepts.md, "A move".
 """
@@ -8,17 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from groupshift.domain.group_protocol import Protocol, Way
 from groupshift.domain.step import Step
 
-
-class MoveName(StrEnum):
-    """A move's name in plans and the journal."""
-
-    COORDINATION = "coordination"
-    """From ZooKeeper to Kafka coordination (KIP-125)."""
-    PROTOCOL = "protocol"
-    """Between the classic and the consumer protocol (KIP-848)."""
+MAX_GROUP = 249
+"""How long a group id may be: as long as the name of a topic."""
+MAX_SOAK_S = 7 * 24 * 3600
 
 
 class StageName(StrEnum):
@@ -54,17 +48,7 @@ class StageName(StrEnum):
     @property
     def undoes(self) -> bool:
         """True for a stage of the way back."""
-        return self in UNDO_STAGES
-
-
-UNDO_STAGES = (
-    StageName.UNDO_RETIRE,
-    StageName.UNDO_TOGGLE,
-    StageName.UNDO_FILL,
-    StageName.UNDO_EMPTY,
-    StageName.UNDO_MEMBERS,
-)
-"""The ways back, each in the order in which it is walked."""
+        return self.value.startswith("undo_")
 
 
 class Until(StrEnum):
@@ -83,40 +67,6 @@ class WayBack(StrEnum):
     """Mode back to ZooKeeper; migration-aware members stay."""
     OLD_MEMBERS = "old_members"
     """Everything back, to the members that were there before."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MoveRequest:
-    """What was asked for: move ``group``, as far as ``until``.
-
-    Of the move ``protocol``, ``to`` is the protocol its members are to speak, ``way`` how they change, and
-    ``clients`` and ``brokers`` are versions that people name for the hazard book (``librdkafka=2.16.1``).
-
-    ``driver`` names the fleet driver (empty: the one in the settings). ``canary`` is the number of members
-    replaced first; with a ``canary_share`` above 0 it is instead the fewest that hold this share (up to
-    1.0) of the partitions.
-    The canary is watched for ``canary_watch_s`` seconds and judged against the old members beside it (0:
-    it is not). ``soak_s`` are the seconds of soak. Without ``execute`` everything is planned and nothing
-    is changed. ``actor`` is the person or program asking; ``run`` makes planning repeatable: the same
-    ``run`` (an Airflow run id) gets the same migration again. Values are checked by
-    `groupshift.domain.planning.check`.
-    """
-
-    group: str
-    driver: str = ""
-    canary: int = 1
-    canary_share: float = 0.0
-    canary_watch_s: int = 0
-    soak_s: int = 60
-    until: Until = Until.TOGGLE
-    execute: bool = False
-    actor: str = "unknown"
-    run: str = ""
-    move: MoveName = MoveName.COORDINATION
-    to: Protocol | None = None
-    way: Way = Way.ONLINE
-    clients: tuple[str, ...] = ()
-    brokers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

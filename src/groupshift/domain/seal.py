@@ -345,11 +345,9 @@ def doubts(
         if path not in known
     )
     fresh += (f"{path} was {kind} when it was sealed" for path, kind in irregular.items())
-    said = {_subject(each, (*there, *irregular, *origins.demands, *known)) for each in before}
-    fresh = [
-        each for each in fresh if _subject(each, (*there, *irregular, *origins.demands, *known)) not in said
-    ]
-    return tuple(dict.fromkeys((*before, *fresh)))
+    paths = (*there, *irregular, *origins.demands, *known)
+    said = {_subject(each, paths) for each in before}
+    return tuple(dict.fromkeys((*before, *(each for each in fresh if _subject(each, paths) not in said))))
 
 
 def _is_doubt(check: Check, there: _Files, origins: Origins) -> bool:

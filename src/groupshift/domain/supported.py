@@ -43,9 +43,3 @@ def version_text(version: str) -> str:
         f"{each.what:{wide}}  {each.releases:{far}}  tried: {', '.join(each.tried)}" for each in SUPPORTED
     ]
     return "\n".join([f"groupshift {version}", *rows])
-
-
-def markdown_table() -> str:
-    """The same for README.md."""
-    rows = [f"| {each.what} | `{each.releases}` | {', '.join(each.tried)} |" for each in SUPPORTED]
-    return "\n".join(["| | supported | tried |", "|---|---|---|", *rows])

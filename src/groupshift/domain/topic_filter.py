@@ -16,7 +16,8 @@ import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import or_
 from typing import Final
 
 from groupshift.domain.foreign_json import shown
@@ -152,29 +153,15 @@ class _Node:
 _ENDLESS: Final = 10**12
 
 
-def _one(text: str) -> _Node:
-    return _Node(kind="one", text=text, size=1, least=1)
-
-
-def _zero(text: str) -> _Node:
-    return _Node(kind="zero", text=text, plain=False)
-
-
-def _in_a_row(parts: list[_Node]) -> _Node:
-    ways = 1
+def _joined(kind: str, parts: list[_Node]) -> _Node:
+    """``all``: one part after the other, each in any of its ways; ``any``: one of them."""
+    row, ways = kind == "all", 1 if kind == "all" else 0
     for part in parts:
-        ways = min(ways * part.ways, _ENDLESS)
+        ways = min(ways * part.ways if row else ways + part.ways, _ENDLESS)
+    least = [part.least for part in parts]
     return _Node(
-        kind="all", parts=tuple(parts), ways=ways, size=sum(each.size for each in parts),
-        least=sum(each.least for each in parts), plain=all(each.plain for each in parts),
-    )  # fmt: skip
-
-
-def _one_of(parts: list[_Node]) -> _Node:
-    return _Node(
-        kind="any", parts=tuple(parts), ways=min(sum(each.ways for each in parts), _ENDLESS),
-        size=sum(each.size for each in parts), least=min(each.least for each in parts),
-        plain=all(each.plain for each in parts),
+        kind=kind, parts=tuple(parts), ways=ways, size=sum(each.size for each in parts),
+        least=sum(least) if row else min(least), plain=all(each.plain for each in parts),
     )  # fmt: skip
 
 
@@ -221,14 +208,12 @@ class _Reader:
                 row.append(_repeated(row.pop(), text))
             elif text == "(" or text in _GROUPS:
                 row.append(self._group(text))
-            elif text == "(?i)":
-                continue
             elif text in {"^", "$"} or (text[0] == "\\" and text[1] in "bBA123456789"):
-                row.append(_zero(text))
-            else:
-                row.append(_one(text))
-        rows = [_in_a_row(_without_anchors(row) if whole else row) for row in branches]
-        return rows[0] if len(rows) == 1 else _one_of(rows)
+                row.append(_Node(kind="zero", text=text, plain=False))
+            elif text != "(?i)":
+                row.append(_Node(kind="one", text=text, size=1, least=1))
+        rows = [_joined("all", _without_anchors(row) if whole else row) for row in branches]
+        return rows[0] if len(rows) == 1 else _joined("any", rows)
 
     def _group(self, opened: str) -> _Node:
         inner = self.expression()
@@ -298,11 +283,8 @@ class _Automaton:
             bit = 1 << len(self._places) - 1
             return False, bit, bit
         if node.kind == "any":
-            built = [self._build(part) for part in node.parts]
-            first, last = 0, 0
-            for _, begins, ends in built:
-                first, last = first | begins, last | ends
-            return any(empty for empty, _, _ in built), first, last
+            empties, firsts, lasts = zip(*map(self._build, node.parts), strict=True)
+            return any(empties), reduce(or_, firsts), reduce(or_, lasts)
         if node.kind == "all":
             return self._row(list(node.parts))
         body = node.parts[0]

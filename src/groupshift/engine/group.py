@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from groupshift.domain.equality import (
     Snapshot as Tables,
@@ -31,12 +32,15 @@ from groupshift.domain.modes import Isolation, MemberKind, Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import Stage, StageName
 from groupshift.domain.run import (
+    Checked,
     Findings,
     Json,
     OnDifference,
+    Outcome,
     SparkJob,
     Step,
     findings_from,
+    outcome_of,
 )
 from groupshift.domain.seal import values_of
 from groupshift.domain.snapshot import snapshot_rows
@@ -79,24 +83,31 @@ class GroupPorts:
 G = TypeVar("G", bound=GroupPorts)
 
 
-class GroupRules(Protocol[G]):
-    """The live rules of a move, as numbers, by step."""
+ByPhase = Mapping[StageName, tuple[str, ...]]
+
+
+class GroupRules(ABC, Generic[G]):
+    """The live rules of a move, as numbers, by phase: ``before`` must hold right before its act, ``after``
+    once it has settled; ``settled`` are those that only need time."""
+
+    def __init__(self, before: ByPhase, after: ByPhase, settled: Collection[str]) -> None:
+        self._before, self._after, self._settled = before, after, settled
 
     def before(self, step: Step) -> tuple[str, ...]:
         """Return what must hold right before the act."""
-        ...
+        return self._before[StageName(step.phase)]
 
     def after(self, step: Step) -> tuple[str, ...]:
         """Return what must hold once the act has settled."""
-        ...
+        return self._after[StageName(step.phase)]
 
     def settled(self, step: Step) -> tuple[str, ...]:
         """Return those of `after` that only need time."""
-        ...
+        return tuple(each for each in self.after(step) if each in self._settled)
 
+    @abstractmethod
     def wanted(self, run: Run[G], step: Step) -> Wanted:
         """Return what the step leads to."""
-        ...
 
     def facts(self, run: Run[G], step: Step) -> Facts:
         """Read what the rules of `before` look at. May look twice, a few seconds apart."""
@@ -153,6 +164,12 @@ class GroupMeasurements:
         if step.args["moment"] == Moment.BEFORE:
             return ()
         return ask_live(run, self._rules.after(step), self._rules.wanted(run, step))
+
+    def soaks(self, run: Run[G], step: Step) -> Checked:
+        """Look once at a group that soaks: a failure may heal."""
+        findings = ask_live(run, self._rules.after(step), self._rules.wanted(run, step))
+        outcome = outcome_of(findings)
+        return Checked(outcome=outcome, findings=findings, heals=outcome in {Outcome.FAIL, Outcome.ERROR})
 
     def take(self, run: Run[G], step: Step, attempt: str) -> Json:
         """Keep all that must survive, as evidence."""

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NewType
 
+from groupshift.domain.canary import CanaryLimits
 from groupshift.domain.modes import Isolation
-from groupshift.domain.rules_canary import CanaryLimits
 from groupshift.ports.changes import ModeSwitch
 from groupshift.ports.cluster import Access, GroupReader, NobodyAsks
 from groupshift.ports.driver import FleetDriver

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from groupshift.domain.canary import NEVER, Look
+from groupshift.domain.canary import Look
 from groupshift.domain.evidence import Moment, Row, Store
+from groupshift.domain.old_members import NEVER
 from groupshift.domain.ownership_history import KnownBy, Position, Sighting, Tenure, audited, seen
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.run import JUDGE, findings_from

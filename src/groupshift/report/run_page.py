@@ -133,6 +133,23 @@ def usual_sentence(history: History) -> str:
     return f"{said}: {reason.removesuffix('.')}." if reason else f"{said}."
 
 
+def way_sentence(history: History, way: tuple[str, str], progress: str, back: str = "back") -> str:
+    """Return what became of a run that is not over, or was never begun: ``way`` is what goes where,
+    ``progress`` how far it came, ``back`` the way back."""
+    state, (what, aim) = history.state, way
+    if state in {RunState.REJECTED, RunState.PREVIEW}:
+        how = "was only planned" if state is RunState.PREVIEW else "was ended before anything was changed"
+        reason = history.status.reason.removesuffix(".")
+        said = f"The way of {what} to {aim} {how}"
+        return f"{said}: {reason}." if reason else f"{said}."
+    step, where = history.next, back if state.goes_back else f"to {aim}"
+    at = f" at step {step.step.key}" if step else ""
+    said = f"The way of {what} {where} stands{at}; {progress}."
+    if history.trouble:
+        return f"{said} It stopped there: {history.trouble}."
+    return f"{said} It waits: {history.waiting}." if history.waiting else said
+
+
 def sections_of(found: Sequence[questions.Section]) -> list[Section]:
     """Return sections of the engine, sentences and rows, as those of a page."""
     return [section(each.title, *each.sentences, _rows(each)) for each in found]

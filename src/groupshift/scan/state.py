@@ -28,8 +28,8 @@ from groupshift.domain.old_members import worth_a_second_look
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plain import from_plain
 from groupshift.domain.plan import StageName
-from groupshift.domain.rulebook import BEFORE
 from groupshift.domain.verdict import Finding, Verdict
+from groupshift.moves.coordination.rules import BEFORE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,6 @@ from groupshift.domain.group_rules import ask
 from groupshift.domain.judgement import Judgement
 from groupshift.domain.modes import Mode
 from groupshift.domain.plan import StageName, WayBack
-from groupshift.domain.rulebook import BEFORE
 from groupshift.domain.run import RunState, StepState, plan_from
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.begin import begin, claim
@@ -25,6 +24,7 @@ from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.moves.coordination.alone import ModeAlone
 from groupshift.moves.coordination.facts import CoordinationPorts
 from groupshift.moves.coordination.plan import MANUAL, SET_MODE
+from groupshift.moves.coordination.rules import BEFORE
 from groupshift.ports.runs import RunRecord
 from groupshift.scan.ports import ToggleState
 

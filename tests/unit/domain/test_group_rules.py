@@ -7,16 +7,15 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from groupshift.domain import rulebook
 from groupshift.domain.facts import Facts, Place
 from groupshift.domain.group import Owner
 from groupshift.domain.group_rules import RULES, ask
 from groupshift.domain.modes import MemberKind, Mode, ModeNode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import StageName, Until
-from groupshift.domain.protocol import assessing
-from groupshift.domain.protocol import rulebook as protocol_rulebook
 from groupshift.domain.verdict import Verdict
+from groupshift.moves.coordination import rules as rulebook
+from groupshift.moves.protocol import rules as protocol_rulebook
 from groupshift_testing.world import World
 from support.simulated_group import make_group
 
@@ -239,7 +238,7 @@ def test_an_unknown_group_is_one_finding_only() -> None:
 
 def test_every_rule_of_the_rulebook_exists_and_is_asked_somewhere() -> None:
     """No number without a rule, no rule without a use."""
-    asked = {*rulebook.ASSESS, *rulebook.SETTLED, *protocol_rulebook.SETTLED, *assessing.LIVE}
+    asked = {*rulebook.ASSESS, *rulebook.SETTLED, *protocol_rulebook.SETTLED, *protocol_rulebook.LIVE}
     known: set[StageName] = set()
     for before, after in (
         (rulebook.BEFORE, rulebook.AFTER),

@@ -19,6 +19,7 @@ SRC = Path(__file__).resolve().parents[3] / "src" / "groupshift"
 TABLES = {
     "domain/group_rules.toml": ("domain/group_rules.py",),
     "domain/protocol/rules.toml": ("domain/protocol/preflight.py", "domain/protocol/live_rules.py"),
+    "moves/protocol/liveness_rules.toml": ("moves/protocol/liveness.py",),
     "moves/downgrade/rules.toml": ("moves/downgrade/rules.py", "domain/cluster_rules.py"),
     "moves/expansion/rules.toml": ("moves/expansion/rules.py", "domain/cluster_rules.py"),
 }

@@ -181,28 +181,20 @@ def log_in(ask: Ask, messages: MessagesOf, settings: Mapping[str, Any]) -> None:
         return bytes(told.auth_bytes)
 
     user, password = settings["sasl_plain_username"], settings["sasl_plain_password"]
-    for key, value in (("sasl.username", user), ("sasl.password", password)):
-        _refuse_unsent(key, value)
-    if mechanism in _HASHES:
-        _scram(exchange, mechanism, user, password)
-    else:
+    for key, text in (("sasl.username", user), ("sasl.password", password)):
+        # Null characters set the parts of PLAIN apart; halves of a surrogate pair have no bytes.
+        if "\0" in text or any("\ud800" <= each <= "\udfff" for each in text):
+            raise LoginRefused(f"{key} has a null character or half of a surrogate pair: choose another")
+    if mechanism not in _HASHES:
         exchange(f"\0{user}\0{password}".encode())  # PLAIN, RFC 4616
-
-
-def _scram(exchange: Callable[[bytes], bytes], mechanism: str, user: str, password: str) -> None:
-    """RFC 5802 without channel binding; the server proves that it knows the password too. As Kafka's brokers
-    and librdkafka do, the texts are sent as they are (no SASLprep)."""
+        return
+    # RFC 5802 without channel binding; the server proves that it knows the password too. As Kafka's brokers
+    # and librdkafka do, the texts are sent as they are (no SASLprep).
     scram = Scram(mechanism, user, password, nonce=secrets.token_urlsafe(_NONCE_BYTES))
     try:
         scram.verify(exchange(scram.proof(exchange(scram.first()))))
     except ValueError as wrong:
         raise LoginRefused(f"the broker's part of {mechanism} is wrong ({wrong})") from None
-
-
-def _refuse_unsent(key: str, text: str) -> None:
-    """Null characters set the parts of PLAIN apart; halves of a surrogate pair have no bytes."""
-    if "\0" in text or any("\ud800" <= each <= "\udfff" for each in text):
-        raise LoginRefused(f"{key} has a null character or half of a surrogate pair: choose another")
 
 
 class Scram:
@@ -370,12 +362,11 @@ class BrokerConnection:
     @property
     def release(self) -> str:
         """The newest release of Kafka whose requests the broker knows; empty before 2.0."""
-        known = (release for release, api, version in _RELEASES if self._offers(api, version))
-        return next(known, "")
-
-    def _offers(self, api: int, version: int) -> bool:
-        offered = self.versions.get(api)
-        return offered is not None and offered.lowest <= version <= offered.highest
+        for release, api, version in _RELEASES:
+            offered = self.versions.get(api)
+            if offered and offered.lowest <= version <= offered.highest:
+                return release
+        return ""
 
     @property
     def sent(self) -> int:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from groupshift.adapters.kafka.broker import Access, BrokerConnection, LoginRefused
-from groupshift.adapters.kafka.requests import coordinators_told, metadata
+from groupshift.adapters.kafka.requests import coordinators_told, metadata, replicas_lacking
 from groupshift.adapters.kafka.wire import (
     BrokerError,
     Malformed,
@@ -111,10 +111,8 @@ def _tls(properties: Mapping[str, str]) -> ssl.SSLContext:
             f"the files that the ssl keys name cannot be loaded ({said}); "
             "they must be PEM, and ssl.key.password that of the key"
         ) from None
-    if (
-        _choice("ssl.endpoint.identification.algorithm", _identification(properties), ("HTTPS", "NONE"))
-        == "NONE"
-    ):
+    identification = properties.get("ssl.endpoint.identification.algorithm") or "https"
+    if _choice("ssl.endpoint.identification.algorithm", identification, ("HTTPS", "NONE")) == "NONE":
         context.check_hostname = False
     verification = properties.get("enable.ssl.certificate.verification", "true")
     if _choice("enable.ssl.certificate.verification", verification, ("TRUE", "FALSE")) == "FALSE":
@@ -123,16 +121,15 @@ def _tls(properties: Mapping[str, str]) -> ssl.SSLContext:
     return context
 
 
-def _identification(properties: Mapping[str, str]) -> str:
-    return properties.get("ssl.endpoint.identification.algorithm") or "https"
-
-
 def _load(context: ssl.SSLContext, properties: Mapping[str, str]) -> None:
     trusted, pem = properties.get("ssl.ca.location"), properties.get("ssl.ca.pem")
     if pem:
         context.load_verify_locations(cadata=pem)
     if trusted and trusted != "probe":
-        _trust(context, trusted)
+        try:
+            context.load_verify_locations(cafile=trusted)
+        except IsADirectoryError:  # of certificates under their hashes
+            context.load_verify_locations(capath=trusted)
     elif not pem:
         context.load_default_certs()
     if properties.get("ssl.crl.location"):
@@ -145,14 +142,6 @@ def _load(context: ssl.SSLContext, properties: Mapping[str, str]) -> None:
             # A text even where there is none: OpenSSL would ask for it on the terminal.
             properties.get("ssl.key.password", ""),
         )
-
-
-def _trust(context: ssl.SSLContext, location: str) -> None:
-    """A file of certificates, or a folder of them under their hashes."""
-    try:
-        context.load_verify_locations(cafile=location)
-    except IsADirectoryError:
-        context.load_verify_locations(capath=location)
 
 
 _SECRET = re.compile(r"password|secret|key|pem|jaas|oauth|token", re.IGNORECASE)
@@ -391,6 +380,16 @@ class KafkaCluster:
             {node.node_id: [(question(self.broker(node.node_id)), node.node_id)] for node in self.brokers()}
         )
 
+    def lacking(self, brokers: Collection[int], topic: str | None = None) -> str:
+        """Which of these brokers is not registered, or what `replicas_lacking` says of every topic, or this
+        one, as each of them tells it; empty when all is whole. Raises `BrokerError`."""
+        registered = {node.node_id for node in self.brokers()}
+        missing = sorted(set(brokers) - registered)
+        if missing:
+            return f"broker {', '.join(map(str, missing))} is not registered"
+        told = (metadata(self.broker(node), [topic] if topic else None) for node in sorted(brokers))
+        return next((found for each in told if (found := replicas_lacking(each.topics, brokers))), "")
+
     def met(self) -> tuple[str, ...]:
         """Every broker with its address; the release that its requests belong to, where it was asked."""
         said = []
@@ -434,13 +433,9 @@ class KafkaCluster:
         """A connection to some broker, by its advertised address."""
         for connection in self._connections.values():
             return connection
-        if not self._nodes:
-            self._meet()
+        if not self._nodes:  # learnt from the first bootstrap server that answers
+            self._first(self._ask_bootstrap, random.sample(self._bootstrap, len(self._bootstrap)))
         return self._first(self.broker, random.sample(sorted(self._nodes), len(self._nodes)))
-
-    def _meet(self) -> None:
-        """Learn the brokers from the first bootstrap server that answers."""
-        self._first(self._ask_bootstrap, random.sample(self._bootstrap, len(self._bootstrap)))
 
     def _ask_bootstrap(self, server: tuple[str, int]) -> None:
         share = replace(self._access, timeout_s=self._access.wait_s / len(self._bootstrap))

@@ -23,8 +23,15 @@ from typing import Any
 from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import OfCluster
 from groupshift.adapters.kafka.group_changes import commit_rows, delete_groups
-from groupshift.adapters.kafka.metadata import FeatureChange, cluster_lacking, metadata_of, update_features
-from groupshift.adapters.kafka.requests import GROUP, TOPIC, describe_configs, set_values
+from groupshift.adapters.kafka.requests import (
+    GROUP,
+    TOPIC,
+    FeatureChange,
+    describe_configs,
+    metadata_of,
+    set_values,
+    update_features,
+)
 from groupshift.adapters.kafka.snapshots import listing
 from groupshift.adapters.kafka.transactions import OFFSETS_TOPIC
 from groupshift.adapters.kafka.wire import Api, BrokerError, UnsupportedByBroker, raise_for
@@ -77,7 +84,7 @@ class LiveClusterActs(OfCluster):
 
     def lacks(self, brokers: Collection[int]) -> str:
         """See the port: as every one of these brokers tells it."""
-        return self._cluster.attempt(lambda: cluster_lacking(self._cluster, brokers))
+        return self._cluster.attempt(lambda: self._cluster.lacking(brokers))
 
     def _level(self, feature: str, level: int, change: FeatureChange) -> None:
         self._cluster.attempt(lambda: update_features(self._any(), {feature: level}, change=change))
@@ -219,11 +226,11 @@ class LiveTopicExpansion(OfCluster):
 
     def lacks(self, brokers: Collection[int]) -> str:
         """See the port."""
-        return self._cluster.attempt(lambda: cluster_lacking(self._cluster, brokers, OFFSETS_TOPIC))
+        return self._cluster.attempt(lambda: self._cluster.lacking(brokers, OFFSETS_TOPIC))
 
     def cluster_lacks(self, brokers: Collection[int]) -> str:
         """See the port."""
-        return self._cluster.attempt(lambda: cluster_lacking(self._cluster, brokers))
+        return self._cluster.attempt(lambda: self._cluster.lacking(brokers))
 
     def _ask(self, count: int, *, validate_only: bool) -> None:
         any_broker = self._cluster.broker(self._cluster.brokers()[0].node_id)

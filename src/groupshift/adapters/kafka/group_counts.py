@@ -48,7 +48,7 @@ _NAMES = (
     "kafka.server:type=group-coordinator-metrics,state=*",
     "kafka.coordinator.group:type=GroupMetadataManager,*",
 )
-_LINE = re.compile(r"(?P<domain>[\w.]+):(?P<keys>[^:]+):(?P<attribute>[\w-]+)=(?P<value>.*)")
+_LINE = re.compile(r"[\w.]+:(?P<keys>[^:]+):(?P<attribute>[\w-]+)=(?P<value>.*)")
 _GROUPS = "NumGroups"
 _COUNT = "-group-count"
 _TAIL = 300
@@ -56,9 +56,8 @@ _TAIL = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gauge:
-    """One attribute of one MBean: its domain, its keys, and the value as printed."""
+    """One attribute of one MBean: its keys, and the value as printed."""
 
-    domain: str
     keys: Mapping[str, str]
     attribute: str
     value: str
@@ -127,7 +126,6 @@ def gauges(said: str) -> Iterator[Gauge]:
         if found:
             pairs = (pair.partition("=") for pair in found["keys"].split(","))
             yield Gauge(
-                domain=found["domain"],
                 keys={key: value for key, _, value in pairs},
                 attribute=found["attribute"],
                 value=found["value"],

@@ -40,7 +40,7 @@ from groupshift.adapters.kafka.wire import (
     raise_for,
 )
 from groupshift.domain.group import CommittedOffset, GroupView, LogEnd
-from groupshift.domain.group_protocol import CONSUMERS, KafkaGroup, KafkaMember, Kind
+from groupshift.domain.group_protocol import CONSUMERS, KafkaGroup, Kind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rows import GONE
 from groupshift.errors import Rejected
@@ -49,7 +49,6 @@ from groupshift.ports.cluster import Identity, Server
 T = TypeVar("T")
 
 _UNKNOWN_TOPIC, _NO_LEADER = 3, 5
-_NOBODY = -1
 _MOVED = frozenset({14, 15, 16})
 """What a coordinator says of a group that is not its own (any more), or not yet."""
 _TOPIC_REFUSED, _GROUP_REFUSED, _CLUSTER_REFUSED = 29, 30, 31
@@ -98,7 +97,9 @@ class KafkaConnection:
             slice_s, cause = _FIRST_SLICE_S, ""
             while True:
                 try:
-                    cluster = self._connected()
+                    cluster = self._cluster = self._cluster or KafkaCluster(
+                        self._address, properties=self._properties, timeout_s=self._timeout_s
+                    )
                     cluster.end_by(min(deadline, time.monotonic() + slice_s))
                     return work(cluster)
                 except (OSError, BrokerError, LoginRefused, UnsupportedByBroker) as failed:
@@ -121,13 +122,6 @@ class KafkaConnection:
             cluster, self._cluster = self._cluster, None
             if cluster is not None:
                 cluster.close()
-
-    def _connected(self) -> KafkaCluster:
-        if self._cluster is None:
-            self._cluster = KafkaCluster(
-                self._address, properties=self._properties, timeout_s=self._timeout_s
-            )
-        return self._cluster
 
     def _judge(self, failed: Exception, said: str) -> None:
         """Raise `Rejected` for what asking again does not help."""
@@ -181,7 +175,8 @@ def _ask(cluster: KafkaCluster, coordinators: Mapping[str, int], *, together: bo
 def _log_ends(
     cluster: KafkaCluster, partitions: Iterable[TopicPartition], leaders: Mapping[TopicPartition, int]
 ) -> tuple[dict[TopicPartition, LogEnd], dict[TopicPartition, int]]:
-    """Start and end by partition, and the error code of each partition without an answer of its leader."""
+    """Start and end by partition, with the newer leader epoch (brokers before 2.1 tell none), and the error
+    code of each partition without an answer of its leader."""
     failed: dict[TopicPartition, int] = {}
     led: list[tuple[int, TopicPartition]] = []
     for at in partitions:
@@ -197,14 +192,17 @@ def _log_ends(
                 failed[at] = int(each.error_code) or _NO_LEADER
             else:
                 found[spec][at] = each
-    starts, ends = found[EARLIEST], found[LATEST]
-    return {at: _log_end(at, starts[at], ends[at]) for at in starts if at in ends}, failed
-
-
-def _log_end(at: TopicPartition, start: Any, end: Any) -> LogEnd:
-    """With the newer leader epoch; brokers before 2.1 tell none."""
-    epoch = max(int(getattr(told, "leader_epoch", -1)) for told in (start, end))
-    return LogEnd(partition=at, start=int(start.offset), end=int(end.offset), leader_epoch=epoch)
+    ends = {
+        at: LogEnd(
+            partition=at,
+            start=int(start.offset),
+            end=int(end.offset),
+            leader_epoch=max(int(getattr(told, "leader_epoch", -1)) for told in (start, end)),
+        )
+        for at, start in found[EARLIEST].items()
+        if (end := found[LATEST].get(at)) is not None
+    }
+    return ends, failed
 
 
 class KafkaGroups:
@@ -274,7 +272,7 @@ def _side(
     read, ``counts`` the number of partitions of every topic. A group that is Dead although it is ``listed``
     speaks another protocol, or is just gone."""
     offsets, offset_problems = _offsets(group, answers.offsets[group][1])
-    found = told(Kind.CLASSIC, answers.described[group], _NOBODY)
+    found = told(Kind.CLASSIC, answers.described[group], None)
     members, consumers = found.group.members, found.group.protocol_type == CONSUMERS
     strangers = [member for member in members if consumers and member.client_id not in embedded]
     unread = tuple(
@@ -291,20 +289,10 @@ def _side(
             "another group protocol than classic (convert it first), or was deleted just now"
         )
         offset_problems = (*offset_problems, text)
-    known = {each.member_id for each in strangers}
-    told_members = (
-        KafkaMember(
-            member_id=each.member_id,
-            client_id=each.client_id,
-            host=each.host,
-            topics=each.topics if each.member_id in known else (),
-            assigned=each.assigned,
-        )
-        for each in members
-    )
+    told_members = (each if each in strangers else replace(each, topics=()) for each in members)
     return GroupView(
         group=group,
-        kafka=KafkaGroup(state=found.group.state, protocol=found.group.protocol, members=tuple(told_members)),
+        kafka=replace(found.group, members=tuple(told_members)),
         topics=counts,
         kafka_offsets=offsets,
         problems=(*offset_problems, *unread),
@@ -435,7 +423,7 @@ class KafkaEnsemble:
         return {
             group: _told(group, answers, embedded, known)
             if group in nodes
-            else GroupView(group=group, topics=known.counts)
+            else GroupView(group=group, kafka=KafkaGroup(group=group), topics=known.counts)
             for group, embedded in groups.items()
         }
 

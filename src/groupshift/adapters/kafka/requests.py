@@ -1,16 +1,19 @@
-"""Requests about groups, coordinators, topics and brokers, and what each answer says.
+"""Requests about groups, coordinators, topics, brokers and the whole cluster, and what each answer says.
 
 Requests about groups take many groups each. Sources: KIP-709 (OffsetFetch 8: many groups), KIP-447
 (require_stable), KIP-848 (ConsumerGroupDescribe), KIP-932 (ShareGroupDescribe), KIP-1071
 (StreamsGroupDescribe), KIP-699 (FindCoordinator 4: many keys), KIP-226 and KIP-569 (DescribeConfigs and the
-source of a value), KIP-584 (features), KIP-1142 (ListConfigResources);
+source of a value), KIP-584 (features), KIP-778 (safe and unsafe
+downgrades), KIP-595 and KIP-836 (DescribeQuorum), KIP-1142 (ListConfigResources);
 docs/reference/group-coordinator.md §3.4 step 9, §5.4 and §7.3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+import datetime as dt
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
 from functools import partial
 from typing import Any
 
@@ -47,7 +50,10 @@ _STATIC, _DYNAMIC, _DEFAULT_OF_CLUSTER, _OF_GROUP = 4, 2, 3, 8
 """Sources of a value: the broker's file, set for this broker, set for all brokers, set for a group."""
 _OF_TYPES = 1
 _HEARTBEAT = 68
-_TOLD = (*ALIKE, ASSIGNMENT_INTERVAL)
+OF_GROUPS = (*ALIKE, ASSIGNMENT_INTERVAL)
+"""The properties of a broker that bear on groups."""
+
+_METADATA_LOG = "__cluster_metadata"
 
 Question = tuple[Any, tuple[str, ...]]
 """A request and the groups it asks about."""
@@ -76,6 +82,30 @@ def metadata(connection: BrokerConnection, topics: Iterable[str] | None, *, at_m
         include_topic_authorized_operations=False,
     )
     return connection.ask(asked)
+
+
+def all_metadata(connection: BrokerConnection) -> Any:
+    """Brokers and all topics, as this very broker tells them."""
+    return metadata(connection, None)
+
+
+def metadata_of(connection: BrokerConnection, topic: str) -> Any:
+    """Brokers and one topic, as this very broker tells them; asking does not make the topic."""
+    return metadata(connection, [topic])
+
+
+def replicas_lacking(topics: Iterable[Any], wanted: Collection[int]) -> str:
+    """The first partition without a leader, or with a replica on one of these brokers that is not in sync;
+    empty when there is none."""
+    for topic in topics:
+        for each in topic.partitions:
+            late = (set(map(int, each.replica_nodes)) & set(wanted)) - set(map(int, each.isr_nodes))
+            where = f"{topic.name}-{each.partition_index}"
+            if int(each.leader_id) < 0:
+                return f"{where} has no leader"
+            if late:
+                return f"{where} is not in sync on broker {', '.join(map(str, sorted(late)))}"
+    return ""
 
 
 def list_groups(connection: BrokerConnection) -> Any:
@@ -262,13 +292,8 @@ def describe_configs(
     )
 
 
-def describe_group_settings(connection: BrokerConnection, node_id: int) -> Any:
-    """The request for the properties of this very broker that bear on groups."""
-    return describe_configs(connection, BROKER, [str(node_id)], _TOLD)
-
-
 def with_properties(settings: BrokerSettings, answer: Any) -> BrokerSettings:
-    """What `describe_group_settings` is answered."""
+    """What is answered about the properties `OF_GROUPS` of a broker."""
     told = answer.results[0]
     return replace(
         settings,
@@ -314,3 +339,67 @@ def configs_of_groups(connection: BrokerConnection, groups: Sequence[str]) -> Ma
     )
     found = {group: set_values(each, _OF_GROUP, f"group {group!r}") for group, each in results}
     return {group: values for group, values in found.items() if values}
+
+
+class FeatureChange(IntEnum):
+    """What a change of a feature's level may do (KIP-778); unsafe downgrades are never asked for."""
+
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quorum:
+    """The metadata log: its leader, how far it is committed, and where each voter's copy ends."""
+
+    leader: int
+    high_watermark: int
+    voters: Mapping[int, int]
+
+
+def describe_quorum(connection: BrokerConnection) -> Quorum:
+    """The metadata quorum now. Raises `BrokerError`, `UnsupportedByBroker` (ZooKeeper mode, before 3.3)."""
+    topic = {"topic_name": _METADATA_LOG, "partitions": [{"partition_index": 0}]}
+    answer = connection.ask(connection.request(Api.DESCRIBE_QUORUM, at_most=2, topics=[topic]))
+    raise_for(answer.error_code, "the metadata quorum is not told")
+    (found,) = answer.topics[0].partitions
+    raise_for(found.error_code, "the metadata quorum is not told")
+    return Quorum(
+        leader=int(found.leader_id),
+        high_watermark=int(found.high_watermark),
+        voters={int(each.replica_id): int(each.log_end_offset) for each in found.current_voters},
+    )
+
+
+def update_features(
+    connection: BrokerConnection,
+    levels: Mapping[str, int],
+    *,
+    change: FeatureChange = FeatureChange.UPGRADE,
+    validate_only: bool = False,
+    timeout_s: float = 30.0,
+) -> None:
+    """Give features these levels (0: none), all or none of them.
+
+    Raises `BrokerError` with the broker's words when one is refused."""
+    updates = [
+        {"feature": name, "max_version_level": level, "upgrade_type": change}
+        for name, level in levels.items()
+    ]
+    asked = connection.request(
+        Api.UPDATE_FEATURES,
+        at_least=1,  # 0 cannot tell a safe downgrade from an unsafe one
+        at_most=2,
+        timeout=dt.timedelta(seconds=timeout_s),
+        feature_updates=updates,
+        validate_only=validate_only,
+    )
+    answer = connection.ask(asked, timeout_s=timeout_s + 5.0)
+    what = ", ".join(f"{name} to {level}" for name, level in levels.items())
+    raise_for(answer.error_code, f"features are not changed ({what})", said=answer.error_message)
+    for each in getattr(answer, "results", ()):
+        raise_for(
+            each.error_code,
+            f"{each.feature} is not changed to {levels[each.feature]}",
+            said=each.error_message,
+        )

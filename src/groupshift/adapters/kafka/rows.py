@@ -45,7 +45,7 @@ class Told:
     patterns: Mapping[str, str] = field(default_factory=dict)
 
 
-def told(kind: Kind, answer: Any, coordinator: int) -> Told:
+def told(kind: Kind, answer: Any, coordinator: int | None) -> Told:
     """From one group in the answer to the request for groups of its kind (`DESCRIBED`).
 
     What members have now is told, not their target, which is not yet theirs; several members of a share group
@@ -73,7 +73,7 @@ def told(kind: Kind, answer: Any, coordinator: int) -> Told:
     return Told(group=group, patterns=patterns)
 
 
-def _classic(answer: Any, coordinator: int) -> Told:
+def _classic(answer: Any, coordinator: int | None) -> Told:
     unread: dict[tuple[str, str], str] = {}
     consumers = answer.protocol_type == CONSUMERS
     members = (_consumer(each, unread) if consumers else _member(each) for each in answer.members)

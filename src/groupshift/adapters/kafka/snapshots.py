@@ -31,7 +31,6 @@ from groupshift.adapters.kafka.requests import (
 from groupshift.adapters.kafka.rows import Described, described, offset_rows, told, within_logs
 from groupshift.adapters.kafka.transactions import FirstCommits
 from groupshift.adapters.kafka.wire import by_partition, error_name, is_retriable, raise_for
-from groupshift.domain.commit_places import Topics
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rows import (
@@ -193,14 +192,11 @@ class Reading:
             if absent or code == _GROUP_ID_NOT_FOUND or (not code and each.group_state == GONE):
                 self._other_protocol(group)
             elif not code:
-                self._described(group, described(told(kind, each, self._coordinators[group])))
+                found = self.described[group] = described(told(kind, each, self._coordinators[group]))
+                self.problems += [ProblemRow(group=group, problem=text) for text in found.unread]
+                del self._ask[group]
             elif self._final(group, code, "is not described"):
                 self._undescribed(group, "")
-
-    def _described(self, group: str, found: Described) -> None:
-        self.described[group] = found
-        self.problems += [ProblemRow(group=group, problem=text) for text in found.unread]
-        del self._ask[group]
 
     def _other_protocol(self, group: str) -> None:
         """The group is not of the type that was asked for: it may have been converted since the listing, but
@@ -300,7 +296,11 @@ class LogEnds:
         found: dict[int, dict[TopicPartition, int]] = {EARLIEST: {}, LATEST: {}}
         for spec, answer in cluster.ask_at(led, list_offsets):
             self._read(answer, found[spec])
-        self._take(found[EARLIEST], found[LATEST])
+        starts, ends = found[EARLIEST], found[LATEST]
+        for at in sorted(starts.keys() & ends.keys()):
+            topic, number = at
+            self.rows.append(LogEndRow(topic=topic, partition=number, log_start=starts[at], log_end=ends[at]))
+            self._left.pop(at, None)
 
     def give_up(self) -> None:
         """Say of everything that is still pending that it could not be read, and end."""
@@ -331,12 +331,6 @@ class LogEnds:
                     self._problem(str(at), self._left.pop(at))
             else:
                 found[at] = int(each.offset)
-
-    def _take(self, starts: dict[TopicPartition, int], ends: dict[TopicPartition, int]) -> None:
-        for at in sorted(starts.keys() & ends.keys()):
-            row = LogEndRow(topic=at.topic, partition=at.partition, log_start=starts[at], log_end=ends[at])
-            self.rows.append(row)
-            self._left.pop(at, None)
 
     def _problem(self, subject: str, cause: str) -> None:
         text = f"the log end of {subject} cannot be read ({cause}): check the leader of the partition"
@@ -383,7 +377,10 @@ class LiveGroupSnapshots(OfCluster):
         committed, read = _topics(reading)
         ends, missing = self.log_ends(committed | read, committed - read)
         tell("log ends", len(ends), len(ends))
-        offsets, topics = self._places(_offsets(reading))
+        rows = _offsets(reading)
+        topics = self._cluster.attempt(lambda: topics_now(self._cluster, rows))
+        again = lambda groups: self.committed(groups).offsets  # noqa: E731
+        offsets = self._cluster.attempt(lambda: with_topic_ids(self._cluster, rows, topics, again))
         return _state(
             reading,
             ends,
@@ -402,11 +399,6 @@ class LiveGroupSnapshots(OfCluster):
         self._cluster.attempt(self._cluster.refuse_several)
         self._in_rounds(reading, lambda: reading.round(self._cluster, lambda: None))
         return Committed(offsets=_offsets(reading), problems=reading.problems)
-
-    def _places(self, rows: list[OffsetRow]) -> tuple[list[OffsetRow], Topics]:
-        topics = self._cluster.attempt(lambda: topics_now(self._cluster, rows))
-        again = lambda groups: self.committed(groups).offsets  # noqa: E731
-        return self._cluster.attempt(lambda: with_topic_ids(self._cluster, rows, topics, again)), topics
 
     @property
     def requests(self) -> int:

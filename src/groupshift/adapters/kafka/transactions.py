@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.requests import LATEST, log_offsets
-from groupshift.adapters.kafka.wire import Api, grouped, raise_for
+from groupshift.adapters.kafka.wire import Api, raise_for
 from groupshift.domain.placement import partition_of
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -70,14 +70,14 @@ def unstable(cluster: KafkaCluster, leaders: Sequence[int]) -> tuple[int, ...]:
     offset is below the log end that was asked for right before: a transaction is open there, or hangs.
 
     Brokers before 0.11 know none. Raises `BrokerError` where a leader does not tell."""
-    led = grouped((node, at) for at, node in enumerate(leaders) if node != _NOBODY)
-    questions = {
-        node: [(_ends(cluster.broker(node), led[node], level), level) for level in _LEVELS]
-        for node in sorted(led)
-        if cluster.broker(node).highest(Api.LIST_OFFSETS) >= _BY_ISOLATION
-    }
+    led = [(node, (OFFSETS_TOPIC, at)) for at, node in enumerate(leaders) if node != _NOBODY]
+
+    def questions(connection: BrokerConnection, each: list[tuple[str, int]]) -> Iterator[tuple[Any, int]]:
+        for level in _LEVELS if connection.highest(Api.LIST_OFFSETS) >= _BY_ISOLATION else ():
+            yield log_offsets(connection, each, LATEST, isolation=level), level
+
     found: dict[int, dict[int, int]] = {level: {} for level in _LEVELS}
-    for level, answer in cluster.ask_each(questions):
+    for level, answer in cluster.ask_at(led, questions):
         for each in answer.topics[0].partitions:
             raise_for(each.error_code, f"the end of partition {each.partition_index} of {OFFSETS_TOPIC}")
             found[level][int(each.partition_index)] = int(each.offset)
@@ -89,11 +89,6 @@ def _listing(connection: BrokerConnection, nodes: Iterable[int]) -> Iterator[tup
     """The question for open transactions, where the broker can tell."""
     for node in nodes if connection.highest(Api.LIST_TRANSACTIONS) >= 0 else ():
         yield connection.request(Api.LIST_TRANSACTIONS, state_filters=_OPEN, producer_id_filters=()), node
-
-
-def _ends(connection: BrokerConnection, partitions: Iterable[int], level: int) -> Any:
-    """The question for the ends of these partitions of the offsets topic at an isolation level."""
-    return log_offsets(connection, ((OFFSETS_TOPIC, each) for each in partitions), LATEST, isolation=level)
 
 
 @dataclass(slots=True)

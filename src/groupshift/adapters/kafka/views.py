@@ -16,22 +16,23 @@ from typing import Any, TypeVar
 from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster, OfCluster
 from groupshift.adapters.kafka.commit_places import told_topics
-from groupshift.adapters.kafka.metadata import describe_quorum, metadata_of
 from groupshift.adapters.kafka.requests import (
     BROKER,
     DESCRIBED,
+    OF_GROUPS,
     ask_versions,
     configs_of_groups,
     configured_properties,
     coordinator_of,
     describe,
     describe_configs,
-    describe_group_settings,
+    describe_quorum,
     finalised,
     find_coordinators,
     groups_with_configs,
     list_groups,
     lists_group_configs,
+    metadata_of,
     named_by,
     served_by,
     supported,
@@ -254,7 +255,8 @@ class LivePlacementViews(OfCluster):
         topic = before[cluster.brokers[0].node_id]
         answers: tuple[Answers, ...] = ()
         if topic.leaders:  # asking for coordinators would make the topic
-            names = probe_names(topic.leaders, _smallest(cluster))
+            counts = (each for broker in cluster.brokers if (each := configured(broker)))
+            names = probe_names(topic.leaders, min(counts, default=0))
             answers = tuple(
                 Answers(node_id=node, named=named_by(self._cluster.broker(node), names)) for node in before
             )
@@ -306,11 +308,6 @@ class LivePlacementViews(OfCluster):
             asked = [group for group in groups if nodes[group] == node]
             found |= set(with_offsets(self._cluster.broker(node), asked))
         return frozenset(found)
-
-
-def _smallest(cluster: ClusterView) -> int:
-    """The smallest count that a broker is configured with; 0 where that tells nothing."""
-    return min((each for broker in cluster.brokers if (each := configured(broker))), default=0)
 
 
 class LiveProtocolViews(_Views):
@@ -391,7 +388,7 @@ def _group_questions(connection: BrokerConnection, node: int, group: str) -> _Qu
             lambda look, answer: replace(look, settings=with_versions(look.settings, answer)),
         ),
         (
-            describe_group_settings(connection, node),
+            describe_configs(connection, BROKER, [str(node)], OF_GROUPS),
             lambda look, answer: replace(look, settings=with_properties(look.settings, answer)),
         ),
     ]

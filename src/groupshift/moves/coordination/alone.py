@@ -9,13 +9,15 @@ from dataclasses import replace
 from groupshift.domain.modes import Mode
 from groupshift.domain.plan import Until, WayBack
 from groupshift.domain.run import Checked, Findings, Outcome, Plan, Step, StepRecord
+from groupshift.engine.group import GroupMeasurements
 from groupshift.engine.handlers import Judge
 from groupshift.engine.move import Run
 from groupshift.moves.coordination import facts as observed
 from groupshift.moves.coordination import plan as plans
 from groupshift.moves.coordination.facts import CoordinationPorts, CoordinationRequest, LiveGroup
 from groupshift.moves.coordination.move import CoordinationMove
-from groupshift.moves.coordination.steps import HANDLERS, MEASUREMENTS
+from groupshift.moves.coordination.rules import RULES
+from groupshift.moves.coordination.steps import HANDLERS
 
 
 class _JudgeAlone(Judge[CoordinationPorts]):
@@ -27,7 +29,7 @@ class _JudgeAlone(Judge[CoordinationPorts]):
         return replace(found, outcome=Outcome.PASS) if found.outcome is Outcome.INCONCLUSIVE else found
 
 
-_HANDLERS = {**HANDLERS, "judge": _JudgeAlone(MEASUREMENTS.live)}
+_HANDLERS = {**HANDLERS, "judge": _JudgeAlone(GroupMeasurements(RULES).live)}
 
 
 class ModeAlone(CoordinationMove):

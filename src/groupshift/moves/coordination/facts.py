@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from groupshift.domain.facts import Facts
 from groupshift.domain.group import aspects
+from groupshift.domain.modes import Mode
 from groupshift.domain.old_members import commits_to_kafka, worth_a_second_look
-from groupshift.domain.plan import MoveRequest, Until
-from groupshift.domain.planning import MAX_GROUP, MAX_SOAK_S, MAX_WATCH_S, check
+from groupshift.domain.plan import MAX_GROUP, MAX_SOAK_S, Until
 from groupshift.domain.requests import option
-from groupshift.domain.rulebook import wanted
 from groupshift.domain.run import Findings
 from groupshift.engine.group import GroupPorts, facts_of
 from groupshift.engine.move import Aspects
@@ -20,6 +20,11 @@ from groupshift.ports.clock import Clock
 from groupshift.ports.cluster import findings as identities
 from groupshift.ports.group import CanaryTerms, GroupTerms, ZookeeperSide
 
+NAME_OF_GROUP = re.compile(rf"(?!\.{{1,2}}$)[A-Za-z0-9._-]{{1,{MAX_GROUP}}}")
+"""What the ids of groups of the old consumer look like: it takes no other, and they are znodes."""
+MAX_WATCH_S = 3600
+KAFKA_MODE_FROM = frozenset({Until.TOGGLE, Until.RETIRE})
+"""How far a run goes that leads to kafka mode."""
 _LOOK_AGAIN_S = 0.5
 _OF_THE_ENGINE = frozenset({"plan", "evidence"})
 
@@ -50,22 +55,26 @@ class CoordinationRequest:
 
     def __post_init__(self) -> None:
         """Raise `Rejected` for values that do not fit each other."""
-        problems = check(self.as_move)
+        problems = []
+        if not NAME_OF_GROUP.fullmatch(self.group):
+            problems.append(
+                f"group {self.group!r} is no group id of the old consumer, which takes 1 to {MAX_GROUP} "
+                "letters, digits, '.', '_' and '-'; move a Kafka group with: groupshift protocol run"
+            )
+        if self.canary < 1:
+            problems.append(f"canary {self.canary} is less than 1 member")
+        if not 0 <= self.canary_share <= 1:
+            problems.append(f"canary_share {self.canary_share} is no share between 0 and 1")
+        if self.canary_share and self.canary != 1:
+            problems.append(
+                f"canary {self.canary} and canary_share {self.canary_share} are both given: choose one"
+            )
+        if not 0 <= self.canary_watch <= MAX_WATCH_S:
+            problems.append(f"canary_watch_s {self.canary_watch} is not between 0 and {MAX_WATCH_S}")
+        if not 0 <= self.soak <= MAX_SOAK_S:
+            problems.append(f"soak {self.soak} s is not between 0 and {MAX_SOAK_S}")
         if problems:
             raise Rejected(f"the request cannot be used: {'; '.join(problems)}; correct it and run again")
-
-    @property
-    def as_move(self) -> MoveRequest:
-        """The same, for what the former engine asks, too."""
-        return MoveRequest(
-            group=self.group,
-            driver=self.driver,
-            canary=self.canary,
-            canary_share=self.canary_share,
-            canary_watch_s=self.canary_watch,
-            soak_s=self.soak,
-            until=self.until,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +108,8 @@ class LiveGroup:
 def glance(ports: CoordinationPorts, request: CoordinationRequest) -> LiveGroup:
     """Read the group and its fleet once. Raises as the ports."""
     driver = request.driver or ports.terms.driver
-    facts = facts_of(ports.side, request.group, driver, wanted(request.until))
+    wanted = Mode.KAFKA if request.until in KAFKA_MODE_FROM else Mode.ZOOKEEPER
+    facts = facts_of(ports.side, request.group, driver, wanted)
     return LiveGroup(facts=facts, driver=driver, terms=ports.terms, canary=ports.canary)
 
 

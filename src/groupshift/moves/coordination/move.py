@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from groupshift.domain.plan import StageName, WayBack
@@ -16,12 +17,11 @@ from groupshift.domain.run import (
     StepRecord,
     StepState,
     Target,
-    outcome_of,
 )
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.engine.group import group_of
-from groupshift.engine.members import raise_fence
-from groupshift.engine.move import Aspects, Move, Run
+from groupshift.engine.group import GroupMeasurements, group_of
+from groupshift.engine.group_move import GroupMove
+from groupshift.engine.move import Aspects, Run
 from groupshift.engine.questions import Section
 from groupshift.moves.coordination import facts, report, rules
 from groupshift.moves.coordination import plan as plans
@@ -32,11 +32,10 @@ from groupshift.report.kept import Kept
 from groupshift.report.run_page import PageParts
 
 
-class CoordinationMove(Move[CoordinationPorts]):
+class CoordinationMove(GroupMove[CoordinationPorts]):
     """Moves a group of old consumers from ZooKeeper to Kafka, member by member."""
 
     name = "coordination"
-    scope = "group"
     request = CoordinationRequest
     ports = CoordinationPorts
     back_to: tuple[str, ...] = (WayBack.OLD_MEMBERS.value, WayBack.ZOOKEEPER_MODE.value)
@@ -65,14 +64,6 @@ class CoordinationMove(Move[CoordinationPorts]):
         """See `Move`."""
         return rules.assess(request, facts)
 
-    def obstacles(self, request: CoordinationRequest, facts: LiveGroup, findings: Findings) -> Findings:
-        """See `Move`. What could not be measured is one."""
-        return tuple(each for each in findings if each.verdict in {Verdict.FAIL, Verdict.ERROR})
-
-    def heals_s(self, ports: CoordinationPorts) -> float:
-        """See `Move`: as long as a failed live rule may heal."""
-        return ports.terms.patience_s
-
     def plan(self, request: CoordinationRequest, facts: LiveGroup) -> Plan:
         """See `Move`."""
         return plans.plan(request, facts)
@@ -86,8 +77,7 @@ class CoordinationMove(Move[CoordinationPorts]):
         """See `Move`. ZooKeeper is told whose writes of the mode count; a driver, that a rollback begins."""
         if when == "claimed":
             take_fence(run)
-        else:
-            raise_fence(run)
+        super().fence(run, when)
 
     def may_roll_back(self, run: Run[CoordinationPorts], facts: LiveGroup) -> Finding:
         """See `Move`. A mode node that the run removed closes it, whatever the journal says."""
@@ -113,12 +103,11 @@ class CoordinationMove(Move[CoordinationPorts]):
 
     def watch(self, run: Run[CoordinationPorts]) -> Checked:
         """Ask what the soak asked, in the mode that the run led to."""
-        soak = Step(phase=StageName.SOAK, kind="soak")
         if run.going_back:
             return Checked(outcome=Outcome.PASS, detail="the run was taken back: there is nothing to watch")
-        findings = rules.soaking(run, soak)
+        found = GroupMeasurements(rules.RULES).soaks(run, Step(phase=StageName.SOAK, kind="soak"))
         detail = "a group can change as long as it has members: watch it again after each change of them"
-        return Checked(outcome=outcome_of(findings), findings=findings, detail=detail)
+        return replace(found, detail=detail, heals=False)
 
     def closing(self, run: Run[CoordinationPorts], state: RunState) -> tuple[str, str]:
         """See `Move`."""

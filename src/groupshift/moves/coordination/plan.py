@@ -7,9 +7,10 @@ docs/reference/zookeeper-coordination.md §9.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from math import ceil
 
+from groupshift.domain.canary import INTERVALS
 from groupshift.domain.evidence import Moment
 from groupshift.domain.facts import Facts, Place
 from groupshift.domain.group import GroupView
@@ -17,14 +18,11 @@ from groupshift.domain.group_rules import leftovers, resets
 from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.old_members import shares
 from groupshift.domain.plan import StageName, Until, WayBack
-from groupshift.domain.planning import canary_places, places_of
-from groupshift.domain.rules_canary import INTERVALS
 from groupshift.domain.run import (
     APPROVE,
     IRREVERSIBLE,
     JUDGE,
     NOTHING,
-    Json,
     NoUndo,
     OnDifference,
     Plan,
@@ -36,6 +34,16 @@ from groupshift.domain.run import (
     make_rollback,
 )
 from groupshift.engine.group import Around, measured, snapshot_name
+from groupshift.engine.group_move import (
+    Undo,
+    approval,
+    members_at,
+    replacement,
+    soaking,
+    taken_back,
+    undoing,
+    undone,
+)
 from groupshift.engine.members import REPLACE_MEMBERS
 from groupshift.errors import Rejected
 from groupshift.moves.coordination.facts import CoordinationRequest, LiveGroup
@@ -51,8 +59,6 @@ MANUAL = "manual"
 """The driver of a plan that replaces nobody: no fleet is asked."""
 TOGGLE_GATE, FINALISE_GATE = f"{StageName.TOGGLE}/approve", f"{StageName.FINALISE}/approve"
 _REACH = tuple(Until)
-_GATE_S = 30
-_SOAK_EVERY_S = 2
 _UNDO_TOGGLE = StageName.UNDO_TOGGLE
 
 
@@ -64,24 +70,27 @@ def plan(request: CoordinationRequest, live: LiveGroup) -> Plan:
     that could show nothing."""
     view, everywhere = live.facts.view, places_of(live.facts.view, live.facts.places)
     old = [place for place in everywhere if place.kind is MemberKind.OLD]
-    canary = canary_places(request.as_move, view, old)
-    _require_usable(request, view, canary)
+    canary = canary_places(request, view, old)
+    if canary and request.canary > len(view.members):
+        raise Rejected(
+            f"canary {request.canary} is more than the {len(view.members)} members of group {request.group}"
+        )
     first = tuple(place.name for place in canary)
     watch_s = request.canary_watch if canary else 0
     _require_watchable(watch_s, first, len(view.of_kind(MemberKind.OLD)), live.canary)
     parts = _Parts(live.terms)
-    parts.add(_approve("plan", "asks to approve the plan"))
-    parts.replaces(StageName.CANARY, first, (MemberKind.OLD, MemberKind.AWARE))
+    parts.add(approval("plan", "asks to approve the plan"))
+    parts.replaces(StageName.CANARY, first, MemberKind.OLD, MemberKind.AWARE)
     if watch_s:
         parts.watches(first, watch_s, live.canary)
     if _reaches(request, Until.ROLL):
         rest = [place.name for place in old if place.name not in first]
-        parts.replaces(StageName.ROLL, rest, (MemberKind.OLD, MemberKind.AWARE))
+        parts.replaces(StageName.ROLL, rest, MemberKind.OLD, MemberKind.AWARE)
     if _reaches(request, Until.TOGGLE) and view.effective_mode is not Mode.KAFKA:
         parts.toggles()
     if _reaches(request, Until.RETIRE):
         aware = [place.name for place in everywhere if place.kind is not MemberKind.PLAIN]
-        parts.replaces(StageName.RETIRE, aware, (MemberKind.AWARE, MemberKind.PLAIN))
+        parts.replaces(StageName.RETIRE, aware, MemberKind.AWARE, MemberKind.PLAIN)
     if not parts.latest:
         raise Rejected(
             f"group {request.group} has nothing to move until {request.until} ({len(old)} old members, "
@@ -119,11 +128,30 @@ def _reaches(request: CoordinationRequest, until: Until) -> bool:
     return _REACH.index(request.until) >= _REACH.index(until)
 
 
-def _require_usable(request: CoordinationRequest, view: GroupView, canary: Sequence[Place]) -> None:
-    if canary and request.canary > len(view.members):
-        raise Rejected(
-            f"canary {request.canary} is more than the {len(view.members)} members of group {request.group}"
-        )
+def places_of(view: GroupView, places: tuple[Place, ...]) -> tuple[Place, ...]:
+    """Return the driver's places in its order, or, where it cannot know them, the members themselves."""
+    if places:
+        return places
+    return tuple(
+        Place(name=member.member_id, kind=member.kind, running=True, member_id=member.member_id)
+        for member in sorted(view.members, key=lambda member: member.member_id)
+    )
+
+
+def canary_places(request: CoordinationRequest, view: GroupView, old: list[Place]) -> list[Place]:
+    """Return the places replaced first, by name: so many, or the fewest that hold the share asked for.
+
+    A member's share is what the group's assignor gives to its streams; all old places where even they do
+    not hold so much."""
+    if not request.canary_share:
+        return old[: request.canary]
+    due = shares(view)
+    wanted, chosen = ceil(request.canary_share * len(view.partitions)), list[Place]()
+    for place in sorted(old, key=lambda each: (-due.get(each.member_id or "", 0), each.name)):
+        if chosen and sum(due.get(each.member_id or "", 0) for each in chosen) >= wanted:
+            break
+        chosen.append(place)
+    return sorted(chosen, key=lambda place: place.name)
 
 
 def _require_watchable(watch_s: int, slots: Sequence[str], old: int, limits: CanaryTerms) -> None:
@@ -203,13 +231,12 @@ class _Parts:
         """Add steps behind the gate of now."""
         self.steps += [each if each.gate else replace(each, gate=self.gate) for each in steps]
 
-    def replaces(self, phase: StageName, slots: Sequence[str], kinds: tuple[MemberKind, MemberKind]) -> None:
+    def replaces(self, phase: StageName, slots: Sequence[str], old: MemberKind, new: MemberKind) -> None:
         """Replace the members at these places; none is no phase."""
-        if not slots:
-            return
-        members = {"slots": list(slots), "old": kinds[0].value, "new": kinds[1].value}
-        act = _replace(phase, members, self._terms, undo=_undo_members(phase, members, self._terms))
-        self._measured(act, Around(patience_s=self._terms.patience_s, members=members))
+        if slots:
+            members = members_at(slots, old, new)
+            act = replacement(phase, members, self._terms, undo=undoing(phase, members, self._terms))
+            self._measured(act, Around(patience_s=self._terms.patience_s, members=members))
 
     def watches(self, slots: Sequence[str], watch_s: int, limits: CanaryTerms) -> None:
         """Watch the canary right behind its act; the judge after it judges what was seen, too."""
@@ -245,7 +272,7 @@ class _Parts:
                 does="asks whether the toggle, and what takes it back, would be allowed",
             )
         )
-        self.add(_approve(StageName.TOGGLE, "asks to approve the toggle"))
+        self.add(approval(StageName.TOGGLE, "asks to approve the toggle"))
         self.gate = TOGGLE_GATE
         back = _set_mode(_UNDO_TOGGLE, Mode.ZOOKEEPER, self._terms)
         act = _set_mode(StageName.TOGGLE, Mode.KAFKA, self._terms, undo=back)
@@ -253,20 +280,11 @@ class _Parts:
 
     def soaks(self, seconds: int) -> None:
         """Judge the group for a while."""
-        act = Step(
-            phase=StageName.SOAK,
-            kind="soak",
-            args={"seconds": seconds, "every_s": _SOAK_EVERY_S, "heals_s": self._terms.patience_s},
-            on_difference=OnDifference.EVIDENCE,
-            when_late=WhenLate.JUDGE,
-            patience_s=seconds + self._terms.settle_s,
-            does=f"judges the group for {seconds} s",
-        )
-        self._measured(act, Around(patience_s=self._terms.patience_s))
+        self._measured(soaking(seconds, self._terms), Around(patience_s=self._terms.patience_s))
 
     def finalises(self) -> None:
         """Remove what only the rollback needed, where somebody wants that."""
-        gate = replace(_approve(StageName.FINALISE, "asks whether the mode node may go"), optional=True)
+        gate = replace(approval(StageName.FINALISE, "asks whether the mode node may go"), optional=True)
         act = Step(
             phase=StageName.FINALISE,
             kind=DELETE_MODE_NODE,
@@ -282,10 +300,6 @@ class _Parts:
     def _measured(self, act: Step, around: Around) -> None:
         self.add(*measured(act, replace(around, base_before=self.latest)))
         self.latest = snapshot_name(Moment.AFTER, act.phase)
-
-
-def _approve(phase: str, does: str) -> Step:
-    return Step(phase=phase, kind="approve", repeat=True, patience_s=_GATE_S, does=does)
 
 
 def _set_mode(
@@ -304,40 +318,6 @@ def _set_mode(
     )
 
 
-def _replace(
-    phase: StageName,
-    members: Mapping[str, Any],
-    terms: GroupTerms,
-    *,
-    undo: Step | NoUndo = NOTHING,
-    undoes: str = "",
-) -> Step:
-    return Step(
-        phase=phase,
-        kind=REPLACE_MEMBERS,
-        args=members,
-        undo=undo,
-        undoes=undoes,
-        when_late=WhenLate.JUDGE,
-        patience_s=terms.settle_s,
-        does=f"replaces {', '.join(members['slots'])} by {members['new']} members",
-    )
-
-
-def _undo_members(phase: StageName, members: Json, terms: GroupTerms) -> Step:
-    name = StageName.UNDO_RETIRE if phase is StageName.RETIRE else StageName.UNDO_MEMBERS
-    return _replace(name, {**members, "old": members["new"], "new": members["old"]}, terms)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Undo:
-    """An act of a rollback, and the keys of the acts that it takes back."""
-
-    act: Step
-    keys: tuple[str, ...] = ()
-    restores: bool = False
-
-
 def roll_back_plan(
     there: Plan, records: Mapping[str, StepRecord], number: int, live: LiveGroup, to: WayBack
 ) -> Plan:
@@ -345,29 +325,14 @@ def roll_back_plan(
 
     A mode node that asks for kafka now is set back, whoever wrote it; where the plan replaced nobody by aware
     members, because all were, a rollback to old members covers every place that holds none. An inverse that
-    an earlier rollback made is only measured again, by live rules alone where a scan made it. One behind
-    which it began the next one is left out: nothing that it led to is there any more."""
-    undone = list(_undone(there, records, live, to))
-    while len(undone) > 1 and undone[1].keys and f"back {undone[1].keys[0]}" in records:
-        undone.pop(0)
-    first = next((each.subject for each in there.steps if each.kind == "snapshot"), "")
+    an earlier rollback made is only measured again, by live rules alone where a scan made it."""
     steps: list[Step] = []
-    for each in undone:
-        is_mode = each.act.kind == SET_MODE
-        around = Around(
-            patience_s=live.terms.patience_s,
-            base_after=first if each.restores else "",
-            members=None if is_mode else _plain(each.act.args),
-            mode=each.act.args["to"] if is_mode else "",
-            restores=each.restores,
-            decides=False,
-        )
-        found = measured(each.act, around)
+    for each, around in undone(tuple(_undone(there, records, live, to)), there, records, live.terms):
         made = bool(each.keys) and f"back {each.keys[0]}" in records
         if made and not _was_kept(records, each.act.phase):
             steps += [each.act, _judge_alone(each.act, live.terms)]
         else:
-            steps += found[found.index(each.act) :] if made else found
+            steps += around[around.index(each.act) :] if made else around
     return make_rollback(steps, number)
 
 
@@ -378,11 +343,7 @@ def _was_kept(records: Mapping[str, StepRecord], phase: str) -> bool:
     return any(key.endswith(name) and each.state is StepState.DONE for key, each in records.items())
 
 
-def _plain(args: Json) -> Json:
-    return {name: args[name] for name in ("slots", "old", "new")}
-
-
-def _undone(there: Plan, records: Mapping[str, StepRecord], live: LiveGroup, to: WayBack) -> Iterable[_Undo]:
+def _undone(there: Plan, records: Mapping[str, StepRecord], live: LiveGroup, to: WayBack) -> Iterable[Undo]:
     begun = {
         StageName(each.phase): each
         for each in there.steps
@@ -391,31 +352,26 @@ def _undone(there: Plan, records: Mapping[str, StepRecord], live: LiveGroup, to:
     }
     retired, toggled = begun.get(StageName.RETIRE), begun.get(StageName.TOGGLE)
     if retired is not None:
-        yield _taken_back([retired], live.terms)
+        yield _taken_back([retired], live.terms, restores=False)
     if toggled is not None:
         act = _set_mode(_UNDO_TOGGLE, Mode.ZOOKEEPER, live.terms, undoes=toggled.key)
-        yield _Undo(act=act, keys=(toggled.key,))
+        yield Undo(act=act, keys=(toggled.key,))
     elif live.facts.view.mode.requested is Mode.KAFKA:
-        yield _Undo(act=_set_mode(_UNDO_TOGGLE, Mode.ZOOKEEPER, live.terms))
+        yield Undo(act=_set_mode(_UNDO_TOGGLE, Mode.ZOOKEEPER, live.terms))
     if to is not WayBack.OLD_MEMBERS:
         return
     replaced = [begun[each] for each in (StageName.CANARY, StageName.ROLL) if each in begun]
-    if replaced:
-        yield replace(_taken_back(replaced, live.terms), restores=True)
-        return
     slots = _not_old(there, live.facts)
-    if slots:
-        members = {"slots": slots, "old": MemberKind.AWARE.value, "new": MemberKind.OLD.value}
-        yield _Undo(act=_replace(StageName.UNDO_MEMBERS, {**members, "takes_back": []}, live.terms))
+    if replaced:
+        yield _taken_back(replaced, live.terms, restores=True)
+    elif slots:
+        members = {**members_at(slots, MemberKind.AWARE, MemberKind.OLD), "takes_back": []}
+        yield Undo(act=replacement(StageName.UNDO_MEMBERS, members, live.terms))
 
 
-def _taken_back(acts: Sequence[Step], terms: GroupTerms) -> _Undo:
-    """The inverse of acts of one kind, as one."""
-    one, keys = acts[0], tuple(each.key for each in acts)
+def _taken_back(acts: Sequence[Step], terms: GroupTerms, *, restores: bool) -> Undo:
     slots = sorted(slot for each in acts for slot in each.args["slots"])
-    back = _undo_members(StageName(one.phase), {**one.args, "slots": slots}, terms)
-    args = {**back.args, "takes_back": list(keys)}
-    return _Undo(act=replace(back, args=args, undoes=one.key), keys=keys)
+    return taken_back(acts, slots, terms, restores=restores)
 
 
 def _not_old(there: Plan, facts: Facts) -> list[str]:

@@ -6,17 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from groupshift.domain.evidence import Moment, Row, Store
 from groupshift.domain.foreign_text import shell
-from groupshift.domain.leftover import Leftover, leftover
 from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import StageName, Until
 from groupshift.domain.run import Findings, Json, RunState, Step, findings_from
-from groupshift.domain.verdict import Verdict
+from groupshift.engine.group_move import JUDGED_HEAD, group_sections
 from groupshift.engine.members import REPLACE_MEMBERS
 from groupshift.engine.move import Run
 from groupshift.engine.questions import Section
 from groupshift.errors import Broken, GroupshiftError
 from groupshift.moves.coordination.facts import CoordinationPorts
+from groupshift.moves.coordination.leftovers import Leftover, leftover
 from groupshift.moves.coordination.plan import DELETE_MODE_NODE, REHEARSE, SET_MODE, TOGGLE_GATE, WATCH
 from groupshift.ports.runs import EventKind
 from groupshift.report import group_page
@@ -37,7 +37,6 @@ _NOW = {
     Until.TOGGLE: "Kafka coordinates the group now, and its members can still go back",
     Until.RETIRE: "the group runs plain Kafka consumers now",
 }
-_HEAD = ("step", "rule", "verdict", "reason")
 
 
 def closing(run: Run[CoordinationPorts], state: RunState) -> tuple[str, str]:
@@ -153,7 +152,7 @@ def shown(run: Run[CoordinationPorts], gate: Step) -> tuple[Section, ...]:
             (each.rule, each.verdict.value, each.reason) for _, said in _looks(run, kind) for each in said
         ]
         if rows:
-            found.append(Section(title=title, head=_HEAD[1:], rows=tuple(rows)))
+            found.append(Section(title=title, head=JUDGED_HEAD[1:], rows=tuple(rows)))
     return tuple(found)
 
 
@@ -168,35 +167,14 @@ def _looks(run: Run[CoordinationPorts], kind: str) -> Iterator[tuple[Step, Findi
 def sections(run: Run[CoordinationPorts]) -> tuple[Section, ...]:
     """Return the move's own parts: what it was to do, and what each judge said."""
     about: Json = run.there.about
-    said = (
-        f"Group {about['group']} moves until {about['until']}, by the driver {about['driver']}.",
-        f"Places of the fleet: {', '.join(about['slots'])}.",
-        *(str(each) for each in about["notes"]),
-    )
-    rows = [*_judgements(run), *_measured(run)]
-    return (
-        Section(title="The move", sentences=said),
-        Section(title="Judgements", head=_HEAD, rows=tuple(rows)),
-    )
-
-
-def _measured(run: Run[CoordinationPorts]) -> Iterator[tuple[str, str, str, str]]:
-    for kind in (WATCH, REHEARSE):
-        for step, found in _looks(run, kind):
-            for each in found:
-                yield step.key, each.rule, each.verdict.value, each.reason
-
-
-def _judgements(run: Run[CoordinationPorts]) -> Iterator[tuple[str, str, str, str]]:
-    """What did not pass, and one row where all did."""
-    for event in run.events():
-        if event.kind is not EventKind.JUDGED or not event.step:
-            continue
-        bad = [each for each in event.body["findings"] if each["verdict"] != Verdict.PASS]
-        if not bad:
-            yield event.step, "", Verdict.PASS.value, f"{len(event.body['findings'])} rules"
-        for each in bad:
-            yield event.step, str(each["rule"]), str(each["verdict"]), str(each["reason"])
+    said = f"Group {about['group']} moves until {about['until']}, by the driver {about['driver']}."
+    more = [
+        (step.key, each.rule, each.verdict.value, each.reason)
+        for kind in (WATCH, REHEARSE)
+        for step, found in _looks(run, kind)
+        for each in found
+    ]
+    return group_sections(run, (said, *(str(each) for each in about["notes"])), more)
 
 
 def page(run: Run[CoordinationPorts], history: History, kept: Kept | None) -> PageParts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from groupshift.domain.foreign_json import shown
@@ -15,7 +16,6 @@ from groupshift.domain.reactions import Choice
 from groupshift.domain.run import (
     PASSED,
     Checked,
-    Findings,
     Json,
     Outcome,
     Step,
@@ -25,17 +25,16 @@ from groupshift.domain.run import (
 )
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.gates import current, fingerprint_of, outdated
-from groupshift.engine.group import GroupMeasurements, ask_live, facts_now, group_of
-from groupshift.engine.handlers import Approve, Compare, Judge, Series, Soak, TakeSnapshot
-from groupshift.engine.members import REPLACE_MEMBERS, ReplaceMembers
+from groupshift.engine.group import ask_live, facts_now, group_of
+from groupshift.engine.group_move import group_handlers
+from groupshift.engine.handlers import Approve, Series
 from groupshift.engine.move import Handler, Run, Standing
 from groupshift.errors import Conflict
 from groupshift.moves.coordination.facts import CoordinationPorts
 from groupshift.moves.coordination.plan import DELETE_MODE_NODE, REHEARSE, SET_MODE, WATCH
-from groupshift.moves.coordination.rules import RULES, canary, rehearsed, sample, soaking
+from groupshift.moves.coordination.rules import RULES, canary, rehearsed, sample
 from groupshift.ports.runs import Event
 
-MEASUREMENTS = GroupMeasurements(RULES)
 _READ_BACK = "read_back"
 _MAY_HEAL = frozenset({Outcome.FAIL, Outcome.ERROR})
 
@@ -205,40 +204,18 @@ def _shown(node: ModeNode) -> str:
 
 
 def _node_data(node: ModeNode) -> Json:
-    return {
-        "data": None if node.data is None else node.data.decode("latin-1"),
-        "version": node.version,
-        "czxid": node.czxid,
-        "mzxid": node.mzxid,
-    }
+    return {**asdict(node), "data": None if node.data is None else node.data.decode("latin-1")}
 
 
 def _node_from(data: Json) -> ModeNode:
     text = data["data"]
-    return ModeNode(
-        data=None if text is None else str(text).encode("latin-1"),
-        version=int(data["version"]),
-        czxid=int(data["czxid"]),
-        mzxid=int(data["mzxid"]),
-    )
-
-
-def soaks(run: Run[CoordinationPorts], step: Step) -> Checked:
-    """Look once at the group while it soaks."""
-    findings: Findings = soaking(run, step)
-    outcome = outcome_of(findings)
-    return Checked(outcome=outcome, findings=findings, heals=outcome in _MAY_HEAL)
+    return ModeNode(**{**data, "data": None if text is None else str(text).encode("latin-1")})
 
 
 HANDLERS: Mapping[str, Handler[Any]] = {
-    "approve": ApproveCoordination(),
-    "snapshot": TakeSnapshot(MEASUREMENTS.take, MEASUREMENTS.digest, MEASUREMENTS.calm),
-    "compare": Compare(MEASUREMENTS.job, MEASUREMENTS.read),
-    "judge": Judge(MEASUREMENTS.live),
-    "soak": Soak(soaks),
+    **group_handlers(RULES, ApproveCoordination()),
     WATCH: Series(sample, canary),
     REHEARSE: RehearseToggle(),
-    REPLACE_MEMBERS: ReplaceMembers(RULES),
     SET_MODE: SetMode(),
     DELETE_MODE_NODE: DeleteModeNode(),
 }

@@ -8,7 +8,7 @@ brokers: only the newer coordinator writes the tombstones of its own records.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -34,8 +34,15 @@ from groupshift.engine.questions import Observed, Section
 from groupshift.engine.snapshots import compare_step, snapshot_step
 from groupshift.errors import Rejected
 from groupshift.log.releases import Coordinator
-from groupshift.moves.downgrade.facts import DowngradeFacts, DowngradeRequest, of_kind
-from groupshift.moves.downgrade.releases import INTER_BROKER, Compaction, misfits, name_of, speaks_newer
+from groupshift.moves.downgrade.facts import DowngradeFacts, DowngradeRequest, InventoryGroup, of_kind
+from groupshift.moves.downgrade.releases import (
+    GROUP,
+    INTER_BROKER,
+    Compaction,
+    misfits,
+    name_of,
+    speaks_newer,
+)
 from groupshift.moves.downgrade.rules import ask
 
 FORWARD_ONLY = "forward only"
@@ -69,23 +76,31 @@ class DowngradeStep:
     inverse: str = ""
 
 
+_Walked = Iterator[tuple[DowngradeStep, tuple[Step, ...]]]
+"""Steps as they are shown, each with those that a run makes of it: none where a person does it outside."""
+
+
 def steps(facts: DowngradeFacts) -> tuple[DowngradeStep, ...]:
     """The plan from what is now to the target, in its order; empty where there is no way."""
+    return tuple(shown for shown, _ in _way(facts))
+
+
+def _way(facts: DowngradeFacts, *, live: bool = False) -> _Walked:
     if not facts.path.possible:
-        return ()
-    return (
-        DowngradeStep(
-            act=Act.SNAPSHOT,
-            does="snapshot A of all groups: groupshift snapshot --all --output A",
-            proof="the snapshot has no problems",
-        ),
-        *_conversions(facts),
-        *_compaction(facts),
-        *_configs(facts),
-        *_features(facts),
-        *_files(facts),
-        *_nodes(facts),
+        return
+    shown = DowngradeStep(
+        act=Act.SNAPSHOT,
+        does="snapshot A of all groups: groupshift snapshot --all --output A",
+        proof="the snapshot has no problems",
     )
+    yield shown, (snapshot_step("prepare", LEFT, does=f"snapshot {LEFT} of all groups"),)
+    converted = () if facts.serves_consumers else of_kind(facts.groups, Kind.CONSUMER)
+    yield from _conversions(converted, live=live)
+    yield from _compaction(facts)
+    yield from _configs(facts)
+    yield from _features(facts)
+    yield from _files(facts)
+    yield from _nodes(facts, CONVERTED if converted else LEFT, live=live)
 
 
 def node_order(view: ClusterView, *, brokers_only: bool = False) -> tuple[int, ...]:
@@ -97,41 +112,34 @@ def node_order(view: ClusterView, *, brokers_only: bool = False) -> tuple[int, .
     return tuple(sorted(nodes, key=lambda node: (node == leader, node in voters, node)))
 
 
-def _conversions(facts: DowngradeFacts) -> Iterator[DowngradeStep]:
-    if facts.serves_consumers:
-        return
-    found = of_kind(facts.groups, Kind.CONSUMER)
+def _conversions(found: Sequence[InventoryGroup], *, live: bool) -> _Walked:
     for each in found:
-        if each.empty:
-            yield DowngradeStep(
-                act=Act.CONVERT_EMPTY,
-                subject=each.group,
-                does=f"let one classic member join group {each.group!r} and leave, without committing",
-                proof="every broker lists it as classic",
-                inverse="a native member that joins converts it again",
-            )
-        else:
-            yield DowngradeStep(
-                act=Act.CONVERT,
-                subject=each.group,
-                does=f"restart the members of group {each.group!r} one by one with group.protocol=classic "
-                "and one common assignor",
-                proof="every broker lists it as classic",
-                inverse="restart the members one by one with group.protocol=consumer",
-            )
+        joins = f"let one classic member join group {each.group!r} and leave, without committing"
+        restarts = f"restart the members of group {each.group!r} one by one with group.protocol=classic"
+        shown = DowngradeStep(
+            act=Act.CONVERT_EMPTY if each.empty else Act.CONVERT,
+            subject=each.group,
+            does=joins if each.empty else f"{restarts} and one common assignor",
+            proof="every broker lists it as classic",
+            inverse="a native member that joins converts it again"
+            if each.empty
+            else "restart the members one by one with group.protocol=consumer",
+        )
+        yield shown, (_step("convert", shown),)
     if found:
-        yield DowngradeStep(
+        shown = DowngradeStep(
             act=Act.COMPARE,
             does="snapshot B: groupshift snapshot --all --output B; groupshift compare A B --move "
             "protocol-back",
             proof="no difference",
         )
+        yield shown, (compare_step("convert", (CONVERTED, LEFT), Comparison.PROTOCOL_BACK, live=live),)
 
 
-def _compaction(facts: DowngradeFacts) -> Iterator[DowngradeStep]:
+def _compaction(facts: DowngradeFacts) -> _Walked:
     if facts.path.compaction not in {Compaction.NEEDED, Compaction.UNKNOWN}:
         return
-    yield DowngradeStep(
+    shown = DowngradeStep(
         act=Act.COMPACT,
         subject="__consumer_offsets",
         does="set segment.ms=1000, min.cleanable.dirty.ratio=0.001, delete.retention.ms=100 and commit "
@@ -141,41 +149,50 @@ def _compaction(facts: DowngradeFacts) -> Iterator[DowngradeStep]:
         f"{facts.target.release} --segments COPY",
         inverse=FORWARD_ONLY,
     )
+    yield shown, tuple(_compacting(shown.subject))
 
 
-def _configs(facts: DowngradeFacts) -> Iterator[DowngradeStep]:
-    if facts.target.line.supports("group.version"):
+def _configs(facts: DowngradeFacts) -> _Walked:
+    if facts.target.line.supports(GROUP):
         return
     for group, configs in sorted(facts.view.group_configs.items()):
         said = ", ".join(f"{name}={value}" for name, value in sorted(configs.items()))
-        yield DowngradeStep(
+        shown = DowngradeStep(
             act=Act.DELETE_CONFIGS,
             subject=group,
             does=f"delete the configurations of group {group!r} ({said})",
             proof="no broker tells one of source GROUP_CONFIG",
             inverse=f"set the configurations of group {group!r} again: {said}",
         )
+        undo = Step(phase="features", kind="set-configs", subject=group, does=shown.inverse)
+        yield shown, (_step("features", shown, args={"configs": dict(configs)}, undo=undo),)
 
 
-def _features(facts: DowngradeFacts) -> Iterator[DowngradeStep]:
-    metadata_last = sorted(
-        facts.path.lowered, key=lambda each: (each.feature == "metadata.version", each.feature)
-    )
-    for each in metadata_last:
-        yield DowngradeStep(
+def _features(facts: DowngradeFacts) -> _Walked:
+    for each in sorted(facts.path.lowered, key=lambda each: (each.feature == METADATA, each.feature)):
+        shown = DowngradeStep(
             act=Act.LOWER,
             subject=each.feature,
             does=f"lower {each} (safe downgrade)",
             proof=f"every broker tells {each.feature} at {each.to}",
             inverse=f"upgrade {each.feature} to {each.level}",
         )
+        undo = Step(
+            phase="features",
+            kind="raise",
+            subject=each.feature,
+            does=shown.inverse,
+            args={"to": each.level},
+        )
+        yield shown, (_step("features", shown, args={"to": each.to}, undo=undo),)
     if facts.path.snapshot:
-        yield DowngradeStep(
+        shown = DowngradeStep(
             act=Act.AWAIT_SNAPSHOT,
             subject="__cluster_metadata",
             does="wait for a metadata snapshot that is newer than the last change of a feature",
             proof=f"{_readers(facts)} has a checkpoint at or above the high watermark of that change",
         )
+        yield shown, (_step("features", shown),)
 
 
 def _readers(facts: DowngradeFacts) -> str:
@@ -185,41 +202,53 @@ def _readers(facts: DowngradeFacts) -> str:
     return "every node with process.roles"
 
 
-def _files(facts: DowngradeFacts) -> Iterator[DowngradeStep]:
+def _files(facts: DowngradeFacts) -> _Walked:
     release, line, kraft = facts.target.release, facts.target.line.name, facts.view.kraft
     for broker in facts.view.brokers:
         if not kraft and speaks_newer(broker.properties, facts.target):
-            yield DowngradeStep(
+            shown = DowngradeStep(
                 act=Act.LOWER,
                 subject=INTER_BROKER,
                 does=f"set it to {line} at broker {broker.node_id} and restart the broker",
                 proof="it is registered and its replicas are in sync",
                 inverse="set it back and restart the broker",
             )
+            yield shown, ()  # no run begins before it is lowered (W14)
     for broker in facts.view.brokers:
         found = (each.name for each in misfits(broker.properties, facts.target))
         names = [name for name in found if kraft or name != INTER_BROKER]
         if names:
-            yield DowngradeStep(
+            shown = DowngradeStep(
                 act=Act.EDIT_PROPERTIES,
                 subject=str(broker.node_id),
                 does=f"leave {', '.join(names)} out of the file for {release}; keep the file of now",
                 proof=f"the file for {release} does not name them",
                 inverse="start with the file of now",
             )
+            yield shown, ()  # told to whoever replaces the node
 
 
-def _nodes(facts: DowngradeFacts) -> Iterator[DowngradeStep]:
+def _nodes(facts: DowngradeFacts, base: str, *, live: bool) -> _Walked:
     release = facts.target.release
-    yield DowngradeStep(
+    shown = DowngradeStep(
         act=Act.SNAPSHOT,
         does="snapshot C0 before the first node: groupshift snapshot --all --output C0",
         proof="the snapshot has no problems",
     )
-    brokers = {broker.node_id for broker in facts.view.brokers}
+    prove = Step(
+        phase="go",
+        kind="prove",
+        subject=release,
+        does=f"ask every rule again and replay the log as {facts.target} would",
+        proof="no rule fails: the first broker may be touched",
+        repeat=True,
+    )
+    before = (BEFORE_NODES, base)
+    yield shown, (prove, compare_step("go", before, Comparison.DOWNGRADE, live=live, repeat=True))
+    files = {broker.node_id: broker.properties for broker in facts.view.brokers}
     for node in node_order(facts.view, brokers_only=facts.brokers_only):
-        kind = "broker" if node in brokers else "controller"
-        yield DowngradeStep(
+        kind = "broker" if node in files else "controller"
+        shown = DowngradeStep(
             act=Act.REPLACE,
             subject=str(node),
             does=f"stop {kind} {node} cleanly, start {release} over the same folder",
@@ -227,6 +256,18 @@ def _nodes(facts: DowngradeFacts) -> Iterator[DowngradeStep]:
             f"groupshift compare C0 C{node} --move downgrade has no difference",
             inverse="stop it cleanly, start the release of now over the same folder",
         )
+        undo = Step(
+            phase="replace",
+            kind="replace",
+            subject=str(node),
+            args={"back": True, "without": []},
+            does=f"stop node {node} cleanly, start {facts.said} over the same folder",
+            proof="it is registered and in sync",
+        )
+        unknown = [each.name for each in misfits(files.get(node, {}), facts.target)]
+        replaced = _step("replace", shown, args={"back": False, "without": unknown}, undo=undo)
+        compared = compare_step("replace", (f"C{node}", BEFORE_NODES), Comparison.DOWNGRADE, live=live)
+        yield shown, (replaced, compared)
 
 
 COMPACTING: Mapping[str, str] = {
@@ -237,8 +278,8 @@ COMPACTING: Mapping[str, str] = {
 }
 """What makes the offsets topic compact soon (docs/reference/coordinator-on-real-brokers.md §D)."""
 APPROVE_BACK = "back"
-BEFORE_NODES, LEFT = "C0", "A"
-"""Snapshots before the first node is replaced, and of what is left."""
+BEFORE_NODES, CONVERTED, LEFT = "C0", "B", "A"
+"""Snapshots before the first node is replaced, after conversions, and of what is left."""
 BEGUN = ("convert", "compact", "features", "replace")
 """Phases whose begun steps change what the plan was approved for."""
 
@@ -253,7 +294,6 @@ def planned(request: DowngradeRequest, facts: DowngradeFacts) -> Plan:
         raise Rejected("say what the brokers run with --from, such as --from 4.3.1: a rollback needs it")
     if request.segments:
         raise Rejected("a run reads the log at its brokers; leave --segments out, it is only for: assess")
-    found = steps(facts)
     newest = max((each.coordinator for each in facts.view.brokers), default=Coordinator.OLD, key=_is_new)
     about = {
         "cluster_id": facts.view.cluster_id,
@@ -264,7 +304,7 @@ def planned(request: DowngradeRequest, facts: DowngradeFacts) -> Plan:
         "brokers": [each.node_id for each in facts.view.brokers],
         "checks": findings_data(ask(facts)),
     }
-    return make_plan(_executed(found, facts, request) if found else (), about)
+    return make_plan(_executed(facts, request) if facts.path.possible else (), about)
 
 
 def observed(facts: DowngradeFacts) -> Observed:
@@ -352,25 +392,13 @@ def met(facts: DowngradeFacts) -> dict[str, dict[str, str]]:
     return {"group": groups, "feature": features, "broker": brokers}
 
 
-def _executed(
-    found: tuple[DowngradeStep, ...], facts: DowngradeFacts, request: DowngradeRequest
-) -> Iterator[Step]:
-    base = ""
-    yield Step(phase="approve", kind="approve", subject="plan", does=f"approve this plan{_staying(facts)}")
-    for each in found:
-        if each.act is Act.SNAPSHOT and not base:
-            base = LEFT
-            yield snapshot_step("prepare", base, does=f"snapshot {base} of all groups")
-        elif each.act is Act.SNAPSHOT:
-            yield _prove(facts)
-            yield compare_step(
-                "go", (BEFORE_NODES, base), Comparison.DOWNGRADE, live=request.live, repeat=True
-            )
-        elif each.act is Act.COMPARE:
-            yield compare_step("convert", ("B", base), Comparison.PROTOCOL_BACK, live=request.live)
-            base = "B"
-        else:
-            yield from _one(each, facts, request)
+def _executed(facts: DowngradeFacts, request: DowngradeRequest) -> Iterator[Step]:
+    nodes = ", ".join(map(str, facts.controllers))
+    staying = f": only brokers are replaced, controllers ({nodes}) keep their release"
+    which = staying if facts.brokers_only else ""
+    yield Step(phase="approve", kind="approve", subject="plan", does=f"approve this plan{which}")
+    for _, walked in _way(facts, live=request.live):
+        yield from walked
     if request.soak_s:
         yield Step(
             phase="soak",
@@ -379,58 +407,6 @@ def _executed(
             does=f"look for {request.soak_s} s whether every group answers what it had",
             proof="no offset is lower than before the first node",
         )
-
-
-def _staying(facts: DowngradeFacts) -> str:
-    """Which nodes keep their release, where only brokers are replaced."""
-    nodes = ", ".join(map(str, facts.controllers))
-    return (
-        f": only brokers are replaced, controllers ({nodes}) keep their release" if facts.brokers_only else ""
-    )
-
-
-def _one(each: DowngradeStep, facts: DowngradeFacts, request: DowngradeRequest) -> Iterator[Step]:
-    match each.act:
-        case Act.COMPACT:
-            yield from _compacting(each)
-        case Act.DELETE_CONFIGS:
-            configs = dict(facts.view.group_configs[each.subject])
-            undo = Step(phase="features", kind="set-configs", subject=each.subject, does=each.inverse)
-            yield _step("features", each, args={"configs": configs}, undo=undo)
-        case Act.LOWER if each.subject == INTER_BROKER:
-            return  # with ZooKeeper: no run begins before it is lowered (W14)
-        case Act.LOWER:
-            level = next(lowered for lowered in facts.path.lowered if lowered.feature == each.subject)
-            undo = Step(
-                phase="features",
-                kind="raise",
-                subject=each.subject,
-                does=each.inverse,
-                args={"to": level.level},
-            )
-            yield _step("features", each, args={"to": level.to}, undo=undo)
-        case Act.EDIT_PROPERTIES:
-            return  # told to whoever replaces the node
-        case Act.REPLACE:
-            yield _replace(each, facts)
-            pair = (f"C{each.subject}", BEFORE_NODES)
-            yield compare_step("replace", pair, Comparison.DOWNGRADE, live=request.live)
-        case Act.AWAIT_SNAPSHOT:
-            yield _step("features", each)
-        case _:
-            yield _step("convert", each)
-
-
-def _replace(each: DowngradeStep, facts: DowngradeFacts) -> Step:
-    undo = Step(
-        phase="replace",
-        kind="replace",
-        subject=each.subject,
-        args={"back": True, "without": []},
-        does=f"stop node {each.subject} cleanly, start {facts.said} over the same folder",
-        proof="it is registered and in sync",
-    )
-    return _step("replace", each, args={"back": False, "without": _unknown(facts, each.subject)}, undo=undo)
 
 
 def _step(
@@ -447,20 +423,8 @@ def _step(
     )
 
 
-def _prove(facts: DowngradeFacts) -> Step:
-    return Step(
-        phase="go",
-        kind="prove",
-        subject=facts.target.release,
-        does=f"ask every rule again and replay the log as {facts.target} would",
-        proof="no rule fails: the first broker may be touched",
-        repeat=True,
-    )
-
-
-def _compacting(shown: DowngradeStep) -> Iterator[Step]:
+def _compacting(topic: str) -> Iterator[Step]:
     said = ", ".join(f"{name}={value}" for name, value in COMPACTING.items())
-    topic = shown.subject
     settle = Step(
         phase="compact",
         kind="settle-compaction",
@@ -494,12 +458,6 @@ def _compacting(shown: DowngradeStep) -> Iterator[Step]:
         proof="the log, read whole, holds no key of type 3 or above",
     )
     yield replace(settle, gate=gate)
-
-
-def _unknown(facts: DowngradeFacts, node: str) -> list[str]:
-    """Properties of a node's file that the older release does not take."""
-    files = [each.properties for each in facts.view.brokers if str(each.node_id) == node]
-    return [each.name for properties in files for each in misfits(properties, facts.target)]
 
 
 def rollback(there: Plan, begun: Mapping[str, StepRecord], number: int) -> Plan:

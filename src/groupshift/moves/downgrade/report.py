@@ -14,7 +14,7 @@ from groupshift.ports.runs import EventKind
 from groupshift.report.history import History, NodeInterval, StepHistory, compared, node_intervals
 from groupshift.report.kept import Kept
 from groupshift.report.page import Alarm, Legend, Section, duration, glance, section, spoken, table
-from groupshift.report.run_page import PageParts, node_lanes
+from groupshift.report.run_page import PageParts, node_lanes, way_sentence
 from groupshift.report.svg import colour
 
 _NAMED = 10
@@ -60,17 +60,9 @@ def _sentence(history: History) -> str:
             return f"The brokers {where} run {release} now, from {now}. {proven}"
         case RunState.ROLLED_BACK:
             return f"The brokers {where} run {now} again: everything that can be undone was. {proven}"
-        case RunState.REJECTED | RunState.PREVIEW:
-            reason = history.status.reason.removesuffix(".")
-            how = "was only planned" if state is RunState.PREVIEW else "was ended before anything was changed"
-            said = f"The way of the brokers {where} to {release} {how}"
-            return f"{said}: {reason}." if reason else f"{said}."
-    step = history.next
-    at = f" at step {step.step.key}" if step else ""
-    what = f"back to {now}" if state.goes_back else f"to {release}"
-    said = f"The way of the brokers {where} {what} stands{at}; {_nodes(history)}."
-    why, waits = history.trouble, history.waiting
-    return f"{said} It stopped there: {why}." if why else f"{said} It waits: {waits}." if waits else said
+        case _:
+            way = (f"the brokers {where}", str(release))
+            return way_sentence(history, way, _nodes(history), f"back to {now}")
 
 
 def _differing(history: History) -> str:

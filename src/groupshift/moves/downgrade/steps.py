@@ -86,10 +86,14 @@ class Convert(_Listed):
         if why or found is None or Kind.CONSUMER not in found.kinds:
             return {}
         if not found.empty:
-            return Instruction(text=self._members(step))
+            return self.busy(step)
         run.hold(step)
         run.ports.cluster.convert_empty(step.subject)
         return {}
+
+    def busy(self, step: Step) -> Instruction:
+        """Say what to do about members."""
+        return Instruction(text=f"group {step.subject} has members and is of type consumer: {step.does}")
 
     def check(self, run: Downgrading, step: Step, record: StepRecord) -> Checked:
         """See `Handler`."""
@@ -100,30 +104,18 @@ class Convert(_Listed):
             return PASSED
         if found.empty:
             return _waits(f"group {step.subject} is still listed as consumer", again=True)
-        return Checked(outcome=Outcome.PERSON, detail=self._members(step))
-
-    def _members(self, step: Step) -> str:
-        return f"group {step.subject} has members and is of type consumer: {step.does}"
+        return Checked(outcome=Outcome.PERSON, detail=self.busy(step).text)
 
 
-class ConvertEmpty(_Listed):
+class ConvertEmpty(Convert):
     """One classic member joins an empty group and leaves it, without committing."""
 
-    alters = True
-
-    def act(self, run: Downgrading, step: Step, intent: Json) -> Json:
-        """See `Handler`. Raises `Conflict` when a member joined since the plan was approved."""
-        found, why = self.listed(run, step)
-        if why or found is None or Kind.CONSUMER not in found.kinds:
-            return {}
-        if not found.empty:
-            raise Conflict(
-                f"group {step.subject} had no members when the plan was approved and has some now: stop "
-                "them, or restart them with group.protocol=classic, then run it again"
-            )
-        run.hold(step)
-        run.ports.cluster.convert_empty(step.subject)
-        return {}
+    def busy(self, step: Step) -> Instruction:
+        """Raises `Conflict`: a member joined since the plan was approved."""
+        raise Conflict(
+            f"group {step.subject} had no members when the plan was approved and has some now: stop "
+            "them, or restart them with group.protocol=classic, then run it again"
+        )
 
     def check(self, run: Downgrading, step: Step, record: StepRecord) -> Checked:
         """Classic, and our member is gone again: a process that was cut off may have left it behind."""

@@ -23,7 +23,7 @@ from groupshift.moves.expansion.ports import (
     naming,
     undrained,
 )
-from groupshift.moves.expansion.steps import back, waits
+from groupshift.moves.expansion.steps import Listed, back, waits
 from groupshift.ports.driver import ForPerson, NodeState, NodeStatus, Replacement
 
 _GROWN = "grown"
@@ -49,16 +49,7 @@ def require_drained(run: Expanding) -> None:
         raise Conflict(f"{busy}, then run it again: while brokers restart two of them may serve one group")
 
 
-class _Listed(Handler[ExpansionPorts]):
-    """A step for which every broker has to list all its groups."""
-
-    def allowed(self, run: Expanding, step: Step) -> Checked:
-        """See `Handler`."""
-        why = hidden(run, run.ports.views.look())
-        return waits(why) if why else PASSED
-
-
-class CreatePartitions(_Listed):
+class CreatePartitions(Listed):
     """Makes the partitions. A count never shrinks, so nothing undoes it. Whether the rollback is still open
     is asked of the brokers (`ExpansionMove.may_roll_back`): somebody else may have made more."""
 

@@ -46,7 +46,7 @@ from groupshift.report.page import (
     render as render_page,
 )
 from groupshift.report.pictures import Row, bars
-from groupshift.report.run_page import PageParts, node_lanes, sections_of
+from groupshift.report.run_page import PageParts, node_lanes, sections_of, way_sentence
 from groupshift.report.svg import colour
 
 _COUNTS = 3
@@ -288,7 +288,6 @@ def _away_ms(history: History) -> int | None:
 def _sentence(history: History) -> str:
     plan, state = counts_of(history.plan), history.state
     topic = f"__consumer_offsets of cluster {history.about['cluster_id']}"
-    why, waits = history.trouble, history.waiting
     if state in _OVER:
         wrong = "; ".join(
             f"{_wrong(each.step)}: {'; '.join(each.reasons)} (accepted by {each.who})"
@@ -296,16 +295,7 @@ def _sentence(history: History) -> str:
         )
         proven = f"But not all is as it has to be: {wrong}." if wrong else _proven(history)
         return f"{_ended(history, topic)} {proven}"
-    if state in {RunState.REJECTED, RunState.PREVIEW}:
-        how = "was only planned" if state is RunState.PREVIEW else "was ended before anything was changed"
-        reason = history.status.reason.removesuffix(".")
-        said = f"The way of {topic} to {plan.to} partitions {how}"
-        return f"{said}: {reason}." if reason else f"{said}."
-    step = history.next
-    at = f" at step {step.step.key}" if step else ""
-    what = "back" if state.goes_back else f"to {plan.to} partitions"
-    said = f"The way of {topic} {what} stands{at}; {_restarted(history)}."
-    return f"{said} It stopped there: {why}." if why else f"{said} It waits: {waits}." if waits else said
+    return way_sentence(history, (topic, f"{plan.to} partitions"), _restarts(history))
 
 
 def _ended(history: History, topic: str) -> str:
@@ -322,7 +312,7 @@ def _ended(history: History, topic: str) -> str:
     return f"{said}: {'what was deleted is committed again' if _deleted(history) else 'nothing was changed'}."
 
 
-def _restarted(history: History) -> str:
+def _restarts(history: History) -> str:
     steps = history.of_kind("restart")
     return f"{sum(each.done for each in steps)} of {len(steps)} brokers are restarted"
 

@@ -172,15 +172,19 @@ class Reopen(Fence):
         return {"let_in": True}
 
 
-class DeleteGroups(Handler[ExpansionPorts]):
+class Listed(Handler[ExpansionPorts]):
+    """A step for which every broker has to list all its groups."""
+
+    def allowed(self, run: Expanding, step: Step) -> Checked:
+        """See `Handler`."""
+        why = hidden(run, run.ports.views.look())
+        return waits(why) if why else PASSED
+
+
+class DeleteGroups(Listed):
     """Deletes the groups that move, and only what the snapshot has."""
 
     touches = True
-
-    def allowed(self, run: Expanding, step: Step) -> Checked:
-        """Every broker has to list all its groups."""
-        why = hidden(run, run.ports.views.look())
-        return waits(why) if why else PASSED
 
     def stands(self, run: Expanding, step: Step, record: StepRecord) -> Standing:
         """A deletion that was written down may have been made; it is looked for and made again."""

@@ -8,8 +8,7 @@ from groupshift.domain.facts import Facts
 from groupshift.domain.group import aspects
 from groupshift.domain.group_protocol import Aim, Kind, Protocol, Way
 from groupshift.domain.hazards import broker_versions, client_versions
-from groupshift.domain.plan import MoveName, MoveRequest
-from groupshift.domain.planning import MAX_GROUP, MAX_SOAK_S
+from groupshift.domain.plan import MAX_GROUP, MAX_SOAK_S
 from groupshift.domain.requests import option
 from groupshift.domain.run import Findings
 from groupshift.engine.group import GroupPorts, facts_of
@@ -60,18 +59,6 @@ class ProtocolRequest:
     def aim(self) -> Aim:
         """What it leads to."""
         return Aim(to=self.to, way=Way.OFFLINE if self.offline else Way.ONLINE)
-
-    @property
-    def as_move(self) -> MoveRequest:
-        """The same, for the rules that the former engine asks, too."""
-        return MoveRequest(
-            move=MoveName.PROTOCOL,
-            group=self.group,
-            to=self.to,
-            way=self.aim.way,
-            clients=self.client,
-            brokers=self.broker,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Literal
 
 from groupshift.domain.run import Checked, Findings, Plan, RunState, Step, StepRecord, Target
-from groupshift.domain.verdict import Verdict
-from groupshift.engine.members import raise_fence
-from groupshift.engine.move import Aspects, Move, Run
+from groupshift.engine.group_move import GroupMove
+from groupshift.engine.move import Aspects, Run
 from groupshift.engine.questions import Observed, Section
 from groupshift.moves.protocol import facts, report, rules
 from groupshift.moves.protocol import plan as plans
@@ -20,11 +18,10 @@ from groupshift.report.kept import Kept
 from groupshift.report.run_page import PageParts
 
 
-class ProtocolMove(Move[ProtocolPorts]):
+class ProtocolMove(GroupMove[ProtocolPorts]):
     """See the package."""
 
     name = "protocol"
-    scope = "group"
     request = ProtocolRequest
     ports = ProtocolPorts
     back_to = (plans.OLD_MEMBERS,)
@@ -49,15 +46,6 @@ class ProtocolMove(Move[ProtocolPorts]):
         """See `Move`: the members, and what the coordinator will answer."""
         return report.observed(request, facts)
 
-    def obstacles(self, request: ProtocolRequest, facts: LiveGroup, findings: Findings) -> Findings:
-        """See `Move`. What could not be measured is one."""
-        del request, facts
-        return tuple(each for each in findings if each.verdict in {Verdict.FAIL, Verdict.ERROR})
-
-    def heals_s(self, ports: ProtocolPorts) -> float:
-        """See `Move`: as long as a failed live rule may heal."""
-        return ports.terms.patience_s
-
     def plan(self, request: ProtocolRequest, facts: LiveGroup) -> Plan:
         """See `Move`."""
         return plans.plan(request, facts)
@@ -67,11 +55,6 @@ class ProtocolMove(Move[ProtocolPorts]):
         run itself changed is left out."""
         del begun
         return facts.aspects
-
-    def fence(self, run: Run[ProtocolPorts], when: Literal["claimed", "rolling_back"]) -> None:
-        """See `Move`. A move that writes no mode is fenced by the journal and by its driver."""
-        if when == "rolling_back":
-            raise_fence(run)
 
     def roll_back_plan(
         self, run: Run[ProtocolPorts], begun: Mapping[str, StepRecord], facts: LiveGroup, to: str

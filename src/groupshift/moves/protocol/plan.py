@@ -10,23 +10,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from groupshift.domain.evidence import Moment
+from groupshift.domain.facts import Place
+from groupshift.domain.group import GroupView, Member
 from groupshift.domain.group_protocol import Protocol
 from groupshift.domain.group_rules import leftovers, resets
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import StageName
-from groupshift.domain.protocol.planning import KIND, places_of
-from groupshift.domain.run import (
-    NOTHING,
-    NoUndo,
-    OnDifference,
-    Plan,
-    Step,
-    StepRecord,
-    WhenLate,
-    make_plan,
-    make_rollback,
-)
+from groupshift.domain.run import Plan, Step, StepRecord, make_plan, make_rollback
 from groupshift.engine.group import Around, measured, snapshot_name
+from groupshift.engine.group_move import (
+    UNDONE_BY,
+    approval,
+    members_at,
+    replacement,
+    soaking,
+    taken_back,
+    undoing,
+    undone,
+)
 from groupshift.engine.members import REPLACE_MEMBERS
 from groupshift.errors import Rejected
 from groupshift.moves.protocol.facts import LiveGroup, ProtocolRequest
@@ -34,13 +35,8 @@ from groupshift.ports.group import GroupTerms
 
 OLD_MEMBERS = "old_members"
 """Where a rollback leads."""
-_UNDONE_BY = {
-    StageName.CANARY: StageName.UNDO_MEMBERS,
-    StageName.ROLL: StageName.UNDO_MEMBERS,
-    StageName.EMPTY: StageName.UNDO_EMPTY,
-    StageName.FILL: StageName.UNDO_FILL,
-}
-_SOAK_EVERY_S = 2
+KIND = {Protocol.CLASSIC: MemberKind.PLAIN, Protocol.CONSUMER: MemberKind.NATIVE}
+"""The kind of a member that speaks a protocol."""
 
 
 def plan(request: ProtocolRequest, live: LiveGroup) -> Plan:
@@ -76,26 +72,20 @@ def _online(request: ProtocolRequest, others: tuple[str, ...]) -> list[tuple[Sta
     kinds = KIND[request.to.other], KIND[request.to]
     first, rest = others[: request.canary], others[request.canary :]
     wanted = ((StageName.CANARY, first), (StageName.ROLL, () if request.canary_only else rest))
-    return [(phase, _members(slots, *kinds)) for phase, slots in wanted if slots]
+    return [(phase, members_at(slots, *kinds)) for phase, slots in wanted if slots]
 
 
 def _offline(names: tuple[str, ...], to: Protocol) -> list[tuple[StageName, dict[str, Any]]]:
     return [
-        (StageName.EMPTY, _members(names, KIND[to.other], MemberKind.VACANT)),
-        (StageName.FILL, _members(names, MemberKind.VACANT, KIND[to])),
+        (StageName.EMPTY, members_at(names, KIND[to.other], MemberKind.VACANT)),
+        (StageName.FILL, members_at(names, MemberKind.VACANT, KIND[to])),
     ]
-
-
-def _members(slots: Sequence[str], old: MemberKind, new: MemberKind) -> dict[str, Any]:
-    return {"slots": list(slots), "old": old.value, "new": new.value}
 
 
 def _steps(
     acts: Sequence[tuple[StageName, dict[str, Any]]], soak_s: int, terms: GroupTerms
 ) -> tuple[Step, ...]:
-    steps: list[Step] = [
-        Step(phase="plan", kind="approve", repeat=True, patience_s=30, does="asks to approve the plan")
-    ]
+    steps = [approval("plan", "asks to approve the plan")]
     latest = ""
     for phase, members in acts:
         emptied = phase is StageName.FILL
@@ -106,76 +96,48 @@ def _steps(
             members=members,
             since_base={**members, "old": acts[0][1]["old"]} if emptied else None,
         )
-        steps += measured(_replace(phase, members, terms, undo=_undo(phase, members, terms)), around)
+        act = replacement(phase, members, terms, undo=undoing(phase, members, terms))
+        steps += measured(act, around)
         latest = snapshot_name(Moment.AFTER, phase)
-    soak = Step(
-        phase=StageName.SOAK,
-        kind="soak",
-        args={"seconds": soak_s, "every_s": _SOAK_EVERY_S, "heals_s": terms.patience_s},
-        on_difference=OnDifference.EVIDENCE,
-        when_late=WhenLate.JUDGE,
-        patience_s=soak_s + terms.settle_s,
-        does=f"judges the group for {soak_s} s",
+    soak = Around(patience_s=terms.patience_s, base_before=latest)
+    return (*steps, *measured(soaking(soak_s, terms), soak))
+
+
+def places_of(view: GroupView, places: tuple[Place, ...]) -> tuple[Place, ...]:
+    """The driver's places in its order, or, where it cannot know them, the members by the names that people
+    know them by."""
+    if places:
+        return places
+    names = [_name(member) for member in view.members]
+    found = (
+        Place(
+            name=name if names.count(name) == 1 else member.member_id,
+            kind=member.kind,
+            running=True,
+            member_id=member.member_id,
+        )
+        for name, member in zip(names, view.members, strict=True)
     )
-    steps += measured(soak, Around(patience_s=terms.patience_s, base_before=latest))
-    return tuple(steps)
+    return tuple(sorted(found, key=lambda place: place.name))
 
 
-def _replace(
-    phase: StageName,
-    members: Mapping[str, Any],
-    terms: GroupTerms,
-    *,
-    undo: Step | NoUndo = NOTHING,
-    undoes: str = "",
-) -> Step:
-    slots, new = ", ".join(members["slots"]), members["new"]
-    vacates = new == MemberKind.VACANT
-    return Step(
-        phase=phase,
-        kind=REPLACE_MEMBERS,
-        args=members,
-        undo=undo,
-        undoes=undoes,
-        when_late=WhenLate.JUDGE,
-        patience_s=terms.settle_s,
-        does=f"stops the members at {slots}" if vacates else f"replaces {slots} by {new} members",
-    )
-
-
-def _undo(phase: StageName, members: Mapping[str, Any], terms: GroupTerms) -> Step:
-    back = {**members, "old": members["new"], "new": members["old"]}
-    return _replace(_UNDONE_BY[phase], back, terms)
+def _name(member: Member) -> str:
+    return member.client_id or member.member_id
 
 
 def roll_back_plan(there: Plan, records: Mapping[str, StepRecord], number: int, terms: GroupTerms) -> Plan:
     """Return the inverses of the acts that ``records`` has, last one first; canary and roll are one. The last
-    one is compared with the group as it was before the run. An inverse behind which an earlier rollback began
-    the next one is left out: nothing that it led to is there any more."""
+    one is compared with the group as it was before the run."""
     acts = [
         each
         for each in there.steps
         if each.kind == REPLACE_MEMBERS and each.key in records and not records[each.key].left_out
     ]
-    online = [each for each in acts if _UNDONE_BY[StageName(each.phase)] is StageName.UNDO_MEMBERS]
-    undone = [online] if online else [[each] for each in reversed(acts)]
-    while len(undone) > 1 and f"back {undone[1][0].key}" in records:
-        undone.pop(0)
-    first = next((each.subject for each in there.steps if each.kind == "snapshot"), "")
-    steps: list[Step] = []
-    for place, together in enumerate(undone, 1):
-        one = together[0]
-        back = _undo(StageName(one.phase), one.args, terms).args
-        members = {**back, "slots": [slot for each in together for slot in each.args["slots"]]}
-        args = {**members, "takes_back": [each.key for each in together]}
-        restores = place == len(undone) and one.phase in {StageName.CANARY, StageName.ROLL, StageName.EMPTY}
-        act = _replace(_UNDONE_BY[StageName(one.phase)], args, terms, undoes=one.key)
-        around = Around(
-            patience_s=terms.patience_s,
-            base_after=first if restores else "",
-            members=members,
-            restores=restores,
-            decides=False,
-        )
-        steps += measured(act, around)
+    online = [each for each in acts if UNDONE_BY[StageName(each.phase)] is StageName.UNDO_MEMBERS]
+    found = []
+    for together in [online] if online else [[each] for each in reversed(acts)]:
+        slots = [slot for each in together for slot in each.args["slots"]]
+        restores = together[0].phase in {StageName.CANARY, StageName.ROLL, StageName.EMPTY}
+        found.append(taken_back(together, slots, terms, restores=restores))
+    steps = [step for _, around in undone(found, there, records, terms) for step in around]
     return make_rollback(steps, number)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from groupshift.domain.foreign_text import shell
 from groupshift.domain.group_protocol import Protocol, ProtocolView, Way
@@ -10,12 +10,11 @@ from groupshift.domain.protocol import preflight
 from groupshift.domain.protocol.answers import Answer, forecast
 from groupshift.domain.protocol.preflight import ProtocolFacts
 from groupshift.domain.run import Plan, RunState, Step
-from groupshift.domain.verdict import Verdict
+from groupshift.engine.group_move import group_sections
 from groupshift.engine.members import REPLACE_MEMBERS
 from groupshift.engine.move import Run
 from groupshift.engine.questions import Observed, Section
 from groupshift.moves.protocol.facts import LiveGroup, ProtocolPorts, ProtocolRequest
-from groupshift.ports.runs import EventKind
 from groupshift.report import group_page
 from groupshift.report.group_history import group_history_of
 from groupshift.report.history import History
@@ -101,26 +100,8 @@ def sections(run: Run[ProtocolPorts]) -> tuple[Section, ...]:
     """Return the move's own parts: what it was to do, and what each judge said."""
     about = run.there.about
     group, to, driver = about["group"], about["to"], about["driver"]
-    said = (
-        f"Group {group} moves to the {to} protocol, {about['way']}, by the driver {driver}.",
-        f"Places of the fleet: {', '.join(about['slots'])}.",
-    )
-    return (
-        Section(title="The move", sentences=said),
-        Section(title="Judgements", head=("step", "rule", "verdict", "reason"), rows=tuple(_judgements(run))),
-    )
-
-
-def _judgements(run: Run[ProtocolPorts]) -> Iterator[tuple[str, str, str, str]]:
-    """What did not pass, and one row where all did."""
-    for event in run.events():
-        if event.kind is not EventKind.JUDGED or not event.step:
-            continue
-        bad = [each for each in event.body["findings"] if each["verdict"] != Verdict.PASS]
-        if not bad:
-            yield event.step, "", Verdict.PASS.value, f"{len(event.body['findings'])} rules"
-        for each in bad:
-            yield event.step, str(each["rule"]), str(each["verdict"]), str(each["reason"])
+    said = f"Group {group} moves to the {to} protocol, {about['way']}, by the driver {driver}."
+    return group_sections(run, (said,))
 
 
 def page(run: Run[ProtocolPorts], history: History, kept: Kept | None) -> PageParts:

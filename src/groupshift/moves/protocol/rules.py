@@ -1,44 +1,138 @@
-"""Which rules are asked when: before a run, and around each of its acts."""
+"""Which rules are asked when: before a run, and around each of its acts; and what the hazard book says.
+
+A broker tells its line of releases only, by the newest metadata.version that it supports; what members run it
+does not tell at all. What people say of either comes first.
+"""
 
 from __future__ import annotations
 
-from groupshift.domain.group_protocol import Aim
+from collections.abc import Mapping
+
+from groupshift.domain import group_rules
+from groupshift.domain.equality_rules import Comparison
+from groupshift.domain.group_protocol import Aim, Policy, Protocol, Way
+from groupshift.domain.hazards import Facts as HazardFacts
+from groupshift.domain.hazards import Met, Role, Trait, broker_versions, client_versions, hazards_of
 from groupshift.domain.plan import StageName
-from groupshift.domain.protocol import assessing, rulebook
+from groupshift.domain.protocol import preflight
+from groupshift.domain.protocol.preflight import ProtocolFacts
 from groupshift.domain.run import Findings, Step
+from groupshift.domain.versions import line_of
 from groupshift.engine.group import GroupRules
 from groupshift.engine.move import Run
 from groupshift.moves.protocol.facts import LiveGroup, ProtocolPorts, ProtocolRequest
 
-HEALS = frozenset(assessing.HEALS)
-"""Rules of `assess` that only need time."""
+LIVE = ("PR02", "C11", "C18", "PR09", "PR10", "PR11", "C29")
+"""What is asked of the group and its places beside the preflight."""
+HEALS = frozenset({"P02", "P06", "P13", "PR02", "C11", "C18", "PR09"})
+"""Rules of `assess` that only need time: brokers that disagree or load, members that are joining or being
+replaced."""
+_LOOKED = ("PR02", "PR03")
+"""What a group that was emptied can answer to: one without commits is gone then."""
+_READ = ("PR01", *_LOOKED)
+_ALL_THERE = (*_READ, "PR04", "PR07", "C11", "C18", "C20")
+
+BEFORE: Mapping[StageName, tuple[str, ...]] = {
+    StageName.CANARY: (*_READ, "PR05", "C11", "C18"),
+    StageName.ROLL: (*_READ, "PR04", "PR05", "C11", "C18"),
+    StageName.EMPTY: (*_READ, "PR05", "C18"),
+    StageName.FILL: (*_LOOKED, "PR05", "PR08"),
+    StageName.SOAK: (),
+    StageName.UNDO_FILL: _LOOKED,
+    StageName.UNDO_EMPTY: (*_LOOKED, "PR05"),
+    StageName.UNDO_MEMBERS: (*_READ, "PR05"),
+}
+"""Preconditions, asked of the live group right before the act.
+
+The way back out of an emptied group asks for no emptiness: whoever is in it, the fleet must not stay
+stopped."""
+
+AFTER: Mapping[StageName, tuple[str, ...]] = {
+    StageName.CANARY: (*_READ, "PR04", "PR06", "C11", "C18", "C20"),
+    StageName.ROLL: _ALL_THERE,
+    StageName.EMPTY: (*_LOOKED, "PR08", "C20"),
+    StageName.FILL: _ALL_THERE,
+    StageName.SOAK: (*_READ, "PR07", "C11", "C18", "C20"),
+    StageName.UNDO_FILL: (*_LOOKED, "PR08", "C20"),
+    StageName.UNDO_EMPTY: _ALL_THERE,
+    StageName.UNDO_MEMBERS: _ALL_THERE,
+}
+"""What must hold once the stage has settled; the judge asks these."""
+
+SETTLED = ("PR02", "PR03", "PR04", "PR06", "PR07", "PR08", "C11")
+"""Of the rules after a stage, those that only need time: the sensor waits for them."""
 
 
 def assess(request: ProtocolRequest, live: LiveGroup) -> Findings:
-    """Judge whether a run may begin: preflight, hazard book, live rules, the own login; passed ones
-    included. Raises `Rejected` for a version that cannot be read."""
-    return (*assessing.findings(request.as_move, live.facts), *live.identities)
+    """Judge whether a run may begin: preflight (P), hazard book (H), live rules, the own login; passed ones
+    included. Of a group that no broker knows, or that is none of consumers, only the rules that say so speak.
+    Raises `Rejected` for a version that cannot be read."""
+    return (*_assessed(request, live), *live.identities)
+
+
+def _assessed(request: ProtocolRequest, live: LiveGroup) -> Findings:
+    view = live.facts.view.protocol
+    if view is None:
+        return group_rules.ask(LIVE, live.facts)
+    asked = ProtocolFacts(
+        view=view,
+        to=request.to,
+        way=request.aim.way,
+        versions={**client_versions(request.client), **broker_versions(request.broker)},
+        state=live.facts.view.snapshot,
+    )
+    first = preflight.ask(asked)
+    if not preflight.movable(first):
+        return first
+    numbers = LIVE if not view.group.empty else ("PR02", "C29")
+    return (*first, *group_rules.ask(numbers, live.facts), *known_bugs(asked))
+
+
+_MOVES = {Protocol.CONSUMER: Comparison.PROTOCOL, Protocol.CLASSIC: Comparison.PROTOCOL_BACK}
+
+
+def known_bugs(facts: ProtocolFacts) -> Findings:
+    """What the book says of every hazard of this move, those that are not met included."""
+    return hazards_of(_MOVES[facts.to], hazard_facts(facts))
+
+
+def hazard_facts(facts: ProtocolFacts) -> HazardFacts:
+    """What is known of versions and conditions; the rest is asked for."""
+    told = tuple(
+        Met(where=f"broker {each.node_id}", version=line_of(each.settings.metadata))
+        for each in facts.view.brokers
+    )
+    return HazardFacts(versions={Role.BROKER: told, **facts.versions}, traits=_traits(facts))
+
+
+def _traits(facts: ProtocolFacts) -> Mapping[Trait, bool]:
+    group, settings = facts.group, facts.view.settings
+    known = {Trait.ONLINE: facts.way is Way.ONLINE and not group.empty}
+    if not settings.untold:
+        native = "consumer" in settings.protocols
+        known |= {Trait.NEW_COORDINATOR: native, Trait.OLD_COORDINATOR: not native}
+    if settings.policy is not None:
+        known[Trait.POLICY_DISABLED] = settings.policy is Policy.DISABLED
+    if not group.empty:
+        known |= {
+            Trait.STATIC_MEMBERS: any(member.instance_id for member in group.members),
+            Trait.COOPERATIVE_STICKY: group.protocol == "cooperative-sticky",
+            Trait.ASSIGNMENT_DATA: any(member.user_data for member in group.members),
+        }
+    if facts.state is not None:
+        known[Trait.COMMIT_METADATA] = any((row.metadata or "").rstrip("\0") for row in facts.state.offsets)
+    return known
 
 
 class ProtocolRules(GroupRules[ProtocolPorts]):
     """The live rules of each phase."""
 
-    def before(self, step: Step) -> tuple[str, ...]:
-        """See `GroupRules`. The way out of an emptied group asks for no emptiness: whoever is in it, the
-        fleet must not stay stopped."""
-        return rulebook.BEFORE[StageName(step.phase)]
-
-    def after(self, step: Step) -> tuple[str, ...]:
-        """See `GroupRules`."""
-        return rulebook.AFTER[StageName(step.phase)]
-
-    def settled(self, step: Step) -> tuple[str, ...]:
-        """See `GroupRules`."""
-        return tuple(each for each in self.after(step) if each in rulebook.SETTLED)
-
     def wanted(self, run: Run[ProtocolPorts], step: Step) -> Aim | None:
         """See `GroupRules`. Nothing while both protocols are at home."""
-        aim = run.request.aim
+        aim: Aim = run.request.aim
         if step.phase == StageName.SOAK and not run.there.about["whole"]:
             return None
         return Aim(to=aim.to.other, way=aim.way) if StageName(step.phase).undoes else aim
+
+
+RULES = ProtocolRules(BEFORE, AFTER, SETTLED)

@@ -15,7 +15,7 @@ from groupshift.domain.protocol.live_rules import RULES as MOVE_RULES
 from groupshift.domain.protocol.live_rules import SETTLED
 from groupshift.domain.protocol.preflight import RULES
 from groupshift.domain.rules import Rules
-from groupshift.moves.protocol.liveness_rules import ANSWERED, UNANSWERED, WATCHED
+from groupshift.moves.protocol.liveness import WATCHED
 
 BEGIN = "<!-- protocol tables: made by groupshift.moves.protocol.tables -->"
 END = "<!-- end of protocol tables -->"
@@ -39,9 +39,7 @@ def markdown() -> str:
     rules = _rules("Rules of `protocol assess`", RULES)
     waits = _rules("Rules of `watch RUN`: is the group settled", SETTLED)
     stages = _rules("Rules of the stages of `protocol run`", MOVE_RULES)
-    watched = "### Rules of `watch RUN`: are its members there\n\n" + _table(
-        ("rule", "passes when"), [*((number, holds) for number, holds, _ in WATCHED), (UNANSWERED, ANSWERED)]
-    )
+    watched = _rules("Rules of `watch RUN`: are its members there", WATCHED)
     sums = "### Rules of `downgrade assess --jmx`\n\n" + _table(
         ("rule", "passes when"), ((number, holds) for number, holds, _ in COUNTED)
     )

@@ -9,11 +9,14 @@ import pytest
 from groupshift.domain.facts import Facts, Place
 from groupshift.domain.group import view_of
 from groupshift.domain.group_protocol import Aim, KafkaGroup, Kind, Policy, Protocol, ProtocolView, Way
-from groupshift.domain.group_rules import RULES, ask
+from groupshift.domain.group_rules import ask
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.plan import MoveName, MoveRequest, StageName
-from groupshift.domain.protocol import assessing, rulebook
-from groupshift.domain.verdict import Verdict
+from groupshift.domain.plan import StageName
+from groupshift.domain.protocol.live_rules import RULES
+from groupshift.domain.verdict import Finding, Verdict
+from groupshift.moves.protocol import rules as rulebook
+from groupshift.moves.protocol.facts import LiveGroup, ProtocolRequest
+from groupshift.ports.group import GroupTerms
 from support.protocol_groups import broker, classic, consumer, view
 
 UP = Aim(to=Protocol.CONSUMER)
@@ -103,12 +106,16 @@ def test_problems_of_reading_are_errors() -> None:
     assert (finding.verdict, finding.reason) == (Verdict.ERROR, "no answer")
 
 
+def _assessed(facts: Facts) -> tuple[Finding, ...]:
+    live = LiveGroup(facts=facts, driver="manual", identities=(), terms=GroupTerms())
+    return rulebook.assess(ProtocolRequest(group="g", to=Protocol.CONSUMER), live)
+
+
 def test_assess_says_the_preflight_the_hazards_and_what_is_live() -> None:
     """Of another kind of group only that it is none of consumers."""
-    request = MoveRequest(group="g", move=MoveName.PROTOCOL, to=Protocol.CONSUMER)
-    found = {finding.rule for finding in assessing.findings(request, _facts(classic(2)))}
+    found = {finding.rule for finding in _assessed(_facts(classic(2)))}
     assert {"P01", "P08", "P19", "PR02", "C11", "C18"} <= found
     assert any(rule.startswith("H") for rule in found)
-    share = assessing.findings(request, _facts(KafkaGroup(group="g", kind=Kind.SHARE, state="Stable")))
+    share = _assessed(_facts(KafkaGroup(group="g", kind=Kind.SHARE, state="Stable")))
     assert [finding.rule for finding in share] == ["P01", "P02"]
     assert share[-1].verdict is Verdict.FAIL

@@ -16,7 +16,6 @@ from groupshift.cli.main import main
 from groupshift.domain.foreign_text import command, visible
 from groupshift.domain.group import CommittedOffset, GroupView, Member
 from groupshift.domain.group_protocol import KafkaGroup, KafkaMember
-from groupshift.domain.leftover import Leftover, against_removal, leftover
 from groupshift.domain.modes import ABSENT_MODE, MemberKind, ModeNode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import WayBack
@@ -26,7 +25,13 @@ from groupshift.engine.progress import Ended
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.status import status_of
 from groupshift.errors import Conflict, Transient
-from groupshift.moves.coordination.leftovers import remove_stale_offsets, stale_offsets
+from groupshift.moves.coordination.leftovers import (
+    Leftover,
+    against_removal,
+    leftover,
+    remove_stale_offsets,
+    stale_offsets,
+)
 from groupshift.ports.changes import unheld
 from support.coordination_runs import CoordinationProcesses, make_coordination
 

@@ -12,7 +12,7 @@ from groupshift.domain.modes import MemberKind
 from groupshift.domain.run import Outcome
 from groupshift.engine.watch import Looks, watch
 from groupshift.moves.protocol.facts import look
-from groupshift.moves.protocol.liveness_rules import look_at
+from groupshift.moves.protocol.liveness import look_at
 from groupshift.moves.protocol.report import observed
 from support.simulated_runs import Processes, make_processes
 

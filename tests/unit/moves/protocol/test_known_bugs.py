@@ -8,11 +8,11 @@ import pytest
 
 from groupshift.domain.group_protocol import PROTOCOLS, BrokerSettings, KafkaGroup, Policy, Protocol, Way
 from groupshift.domain.hazards import Met, Role, Trait
-from groupshift.domain.protocol.known_bugs import hazard_facts, known_bugs
 from groupshift.domain.protocol.preflight import ProtocolFacts
 from groupshift.domain.rows import ClusterState, OffsetRow
 from groupshift.domain.verdict import Verdict
 from groupshift.domain.versions import line_of, met
+from groupshift.moves.protocol.rules import hazard_facts, known_bugs
 from support.protocol_groups import broker, classic, consumer, member, view
 
 UP, DOWN = Protocol.CONSUMER, Protocol.CLASSIC

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from groupshift.domain.canary import NEVER, Held, Look, Side, look_of, slope, trends, unrest
+from groupshift.domain.canary import CanaryLimits, Look, Side, judged, look_of, slope, trends, unrest
 from groupshift.domain.facts import Facts, Place
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.rules_canary import CanaryLimits, judged
+from groupshift.domain.old_members import NEVER, Held
 from groupshift.domain.verdict import Finding, Verdict
 from support.simulated_group import make_group
 

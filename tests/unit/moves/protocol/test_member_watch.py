@@ -7,7 +7,7 @@ from dataclasses import replace
 from groupshift.domain.group_protocol import KafkaGroup, Kind, Protocol, ProtocolView
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.moves.protocol.liveness_rules import MemberLook, MemberWatch, present
+from groupshift.moves.protocol.liveness import MemberLook, MemberWatch, present
 from support.protocol_groups import broker, classic, consumer, member, view
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

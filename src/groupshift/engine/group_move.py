@@ -1,0 +1,193 @@
+"""What moves of one group share: facts, handlers, kinds of steps, and the order of a rollback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from groupshift.domain.modes import MemberKind
+from groupshift.domain.plan import StageName
+from groupshift.domain.run import (
+    NOTHING,
+    Findings,
+    Json,
+    NoUndo,
+    OnDifference,
+    Plan,
+    Step,
+    StepRecord,
+    WhenLate,
+)
+from groupshift.domain.verdict import Verdict
+from groupshift.engine.group import Around, GroupMeasurements, GroupPorts, GroupRules, measured
+from groupshift.engine.handlers import Approve, Compare, Judge, Soak, TakeSnapshot
+from groupshift.engine.members import REPLACE_MEMBERS, ReplaceMembers, raise_fence
+from groupshift.engine.move import Handler, Move, Run
+from groupshift.engine.questions import Section
+from groupshift.ports.group import GroupTerms
+from groupshift.ports.runs import EventKind
+
+G = TypeVar("G", bound=GroupPorts)
+UNDONE_BY: Mapping[StageName, StageName] = {
+    StageName.CANARY: StageName.UNDO_MEMBERS,
+    StageName.ROLL: StageName.UNDO_MEMBERS,
+    StageName.RETIRE: StageName.UNDO_RETIRE,
+    StageName.EMPTY: StageName.UNDO_EMPTY,
+    StageName.FILL: StageName.UNDO_FILL,
+}
+"""The phase that takes back the members of a phase."""
+JUDGED_HEAD = ("step", "rule", "verdict", "reason")
+_GATE_S = 30
+_SOAK_EVERY_S = 2
+
+
+class GroupMove(Move[G]):
+    """A move of one group: only what it overrides is its own."""
+
+    scope = "group"
+
+    def obstacles(self, request: Any, facts: Any, findings: Findings) -> Findings:
+        """See `Move`. What could not be measured is one."""
+        del request, facts
+        return tuple(each for each in findings if each.verdict in {Verdict.FAIL, Verdict.ERROR})
+
+    def heals_s(self, ports: G) -> float:
+        """See `Move`: as long as a failed live rule may heal."""
+        return ports.terms.patience_s
+
+    def fence(self, run: Run[G], when: Literal["claimed", "rolling_back"]) -> None:
+        """See `Move`. A driver is told that a rollback begins; the journal does the rest."""
+        if when == "rolling_back":
+            raise_fence(run)
+
+
+def group_handlers(rules: GroupRules[Any], approve: Approve[Any] | None = None) -> dict[str, Handler[Any]]:
+    """Return the handlers of a move with these rules; ``approve`` where it asks in a way of its own."""
+    found = GroupMeasurements(rules)
+    return {
+        "approve": approve or Approve(),
+        "snapshot": TakeSnapshot(found.take, found.digest, found.calm),
+        "compare": Compare(found.job, found.read),
+        "judge": Judge(found.live),
+        "soak": Soak(found.soaks),
+        REPLACE_MEMBERS: ReplaceMembers(rules),
+    }
+
+
+def approval(phase: str, does: str) -> Step:
+    """Return the step that asks to approve what follows."""
+    return Step(phase=phase, kind="approve", repeat=True, patience_s=_GATE_S, does=does)
+
+
+def members_at(slots: Sequence[str], old: MemberKind, new: MemberKind) -> dict[str, Any]:
+    """Return the arguments of `replacement`."""
+    return {"slots": list(slots), "old": old.value, "new": new.value}
+
+
+def replacement(
+    phase: StageName,
+    members: Mapping[str, Any],
+    terms: GroupTerms,
+    *,
+    undo: Step | NoUndo = NOTHING,
+    undoes: str = "",
+) -> Step:
+    """Return the step that replaces members; ``members`` as of `members_at`."""
+    slots, new = ", ".join(members["slots"]), members["new"]
+    vacates = new == MemberKind.VACANT
+    return Step(
+        phase=phase,
+        kind=REPLACE_MEMBERS,
+        args=members,
+        undo=undo,
+        undoes=undoes,
+        when_late=WhenLate.JUDGE,
+        patience_s=terms.settle_s,
+        does=f"stops the members at {slots}" if vacates else f"replaces {slots} by {new} members",
+    )
+
+
+def undoing(phase: StageName, members: Json, terms: GroupTerms, undoes: str = "") -> Step:
+    """Return the step that takes back what a phase replaced."""
+    back = {**members, "old": members["new"], "new": members["old"]}
+    return replacement(UNDONE_BY[phase], back, terms, undoes=undoes)
+
+
+def soaking(seconds: int, terms: GroupTerms) -> Step:
+    """Return the step that judges the group for a while."""
+    return Step(
+        phase=StageName.SOAK,
+        kind="soak",
+        args={"seconds": seconds, "every_s": _SOAK_EVERY_S, "heals_s": terms.patience_s},
+        on_difference=OnDifference.EVIDENCE,
+        when_late=WhenLate.JUDGE,
+        patience_s=seconds + terms.settle_s,
+        does=f"judges the group for {seconds} s",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undo:
+    """An act of a rollback, and the keys of the acts that it takes back; ``restores``: the group is then to
+    be as it was before the run."""
+
+    act: Step
+    keys: tuple[str, ...] = ()
+    restores: bool = False
+
+
+def taken_back(acts: Sequence[Step], slots: Sequence[str], terms: GroupTerms, *, restores: bool) -> Undo:
+    """Return the inverse of acts of one kind as one act over all their places."""
+    one, keys = acts[0], [each.key for each in acts]
+    members = {**one.args, "slots": list(slots), "takes_back": keys}
+    act = undoing(StageName(one.phase), members, terms, undoes=one.key)
+    return Undo(act=act, keys=tuple(keys), restores=restores)
+
+
+def undone(
+    found: Sequence[Undo], there: Plan, records: Mapping[str, StepRecord], terms: GroupTerms
+) -> Iterator[tuple[Undo, tuple[Step, ...]]]:
+    """Yield each act of a rollback with its measurements; what restores is compared with the first snapshot.
+
+    An inverse behind which an earlier rollback began the next one is left out: nothing that it led to is
+    there any more."""
+    left = list(found)
+    while len(left) > 1 and left[1].keys and f"back {left[1].keys[0]}" in records:
+        left.pop(0)
+    first = next((each.subject for each in there.steps if each.kind == "snapshot"), "")
+    for each in left:
+        args = each.act.args
+        around = Around(
+            patience_s=terms.patience_s,
+            base_after=first if each.restores else "",
+            members={name: args[name] for name in ("slots", "old", "new")} if "slots" in args else None,
+            mode=args.get("to", ""),
+            restores=each.restores,
+            decides=False,
+        )
+        yield each, measured(each.act, around)
+
+
+def group_sections(
+    run: Run[G], said: Sequence[str], more: Sequence[tuple[str, str, str, str]] = ()
+) -> tuple[Section, ...]:
+    """Return the parts of a report: what the move was to do, and what each judge said, and ``more``."""
+    places = f"Places of the fleet: {', '.join(run.there.about['slots'])}."
+    rows = (*_judgements(run), *more)
+    return (
+        Section(title="The move", sentences=(said[0], places, *said[1:])),
+        Section(title="Judgements", head=JUDGED_HEAD, rows=rows),
+    )
+
+
+def _judgements(run: Run[G]) -> Iterator[tuple[str, str, str, str]]:
+    """What did not pass, and one row where all did."""
+    for event in run.events():
+        if event.kind is not EventKind.JUDGED or not event.step:
+            continue
+        bad = [each for each in event.body["findings"] if each["verdict"] != Verdict.PASS]
+        if not bad:
+            yield event.step, "", Verdict.PASS.value, f"{len(event.body['findings'])} rules"
+        for each in bad:
+            yield event.step, str(each["rule"]), str(each["verdict"]), str(each["reason"])
