@@ -16,7 +16,7 @@ from groupshift.adapters.spark_submit.java import java_home
 from groupshift.audit.offsets import Audit, Mismatch, summary
 from groupshift.audit.rules import Weight
 from groupshift.audit.run import AuditOptions
-from groupshift.bootstrap.clusters import placement_views
+from groupshift.bootstrap.connect import placement_views
 from groupshift.cli import output as render
 from groupshift.cli.options import (
     AllRules,
