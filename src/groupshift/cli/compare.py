@@ -21,7 +21,7 @@ from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 
 if TYPE_CHECKING:
-    from groupshift.adapters.parquet.compare_inputs import Outcome
+    from groupshift.spark.compare.judging import Outcome
 
 Before = Annotated[Path, typer.Argument(metavar="BEFORE", show_default=False, help="The earlier snapshot.")]
 Move = Annotated[Comparison, option("--move", "What was done between the snapshots.")]
@@ -67,7 +67,7 @@ def _refuse_other_plans(folders: tuple[Path, Path], run: str, settings_file: Pat
 
 
 def _parts(outcome: Outcome, output: Path) -> Iterator[render.Shown]:
-    yield render.findings_table(outcome.findings, f"equality, move {outcome.comparison}")
+    yield render.findings_table(outcome.findings, f"equality, move {outcome.move}")
     if any(outcome.counts.values()):
         table = Table("differences", ("class", "differ", "allowed"), numbers=("differ", "allowed"))
         for class_, count in outcome.counts.items():

@@ -27,7 +27,7 @@ from groupshift.cli.options import (
     wanted,
 )
 from groupshift.cli.terminal import Table, styled
-from groupshift.domain.evidence import ClusterManifest
+from groupshift.domain.evidence import Manifest
 from groupshift.domain.foreign_text import shell, visible
 from groupshift.domain.rows import GONE, ClusterState, ReadFrom
 from groupshift.engine.snapshots import snapshot_cluster
@@ -90,7 +90,7 @@ def _reader(where: Settings, read_from: ReadFrom, timeout_s: float) -> GroupSnap
     return ensemble_snapshots(where.kafka, where.zookeeper, read_from, timeout_s=timeout_s)
 
 
-def _summary(state: ClusterState, manifest: ClusterManifest) -> dict[str, Any]:
+def _summary(state: ClusterState, manifest: Manifest) -> dict[str, Any]:
     return {
         "cluster_id": state.cluster_id,
         "read_from": state.read_from,
