@@ -16,9 +16,9 @@ from rich.text import Text
 from groupshift.cli.output import next_command, plain, verdict_text
 from groupshift.cli.terminal import Console, Table, joined, styled
 from groupshift.domain.foreign_text import command, json_text, visible
-from groupshift.domain.judgement import Readiness
 from groupshift.domain.modes import Mode
 from groupshift.domain.plan import StageName
+from groupshift.domain.verdict import Readiness
 from groupshift.scan.ports import ToggleRecord, ToggleState
 from groupshift.scan.scan import FleetScans, ScanReport
 from groupshift.scan.state import Change, GroupState, Life, members_text, state_data

@@ -30,8 +30,7 @@ from typing import Any
 
 from groupshift.domain.evidence import Moment, Row
 from groupshift.domain.modes import MemberKind, Mode
-from groupshift.domain.plan import Stage, StageName
-from groupshift.domain.step import ReplaceMembers, SetMode
+from groupshift.domain.plan import ReplaceMembers, SetMode, Stage, StageName
 
 RULES_VERSION = 1
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from groupshift.domain.step import Step
+from groupshift.domain.modes import MemberKind, Mode
 
 MAX_GROUP = 249
 """How long a group id may be: as long as the name of a topic."""
@@ -70,8 +70,28 @@ class WayBack(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaceMembers:
+    """Replace members of kind ``old`` by members of kind ``new``.
+
+    ``slots`` are the fleet driver's names of the places whose occupant changes (for the process
+    driver: supervisor slots), sorted; what runs there afterwards is of kind ``new``.
+    """
+
+    slots: tuple[str, ...]
+    old: MemberKind
+    new: MemberKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetMode:
+    """Write the mode node. What takes back a first write sets ``zookeeper`` (D13: never forget)."""
+
+    to: Mode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """One stage, and what it does."""
+    """One stage, and what it changes (None: nothing, the group is only judged)."""
 
     name: StageName
-    step: Step
+    step: ReplaceMembers | SetMode | None

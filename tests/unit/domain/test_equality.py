@@ -7,9 +7,8 @@ import json
 from groupshift.domain.equality import allowed_changes, records_per_interval, restored_changes
 from groupshift.domain.evidence import Moment
 from groupshift.domain.modes import MemberKind, Mode
-from groupshift.domain.plan import Stage, StageName
+from groupshift.domain.plan import ReplaceMembers, SetMode, Stage, StageName
 from groupshift.domain.snapshot import snapshot_rows
-from groupshift.domain.step import ReplaceMembers, SetMode
 from support.simulated_group import make_group
 
 TOGGLE = Stage(name=StageName.TOGGLE, step=SetMode(to=Mode.KAFKA))
