@@ -166,7 +166,7 @@ class AuditVerdict(AuditTask):
 
     def execute(self, context: Context) -> None:  # noqa: ARG002
         """Log how many there are of each kind."""
-        from groupshift.bootstrap.audits import audit_store
+        from groupshift.bootstrap.connect import audit_store
 
         place = self.place(self.settings())
         told = audit_store().summary(place)

@@ -7,9 +7,9 @@ The command line reads a TOML file (`load`), Airflow builds the same mapping fro
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from groupshift.domain.addresses import (
     api_server_problem,
@@ -188,26 +188,13 @@ class Settings:
     approval: ApprovalSettings = field(default_factory=ApprovalSettings)
 
 
-_SECTIONS: Mapping[str, type] = {
-    "kafka": KafkaSettings,
-    "zookeeper": ZookeeperSettings,
-    "journal": JournalSettings,
-    "evidence": EvidenceSettings,
-    "fleet": FleetSettings,
-    "spark": SparkSettings,
-    "thresholds": Thresholds,
-    "approval": ApprovalSettings,
-}
-_TABLES: Mapping[str, type] = {
-    "CommandSettings": CommandSettings,
-    "KubernetesSettings": KubernetesSettings,
-}
-_TYPES: Mapping[str, tuple[type, str]] = {
-    "str": (str, "a text"),
-    "int": (int, "a whole number"),
-    "bool": (bool, "true or false"),
-    "Mapping[str, str]": (Mapping, "a table of texts"),
-    "tuple[str, ...]": (list, "a list of texts"),
+_SECTIONS: Mapping[str, type] = get_type_hints(Settings)
+_TYPES: Mapping[Any, tuple[type, str]] = {
+    str: (str, "a text"),
+    int: (int, "a whole number"),
+    bool: (bool, "true or false"),
+    Mapping[str, str]: (Mapping, "a table of texts"),
+    tuple[str, ...]: (list, "a list of texts"),
 }
 
 
@@ -247,19 +234,20 @@ def approval_of(data: Mapping[str, Any]) -> ApprovalSettings:
     return found
 
 
-def _section(name: str, kind: type, values: object, problems: list[str]) -> Any:
+def _section(name: str, kind: Any, values: object, problems: list[str]) -> Any:
     """One section, or None after adding its problems."""
     if not isinstance(values, Mapping):
         problems.append(f"[{name}] is not a table")
         return None
-    known = {entry.name: entry for entry in fields(kind)}
+    known = get_type_hints(kind)
     found = [f"unknown key {name}.{key}" for key in values if key not in known]
     taken: dict[str, Any] = {}
-    for key, entry in known.items():
-        if key in values:
-            taken[key] = _value(f"{name}.{key}", str(entry.type), values[key], found)
+    for entry in fields(kind):
+        if entry.name in values:
+            key, value = f"{name}.{entry.name}", values[entry.name]
+            taken[entry.name] = _value(key, known[entry.name], value, found)
         elif entry.default is MISSING and entry.default_factory is MISSING:
-            found.append(f"{name}.{key} is missing")
+            found.append(f"{name}.{entry.name} is missing")
     made = None
     if not found:
         try:
@@ -270,21 +258,16 @@ def _section(name: str, kind: type, values: object, problems: list[str]) -> Any:
     return made
 
 
-def _value(key: str, annotation: str, value: object, problems: list[str]) -> Any:
+def _value(key: str, kind: Any, value: object, problems: list[str]) -> Any:
     """One value as its field wants it, after adding what is wrong with it."""
-    if annotation in _TABLES:
-        return _section(key, _TABLES[annotation], value, problems)
-    problems.extend(_type_problem(key, annotation, value))
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _type_problem(key: str, annotation: str, value: object) -> list[str]:
-    wanted, words = _TYPES[annotation]
+    if is_dataclass(kind):
+        return _section(key, kind, value, problems)
+    wanted, words = _TYPES[kind]
     inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
     texts = all(isinstance(each, str) for each in inside)
-    if isinstance(value, wanted) and isinstance(value, bool) is (wanted is bool) and texts:
-        return []
-    return [f"{key} is not {words}"]
+    if not (isinstance(value, wanted) and isinstance(value, bool) is (wanted is bool) and texts):
+        problems.append(f"{key} is not {words}")
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _semantic_problems(sections: Mapping[str, Any]) -> list[str]:

@@ -15,8 +15,7 @@ from groupshift.adapters.drivers.process import ask
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.views import LivePlacementViews, LiveProtocolViews
 from groupshift.adapters.system import SystemClock
-from groupshift.bootstrap.clusters import cluster_acts
-from groupshift.bootstrap.connect import group_snapshots
+from groupshift.bootstrap.connect import cluster_acts, group_snapshots
 from groupshift.bootstrap.moves import journal
 from groupshift.cli.main import main
 from groupshift.domain.foreign_text import command

@@ -25,7 +25,7 @@ from playwright.sync_api import Browser, Frame, Page
 
 from groupshift.audit.offsets import Audit, Looked
 from groupshift.audit.report import render
-from groupshift.bootstrap.audits import audit_store
+from groupshift.bootstrap.connect import audit_store
 from groupshift.domain.verdict import Verdict
 from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.report import page as pages

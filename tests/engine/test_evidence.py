@@ -20,9 +20,8 @@ from groupshift.adapters.sqlalchemy.runs import SqlRuns
 from groupshift.domain.run import Json, RunState, StepState
 from groupshift.domain.seal import JOURNAL, PACK, SIGNATURE, Pack, State, Verification, pack_from_json
 from groupshift.engine.begin import begin
-from groupshift.engine.evidence import Sealer
+from groupshift.engine.evidence import Sealer, origins_of
 from groupshift.engine.move import attempt_stem
-from groupshift.engine.origins import origins_of
 from groupshift.engine.questions import Question
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.run import drive

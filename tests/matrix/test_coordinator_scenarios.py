@@ -13,7 +13,7 @@ import pytest
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.views import LiveProtocolViews
 from groupshift.adapters.system import SystemClock
-from groupshift.bootstrap.clusters import cluster_acts
+from groupshift.bootstrap.connect import cluster_acts
 from groupshift.domain.group_protocol import POLICY, Kind, Protocol
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.protocol.live_rules import Wanted, settled

@@ -15,7 +15,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from sqlalchemy import select
 
 from groupshift.audit.report import render
-from groupshift.bootstrap.audits import audit_store
+from groupshift.bootstrap.connect import audit_store
 from groupshift.errors import GroupshiftError, Rejected
 from groupshift_airflow.hooks import evidence_root
 from groupshift_airflow.web import view

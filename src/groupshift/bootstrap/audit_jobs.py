@@ -23,7 +23,8 @@ from groupshift.audit.offsets import Audit
 from groupshift.audit.ports import Comparison
 from groupshift.audit.report import render
 from groupshift.audit.run import AuditOptions, Progress, audit_offsets
-from groupshift.bootstrap.audits import audit_sources, audit_store
+from groupshift.bootstrap.connect import audit_sources, audit_store
+from groupshift.domain.plain import from_plain
 from groupshift.errors import Broken, Conflict, GroupshiftError, Rejected, Transient
 from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.settings import KafkaSettings, SparkSettings, ZookeeperSettings
@@ -132,14 +133,7 @@ def handed_over(request: AuditRequest) -> Iterator[Handed]:
 def read_request(path: Path) -> AuditRequest:
     """The request in this file. Raises `Rejected` for anything else."""
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        zookeeper = told.pop("zookeeper")
-        return AuditRequest(
-            kafka=KafkaSettings(**told.pop("kafka")),
-            zookeeper=None if zookeeper is None else ZookeeperSettings(**zookeeper),
-            options=AuditOptions(**told.pop("options")),
-            **told,
-        )
+        return from_plain(AuditRequest, json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise Rejected(
             f"--request {path.name} is not the request of an audit ({type(error).__name__}); "

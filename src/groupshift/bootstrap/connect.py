@@ -1,31 +1,38 @@
-"""The adapter of each port: groups, and snapshots of a cluster.
+"""The adapter of each port: groups, clusters, their snapshots and audits.
 
 Imports are local, so a DAG file pays for none when Airflow parses it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
 from groupshift.bootstrap.drivers import fleet
 from groupshift.domain.rows import ReadFrom
-from groupshift.ports.clock import Clock
+from groupshift.ports.changes import ClusterActs, OffsetRestoring, TopicExpansion
+from groupshift.ports.clock import Clock, NoStepCrash, StepCrashPoints
 from groupshift.ports.cluster import (
     ClusterGroups,
     ClusterSnapshotStore,
     CoordinatorGauges,
+    DowngradeViews,
     GroupLists,
     GroupSnapshots,
+    PlacementViews,
     ProtocolViews,
 )
 from groupshift.ports.evidence import Signer, Verifier
 from groupshift.ports.group import BrokerSide, GroupSide, ZookeeperSide
+from groupshift.ports.log import CommitHashes, LogErasing, LogReader
 from groupshift.settings import KafkaSettings, Settings, ZookeeperSettings
 
 if TYPE_CHECKING:
+    from groupshift.adapters.kafka.cluster import KafkaCluster
     from groupshift.adapters.zookeeper.session import ZookeeperConnection
+    from groupshift.audit.ports import AuditStore, Comparison
+    from groupshift.audit.run import AuditSources
 
 
 def signer_of(key: str) -> Signer | None:
@@ -87,6 +94,12 @@ def broker_side(settings: Settings) -> tuple[BrokerSide, Callable[[], None]]:
     return BrokerSide(side), close
 
 
+def _cluster(kafka: KafkaSettings, timeout_s: float) -> KafkaCluster:
+    from groupshift.adapters.kafka.cluster import KafkaCluster
+
+    return KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
+
+
 def zookeeper_connection(where: ZookeeperSettings) -> ZookeeperConnection:
     """A connection with this login; it opens at its first use."""
     from groupshift.adapters.zookeeper.session import ZookeeperConnection
@@ -103,12 +116,10 @@ def zookeeper_connection(where: ZookeeperSettings) -> ZookeeperConnection:
 def group_snapshots(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> ClusterGroups:
     """A reader of this cluster; it opens nothing before it is used. Raises `Rejected` for an address or a
     property that cannot be used."""
-    from groupshift.adapters.kafka.cluster import KafkaCluster
     from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
     from groupshift.adapters.system import SystemClock
 
-    cluster = KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
-    return LiveGroupSnapshots(cluster, SystemClock())
+    return LiveGroupSnapshots(_cluster(kafka, timeout_s), SystemClock())
 
 
 def ensemble_snapshots(
@@ -118,13 +129,11 @@ def ensemble_snapshots(
 
     As `group_snapshots`; both are of one Kafka cluster, which `GroupSnapshots.take` finds out."""
     from groupshift.adapters.groups import EnsembleSnapshots
-    from groupshift.adapters.kafka.cluster import KafkaCluster
     from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
     from groupshift.adapters.system import SystemClock
     from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
-    from groupshift.bootstrap.connect import zookeeper_connection
 
-    cluster = KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
+    cluster = _cluster(kafka, timeout_s)
     clock = SystemClock()
     return EnsembleSnapshots(
         ZookeeperGroups(zookeeper_connection(zookeeper)),
@@ -144,22 +153,17 @@ def cluster_snapshot_store() -> ClusterSnapshotStore:
 def protocol_views(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> ProtocolViews:
     """Looks at groups of this cluster; opens nothing before it is used. Raises `Rejected` for an address or
     a property that cannot be used."""
-    from groupshift.adapters.kafka.cluster import KafkaCluster
     from groupshift.adapters.kafka.views import LiveProtocolViews
     from groupshift.adapters.system import SystemClock
 
-    cluster = KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
-    return LiveProtocolViews(cluster, SystemClock())
+    return LiveProtocolViews(_cluster(kafka, timeout_s), SystemClock())
 
 
 def group_lists(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> GroupLists:
     """Lists of this cluster's brokers; likewise."""
-    from groupshift.adapters.kafka.cluster import KafkaCluster
     from groupshift.adapters.kafka.group_counts import LiveGroupLists
 
-    return LiveGroupLists(
-        KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
-    )
+    return LiveGroupLists(_cluster(kafka, timeout_s))
 
 
 def coordinator_gauges(java: str, class_path: str) -> CoordinatorGauges:
@@ -174,3 +178,97 @@ def clock() -> Clock:
     from groupshift.adapters.system import SystemClock
 
     return SystemClock()
+
+
+def downgrade_views(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> DowngradeViews:
+    """Looks at this cluster; opens nothing before it is used. Raises `Rejected` for an address or a
+    property that cannot be used."""
+    from groupshift.adapters.kafka.views import LiveDowngradeViews
+    from groupshift.adapters.system import SystemClock
+
+    return LiveDowngradeViews(_cluster(kafka, timeout_s), SystemClock())
+
+
+def cluster_acts(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> ClusterActs:
+    """Changes this cluster. Raises as `downgrade_views`."""
+    from groupshift.adapters.kafka.cluster_changes import LiveClusterActs
+
+    return LiveClusterActs(_cluster(kafka, timeout_s))
+
+
+def commit_hashes() -> CommitHashes:
+    """Where the hashes of live commits are kept: JSON files beside the snapshots."""
+    from groupshift.adapters.parquet.snapshots import CommitHashFiles
+
+    return CommitHashFiles()
+
+
+def step_crash_points(environ: Mapping[str, str]) -> StepCrashPoints:
+    """None outside tests; with ``GROUPSHIFT_TEST_HOOKS=1`` what ``GROUPSHIFT_CRASH_AT_STEP`` asks for.
+
+    Raises `Rejected` for a point that does not exist."""
+    if environ.get("GROUPSHIFT_TEST_HOOKS") != "1":
+        return NoStepCrash()
+    from groupshift.adapters.system import KillAtStep
+
+    return KillAtStep.from_environment(environ) or NoStepCrash()
+
+
+def placement_views(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> PlacementViews:
+    """Looks at this cluster; opens nothing before it is used. Raises `Rejected` for an address or a
+    property that cannot be used."""
+    from groupshift.adapters.kafka.views import LivePlacementViews
+    from groupshift.adapters.system import SystemClock
+
+    return LivePlacementViews(_cluster(kafka, timeout_s), SystemClock())
+
+
+def offset_restoring(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> OffsetRestoring:
+    """Gives offsets back in this cluster. Raises as `placement_views`."""
+    from groupshift.adapters.kafka.group_changes import LiveOffsetRestoring
+
+    return LiveOffsetRestoring(_cluster(kafka, timeout_s))
+
+
+def log_erasing(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> LogErasing:
+    """Writes tombstones into the offsets topic of this cluster."""
+    from groupshift.adapters.kafka.group_changes import ProducerErasing
+
+    return ProducerErasing(kafka.bootstrap_servers, kafka.properties, timeout_s)
+
+
+def topic_expansion(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> TopicExpansion:
+    """Gives the offsets topic of this cluster more partitions. Raises as `placement_views`."""
+    from groupshift.adapters.kafka.cluster_changes import LiveTopicExpansion
+
+    return LiveTopicExpansion(_cluster(kafka, timeout_s))
+
+
+def audit_sources(
+    kafka: KafkaSettings,
+    zookeeper: ZookeeperSettings | None,
+    log: LogReader,
+    *,
+    comparison: Comparison | None = None,
+    timeout_s: float = 10.0,
+) -> AuditSources:
+    """The sources of these clusters; they open nothing before they are used, close them after. ``comparison``
+    None: by the rules in this process. Raises `Rejected` for an address or a property that cannot be used."""
+    from groupshift.adapters.system import SystemClock
+    from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
+    from groupshift.audit.run import AuditSources
+
+    return AuditSources(
+        admin=group_snapshots(kafka, timeout_s=timeout_s),
+        log=log,
+        zookeeper=None if zookeeper is None else ZookeeperGroups(zookeeper_connection(zookeeper)),
+        clock=SystemClock(),
+        comparison=comparison,
+    )
+
+
+def audit_store() -> AuditStore:
+    """Where audits are kept: folders of Parquet files."""
+    from groupshift.adapters.parquet.audits import ParquetAudits
+
+    return ParquetAudits()

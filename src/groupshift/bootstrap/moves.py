@@ -19,22 +19,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_type_hints
 
 from groupshift.adapters.system import SystemClock
-from groupshift.bootstrap.clusters import (
-    cluster_acts,
-    commit_hashes,
-    downgrade_views,
-    offset_restoring,
-    placement_views,
-    step_crash_points,
-    topic_expansion,
-)
 from groupshift.bootstrap.connect import (
     broker_side,
+    cluster_acts,
     cluster_snapshot_store,
+    commit_hashes,
     coordinator_gauges,
+    downgrade_views,
     group_lists,
     group_snapshots,
+    offset_restoring,
+    placement_views,
     signer_of,
+    step_crash_points,
+    topic_expansion,
     verifier,
     zookeeper_side,
 )
@@ -169,16 +167,9 @@ def _zookeeper_side(place: Place, stack: ExitStack) -> ZookeeperSide:
 def _canary_limits(place: Place, _stack: ExitStack) -> CanaryLimits:
     """The numbers of the settings that decide about a canary."""
     thresholds = place.settings.thresholds
-    return CanaryLimits(
-        looks=thresholds.canary_looks,
-        records=thresholds.canary_records,
-        lag_growth_pct=thresholds.canary_lag_growth_pct,
-        commit_rate_pct=thresholds.canary_commit_rate_pct,
-        errors=thresholds.canary_errors,
-        rebalances=thresholds.canary_rebalances,
-        commit_interval_ms=thresholds.commit_interval_ms,
-        every_s=thresholds.canary_every_s,
-    )
+    named = {each.name: f"canary_{each.name}" for each in fields(CanaryLimits)}
+    named["commit_interval_ms"] = "commit_interval_ms"
+    return CanaryLimits(**{name: getattr(thresholds, setting) for name, setting in named.items()})
 
 
 def _stored(place: Place, _stack: ExitStack) -> EvidenceStore:

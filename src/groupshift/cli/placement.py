@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from groupshift.bootstrap.clusters import placement_views
+from groupshift.bootstrap.connect import placement_views
 from groupshift.cli import output
 from groupshift.cli.offsets_log import log_at
 from groupshift.cli.options import Json, Servers, SettingsFile, Timeout, one_cluster, settings, shown

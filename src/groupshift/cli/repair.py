@@ -10,8 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from groupshift.bootstrap.clusters import log_erasing, offset_restoring, placement_views
-from groupshift.bootstrap.connect import group_snapshots
+from groupshift.bootstrap.connect import group_snapshots, log_erasing, offset_restoring, placement_views
 from groupshift.bootstrap.moves import journal, zookeeper_sided
 from groupshift.cli import output
 from groupshift.cli.offsets_log import log_at

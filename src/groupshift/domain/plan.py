@@ -84,7 +84,7 @@ class ReplaceMembers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetMode:
-    """Write the mode node. What takes back a first write sets ``zookeeper`` (D13: never forget)."""
+    """Write the mode node. What undoes a first write sets ``zookeeper`` (D13: never forget)."""
 
     to: Mode
 

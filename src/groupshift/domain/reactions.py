@@ -92,10 +92,7 @@ FORWARD: Mapping[Outcome, Response] = {
 }
 """On the way there."""
 BACK: Mapping[Outcome, Response] = {
-    Outcome.PASS: Response(reaction=Reaction.NEXT),
-    Outcome.WAIT: Response(reaction=Reaction.POLL),
-    Outcome.PERSON: Response(reaction=Reaction.PARK),
-    Outcome.DECLINED: _STOP,
+    **FORWARD,
     Outcome.INCONCLUSIVE: Response(reaction=Reaction.ASK, answers=(Choice.GO_ON, Choice.STOP)),
     Outcome.ERROR: Response(reaction=Reaction.RETRY, then=_STOP),
     Outcome.FAIL: Response(reaction=Reaction.STOP, answers=(Choice.STOP,)),

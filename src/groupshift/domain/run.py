@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -135,7 +135,7 @@ class Step:
     def as_json(self) -> dict[str, Any]:
         """Return the step as JSON; `step_from` reads it."""
         undo = self.undo.as_json() if isinstance(self.undo, Step) else self.undo.value
-        plain = {name: getattr(self, name) for name in _PLAIN}
+        plain = {each.name: getattr(self, each.name) for each in fields(self)}
         return {
             **plain,
             "args": dict(self.args),
@@ -145,10 +145,13 @@ class Step:
         }
 
 
-_TEXTS = ("phase", "kind", "subject", "gate", "does", "proof", "undoes", "key")
-_FLAGS = ("repeat", "optional")
-_PLAIN = (*_TEXTS, *_FLAGS, "patience_s")
-_FIELDS = frozenset({*_PLAIN, "args", "undo", "on_difference", "when_late"})
+_TYPES: Mapping[str, type] = {
+    **dict.fromkeys(("phase", "kind", "subject", "gate", "does", "proof", "undoes", "key"), str),
+    **dict.fromkeys(("repeat", "optional"), bool),
+    "patience_s": int,
+    "args": Mapping,
+}
+_FIELDS = frozenset({*_TYPES, "undo", "on_difference", "when_late"})
 
 
 def member(vocabulary: type[E], value: object, where: str) -> E:
@@ -172,18 +175,19 @@ def step_from(data: object, where: str = "step") -> Step:
     if data.keys() != _FIELDS:
         odd = ", ".join(sorted(map(str, data.keys() ^ _FIELDS)))
         raise Rejected(f"{where}: fields that are unknown or missing: {odd}")
-    typed = {**dict.fromkeys(_TEXTS, str), **dict.fromkeys(_FLAGS, bool), "patience_s": int, "args": Mapping}
-    for name, kind in typed.items():
+    for name, kind in _TYPES.items():
         if not isinstance(data[name], kind) or (kind is int and isinstance(data[name], bool)):
             raise Rejected(f"{where}: {name} has the wrong type ({data[name]!r})")
     undo = data["undo"]
-    step = Step(
-        **{name: data[name] for name in _PLAIN},
-        args=dict(data["args"]),
-        undo=step_from(undo, f"{where}, undo") if isinstance(undo, Mapping) else member(NoUndo, undo, where),
-        on_difference=member(OnDifference, data["on_difference"], where),
-        when_late=member(WhenLate, data["when_late"], where),
-    )
+    read = {
+        "args": dict(data["args"]),
+        "undo": step_from(undo, f"{where}, undo")
+        if isinstance(undo, Mapping)
+        else member(NoUndo, undo, where),
+        "on_difference": member(OnDifference, data["on_difference"], where),
+        "when_late": member(WhenLate, data["when_late"], where),
+    }
+    step = Step(**{**data, **read})
     _require_words(step, where)
     return step
 
@@ -461,16 +465,7 @@ class Target:
 
 def findings_data(findings: Iterable[Finding]) -> list[dict[str, Any]]:
     """Return findings as JSON; `findings_from` reads them."""
-    return [
-        {
-            "rule": each.rule,
-            "verdict": each.verdict.value,
-            "reason": each.reason,
-            "hint": each.hint,
-            "asked": each.asked,
-        }
-        for each in findings
-    ]
+    return [{**asdict(each), "verdict": each.verdict.value} for each in findings]
 
 
 def findings_from(data: Iterable[Json]) -> Findings:

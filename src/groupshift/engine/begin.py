@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from groupshift.domain.run import APPROVE, CHECKS, Findings, Plan, RunState, Target, canonical, findings_data
+from groupshift.domain.run import APPROVE, CHECKS, Findings, RunState, Target, canonical, findings_data
 from groupshift.engine.move import Move, Run, RunOptions, Tools, changes, request_data
 from groupshift.engine.run import give_up
 from groupshift.errors import Conflict, Fenced, GroupshiftError, Rejected, Transient
@@ -70,12 +70,14 @@ def begin(
     if CHECKS not in plan.about:  # who approves the plan sees what was asked before it
         plan = replace(plan, about={**plan.about, CHECKS: findings_data(findings)})
     tools.may_seal()
+    asks = any(each.kind == APPROVE for each in plan.steps)  # else it is approved by whoever runs it
+    first = RunState.PLANNED if asks else RunState.APPROVED
     now = tools.clock.now_ms()
     record = RunRecord(
         run=f"{move.name}-{re.sub(r'[^A-Za-z0-9._-]', '_', target.name)[:80]}-{now}",
         move=move.name,
         target=target,
-        state=_first_state(plan) if execute else RunState.PREVIEW,
+        state=first if execute else RunState.PREVIEW,
         plan=plan.text,
         plan_hash=plan.hash,
         request=canonical(request_data(request)),
@@ -86,12 +88,6 @@ def begin(
     )
     tools.runs.create(record)
     return record
-
-
-def _first_state(plan: Plan) -> RunState:
-    """A plan without an approve step is approved by whoever runs it."""
-    asks = any(each.kind == APPROVE for each in plan.steps)
-    return RunState.PLANNED if asks else RunState.APPROVED
 
 
 def require_free(runs: Runs, target: Target) -> None:

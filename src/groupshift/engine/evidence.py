@@ -3,17 +3,29 @@ key.
 
 Layout: ``<evidence>/<run>/{pack.json, pack.sig, journal.json, <pages>, <attempt>/…}``.
 Sealing blesses nothing: what is not as it was journaled is sealed as a doubt, and stays one.
+
+Where the files of a run come from, its journal says: what each has to be, whatever the pack says of it. A
+step leaves its files below names that begin with `Run.attempt`, and its result says what they are:
+
+* ``folder`` with ``manifest_sha256``: a snapshot; its manifest has the SHA-256 of each of its files;
+* ``commits`` with ``commits_sha256``: one file;
+* ``outcome``: SHA-256 by path, below the folder of the run, or below the output of the step's Spark job.
+
+All else that lies in the folder is a stranger's, but for what a process left that was killed in mid-act.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from groupshift.domain.evidence import MANIFEST
-from groupshift.domain.run import Json, RunState, Target
+from groupshift.domain.run import Json, RunState, StepState, Target
 from groupshift.domain.seal import (
     AUDITED,
     JOURNAL,
@@ -21,19 +33,272 @@ from groupshift.domain.seal import (
     PACK,
     SIGNATURE,
     Approval,
+    Demand,
+    Origins,
     Pack,
     StoredFile,
     doubts,
+    entries_of,
     is_beside,
     pack_from_json,
     values_of,
 )
-from groupshift.engine.move import Sealing
-from groupshift.engine.origins import Files, Known, exported, known_of, text_of
-from groupshift.errors import Conflict, Rejected
+from groupshift.engine.closing import said_at_end
+from groupshift.engine.move import Sealing, attempt_stem
+from groupshift.errors import Broken, Conflict, Rejected
 from groupshift.ports.clock import Clock
 from groupshift.ports.evidence import EvidenceStore, Signer
 from groupshift.ports.runs import Entry, EventKind, NewEvent, Runs
+
+Files = Mapping[str, StoredFile]
+VERSION = 1
+"""Version of ``journal.json``."""
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_ATTEMPT = re.compile(
+    r"(?P<hidden>\.?)(?P<stem>.+-[0-9a-f]{8})-(?P<token>[0-9]{1,18})(?:\.(?P<act>[0-9]{1,7}))?"
+    r"(?:-[a-z][a-z_-]*|\.commits\.json)?(?P<draft>\.part|\.[a-z0-9_]{8})?"
+)
+"""What a step leaves: `Run.attempt`, what writers add to it, and the drafts of writers that were killed."""
+_LOOKS = frozenset({EventKind.CHECKED, EventKind.JUDGED})
+_BEGINS = frozenset({EventKind.INTENDED, EventKind.RESUMED})
+
+
+def exported(runs: Runs, run: str, closing: Json | None = None) -> dict[str, Any]:
+    """Return the journal of a run as JSON: the run with its plan, its steps, its events; ``closing`` is what
+    is journaled of an end that is not written yet.
+
+    Raises:
+        Rejected: the run is not in the journal.
+    """
+    record, events = runs.find(run), runs.events(run)
+    said = closing if closing is not None else said_at_end(record, events)
+    return {
+        "version": VERSION,
+        **asdict(record),
+        "state": str(said.get("state", record.state)),
+        "closing": dict(said),
+        "steps": {key: asdict(each) for key, each in runs.steps(run).items()},
+        "events": [asdict(each) for each in events],
+    }
+
+
+def text_of(data: Json) -> str:
+    """Return the text of ``journal.json``: ASCII, so that its bytes are the same everywhere."""
+    return json.dumps(data, indent=1, sort_keys=True) + "\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What the journal knows of a pack: where its files come from, the plan's JSON with the hash that people
+    approved, the bodies of the sealings, oldest first, of those that were ``begun`` and did not come to their
+    end before the last one began, and every doubt that was ever journaled."""
+
+    origins: Origins = field(default_factory=Origins)
+    plan: tuple[str, str] | None = None
+    sealed: tuple[Json, ...] = ()
+    begun: tuple[Json, ...] = ()
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def last(self) -> tuple[Json, ...]:
+        """The bodies that what lies there may be of, although nobody forged it."""
+        return (*self.sealed[-1:], *self.begun)
+
+
+def known_of(evidence: EvidenceStore, name: str, there: Files, data: Json) -> Known:
+    """Return what the journal knows (``data`` is what `exported` returns) of the files that are there, in the
+    folder ``name``.
+
+    Raises:
+        KeyError, TypeError, ValueError, AttributeError: ``data`` is no journal of a run.
+        Broken: a manifest was replaced while it was read.
+    """
+    events = data["events"]
+    last = max((each["seq"] for each in events if each["kind"] == EventKind.SEALED), default=0)
+    sealings = [each for each in events if each["kind"] in {EventKind.SEALING, EventKind.SEALED}]
+    known = Known(
+        plan=(str(data["plan"]), str(data["plan_hash"])),
+        sealed=tuple(each["body"] for each in sealings if each["kind"] == EventKind.SEALED),
+        begun=_begun(sealings),
+        doubts=tuple(dict.fromkeys(said for each in sealings for said in _doubts(each))),
+    )
+    origins = origins_of(evidence, name, there, data)
+    renewed = {name for body in known.begun for name in body.get("own", {})}
+    if any(each["kind"] == EventKind.AUDITED and each["seq"] > last for each in events):
+        renewed.add(AUDITED)
+    origins = replace(
+        origins,
+        demands={**origins.demands, **_own_files(there, known)},
+        left_over=_or_draft(origins.left_over, known),
+        renewed=tuple(sorted(renewed)),
+    )
+    return replace(known, origins=origins)
+
+
+def _begun(sealings: Sequence[Json]) -> tuple[Json, ...]:
+    """What a killed process wrote, a slow one whose run was taken over meanwhile, or one of two at once."""
+    sealed = {each["body"]["digest"]: each["seq"] for each in sealings if each["kind"] == EventKind.SEALED}
+    begun = [each for each in sealings if each["kind"] == EventKind.SEALING]
+    last = max(sealed, key=sealed.__getitem__, default=None)
+    since = max((each["seq"] for each in begun if each["body"]["digest"] == last), default=0)
+    return tuple(
+        each["body"]
+        for each in begun
+        if each["body"]["digest"] != last and sealed.get(each["body"]["digest"], since + 1) > since
+    )
+
+
+def _doubts(event: Json) -> tuple[str, ...]:
+    return tuple(map(str, event["body"].get("doubts", ())))
+
+
+def _own_files(there: Files, known: Known) -> dict[str, Demand]:
+    """What sealing wrote itself: as the last one left it, or as one that was begun since then did."""
+    found: dict[str, Demand] = {}
+    for body in known.sealed:
+        found |= {path: Demand(sha256=str(sha256)) for path, sha256 in body.get("own", {}).items()}
+    for body in known.last:
+        for path, sha256 in body.get("own", {}).items():
+            if path in there and there[path].sha256 == sha256:
+                found[path] = Demand(sha256=sha256)
+    return found
+
+
+def _or_draft(left_over: Callable[[str], bool], known: Known) -> Callable[[str], bool]:
+    """What is left over, and the drafts of what sealing writes where it was killed."""
+    drafts = {f"{name}.part" for body in known.begun for name in (*OWN, *body.get("own", {}))}
+    return lambda path: path in drafts or left_over(path)
+
+
+def origins_of(evidence: EvidenceStore, name: str, there: Files, data: Json) -> Origins:
+    """Return what each file that steps and audits left has to be. Raises as `known_of`."""
+    found = _Demands(evidence, (name, str(data["run"])), there)
+    for result in _results(data):
+        found.of_result(result)
+    for event in data["events"]:
+        if event["kind"] == EventKind.AUDITED:
+            kept = {path: each for path, each in found.demands.items() if not path.startswith(AUDITED)}
+            found.demands = kept
+            found.of_files(AUDITED, event["body"]["files"])
+    return Origins(
+        demands=found.demands,
+        left_over=_left_by(data, found.demands, found.outputs),
+        unheld=tuple(found.unheld),
+    )
+
+
+def _results(data: Json) -> Iterator[Json]:
+    """What acts and looks came to, in their order, and at last what is journaled of each step now: what a
+    step left before it was done again is evidence, too."""
+    acted: dict[str, Json] = {}
+    for event in data["events"]:
+        if event["kind"] == EventKind.ACTED:
+            acted[event["step"]] = event["body"]
+            yield event["body"]
+        elif event["kind"] in _LOOKS and event["body"].get("result"):
+            yield {**acted.get(event["step"], {}), **event["body"]["result"]}
+    for step in data["steps"].values():
+        yield step["result"]
+
+
+@dataclass(slots=True)
+class _Demands:
+    """What the journal demands so far. ``names`` are those of the folder and of the run; ``outputs`` are
+    folders of Spark jobs, ``unheld`` prefixes of snapshots whose manifest is not the journaled one."""
+
+    evidence: EvidenceStore
+    names: tuple[str, str]
+    there: Files
+    demands: dict[str, Demand] = field(default_factory=dict)
+    outputs: set[str] = field(default_factory=set)
+    unheld: list[str] = field(default_factory=list)
+
+    def of_result(self, result: Json) -> None:
+        """Take up what a result says of files."""
+        if _SHA256.fullmatch(str(result.get("manifest_sha256"))):
+            self._snapshot(self._below(result["folder"]), str(result["manifest_sha256"]))
+        if _SHA256.fullmatch(str(result.get("commits_sha256"))):
+            commits = Demand(sha256=str(result["commits_sha256"]))
+            self.demands[self._below(result["commits"])] = commits
+        job, outcome = result.get("spark_job"), result.get("outcome")
+        base = self._below(job["output"]) if isinstance(job, Mapping) else ""
+        if base:
+            self.outputs.add(base)
+        if isinstance(outcome, Mapping):
+            within = all(str(name).startswith(f"{base}/") for name in outcome)
+            self.of_files(f"{base}/" if base and not within else "", outcome)
+
+    def of_files(self, folder: str, files: Json) -> None:
+        """Take up files below a folder (empty, or with a slash at its end), as they were journaled."""
+        self.demands |= {f"{folder}{name}": Demand(sha256=str(sha256)) for name, sha256 in files.items()}
+
+    def _below(self, path: object) -> str:
+        """A path below the folder of the run, wherever that lay when it was journaled."""
+        plain = str(path).rstrip("/")
+        _, found, below = plain.rpartition(f"/{self.names[1]}/")
+        return below if found else plain.rpartition("/")[2]
+
+    def _snapshot(self, folder: str, digest: str) -> None:
+        path = f"{folder}/{MANIFEST}"
+        if path in self.demands and self.demands[path].sha256 == digest:
+            return
+        self.demands[path] = Demand(sha256=digest)
+        if path not in self.there or self.there[path].sha256 != digest:
+            self.unheld.append(f"{folder}/")
+            return
+        text = self.evidence.read_text(self.names[0], *path.split("/")) or ""
+        if hashlib.sha256(text.encode()).hexdigest() != digest:
+            raise Broken(f"{path} was replaced while it was checked: find out by whom, and check again")
+        for name, entry in (entries_of(text) or {}).items():
+            by = f"{MANIFEST} of {folder}"
+            rows = entry.rows if name.endswith(".parquet") else None
+            self.demands[f"{folder}/{name}"] = Demand(sha256=entry.sha256, by=by, rows=rows)
+
+
+def _left_by(data: Json, journaled: Iterable[str], outputs: Iterable[str]) -> Callable[[str], bool]:
+    """Return what tells of a path whether a process that was killed left it: it lies below the name of an
+    attempt of which nothing was journaled, whose step was begun by that claim and whose act did not come to
+    its end; or it is a job's that left no answer."""
+    whole = {path.partition("/")[0] for path in journaled}
+    jobs = {path.partition("/")[0] for path in outputs}
+    cut_off = _cut_off(data)
+    claims = {attempt[:2] for attempt in cut_off}
+
+    def left_over(path: str) -> bool:
+        top = path.partition("/")[0]
+        named = None if top in whole else _ATTEMPT.fullmatch(top)
+        if named is None:
+            return False
+        by = (named["stem"], int(named["token"]))
+        is_draft = bool(named["hidden"] or named["draft"])
+        return top in jobs or (*by, int(named["act"] or 1)) in cut_off or (is_draft and by in claims)
+
+    return left_over
+
+
+def _cut_off(data: Json) -> frozenset[tuple[str, int, int]]:
+    """The attempts (stem of the step, token, number of the act) that were begun and did not return."""
+    begun: Counter[tuple[str, int]] = Counter()
+    acted: Counter[tuple[str, int]] = Counter()
+    last: dict[tuple[str, int], int] = {}
+    again: dict[str, int] = {}
+    for event in data["events"]:
+        by = (str(event["step"]), int(event["token"]))
+        if event["kind"] in _BEGINS:
+            begun[by] += 1
+            again[by[0]] = event["seq"]
+        elif event["kind"] == EventKind.ACTED:
+            acted[by] += 1
+            last[by] = event["seq"]
+    open_steps = {key for key, step in data["steps"].items() if step["state"] == StepState.INTENDED}
+    return frozenset(
+        (attempt_stem(step), token, acted[step, token] + 1)
+        for step, token in begun
+        if begun[step, token] > acted[step, token]
+        or again[step] > last.get((step, token), 0)
+        or step in open_steps
+    )
+
 
 Progress = Callable[[int, int], None]
 """Called with the number of files that were read and of all."""

@@ -254,7 +254,7 @@ def _pass(run: Run[P], step: Step, record: StepRecord, checked: Checked, *events
 
 def _poll(run: Run[P], step: Step, record: StepRecord | None, checked: Checked) -> Waits:
     if record is not None:
-        merged = _merged(run, step, record, checked)
+        merged = run.put(step, StepState.ACTED, record.intent, {**record.result, **checked.result})
         if checked.act_again:
             make_act(run, step, merged, keep=merged.result)
         elif merged.result != record.result:
@@ -308,7 +308,3 @@ def _turn(run: Run[P], step: Step, checked: Checked, because: str) -> Progress:
         said = replace(checked, detail=f"{because}; {closed}")
         return stop(run, step, said, Response(reaction=Reaction.STOP))
     return Moved(step=step)
-
-
-def _merged(run: Run[P], step: Step, record: StepRecord, checked: Checked) -> StepRecord:
-    return run.put(step, StepState.ACTED, record.intent, {**record.result, **checked.result})

@@ -23,8 +23,17 @@ from groupshift.domain.seal import (
     settled,
     unlike,
 )
-from groupshift.engine.evidence import Progress, measured, sealed_pack, sha256_of, tell_nobody
-from groupshift.engine.origins import Files, Known, exported, known_of
+from groupshift.engine.evidence import (
+    Files,
+    Known,
+    Progress,
+    exported,
+    known_of,
+    measured,
+    sealed_pack,
+    sha256_of,
+    tell_nobody,
+)
 from groupshift.errors import Broken, Rejected
 from groupshift.ports.evidence import EvidenceStore, Verifier
 from groupshift.ports.runs import Runs

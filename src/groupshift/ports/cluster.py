@@ -16,9 +16,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from groupshift.domain.cluster import ClusterView, PlacementView
 from groupshift.domain.commit_places import Topics
 from groupshift.domain.evidence import ClusterManifest, PlanOf
 from groupshift.domain.facts import sentence_list
@@ -27,6 +26,9 @@ from groupshift.domain.group_counts import Counts, GaugedBroker
 from groupshift.domain.group_protocol import ProtocolView
 from groupshift.domain.rows import ClusterState, Committed, OffsetRow
 from groupshift.domain.verdict import Finding, Verdict
+
+if TYPE_CHECKING:  # what views of clusters are made of reads tables, and members of groups import this
+    from groupshift.domain.cluster import ClusterView, PlacementView
 
 
 class Closing(Protocol):

@@ -10,8 +10,7 @@ from typing import Any
 from groupshift.domain.evidence import MANIFEST, Moment, Row
 from groupshift.domain.run import Json
 from groupshift.domain.seal import JOURNAL, OWN, REPORT, StoredFile, values_of
-from groupshift.engine.evidence import brokers_met, measured, versions_met
-from groupshift.engine.origins import Known, exported, known_of
+from groupshift.engine.evidence import Known, brokers_met, exported, known_of, measured, versions_met
 from groupshift.errors import GroupshiftError
 from groupshift.ports.evidence import EvidenceStore, Ledger
 from groupshift.ports.runs import Runs

@@ -18,7 +18,7 @@ from groupshift.bootstrap.audit_jobs import (
     read_request,
     submitted,
 )
-from groupshift.bootstrap.audits import audit_store
+from groupshift.bootstrap.connect import audit_store
 from groupshift.errors import Broken, Rejected, Transient
 from groupshift.jobs import audit_offsets
 from groupshift.settings import KafkaSettings, SparkSettings, ZookeeperSettings

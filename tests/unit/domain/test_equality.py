@@ -57,7 +57,8 @@ def test_before_a_stage_nothing_may_differ_but_offsets() -> None:
 def test_a_way_back_restores_the_members_of_the_first_snapshot() -> None:
     """And may leave a mode node that says zookeeper where none was (D13)."""
     before, after = pair()
-    back = Stage(name=StageName.UNDO_MEMBERS, step=CANARY.step.inverse)
+    again = ReplaceMembers(slots=("m1",), old=MemberKind.AWARE, new=MemberKind.OLD)
+    back = Stage(name=StageName.UNDO_MEMBERS, step=again)
     data = restored_changes(allowed_changes(back, Moment.AFTER, before, after, 7), "zookeeper").to_data()
     assert data["members"] == {"change": "restored", "count": 0, "from": None, "to": None}
     assert data["mode_node"] == {"from": None, "to": "zookeeper"}

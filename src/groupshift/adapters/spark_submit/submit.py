@@ -79,30 +79,30 @@ class SparkSubmit:
     def _started(
         self, request: ProofRequest, files: SubmitFiles, output: IO[bytes]
     ) -> subprocess.Popen[bytes]:
+        settings = self._settings
+        command = [
+            settings.submit or _spark_submit(),
+            *("--master", settings.master, "--name", "groupshift-validate"),
+            *("--conf", "spark.ui.enabled=false"),
+            *("--driver-java-options", driver_options(settings.master, settings.java_home)),
+            *(("--py-files", files.code) if files.code else ()),
+            *(("--properties-file", files.properties, "--load-spark-defaults") if files.properties else ()),
+            request.job,
+            *request.arguments,
+        ]
         try:
-            return self._start(request, files, output)
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=self._environment(),
+                start_new_session=True,
+            )
         except OSError as error:
             raise Transient(
                 f"spark-submit could not be started ({error}); set spark.submit to its path"
             ) from error
-
-    def _start(self, request: ProofRequest, files: SubmitFiles, output: IO[bytes]) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [
-                self._settings.submit or _spark_submit(),
-                *("--master", self._settings.master, "--name", "groupshift-validate"),
-                *("--conf", "spark.ui.enabled=false"),
-                *("--driver-java-options", driver_options(self._settings.master, self._settings.java_home)),
-                *_options(files),
-                request.job,
-                *request.arguments,
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env=self._environment(),
-            start_new_session=True,
-        )
 
     def _environment(self) -> dict[str, str]:
         settings = self._settings
@@ -114,12 +114,6 @@ class SparkSubmit:
         loopback = {"SPARK_LOCAL_IP": "127.0.0.1"} if stays_here(settings.master) else {}
         java = {"JAVA_HOME": settings.java_home} if settings.java_home else {}
         return {**os.environ, **python, **loopback, **java}
-
-
-def _options(files: SubmitFiles) -> list[str]:
-    code = ["--py-files", files.code] if files.code else []
-    keys = ["--properties-file", files.properties, "--load-spark-defaults"] if files.properties else []
-    return [*code, *keys]
 
 
 def _log_of(request: ProofRequest) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from groupshift.adapters.system import KillAtStep
-from groupshift.bootstrap.clusters import step_crash_points
+from groupshift.bootstrap.connect import step_crash_points
 from groupshift.errors import Rejected
 from groupshift.ports.clock import NoStepCrash
 
