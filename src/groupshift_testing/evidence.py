@@ -9,9 +9,10 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
-from groupshift.domain.evidence import MANIFEST, TABLES, FileEntry, Manifest, Moment, Row
+from groupshift.domain.evidence import MANIFEST, FileEntry, Manifest, Moment, Row
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.seal import StoredFile
+from groupshift.domain.snapshot import TABLES
 from groupshift.errors import Broken, Rejected
 from groupshift.ports.spark_jobs import ProofRequest
 
@@ -187,10 +188,9 @@ def _compare(
         if owners.count(each) > 1
     ]
     then, now = (_kinds(snapshot) for snapshot in (before, after))
-    change = rules["members"]
-    if change["change"] == "replaced":
-        then[change["from"]] = then.get(change["from"], 0) - change["count"]
-        then[change["to"]] = then.get(change["to"], 0) + change["count"]
+    if rules["replaced"]:
+        then[rules["old"]] = then.get(rules["old"], 0) - rules["replaced"]
+        then[rules["new"]] = then.get(rules["new"], 0) + rules["replaced"]
     then.pop(MemberKind.VACANT.value, None)
     if {k: n for k, n in then.items() if n} != now:
         found.append(f"members are {now}, expected {then}")

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from groupshift.adapters.parquet.compare_inputs import verify
 from groupshift.adapters.parquet.evidence import ParquetEvidence
-from groupshift.domain.evidence import FORM, MANIFEST, TABLES, Moment
+from groupshift.domain.evidence import FORM, MANIFEST, Moment, SnapshotOf
+from groupshift.domain.snapshot import TABLES
 from groupshift.errors import Broken, Rejected
 from groupshift.ports.evidence import EvidenceStore
-from groupshift.spark import sources
 from groupshift_testing.evidence import MemoryEvidence
 
 WHERE = ("mig-1", "canary", Moment.BEFORE)
@@ -254,4 +255,4 @@ def test_a_snapshot_of_a_newer_release_is_refused(store: ParquetEvidence) -> Non
     with pytest.raises(Rejected, match=f"is of form {FORM + 1}, this release reads forms up to {FORM}"):
         store.manifest("mig-1", "canary", Moment.BEFORE)
     with pytest.raises(Rejected, match="use the release that wrote it, or a newer one"):
-        sources.verify(folder)
+        verify(folder, of=SnapshotOf.GROUP)

@@ -29,7 +29,10 @@ def look(_rows: Iterator[int]) -> Iterator[dict[str, Any]]:
     yield {
         "code": groupshift.__file__,
         "version": version("kafka-groupshift"),
-        "checks": {check.name: checks.joinpath(f"{check.name}.sql").read_text() for check in SNAPSHOT_CHECKS},
+        "checks": {
+            check.statement: checks.joinpath(f"{check.statement}.sql").read_text()
+            for check in SNAPSHOT_CHECKS
+        },
         "folder": os.getcwd(),  # noqa: PTH109 - as the executor was started
         "python": sys.executable,
     }

@@ -11,7 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from groupshift.domain.evidence import CLUSTER_TABLES, MANIFEST, ColumnType
+from groupshift.domain.evidence import MANIFEST
+from groupshift.domain.snapshot import CLUSTER_TABLES, ColumnType
 
 Rows = list[dict[str, Any]]
 Tables = dict[str, Rows]

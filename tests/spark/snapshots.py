@@ -13,10 +13,11 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from groupshift.adapters.parquet.evidence import ParquetEvidence, schema_of
-from groupshift.domain.equality import AllowedChanges, MemberChange
-from groupshift.domain.evidence import MANIFEST, TABLES, ColumnType, Moment
+from groupshift.domain.equality import AllowedChanges
+from groupshift.domain.evidence import MANIFEST, Moment
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import StageName
+from groupshift.domain.snapshot import TABLES, ColumnType
 
 Rows = list[dict[str, Any]]
 Snapshot = dict[str, Rows]
@@ -115,31 +116,24 @@ AWARE_ZOOKEEPER = tuple(member(f"m{number}-2", "aware", "zookeeper") for number 
 AWARE_KAFKA = tuple(member(f"m{number}-2", "aware", "kafka") for number in (1, 2, 3))
 
 
-def canary_rules() -> dict[str, Any]:
+def canary_rules() -> AllowedChanges:
     """One old member became an aware one."""
     return AllowedChanges(
         stage=StageName.CANARY,
         moment=Moment.AFTER,
         kafka_mode=False,
-        was_kafka_mode=False,
-        commit_interval_records=40,
-        members=MemberChange.REPLACED,
-        count=1,
+        gap=40,
+        replaced=1,
         old=MemberKind.OLD,
         new=MemberKind.AWARE,
-    ).to_data()
+    )
 
 
-def toggle_rules() -> dict[str, Any]:
+def toggle_rules() -> AllowedChanges:
     """The mode node became ``kafka``; nobody was replaced."""
     return AllowedChanges(
-        stage=StageName.TOGGLE,
-        moment=Moment.AFTER,
-        kafka_mode=True,
-        was_kafka_mode=False,
-        commit_interval_records=40,
-        mode_after="kafka",
-    ).to_data()
+        stage=StageName.TOGGLE, moment=Moment.AFTER, kafka_mode=True, gap=40, mode_text="kafka"
+    )
 
 
 def frame(spark: SparkSession, table: str, rows: Rows) -> DataFrame:

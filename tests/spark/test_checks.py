@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from groupshift.domain.equality import AllowedChanges, StageRule
+from groupshift.domain.modes import MemberKind
+from groupshift.domain.plan import StageName
 from groupshift.domain.verdict import Verdict
 from groupshift.spark import checks
-from groupshift.spark.transforms import Rules, from_data
+from groupshift.spark.checks import Ruled
+from groupshift.spark.validation import leftovers
 from spark.snapshots import (
     AWARE_KAFKA,
     AWARE_ZOOKEEPER,
@@ -36,19 +41,35 @@ def register(spark: SparkSession, moment: str, tables: Snapshot) -> None:
         frame(spark, name, rows).createOrReplaceTempView(f"{moment}_{name}")
 
 
-EVERY = tuple(check.name for check in checks.SNAPSHOT_CHECKS)
+def ask(
+    spark: SparkSession,
+    rules: AllowedChanges,
+    wanted: Sequence[StageRule] = checks.SNAPSHOT_CHECKS,
+    *,
+    itself: bool = False,
+) -> tuple[Ruled, ...]:
+    """What the checks say of the registered tables."""
+    checks.register(spark, rules)
+    return checks.run(spark, rules, wanted, itself=itself)
+
+
+EVERY = tuple(check.statement for check in checks.SNAPSHOT_CHECKS)
 
 
 def run(
-    spark: SparkSession, before: Snapshot, after: Snapshot, rules: Rules, names: Collection[str] = EVERY
+    spark: SparkSession,
+    before: Snapshot,
+    after: Snapshot,
+    rules: AllowedChanges,
+    names: Collection[str] = EVERY,
 ) -> dict[str, list[str]]:
     """Sentences of the named checks that found something, by the name of the check."""
     register(spark, "before", before)
     register(spark, "after", after)
-    wanted = [check for check in checks.SNAPSHOT_CHECKS if check.name in names]
-    results = zip(wanted, checks.run(spark, rules, wanted), strict=True)
+    wanted = [check for check in checks.SNAPSHOT_CHECKS if check.statement in names]
+    results = zip(wanted, ask(spark, rules, wanted), strict=True)
     return {
-        check.name: [str(offence) for offence in result.offences]
+        check.statement: [str(offence) for offence in result.offences]
         for check, result in results
         if result.offences
     }
@@ -56,13 +77,13 @@ def run(
 
 def test_a_sound_canary_offends_nothing(spark: SparkSession) -> None:
     """One old member became an aware one, offsets advanced as far as delivered."""
-    assert run(spark, snapshot(OLD_THREE), snapshot(CANARY, 520), from_data(canary_rules())) == {}
+    assert run(spark, snapshot(OLD_THREE), snapshot(CANARY, 520), canary_rules()) == {}
 
 
 def test_a_sound_toggle_offends_nothing(spark: SparkSession) -> None:
     """The mode became kafka, both stores hold the offsets, all members follow."""
     before, after = snapshot(AWARE_ZOOKEEPER), snapshot(AWARE_KAFKA, 520, kafka=True)
-    assert run(spark, before, after, from_data(toggle_rules())) == {}
+    assert run(spark, before, after, toggle_rules()) == {}
 
 
 def replace_row(table: str, index: int, **values: Any) -> Change:
@@ -183,7 +204,7 @@ def test_a_plant_in_a_canary_is_named(
     """Each plant offends the checks that are there for it, with where and why."""
     after = snapshot(CANARY, 520)
     change(after)
-    assert run(spark, snapshot(OLD_THREE), after, from_data(canary_rules()), offends) == offends
+    assert run(spark, snapshot(OLD_THREE), after, canary_rules(), offends) == offends
 
 
 TOGGLE_PLANTS: list[tuple[str, Change, dict[str, list[str]]]] = [
@@ -239,7 +260,7 @@ def test_a_plant_in_a_toggle_is_named(
     """Each plant offends the checks that are there for it, with where and why."""
     after = snapshot(AWARE_KAFKA, 520, kafka=True)
     change(after)
-    assert run(spark, snapshot(AWARE_ZOOKEEPER), after, from_data(toggle_rules()), offends) == offends
+    assert run(spark, snapshot(AWARE_ZOOKEEPER), after, toggle_rules(), offends) == offends
 
 
 def test_plain_members_are_not_asked_for_znodes_or_streams(spark: SparkSession) -> None:
@@ -252,20 +273,19 @@ def test_plain_members_are_not_asked_for_znodes_or_streams(spark: SparkSession) 
         offset(row["partition"], 520 if row["store"] == "zookeeper" else row["offset"], row["store"])
         for row in after["offsets"]
     ]
-    data = toggle_rules() | {
-        "stage": "retire",
-        "members": {"change": "replaced", "count": 3, "from": "aware", "to": "plain"},
-    }
+    changes = replace(
+        toggle_rules(), stage=StageName.RETIRE, replaced=3, old=MemberKind.AWARE, new=MemberKind.PLAIN
+    )
     before = snapshot(AWARE_KAFKA, 520, kafka=True)
     before["subscriptions"][0]["streams"] = 2
-    assert run(spark, before, after, from_data(data)) == {}
+    assert run(spark, before, after, changes) == {}
 
 
 def test_a_passed_check_is_a_finding_too(spark: SparkSession) -> None:
     """Every check leaves a finding; those asked in kafka mode only say so."""
     register(spark, "before", snapshot(OLD_THREE))
     register(spark, "after", snapshot(CANARY, 520))
-    results = checks.run(spark, from_data(canary_rules()))
+    results = ask(spark, canary_rules())
     assert {result.finding.verdict for result in results} == {Verdict.PASS}
     assert len(results) == len(checks.SNAPSHOT_CHECKS)
 
@@ -276,7 +296,7 @@ def test_every_statement_is_run() -> None:
         path.name.removesuffix(".sql")
         for path in files("groupshift").joinpath("sql/checks/snapshot").iterdir()
     }
-    assert there == {check.name for check in checks.SNAPSHOT_CHECKS}
+    assert there == {check.statement for check in checks.SNAPSHOT_CHECKS}
 
 
 LEFTOVERS = {"payments-old-0": ("payments-old", 0), "deleted-4": ("deleted", 4), "orders-99": ("orders", 99)}
@@ -293,8 +313,8 @@ def test_f01_what_no_member_reads_offends_no_check(
     before, after = snapshot(AWARE_ZOOKEEPER), snapshot(AWARE_KAFKA, 520, kafka=True)
     for tables in (before, after):
         tables["offsets"].extend(left)
-    assert run(spark, before, after, from_data(toggle_rules())) == {}
-    assert checks.leftovers(spark) == {(topic, partition)}
+    assert run(spark, before, after, toggle_rules()) == {}
+    assert leftovers(spark) == {(topic, partition)}
 
 
 def test_f01_what_was_read_before_or_is_named_is_no_leftover(spark: SparkSession) -> None:
@@ -302,14 +322,14 @@ def test_f01_what_was_read_before_or_is_named_is_no_leftover(spark: SparkSession
     before, after = snapshot(OLD_THREE), snapshot(CANARY, 520)
     after["log_ends"].pop()
     after["owners"].pop()
-    found = run(spark, before, after, from_data(canary_rules()), ("offset_in_log", "partition_set_equal"))
+    found = run(spark, before, after, canary_rules(), ("offset_in_log", "partition_set_equal"))
     assert set(found) == {"offset_in_log", "partition_set_equal"}
     after = snapshot(CANARY, 520)
     after["offsets"].append({**offset(0, 7), "topic": "wanted"})
     after["subscriptions"].append({"member_id": "payments_m1-1", "topic": "wanted", "streams": 1})
-    found = run(spark, before, after, from_data(canary_rules()), ("offset_in_log",))
+    found = run(spark, before, after, canary_rules(), ("offset_in_log",))
     assert "unknown to the brokers" in found["offset_in_log"][0]
-    assert checks.leftovers(spark) == frozenset()
+    assert leftovers(spark) == frozenset()
 
 
 def test_f01_below_the_log_start_is_explained(spark: SparkSession) -> None:
@@ -317,18 +337,18 @@ def test_f01_below_the_log_start_is_explained(spark: SparkSession) -> None:
     before, after = snapshot(OLD_THREE), snapshot(CANARY, 520)
     after["log_ends"][3].update(log_start=600, log_end=600)
     after["log_ends"][4].update(log_start=580, log_end=590)
-    assert run(spark, before, after, from_data(canary_rules()), ("offset_in_log",)) == {}
-    (wanted,) = [check for check in checks.SNAPSHOT_CHECKS if check.name == "offset_in_log"]
-    (result,) = checks.run(spark, from_data(canary_rules()), [wanted])
+    assert run(spark, before, after, canary_rules(), ("offset_in_log",)) == {}
+    (wanted,) = [check for check in checks.SNAPSHOT_CHECKS if check.statement == "offset_in_log"]
+    (result,) = ask(spark, canary_rules(), [wanted])
     assert result.finding.verdict is Verdict.PASS
     assert "orders-3: explained: the zookeeper offset 550 is below the log start 600" in result.finding.reason
     assert "at 580 with auto.offset.reset=earliest (smallest), or at 590 with latest" in result.finding.reason
 
 
-def answered(answer: str, start: int = 521, end: int = 530) -> dict[str, Any]:
+def answered(answer: str, start: int = 521, end: int = 530) -> AllowedChanges:
     """The rules of a canary with what the log answers about one range."""
     said = {"topic": "orders", "partition": 1, "from": start, "to": end, "answer": answer, "reason": "so"}
-    return canary_rules() | {"log": [said]}
+    return replace(canary_rules(), log=(said,))
 
 
 @pytest.mark.parametrize(
@@ -343,15 +363,15 @@ def answered(answer: str, start: int = 521, end: int = 530) -> dict[str, Any]:
     ids=["markers only", "a record", "the log is gone", "another end", "another start"],
 )
 def test_f02_what_the_log_does_not_hold_is_not_lost(
-    spark: SparkSession, rules: dict[str, Any], offends: set[str]
+    spark: SparkSession, rules: AllowedChanges, offends: set[str]
 ) -> None:
     """An offset beyond the last record delivered offends only where the log has a record, or cannot tell."""
     after = snapshot(CANARY, 520)
     replace_row("ledger", 1, last_delivered=520)(after)
     names = ("offset_delivered", "offset_not_proven")
-    found = run(spark, snapshot(OLD_THREE), after, from_data(rules), names)
+    found = run(spark, snapshot(OLD_THREE), after, rules, names)
     assert set(found) == offends
-    verdicts = {check.name: check.verdict for check in checks.SNAPSHOT_CHECKS}
+    verdicts = {check.statement: check.verdict for check in checks.SNAPSHOT_CHECKS}
     assert verdicts["offset_not_proven"] is Verdict.INCONCLUSIVE
 
 
@@ -359,7 +379,7 @@ def test_u17_a_snapshot_beside_itself_leaves_pairs_unasked(spark: SparkSession) 
     """What holds one snapshot against the other could not fail; what looks at one of them is asked."""
     register(spark, "before", snapshot(AWARE_KAFKA, kafka=True))
     register(spark, "after", snapshot(AWARE_KAFKA, kafka=True))
-    results = checks.run(spark, from_data(toggle_rules()), itself=True)
+    results = ask(spark, toggle_rules(), itself=True)
     asked = {result.finding.rule for result in results if result.finding.asked}
     assert asked == {"V03", "V10", "V13", "V14", "V18", "V19", "V20"}
     assert {result.finding.verdict for result in results} == {Verdict.PASS}
@@ -371,8 +391,8 @@ def test_u17_a_check_without_anything_to_look_at_is_not_asked(spark: SparkSessio
     after["ledger"] = []
     register(spark, "before", before)
     register(spark, "after", after)
-    rules = canary_rules() | {"members": {"change": "equal"}}
-    results = {each.finding.rule: each.finding for each in checks.run(spark, from_data(rules))}
+    rules = replace(canary_rules(), replaced=0, old=None, new=None)
+    results = {each.finding.rule: each.finding for each in ask(spark, rules)}
     assert {rule for rule, each in results.items() if not each.asked} == {
         "V09",
         "V18",

@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from groupshift.adapters.parquet.compare_inputs import Outcome
 from groupshift.adapters.parquet.snapshots import ParquetClusterSnapshots
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.rows import (
@@ -25,6 +24,7 @@ from groupshift.domain.rows import (
 from groupshift.domain.rows import SubscriptionRow as Subscribed
 from groupshift.domain.verdict import Verdict
 from groupshift.spark.compare.comparing import DIFFERENCES, VERDICT, Request, compare
+from groupshift.spark.compare.judging import Outcome
 from groupshift.spark.compare.work import Sizes
 from spark.cluster_snapshots import TAKEN_MS, Rows, Tables, commit, commits, write
 

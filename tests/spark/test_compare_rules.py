@@ -203,7 +203,7 @@ def test_a_rule_holds_and_breaks_where_it_says(
     assert broken == {name: {f"{prefix}{number}" for number in rules} for name, (_, rules) in cases.items()}
     assert outcome.verdict is Verdict.FAIL
     if other:
-        (offset,) = (one for one in outcome.results if one.rule.kind is Kind.WITHIN)
+        (offset,) = (one for one in outcome.results if one.about["demand"] == Kind.WITHIN)
         assert offset.count == 2
 
 
@@ -302,7 +302,7 @@ def test_f03_a_commit_of_another_topic_of_the_same_name_differs(tmp_path: Path, 
         comparison=Comparison.EXPANSION,
     )
     outcome = compare(request, session=lambda: spark)
-    (found,) = (each for each in outcome.results if each.rule.number == "EX08")
+    (found,) = (each for each in outcome.results if each.finding.rule == "EX08")
     assert (found.finding.verdict, found.count) == (Verdict.FAIL, 2)
     assert "orders-0: it belonged to the topic id id-1, now to id-2" in found.finding.reason
     assert "orders-1: it belonged to the topic id id-1, now to former" in found.finding.reason

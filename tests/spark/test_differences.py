@@ -7,15 +7,18 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from groupshift.spark import transforms
+from groupshift.domain.snapshot import TABLES
+from groupshift.spark.checks import statement
 from spark import snapshots
 from spark.snapshots import AWARE_KAFKA, CANARY, OLD_THREE, Snapshot, frame, offset, owner, snapshot
 
 
 def found(spark: SparkSession, before: Snapshot, after: Snapshot) -> list[tuple[Any, ...]]:
     """(table, class, subject, before, after) of all differences, sorted."""
-    sides = [{name: frame(spark, name, rows) for name, rows in side.items()} for side in (before, after)]
-    rows = transforms.differences(*sides).collect()
+    for moment, tables in (("before", before), ("after", after)):
+        for name in TABLES:
+            frame(spark, name, tables.get(name, [])).createOrReplaceTempView(f"{moment}_{name}")
+    rows = spark.sql(statement("checks", "differences")).collect()
     return sorted((row["table"], row["class"], row["subject"], row["before"], row["after"]) for row in rows)
 
 
@@ -40,17 +43,15 @@ def test_an_offset_differs_in_one_class(
     spark: SparkSession, class_: str, before: Any, after: Any, was: str | None, now: str | None
 ) -> None:
     """Each way in which an offset can differ has its class and both values."""
-    rows = transforms.offsets(frame(spark, "offsets", before), frame(spark, "offsets", after)).collect()
-    assert [(row["class"], row["subject"], row["before"], row["after"]) for row in rows] == [
-        (class_, "orders-0 (zookeeper)", was, now)
-    ]
+    rows = found(spark, {"offsets": before}, {"offsets": after})
+    assert rows == [("offsets", class_, "orders-0 (zookeeper)", was, now)]
 
 
 def test_stores_and_partitions_are_told_apart(spark: SparkSession) -> None:
     """The same number in another store, or of another partition, is not the same offset."""
     before, after = [offset(0, 5), offset(1, 7)], [offset(0, 5, "kafka"), offset(1, 7)]
-    rows = transforms.offsets(frame(spark, "offsets", before), frame(spark, "offsets", after)).collect()
-    assert sorted((row["class"], row["subject"]) for row in rows) == [
+    rows = found(spark, {"offsets": before}, {"offsets": after})
+    assert [row[1:3] for row in rows] == [
         ("extra", "orders-0 (kafka)"),
         ("lost", "orders-0 (zookeeper)"),
     ]

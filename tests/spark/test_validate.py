@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from groupshift.domain.evidence import MANIFEST, Moment
+from groupshift.adapters.parquet.compare_inputs import verify
+from groupshift.domain.equality import STAGE_RULES, AllowedChanges
+from groupshift.domain.evidence import MANIFEST, Moment, SnapshotOf
+from groupshift.domain.plan import StageName
 from groupshift.errors import Broken, Rejected
 from groupshift.jobs import validate
-from groupshift.spark import sources
+from groupshift.spark import validation
 from spark.snapshots import CANARY, OLD_THREE, canary_rules, offset, owner, snapshot, store, tamper
 from support.loaded import loads
 from support.small_disk import listing, needs_mount, small_disk
@@ -28,10 +32,10 @@ def run(tmp_path: Path, spark: SparkSession) -> Run:
     """Run the job on two folders; returns exit code, verdict.json and the output folder."""
 
     def job(
-        before: Path, after: Path, rules: dict[str, Any] | None = None
+        before: Path, after: Path, rules: AllowedChanges | None = None
     ) -> tuple[int, dict[str, Any], Path]:
         output, file = tmp_path / "out", tmp_path / "rules.json"
-        file.write_text(json.dumps(rules or canary_rules()))
+        file.write_text(json.dumps((rules or canary_rules()).to_data()))
         arguments = ["--before", before, "--after", after, "--output", output, "--rules", file]
         code = validate.main([*map(str, arguments), "--stage", "canary", "--moment", "after"])
         verdict = output / validate.VERDICT
@@ -65,7 +69,7 @@ def test_a_sound_stage_passes(run: Run, pair: tuple[Path, Path]) -> None:
     assert verdict["counts"] == {"lost": 0, "extra": 0, "regressed": 0, "advanced": 5, "metadata_only": 0}
     assert set(rules_of(verdict, "pass")) == {f"V{number:02d}" for number in range(1, 27) if number != 23}
     assert verdict["manifests"] == {
-        moment: sources.verify(folder).digest
+        moment: verify(folder, of=SnapshotOf.GROUP).manifest.digest
         for moment, folder in zip(("before", "after"), pair, strict=True)
     }
     differences = pq.read_table(output / validate.DIFFERENCES).to_pylist()
@@ -161,9 +165,9 @@ def _outside(manifest: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (_without, "lists no table owners"),
+        (_without, "lists no file of table owners"),
         (_more_rows, "where its manifest promises 2"),
-        (_outside, "outside its own folder"),
+        (_outside, "no plain Parquet file of its own folder"),
     ],
 )
 def test_a_manifest_that_lies_is_refused(
@@ -175,7 +179,7 @@ def test_a_manifest_that_lies_is_refused(
     change(manifest)
     file.write_text(json.dumps(manifest))
     with pytest.raises(Broken, match=sentence):
-        sources.verify(pair[0])
+        verify(pair[0], of=SnapshotOf.GROUP)
 
 
 def test_strays_and_absences_are_refused(pair: tuple[Path, Path]) -> None:
@@ -183,26 +187,28 @@ def test_strays_and_absences_are_refused(pair: tuple[Path, Path]) -> None:
     before, after = pair
     (before / "more.parquet").write_bytes(b"")
     with pytest.raises(Broken, match=r"more\.parquet is not in the manifest"):
-        sources.verify(before)
+        verify(before, of=SnapshotOf.GROUP)
     (after / "ledger.parquet").unlink()
     with pytest.raises(Broken, match=r"ledger\.parquet is named in the manifest and missing"):
-        sources.verify(after)
+        verify(after, of=SnapshotOf.GROUP)
     (after / MANIFEST).unlink()
     with pytest.raises(Rejected, match=r"has no manifest\.json"):
-        sources.verify(after)
+        verify(after, of=SnapshotOf.GROUP)
 
 
 def test_rules_of_another_stage_are_rejected(run: Run, pair: tuple[Path, Path]) -> None:
     """The job compares under the rules of its own stage only; no verdict is left behind."""
-    code, verdict, _ = run(*pair, canary_rules() | {"stage": "roll"})
+    code, verdict, _ = run(*pair, replace(canary_rules(), stage=StageName.ROLL))
     assert (code, verdict) == (2, {})
 
 
-def test_a_class_that_is_not_allowed_fails(run: Run, pair: tuple[Path, Path]) -> None:
+def test_a_class_that_is_not_allowed_fails(
+    run: Run, pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What a stage does not allow is not allowed: the rules decide, not the class."""
-    rules = canary_rules()
-    rules["offsets"]["advanced"] = "never"
-    _, verdict, output = run(*pair, rules)
+    strict = tuple(replace(rule, allowed="") if rule.rule == "V07" else rule for rule in STAGE_RULES)
+    monkeypatch.setattr(validation, "STAGE_RULES", strict)
+    _, verdict, output = run(*pair)
     assert list(rules_of(verdict, "fail")) == ["V07"]
     assert rules_of(verdict, "fail")["V07"].endswith("; and 2 more")
     rows = pq.read_table(output / validate.DIFFERENCES).to_pylist()
@@ -214,7 +220,7 @@ def test_a_full_disk_leaves_no_verdict_and_no_report(
 ) -> None:
     """B6: one sentence and exit code 4; neither a table of an earlier run nor half a page of this one."""
     rules = tmp_path / "rules.json"
-    rules.write_text(json.dumps(canary_rules()))
+    rules.write_text(json.dumps(canary_rules().to_data()))
     with small_disk(tmp_path / "disk", 4) as kind:
         needs_mount(kind)
         output = tmp_path / "disk" / "out"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from groupshift.domain.cluster import Asked, ClusterView
 from groupshift.domain.equality_rules import Comparison
-from groupshift.domain.evidence import ClusterManifest
+from groupshift.domain.evidence import Manifest
 from groupshift.domain.group_counts import Counts, GaugedBroker
 from groupshift.domain.group_protocol import PROTOCOLS, Kind
 from groupshift.domain.rows import ClusterState, GroupRow, OffsetRow
@@ -263,11 +263,11 @@ class Shelf:
         if str(folder) in self._world.snapshots:
             raise Rejected(f"{folder} is there")
 
-    def write(self, folder: Path, state: ClusterState, plan: object = None) -> ClusterManifest:
+    def write(self, folder: Path, state: ClusterState, plan: object = None) -> Manifest:
         """See `ClusterSnapshotStore`."""
         self.refuse(folder)
         self._world.snapshots[str(folder)] = state
-        return ClusterManifest(cluster_id="cluster", taken_at_ms=1, digest="d", files=())
+        return Manifest(cluster_id="cluster", taken_at_ms=1, digest="d", files=())
 
     def offsets(self, folder: Path, digest: str) -> tuple[OffsetRow, ...]:
         """See `ClusterSnapshotStore`."""
@@ -278,7 +278,7 @@ class Shelf:
         return "d"
 
     def __call__(self, before: Path, after: Path, comparison: Comparison, *, live: bool) -> Compared:
-        """See `SnapshotCompare`."""
+        """Compare two snapshots without Spark."""
         self._world.compares += 1
         one, two = (
             {row.group: row.offset for row in self._world.snapshots[str(each)].offsets}

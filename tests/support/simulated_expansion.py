@@ -11,7 +11,7 @@ from pathlib import Path
 
 from groupshift.domain.cluster import COUNT, ListedGroup, PlacementView, Property
 from groupshift.domain.equality_rules import Comparison
-from groupshift.domain.evidence import ClusterManifest
+from groupshift.domain.evidence import Manifest
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.rows import (
     LISTED_TOO,
@@ -164,7 +164,7 @@ class Expansible(Placed):
             trouble="" if up else "killed",
         )
 
-    # GroupSnapshots, ClusterSnapshotStore and SnapshotCompare
+    # GroupSnapshots and ClusterSnapshotStore
     def take(self, groups: Collection[str] | None = None, *, progress: object = None) -> ClusterState:
         """See the port: all groups that a broker lists, where none are named."""
         listed = {group for node in self.running() for group in self.world.listed_at(node)}
@@ -197,11 +197,11 @@ class Expansible(Placed):
         if str(folder) in self.snapshots:
             raise Rejected(f"{folder} is there")
 
-    def write(self, folder: Path, state: ClusterState, plan: object = None) -> ClusterManifest:
+    def write(self, folder: Path, state: ClusterState, plan: object = None) -> Manifest:
         """See the port."""
         self.refuse(folder)
         self.snapshots[str(folder)] = state
-        return ClusterManifest(cluster_id="simulated", taken_at_ms=1, digest="d", files=())
+        return Manifest(cluster_id="simulated", taken_at_ms=1, digest="d", files=())
 
     def offsets(self, folder: Path, digest: str) -> tuple[OffsetRow, ...]:
         """See the port."""

@@ -17,8 +17,8 @@ from typing import Any
 from groupshift.audit.case import Case, Key, LogSide, Terms, ZookeeperGroup
 from groupshift.audit.rules import KAFKA_RULES, STORE_RULES, AuditRule, Weight
 from groupshift.audit.sources import Sources, untold
-from groupshift.domain.evidence import Column, ColumnType, Table
 from groupshift.domain.rows import GONE, ClusterState
+from groupshift.domain.snapshot import Column, ColumnType, Table
 from groupshift.log.decode import Position
 
 

@@ -20,7 +20,7 @@ from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 
 if TYPE_CHECKING:
-    from groupshift.adapters.parquet.compare_inputs import Outcome
+    from groupshift.spark.compare.judging import Outcome
 
 NEEDS_SPARK = "compare needs the extra 'spark': pip install 'kafka-groupshift[spark]'"
 
@@ -86,7 +86,7 @@ def _refuse_other_plans(folders: tuple[Path, Path], run: str, settings_file: Pat
 
 
 def _show(console: Console, outcome: Outcome, output: Path) -> None:
-    table = render.findings_table(outcome.findings, f"equality, move {outcome.comparison}")
+    table = render.findings_table(outcome.findings, f"equality, move {outcome.move}")
     console.print(table)
     if any(outcome.counts.values()):
         console.print(_classes(outcome))

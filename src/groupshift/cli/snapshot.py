@@ -25,7 +25,7 @@ from groupshift.cli.options import (
     wanted,
 )
 from groupshift.cli.terminal import Console, Table
-from groupshift.domain.evidence import ClusterManifest, PlanOf
+from groupshift.domain.evidence import Manifest, PlanOf
 from groupshift.domain.foreign_text import shell, visible
 from groupshift.domain.rows import GONE, ClusterState, ReadFrom
 from groupshift.engine.snapshots import snapshot_cluster
@@ -112,7 +112,7 @@ def _reader(
     return ensemble_snapshots(kafka, zookeeper, read_from, timeout_s=timeout_s)
 
 
-def _summary(state: ClusterState, manifest: ClusterManifest) -> dict[str, Any]:
+def _summary(state: ClusterState, manifest: Manifest) -> dict[str, Any]:
     return {
         "cluster_id": state.cluster_id,
         "read_from": state.read_from,

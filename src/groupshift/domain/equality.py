@@ -1,36 +1,26 @@
-"""Which differences between two snapshots a stage allows: data, handed to the Spark job as JSON.
+"""When two snapshots of a group around a stage are equal: what the stage changes, and the numbered rules.
 
-The Spark job ``validate.py`` reads exactly the keys of `AllowedChanges.to_data`::
-
-    {"version": 1, "stage": "toggle", "moment": "after",
-     "kafka_mode": true,                # effective mode of the *after* snapshot: kafka, else zookeeper
-     "was_kafka_mode": false,           # the same of the *before* snapshot
-     "offsets": {"advanced": "allowed", "regressed": "never", "lost": "never", "extra": "allowed",
-                 "metadata_only": "allowed"},
-     "commit_interval_records": 40,     # in kafka mode: znode <= kafka <= znode + this, per partition
-     "members": {"change": "replaced",  # "equal" | "replaced" (kinds below) | "restored" (first = last)
-                 "count": 1, "from": "old", "to": "aware"},
-     "mode_node": {"from": null, "to": "kafka"},   # allowed text before and after; null = absent
-     "subscriptions": "equal",          # per topic: total streams and the set of topics, members apart
-     "partitions": "equal",             # the set of partitions with log ends
-     "owners": "one_each",              # every partition exactly one owner, who is a member; "nobody": the
-                                        # group is empty, and neither owners nor subscriptions are compared
-     "ledger": "optional",              # with a ledger row: offset <= last_delivered + 1, unless the log says
-     "log": [                           # (only where it was asked) that nothing between was to be delivered
-        {"topic": "orders", "partition": 0, "from": 4, "to": 6, "answer": "nothing", "reason": "..."}]}
+`AllowedChanges` is handed to the Spark job ``validate`` as JSON: its fields under their names, and
+``version``. Whatever the stage, offsets may advance, be new and have other metadata; none may be lost or go
+back; and the set of partitions and the topics that the group subscribes stay. ``stage_rules.toml`` beside
+this module holds the rules that say so, with their numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from math import ceil
 from typing import Any
 
 from groupshift.domain.evidence import Moment, Row
+from groupshift.domain.foreign_json import whole_number
 from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.plan import ReplaceMembers, SetMode, Stage, StageName
+from groupshift.domain.tables import Entry, parsed, shipped
+from groupshift.domain.verdict import Verdict
+from groupshift.errors import Rejected
 
 RULES_VERSION = 1
 
@@ -38,89 +28,142 @@ Snapshot = Mapping[str, Sequence[Row]]
 """All tables of a snapshot as `EvidenceStore.read` gives them."""
 
 
-class MemberChange(StrEnum):
-    """What may have happened to the members between two snapshots."""
-
-    EQUAL = "equal"
-    """Same number of members of each kind (a restarted member has a new id and is still equal)."""
-    REPLACED = "replaced"
-    """``count`` members of kind ``from`` became kind ``to``; all others equal."""
-    RESTORED = "restored"
-    """Same number of members of each kind as in the migration's first snapshot."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllowedChanges:
-    """What one comparison allows; see the module text for the JSON and the meaning of each key."""
+    """What one comparison allows.
+
+    ``kafka_mode``: the mode in effect afterwards is kafka, else zookeeper; then ZooKeeper's offsets may be
+    ``gap`` records behind Kafka's, per partition. ``replaced`` members of kind ``old`` became ``new``, all
+    others are of the kinds they were (a restarted member has a new id and is still equal). ``mode_text`` is
+    what the mode node holds afterwards (None: it is absent). ``nobody``: the group is empty, and neither
+    owners nor subscriptions are compared. ``log`` is what the log answered about offsets that advanced and
+    were delivered to nobody (`groupshift.domain.log_gaps.answers_data`)."""
 
     stage: StageName
     moment: Moment
     kafka_mode: bool
-    was_kafka_mode: bool
-    commit_interval_records: int
-    members: MemberChange = MemberChange.EQUAL
-    count: int = 0
+    gap: int
+    replaced: int = 0
     old: MemberKind | None = None
     new: MemberKind | None = None
-    mode_before: str | None = None
-    mode_after: str | None = None
+    mode_text: str | None = None
     nobody: bool = False
+    log: Sequence[Mapping[str, Any]] = ()
+
+    @property
+    def effective_mode(self) -> Mode:
+        """The mode that must be in effect in the later snapshot."""
+        return Mode.KAFKA if self.kafka_mode else Mode.ZOOKEEPER
 
     def to_data(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        return {
-            "version": RULES_VERSION,
-            "stage": self.stage.value,
-            "moment": self.moment.value,
-            "kafka_mode": self.kafka_mode,
-            "was_kafka_mode": self.was_kafka_mode,
-            "offsets": {
-                "advanced": "allowed",
-                "regressed": "never",
-                "lost": "never",
-                "extra": "allowed",
-                "metadata_only": "allowed",
-            },
-            "commit_interval_records": self.commit_interval_records,
-            "members": {
-                "change": self.members.value,
-                "count": self.count,
-                "from": self.old.value if self.old else None,
-                "to": self.new.value if self.new else None,
-            },
-            "mode_node": {"from": self.mode_before, "to": self.mode_after},
-            "subscriptions": "equal",
-            "partitions": "equal",
-            "owners": "nobody" if self.nobody else "one_each",
-            "ledger": "optional",
+        return {"version": RULES_VERSION, **asdict(self)}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> AllowedChanges:
+        """What `to_data` gave. Raises `Rejected`, naming the key, when it is not complete."""
+        try:
+            if data["version"] != RULES_VERSION:
+                raise Rejected(f"rules version {data['version']!r} is not {RULES_VERSION}; update groupshift")
+            given = {each.name: data[each.name] for each in fields(cls)}
+            for name in ("gap", "replaced"):
+                whole_number(given[name], f"the rules: {name}")
+            for name in ("old", "new"):
+                given[name] = given[name] and MemberKind(given[name])
+            return cls(**{**given, "stage": StageName(given["stage"]), "moment": Moment(given["moment"])})
+        except (KeyError, TypeError, ValueError) as error:
+            raise Rejected(f"the rules lack or spoil the key {error}; plan the migration again") from error
+
+
+class Needed(StrEnum):
+    """What must be there for a rule, or it is not asked."""
+
+    KAFKA_MODE = "kafka mode"
+    MEMBERS = "members"
+    CANARY = "canary"
+    """A canary that was replaced."""
+    PAIR = "pair"
+    """Two snapshots: of one beside itself the rule would prove nothing."""
+
+    def lacking(self, changes: AllowedChanges, *, itself: bool) -> str:
+        """Why a rule that needs this is not asked; empty where it is there."""
+        canary = (changes.stage, changes.moment) == (StageName.CANARY, Moment.AFTER)
+        absent = {
+            Needed.KAFKA_MODE: (not changes.kafka_mode, "not asked in zookeeper mode"),
+            Needed.MEMBERS: (changes.nobody, "not asked of an empty group"),
+            Needed.CANARY: (not canary, "asked after stage canary only"),
+            Needed.PAIR: (itself, "not asked, the snapshot is compared with itself"),
         }
+        is_absent, why = absent[self]
+        return why if is_absent else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageRule:
+    """One rule; ``stage_rules.toml`` says what each field is."""
+
+    rule: str
+    holds: str
+    hint: str
+    verdict: Verdict
+    only: tuple[Needed, ...] = ()
+    statement: str = ""
+    class_: str = ""
+    allowed: str = ""
+    about: str = ""
+    explained: str = ""
+    table: str = ""
+
+
+FILE = "domain/stage_rules.toml"
+"""The rules, below the package ``groupshift``."""
+_TEXTS = ("statement", "class", "allowed", "about", "explained", "table")
+
+
+def _rule(number: str, entry: Entry) -> StageRule:
+    entry.only(("holds", "hint"), ("only", "verdict", *_TEXTS))
+    texts = {name.replace("class", "class_"): entry.text(name, "") for name in _TEXTS}
+    return StageRule(
+        rule=number,
+        holds=entry.text("holds"),
+        hint=entry.text("hint"),
+        verdict=entry.word("verdict", Verdict) if "verdict" in entry.values else Verdict.FAIL,
+        only=entry.words("only", Needed),
+        **texts,
+    )
+
+
+def read_stage_rules(text: str, file: str = FILE) -> tuple[StageRule, ...]:
+    """The rules of a table in TOML, in their order. Raises `Rejected` for a table that is not whole."""
+    whole = parsed(text, file)
+    return tuple(_rule(number, whole.table(number)) for number in whole.values)
+
+
+STAGE_RULES = read_stage_rules(shipped(FILE))
+"""Every rule about two snapshots of a group, in the order of their numbers."""
 
 
 def allowed_changes(
-    stage: Stage, moment: Moment, before: Snapshot, after: Snapshot, commit_interval_records: int
+    stage: Stage, moment: Moment, before: Snapshot, after: Snapshot, gap: int
 ) -> AllowedChanges:
     """What may differ between these two snapshots around (or, for ``before``, ahead of) a stage.
 
     Ahead of a stage nothing may have changed but offsets; after it, what its step says. Where ``before`` was
-    taken ahead of an earlier stage, ``stage`` holds both steps as one (`ReplaceMembers.after`)."""
-    then, now = before["group"][0], after["group"][0]
-    step = stage.step
-    replaced = step if moment is Moment.AFTER and isinstance(step, ReplaceMembers) else None
-    toggled = moment is Moment.AFTER and isinstance(step, SetMode)
-    return AllowedChanges(
+    taken ahead of an earlier stage, ``stage`` holds both steps as one."""
+    text, step = before["group"][0]["mode_text"], stage.step
+    changes = AllowedChanges(
         stage=stage.name,
         moment=moment,
-        kafka_mode=now["effective_mode"] == Mode.KAFKA.value,
-        was_kafka_mode=then["effective_mode"] == Mode.KAFKA.value,
-        commit_interval_records=commit_interval_records,
-        members=MemberChange.REPLACED if replaced else MemberChange.EQUAL,
-        count=len(replaced.slots) if replaced else 0,
-        old=replaced.old if replaced else None,
-        new=replaced.new if replaced else None,
+        kafka_mode=after["group"][0]["effective_mode"] == Mode.KAFKA.value,
+        gap=gap,
+        mode_text=None if text is None else str(text),
         nobody=nobody_at(stage, moment),
-        mode_before=_text(then),
-        mode_after=step.to.value if toggled and isinstance(step, SetMode) else _text(then),
     )
+    if moment is Moment.AFTER and isinstance(step, ReplaceMembers):
+        return replace(changes, replaced=len(step.slots), old=step.old, new=step.new)
+    if moment is Moment.AFTER and isinstance(step, SetMode):
+        return replace(changes, mode_text=step.to.value)
+    return changes
 
 
 def nobody_at(stage: Stage, moment: Moment) -> bool:
@@ -131,16 +174,11 @@ def nobody_at(stage: Stage, moment: Moment) -> bool:
     return (step.new if moment is Moment.AFTER else step.old) is MemberKind.VACANT
 
 
-def restored_changes(changes: AllowedChanges, mode_after: str | None) -> AllowedChanges:
+def restored_changes(changes: AllowedChanges, mode_text: str | None) -> AllowedChanges:
     """The comparison of the first snapshot with the last one of a way back to old members.
 
     Members are as they were; the mode node may say ``zookeeper`` where it was absent (D13)."""
-    return replace(changes, members=MemberChange.RESTORED, count=0, old=None, new=None, mode_after=mode_after)
-
-
-def _text(group: Row) -> str | None:
-    text = group["mode_text"]
-    return None if text is None else str(text)
+    return replace(changes, replaced=0, old=None, new=None, mode_text=mode_text)
 
 
 def records_per_interval(before: Snapshot, after: Snapshot, interval_ms: int) -> int:

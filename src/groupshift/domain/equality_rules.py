@@ -12,6 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 from groupshift.domain.tables import Entry, parsed, shipped
 
@@ -94,119 +95,40 @@ class Field(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FieldInfo:
-    """``number`` ends the number of a rule in every move; ``title`` is the field in words."""
-
-    number: int
-    place: Place
-    title: str
-
-
-_FIELDS = (
-    (Field.GROUPS, Place.GROUPS, "set of group ids"),
-    (Field.COMMITTED, Place.OFFSETS, "set of committed (group, topic, partition)"),
-    (Field.OFFSET, Place.OFFSETS, "committed offset"),
-    (Field.LEADER_EPOCH, Place.OFFSETS, "leader epoch of the commit"),
-    (Field.METADATA, Place.OFFSETS, "metadata of the commit, byte by byte"),
-    (Field.COMMIT_TIMESTAMP, Place.OFFSETS, "time of the commit"),
-    (Field.EXPIRE_TIMESTAMP, Place.OFFSETS, "explicit expiry of the commit"),
-    (Field.TOPIC_ID, Place.OFFSETS, "topic id in the commit"),
-    (Field.RECORD, Place.OFFSETS, "SHA-256 of the live commit record"),
-    (Field.KEYS, Place.OFFSETS, "each (group, topic, partition) once"),
-    (Field.TYPE, Place.GROUPS, "group type"),
-    (Field.STATE, Place.GROUPS, "group state"),
-    (Field.PROTOCOL_TYPE, Place.GROUPS, "protocol type"),
-    (Field.PROTOCOL, Place.GROUPS, "protocol or assignor"),
-    (Field.GENERATION, Place.GROUPS, "generation or group epoch"),
-    (Field.MEMBER_COUNT, Place.MEMBERS, "number of members"),
-    (Field.CLIENT_IDS, Place.MEMBERS, "client ids, each as often as it occurs"),
-    (Field.INSTANCE_IDS, Place.MEMBERS, "set of group.instance.id"),
-    (Field.SUBSCRIBED, Place.MEMBERS, "topics subscribed"),
-    (Field.MEMBER_IDS, Place.MEMBERS, "member ids"),
-    (Field.ASSIGNMENT, Place.MEMBERS, "assignment"),
-    (Field.PLACE, Place.GROUPS, "leader, coordinator node, client host and port, time of the state"),
-)
-
-FIELDS: Mapping[Field, FieldInfo] = {
-    field: FieldInfo(number=number, place=place, title=title)
-    for number, (field, place, title) in enumerate(_FIELDS, 1)
-}
-"""Every field, in the order in which rules are numbered."""
-
-PREFIX: Mapping[Comparison, str] = {
-    Comparison.PROTOCOL: "EP",
-    Comparison.PROTOCOL_BACK: "EB",
-    Comparison.DOWNGRADE: "ED",
-    Comparison.COORDINATION: "EC",
-    Comparison.EXPANSION: "EX",
-    Comparison.CLUSTER: "EL",
-}
-"""The letters before a rule's number: E for equality, and the move."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
-    """One answer of a move, before it has a number. ``live`` is the kind that holds instead of ``kind``
-    while commits go on; ``old`` and ``new`` are the values of `Kind.BECOMES`."""
-
-    kind: Kind
-    reason: str
-    source: str
-    live: Kind | None = None
-    old: str = ""
-    new: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class EqualityRule:
-    """A numbered answer: what this move demands of this field, why, and who says so."""
+    """A numbered answer: what this move demands of this field (in words: ``title``), why, and who says so.
+
+    ``tables`` are the small ones that both snapshots must have. ``live`` is the kind that holds instead of
+    ``kind`` while commits go on (`in_force` chooses), ``old`` and ``new`` are values of `Kind.BECOMES`."""
 
     number: str
     comparison: Comparison
     field: Field
-    demand: Demand
-
-    @property
-    def kind(self) -> Kind:
-        """The kind in force (`in_force` has chosen between quiesced and live)."""
-        return self.demand.kind
+    place: Place
+    title: str
+    kind: Kind
+    reason: str
+    source: str
+    tables: tuple[str, ...] = ()
+    live: Kind | None = None
+    old: str = ""
+    new: str = ""
 
     @property
     def text(self) -> str:
         """What is demanded, in a few words: ``equal``, ``consumer becomes classic``."""
-        words = str(self.demand.kind)
-        if self.demand.kind is Kind.BECOMES:
-            words = f"{self.demand.old} becomes {self.demand.new}"
-        return f"{words}; while commits go on: {self.demand.live}" if self.demand.live else words
-
-
-def numbered(comparison: Comparison, demands: Mapping[Field, Demand]) -> tuple[EqualityRule, ...]:
-    """The rules of a move in the order of their numbers. Every field must have an answer (KeyError)."""
-    return tuple(
-        EqualityRule(
-            number=f"{PREFIX[comparison]}{info.number:02d}",
-            comparison=comparison,
-            field=field,
-            demand=demands[field],
-        )
-        for field, info in FIELDS.items()
-    )
+        words = f"{self.old} becomes {self.new}" if self.kind is Kind.BECOMES else str(self.kind)
+        return f"{words}; while commits go on: {self.live}" if self.live else words
 
 
 def in_force(rules: Iterable[EqualityRule], *, live: bool) -> tuple[EqualityRule, ...]:
     """The rules as they hold while commits go on (``live``), or at rest: without an alternative left."""
-    return tuple(
-        replace(
-            rule,
-            demand=replace(rule.demand, kind=(live and rule.demand.live) or rule.demand.kind, live=None),
-        )
-        for rule in rules
-    )
+    return tuple(replace(rule, kind=(live and rule.live) or rule.kind, live=None) for rule in rules)
 
 
 FILE = "domain/equality.toml"
 """The table of answers, below the package ``groupshift``."""
-_TABLE = re.compile(r"[a-z-]+", re.ASCII)
+_TABLE = re.compile(r"[a-z_-]+", re.ASCII)
 SHARED = "members"
 """The table that is no move: both changes of protocol take it over."""
 
@@ -219,8 +141,10 @@ def read_demands(text: str, file: str = FILE) -> dict[Comparison, tuple[Equality
             allowed.
     """
     whole = parsed(text, file)
-    whole.only((*Comparison, SHARED))
-    answers = {name: _demands(whole.table(name)) for name in whole.values}
+    whole.only((*Comparison, SHARED, "fields"))
+    fields = whole.table("fields")
+    fields.only(tuple(Field))
+    answers = {name: _answers(whole.table(name)) for name in (*Comparison, SHARED)}
     found = {}
     for move in Comparison:
         table = whole.table(move)
@@ -229,31 +153,47 @@ def read_demands(text: str, file: str = FILE) -> dict[Comparison, tuple[Equality
             raise table.fault("like", f"tables of the file other than {move}")
         demands = {field: demand for name in (*taken, move) for field, demand in answers[name].items()}
         Entry(table.where, {str(field): each for field, each in demands.items()}).only(tuple(Field))
-        found[move] = numbered(move, demands)
+        found[move] = tuple(
+            EqualityRule(
+                number=f"{table.text('prefix')}{number:02d}",
+                comparison=move,
+                field=Field(name),
+                place=fields.table(name).word("place", Place),
+                title=fields.table(name).text("title"),
+                tables=_tables(fields.table(name)),
+                **demands[Field(name)],
+            )
+            for number, name in enumerate(fields.values, 1)
+        )
     return found
 
 
-def _demands(table: Entry) -> dict[Field, Demand]:
+def _tables(field: Entry) -> tuple[str, ...]:
+    field.only(("place", "title"), ("tables",))
+    return field.names("tables", _TABLE) if "tables" in field.values else ()
+
+
+def _answers(table: Entry) -> dict[Field, dict[str, Any]]:
     """The answers that a table has of its own."""
-    table.only(("source",), ("like", *Field))
-    return {field: _demand(table.table(field), table) for field in Field if field in table.values}
+    table.only(("source",), ("like", "prefix", *Field))
+    return {field: _answer(table.table(field), table) for field in Field if field in table.values}
 
 
-def _demand(entry: Entry, table: Entry) -> Demand:
+def _answer(entry: Entry, table: Entry) -> dict[str, Any]:
+    """What is demanded of one field: fields of `EqualityRule`."""
     kind = entry.word("kind", Kind) if "kind" in entry.values else None
     values = ("old", "new") if kind is Kind.BECOMES else ()
     entry.only(("kind", "reason", *values), ("live", "source"))
     sourced = entry if "source" in entry.values else table
     if ".md §" not in sourced.text("source"):
         raise sourced.fault("source", "a page and its section, such as group-coordinator.md §6.2")
-    return Demand(
-        kind=entry.word("kind", Kind),
-        reason=entry.text("reason"),
-        source=sourced.text("source"),
-        live=entry.word("live", Kind) if "live" in entry.values else None,
-        old=entry.text("old", ""),
-        new=entry.text("new", ""),
-    )
+    return {
+        "kind": kind,
+        "reason": entry.text("reason"),
+        "source": sourced.text("source"),
+        "live": entry.word("live", Kind) if "live" in entry.values else None,
+        **{name: entry.text(name) for name in values},
+    }
 
 
 RULES: Mapping[Comparison, tuple[EqualityRule, ...]] = read_demands(shipped(FILE))

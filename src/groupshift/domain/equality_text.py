@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from groupshift.domain.equality_rules import FIELDS, RULES, Comparison, EqualityRule
+from groupshift.domain.equality_rules import RULES, Comparison, EqualityRule
 
 BEGIN = "<!-- equality rules: made by groupshift.domain.equality_text -->"
 END = "<!-- end of equality rules -->"
@@ -32,9 +32,7 @@ def _section(comparison: Comparison, rules: Sequence[EqualityRule]) -> str:
     head = f"#### `{comparison}`: {_TITLES[comparison]}"
     lines = ["| rule | field | demand | why | source |", "|---|---|---|---|---|"]
     lines += [
-        f"| {rule.number} | {FIELDS[rule.field].title} | {rule.text} | {rule.demand.reason} "
-        f"| {rule.demand.source} |"
-        for rule in rules
+        f"| {rule.number} | {rule.title} | {rule.text} | {rule.reason} | {rule.source} |" for rule in rules
     ]
     return head + "\n\n" + "\n".join(lines)
 

@@ -1,12 +1,110 @@
-"""A group view and the ledger as the rows of every table of a snapshot (`groupshift.domain.evidence`)."""
+"""The tables, columns and keys of snapshots as data, and a group view as the rows of a snapshot's tables.
+
+`SCHEMA` defines each column once, for every move; the tables of a stage's snapshot (`TABLES`) and those of a
+cluster's (`CLUSTER_TABLES`) are selections; ``snapshot_tables.toml`` beside this module holds them all.
+Writers, readers and Spark schemas are made from these; nothing else names a column type.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from types import MappingProxyType
 
-from groupshift.domain.evidence import Row, Store
-from groupshift.domain.group import CommittedOffset, GroupView
+from groupshift.domain.evidence import Row, SnapshotOf, Store, Value
+from groupshift.domain.group import GroupView
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.tables import Entry, parsed, shipped
+
+
+class ColumnType(StrEnum):
+    """The closed set of column types a snapshot may use."""
+
+    STRING = "string"
+    INT = "int32"
+    LONG = "int64"
+    BOOL = "bool"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column: name, type, and whether null is allowed."""
+
+    name: str
+    type: ColumnType
+    nullable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """One table of a snapshot; ``key`` names the columns that are unique together."""
+
+    name: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+
+
+_FILE = "domain/snapshot_tables.toml"
+_WHOLE = parsed(shipped(_FILE), _FILE)
+_WHOLE.only(("schema", *SnapshotOf))
+
+
+def _columns(entry: Entry) -> tuple[Column, ...]:
+    """The columns of a table of the schema. Raises `Rejected` for a type that is unknown."""
+    columns = []
+    for name in entry.values:
+        type_ = entry.text(name).removesuffix("?")
+        if type_ not in set(ColumnType):
+            raise entry.fault(
+                name, f"one of {', '.join(ColumnType)}, with a question mark where it may be null"
+            )
+        columns.append(Column(name=name, type=ColumnType(type_), nullable=entry.text(name).endswith("?")))
+    return tuple(columns)
+
+
+SCHEMA: Mapping[str, tuple[Column, ...]] = {
+    name: _columns(_WHOLE.table("schema").table(name)) for name in _WHOLE.table("schema").values
+}
+"""Every column of every snapshot, of any move, by table; a kind of snapshot is a selection (`part`)."""
+
+
+def part(
+    of: str,
+    columns: str = "",
+    *,
+    key: str,
+    name: str = "",
+    required: str = "",
+) -> Table:
+    """A table with these ``columns`` of `SCHEMA`'s table ``of``, in this order (names with blanks between
+    them; none: all), called ``name`` (none: as there); ``required`` ones may not be null here."""
+    known = {column.name: column for column in SCHEMA[of]}
+    needed = required.split()
+    chosen = (known[each] for each in (columns.split() or known))
+    return Table(
+        name=name or of,
+        columns=tuple(replace(each, nullable=False) if each.name in needed else each for each in chosen),
+        key=tuple(key.split()),
+    )
+
+
+def _selection(of: SnapshotOf) -> Mapping[str, Table]:
+    """The tables of a kind of snapshot."""
+    found = {}
+    for name in _WHOLE.table(of).values:
+        entry = _WHOLE.table(of).table(name)
+        entry.only(("key",), ("of", "columns", "required"))
+        given = {field: entry.text(field, "") for field in ("columns", "required")}
+        found[name] = part(entry.text("of", name), key=entry.text("key"), name=name, **given)
+    return found
+
+
+TABLES = _selection(SnapshotOf.GROUP)
+"""Every table of a stage's snapshot, of one group, by name."""
+CLUSTER_TABLES = _selection(SnapshotOf.CLUSTER)
+"""Every table of a cluster snapshot, by name."""
+KEY = CLUSTER_TABLES["offsets"].key
 
 
 def snapshot_rows(view: GroupView, ledger: Mapping[TopicPartition, int]) -> Mapping[str, Sequence[Row]]:
@@ -14,12 +112,29 @@ def snapshot_rows(view: GroupView, ledger: Mapping[TopicPartition, int]) -> Mapp
 
     ``ledger`` maps a partition to the highest offset delivered, as `Ledger.last_delivered` answers it.
     """
+    data = view.mode.data
+    mode = {
+        "mode_text": None if data is None else data.decode(errors="backslashreplace"),
+        "mode_version": view.mode.version,
+        "mode_identity": view.mode.identity,
+        "kafka_state": view.kafka.state,
+    }
+    members = sorted(view.members, key=lambda member: member.member_id)
+    of_stores = ((Store.ZOOKEEPER, view.zookeeper_offsets), (Store.KAFKA, view.kafka_offsets))
+    offsets = [(at.partition, store.value, at) for store, found in of_stores for at in found]
     return {
-        "group": [_group(view)],
-        "members": _members(view),
-        "subscriptions": _subscriptions(view),
+        "group": [_row("group", view, mode)],
+        "members": [_row("members", member) for member in members],
+        "subscriptions": [
+            {"member_id": member.member_id, "topic": topic, "streams": streams}
+            for member in members
+            for topic, streams in sorted(member.subscription)
+        ],
         "owners": sorted(_owners(view), key=_owner_key),
-        "offsets": _offsets(view),
+        "offsets": [
+            _row("offsets", at, {**_at(partition), "store": store})
+            for partition, store, at in sorted(offsets, key=lambda row: row[:2])
+        ],
         "log_ends": [
             {**_at(end.partition), "log_start": end.start, "log_end": end.end}
             for end in sorted(view.log_ends, key=lambda end: end.partition)
@@ -28,90 +143,29 @@ def snapshot_rows(view: GroupView, ledger: Mapping[TopicPartition, int]) -> Mapp
     }
 
 
-def _at(partition: TopicPartition) -> dict[str, str | int]:
+def _row(table: str, of: object, given: Row = MappingProxyType({})) -> Row:
+    """A row with the columns of a table: from ``given``, else the attribute of that name."""
+    row: dict[str, Value] = {}
+    for column in TABLES[table].columns:
+        value = given[column.name] if column.name in given else getattr(of, column.name)
+        row[column.name] = value.value if isinstance(value, StrEnum) else value
+    return row
+
+
+def _at(partition: TopicPartition) -> dict[str, Value]:
     return {"topic": partition.topic, "partition": partition.partition}
 
 
-def _group(view: GroupView) -> Row:
-    data = view.mode.data
-    return {
-        "group": view.group,
-        "taken_at_ms": view.taken_at_ms,
-        "mode_text": None if data is None else data.decode(errors="backslashreplace"),
-        "mode_version": view.mode.version,
-        "mode_identity": view.mode.identity,
-        "effective_mode": view.effective_mode.value,
-        "kafka_state": view.kafka.state,
-    }
-
-
-def _members(view: GroupView) -> Sequence[Row]:
-    return [
-        {
-            "member_id": member.member_id,
-            "kind": member.kind.value,
-            "client_id": member.client_id,
-            "host": member.host,
-            "pattern": member.pattern,
-            "fence": member.fence,
-            "mode": member.mode.value if member.mode else None,
-            "acting_on": member.acting_on,
-            "version": member.version,
-            "session_id": member.session_id,
-        }
-        for member in sorted(view.members, key=lambda member: member.member_id)
-    ]
-
-
-def _subscriptions(view: GroupView) -> Sequence[Row]:
-    return [
-        {"member_id": member.member_id, "topic": topic, "streams": streams}
-        for member in sorted(view.members, key=lambda member: member.member_id)
-        for topic, streams in sorted(member.subscription)
-    ]
-
-
-def _owners(view: GroupView) -> Sequence[Row]:
+def _owners(view: GroupView) -> Iterator[Row]:
     """Owner nodes, and what the coordinator assigned to its own members; two rows are two owners."""
+    for owner in view.owners:
+        yield _row("owners", owner, {**_at(owner.partition), "store": Store.ZOOKEEPER})
     plain = {member.member_id for member in view.of_kafka}
-    nodes: list[Row] = [
-        {
-            **_at(owner.partition),
-            "store": Store.ZOOKEEPER.value,
-            "member_id": owner.member_id,
-            "thread_id": owner.thread_id,
-            "czxid": owner.czxid,
-            "session_id": owner.session_id,
-        }
-        for owner in view.owners
-    ]
-    assigned: list[Row] = [
-        {
-            **_at(partition),
-            "store": Store.KAFKA.value,
-            "member_id": member.member_id,
-            "thread_id": None,
-            "czxid": None,
-            "session_id": None,
-        }
-        for member in view.kafka.members
-        if member.member_id in plain
-        for partition in member.assigned
-    ]
-    return nodes + assigned
+    of_no_node = dict.fromkeys(("thread_id", "czxid", "session_id"))
+    for member in view.kafka.members:
+        for partition in member.assigned if member.member_id in plain else ():
+            yield _row("owners", member, {**_at(partition), "store": Store.KAFKA, **of_no_node})
 
 
 def _owner_key(row: Row) -> tuple[str, int, str, str]:
     return str(row["topic"]), int(row["partition"] or 0), str(row["store"]), str(row["member_id"])
-
-
-def _offsets(view: GroupView) -> Sequence[Row]:
-    stores: Sequence[tuple[Store, Sequence[CommittedOffset]]] = (
-        (Store.ZOOKEEPER, view.zookeeper_offsets),
-        (Store.KAFKA, view.kafka_offsets),
-    )
-    rows = [(at.partition, store, at) for store, offsets in stores for at in offsets]
-    return [
-        {**_at(partition), "store": store.value, "offset": at.offset, "metadata": at.metadata}
-        for partition, store, at in sorted(rows, key=lambda row: (row[0], row[1].value))
-    ]

@@ -15,12 +15,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from groupshift.domain.equality import (
-    Snapshot as Tables,
-)
-from groupshift.domain.equality import (
+    AllowedChanges,
     allowed_changes,
     records_per_interval,
     restored_changes,
+)
+from groupshift.domain.equality import (
+    Snapshot as Tables,
 )
 from groupshift.domain.evidence import Moment, PlanOf, refuse_older
 from groupshift.domain.facts import Facts, Place
@@ -195,11 +196,11 @@ class GroupMeasurements:
         taken before its plan was made."""
         evidence = run.ports.evidence
         before, after = (self._tables(run, each) for each in snapshots)
-        allowed = self._allowed(run, step, before, after)
+        changes = self._allowed(run, step, before, after)
         asked = gaps(before, after, run.ports.terms.isolation)
         log = answers_data(run.ports.records.read(asked)) if asked else []
         run.refresh()
-        text = json.dumps({**allowed, **({"log": log} if log else {})}, indent=1, sort_keys=True)
+        text = json.dumps(replace(changes, log=log).to_data(), indent=1, sort_keys=True)
         rules = evidence.write_text(run.name, attempt, RULES_FILE, text=text)
         output = evidence.path(run.name, attempt)
         return SparkJob(
@@ -233,7 +234,7 @@ class GroupMeasurements:
         refuse_older(f"snapshot {snapshot.name}", int(tables["group"][0]["taken_at_ms"] or 0), plan)
         return tables
 
-    def _allowed(self, run: Run[G], step: Step, before: Tables, after: Tables) -> Mapping[str, Any]:
+    def _allowed(self, run: Run[G], step: Step, before: Tables, after: Tables) -> AllowedChanges:
         terms = run.ports.terms
         produced = records_per_interval(before, after, terms.commit_interval_ms)
         changes = allowed_changes(
@@ -246,7 +247,7 @@ class GroupMeasurements:
         if step.args.get("restores"):
             node = after["group"][0]["mode_text"]
             changes = restored_changes(changes, None if node is None else "zookeeper")
-        return changes.to_data()
+        return changes
 
 
 def _between(step: Step) -> ReplaceMembers | SetMode | Soak:

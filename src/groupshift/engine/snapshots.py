@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from groupshift.domain.equality_rules import FIELDS, PREFIX, Comparison, Field
-from groupshift.domain.evidence import ClusterManifest, PlanOf, refuse_older
+from groupshift.domain.equality_rules import RULES, Comparison, Field
+from groupshift.domain.evidence import Manifest, PlanOf, refuse_older
 from groupshift.domain.foreign_text import without_login
 from groupshift.domain.rows import LISTED_TOO, ClusterState, ProblemRow
 from groupshift.domain.run import (
@@ -63,7 +63,7 @@ def snapshot_cluster(
     *,
     plan: PlanOf | None = None,
     progress: Progress | None = None,
-) -> tuple[ClusterState, ClusterManifest]:
+) -> tuple[ClusterState, Manifest]:
     """Take a snapshot of ``groups`` (None: all) into ``folder``, which is looked at before anything is read.
 
     With ``plan`` it is bound to that plan; `Rejected` where this clock is before the plan's. Raises as
@@ -273,8 +273,7 @@ class CompareClusters(TakeClusterSnapshot[C]):
     def _only_dropped(self, run: Run[C], step: Step, record: StepRecord, findings: Findings) -> bool:
         """Whether nothing differs but offsets that a person let go of, and groups that had no others."""
         dropped = self.exceptions.dropped(run)
-        move = Comparison(step.args["move"])
-        sets = {f"{PREFIX[move]}{FIELDS[each].number:02d}" for each in _SETS}
+        sets = {each.number for each in RULES[Comparison(step.args["move"])] if each.field in _SETS}
         if not dropped or any(each.verdict is Verdict.FAIL and each.rule not in sets for each in findings):
             return False
         base = run.snapshot(str(step.args["base"]))

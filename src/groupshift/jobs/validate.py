@@ -15,15 +15,20 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from groupshift.adapters.parquet.compare_inputs import verify
+from groupshift.domain.equality import AllowedChanges
+from groupshift.domain.evidence import SnapshotOf
+from groupshift.domain.foreign_json import FILE_BYTES, load_object
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Broken, GroupshiftError, Rejected, Transient
-from groupshift.spark import sources, validation
+from groupshift.foreign_files import read, text_of
+from groupshift.spark import validation
 from groupshift.spark import validation_report as report
-from groupshift.spark.checks import Outcome, to_json
+from groupshift.spark.checks import to_json
 from groupshift.spark.expectations import FAILING_COLUMNS, Library, failing_rows
 from groupshift.spark.output import fresh, room_in, write_parquet, write_text
 from groupshift.spark.session import local_session
-from groupshift.spark.transforms import Rules, read
+from groupshift.spark.validation import Outcome
 
 VERDICT, REPORT, DIFFERENCES = "verdict.json", "report.html", "differences.parquet"
 FAILING = "failing_rows.parquet"
@@ -51,14 +56,30 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _rules(given: argparse.Namespace) -> Rules:
-    rules = read(given.rules)
-    if (rules.stage, rules.moment) != (given.stage, given.moment):
+def _rules(given: argparse.Namespace) -> AllowedChanges:
+    """What the file of ``--rules`` allows. Raises `Rejected` when it is missing, no such file, or of another
+    stage."""
+    changes = read_rules(given.rules)
+    if (changes.stage, changes.moment) != (given.stage, given.moment):
         raise Rejected(
-            f"{given.rules} holds the rules of {rules.stage}/{rules.moment}, not of "
+            f"{given.rules} holds the rules of {changes.stage}/{changes.moment}, not of "
             f"{given.stage}/{given.moment}; give the rules of this stage"
         )
-    return rules
+    return changes
+
+
+def read_rules(path: Path) -> AllowedChanges:
+    """What may have changed, from a JSON file. Raises `Rejected` when it is missing or not such a file."""
+    try:
+        data = load_object(text_of(read(path)), "it", at_most=FILE_BYTES)
+    except FileNotFoundError:
+        raise Rejected(f"the rules file {path} does not exist; give --rules an existing file") from None
+    except OSError as error:
+        why = error.strerror or error
+        raise Rejected(f"the rules file {path} cannot be read ({why}); give --rules another") from error
+    except (ValueError, Rejected) as error:
+        raise Rejected(f"the rules file {path} is not JSON ({error})") from error
+    return AllowedChanges.from_data(data)
 
 
 def _leave(output: Path, outcome: Outcome, page: str) -> None:
@@ -67,15 +88,12 @@ def _leave(output: Path, outcome: Outcome, page: str) -> None:
 
 
 def _validate(given: argparse.Namespace) -> Verdict:
-    rules = _rules(given)
+    changes = _rules(given)
     folders = {"before": given.before, "after": given.after}
-    manifests = {moment: sources.verify(folder) for moment, folder in folders.items()}
-    shape = validation.schemas(folders, manifests)
-    if shape.offences:
-        raise Broken(shape.finding.reason)
+    inputs = {moment: verify(folder, of=SnapshotOf.GROUP) for moment, folder in folders.items()}
     library = Library()
     spark = local_session(f"groupshift validate {given.stage} {given.moment}")
-    compared = validation.compare(spark, library, folders, manifests, rules)
+    compared = validation.compare(spark, library, inputs, changes)
     write_parquet(given.output / DIFFERENCES, compared.differences, _COLUMNS)
     write_parquet(given.output / FAILING, failing_rows(compared.expectations), FAILING_COLUMNS)
     _leave(given.output, compared.outcome, report.render(compared))

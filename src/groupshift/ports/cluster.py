@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from groupshift.domain.commit_places import Topics
-from groupshift.domain.evidence import ClusterManifest, PlanOf
+from groupshift.domain.evidence import Manifest, PlanOf
 from groupshift.domain.facts import sentence_list
 from groupshift.domain.group import GroupView
 from groupshift.domain.group_counts import Counts, GaugedBroker
@@ -100,7 +100,7 @@ class ClusterSnapshotStore(Protocol):
         """Raise `Rejected` when ``folder`` cannot become a snapshot: it is there and not empty."""
         ...
 
-    def write(self, folder: Path, state: ClusterState, plan: PlanOf | None = None) -> ClusterManifest:
+    def write(self, folder: Path, state: ClusterState, plan: PlanOf | None = None) -> Manifest:
         """Write every table and the manifest, which names the plan that this was taken for; the
         folder appears whole or not at all.
 

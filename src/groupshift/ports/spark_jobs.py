@@ -1,4 +1,4 @@
-"""Spark jobs that a use case runs, and the comparison of two cluster snapshots under the rules of a move.
+"""Spark jobs that a use case runs, and what they leave of two cluster snapshots.
 
 Airflow runs the same request through its own operator.
 """
@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.verdict import Finding, Verdict
 
 
@@ -35,14 +34,6 @@ class Compared:
     files: Mapping[str, str] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     inputs: tuple[str, ...] = ()
-
-
-class SnapshotCompare(Protocol):
-    """Compares two folders and leaves the whole outcome in a third."""
-
-    def __call__(self, before: Path, after: Path, comparison: Comparison, *, live: bool) -> Compared:
-        """Raises `Rejected` for snapshots that cannot be compared, `Broken` for one that was altered."""
-        ...
 
 
 class ComparisonOutcomes(Protocol):

@@ -1,4 +1,4 @@
-"""The Great Expectations suite of a snapshot, made from `groupshift.domain.evidence.TABLES`.
+"""The Great Expectations suite of a snapshot, made from `groupshift.domain.snapshot.TABLES`.
 
 Every table is small (members, partitions), so the suite runs on the rows Spark collected: 0.05 s per
 table instead of more than 1 s as Spark jobs; and so it names the rows that fail, which it cannot on Spark.
@@ -13,15 +13,17 @@ from __future__ import annotations
 import json
 import logging
 import os
-import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from groupshift.domain.evidence import TABLES, Store, Table
+from groupshift.domain.evidence import Store
 from groupshift.domain.modes import MemberKind, Mode
-from groupshift.domain.verdict import Verdict
+from groupshift.domain.snapshot import TABLES, Table
+from groupshift.domain.verdict import Verdict, worst
 from groupshift.spark.checks import Offence, Ruled, ruled
 
 Rows = Sequence[Mapping[str, Any]]
@@ -50,26 +52,12 @@ class Library:
     def __init__(self) -> None:
         os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
         logging.getLogger("great_expectations").setLevel(logging.WARNING)
-        self._module: ModuleType | None = None
-        self._error: ImportError | None = None
-        self._thread = threading.Thread(target=self._load, name="import-great-expectations", daemon=True)
-        self._thread.start()
-
-    def _load(self) -> None:
-        try:
-            import great_expectations
-        except ImportError as error:
-            self._error = error
-        else:
-            self._module = great_expectations
+        beside = ThreadPoolExecutor(1, thread_name_prefix="import-great-expectations")
+        self._module = beside.submit(import_module, "great_expectations")
 
     def get(self) -> ModuleType:
         """The module. Raises the `ImportError` that importing it raised."""
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
-        assert self._module is not None  # noqa: S101 - either is set once the thread has ended
-        return self._module
+        return self._module.result()
 
 
 def _of_table(gx: Any, table: Table) -> list[tuple[str, Any]]:
@@ -189,21 +177,16 @@ class Suite:
 
 
 def _expected(table: str, rows: Rows, result: Mapping[str, Any]) -> Expected:
-    config = result["expectation_config"]
-    success = bool(result["success"])
+    config, success = result["expectation_config"], bool(result["success"])
+    unexpected = () if success else result["result"].get("unexpected_index_list") or ()
     return Expected(
         table=table,
         sentence=str(config["meta"]["sentence"]),
         severity=str(config.get("severity", "critical")),
         success=success,
         detail="" if success else _detail(result),
-        rows=() if success else tuple(rows[index] for index in _indices(result)),
+        rows=tuple(rows[int(index)] for index in unexpected),
     )
-
-
-def _indices(result: Mapping[str, Any]) -> list[int]:
-    """Positions of the rows that were not as expected."""
-    return [int(index) for index in result["result"].get("unexpected_index_list") or ()]
 
 
 def _detail(result: Mapping[str, Any]) -> str:
@@ -218,15 +201,7 @@ def _detail(result: Mapping[str, Any]) -> str:
 def expectation_data(results: Mapping[str, Sequence[Expected]]) -> tuple[dict[str, Any], ...]:
     """What was expected of the snapshots (by moment) and came of it, for ``verdict.json``."""
     return tuple(
-        {
-            "snapshot": moment,
-            "table": one.table,
-            "sentence": one.sentence,
-            "severity": one.severity,
-            "success": one.success,
-            "detail": one.detail,
-            "rows": len(one.rows),
-        }
+        {"snapshot": moment, **asdict(one), "rows": len(one.rows)}
         for moment, found in results.items()
         for one in found
     )
@@ -239,19 +214,16 @@ FAILING_COLUMNS = {**dict.fromkeys(_TEXTS, "string"), "partition": "int"}
 
 def failing_rows(results: Mapping[str, Sequence[Expected]]) -> list[dict[str, Any]]:
     """Every row that an expectation named, by snapshot, table and expectation."""
+    named = ((moment, one, row) for moment, found in results.items() for one in found for row in one.rows)
     return [
         {
+            **{name: row.get(name) for name in ("topic", "partition")},
+            **{name: getattr(one, name) for name in ("table", "severity")},
             "snapshot": moment,
-            "table": one.table,
             "expectation": one.sentence,
-            "severity": one.severity,
-            "topic": row.get("topic"),
-            "partition": row.get("partition"),
             "row": json.dumps(dict(row), ensure_ascii=False),
         }
-        for moment, found in results.items()
-        for one in found
-        for row in one.rows
+        for moment, one, row in named
     ]
 
 
@@ -262,18 +234,9 @@ def judged(rule: str, moment: str, results: Sequence[Expected]) -> Ruled:
         Offence(topic=None, partition=None, reason=f"table {one.table}: {one.sentence} ({one.detail})")
         for one in failed
     ]
-    if all(_VERDICTS[one.severity] is Verdict.PASS for one in failed):
+    verdict = worst(_VERDICTS[one.severity] for one in failed) if failed else Verdict.PASS
+    if verdict is Verdict.PASS:
         held = f"snapshot {moment}: all {len(results) - len(failed)} expectations hold"
-        told = "; ".join(f"explained: {one.reason}" for one in found)
-        return ruled(rule, f"{held}; {told}" if told else held, ())
-    verdict = max(
-        (_VERDICTS[one.severity] for one in failed), key=lambda verdict: verdict.rank, default=Verdict.PASS
-    )
-    holds = f"snapshot {moment}: all {len(results)} expectations hold"
-    return ruled(
-        rule,
-        holds,
-        found,
-        verdict=verdict,
-        hint="the snapshot itself is not sound; take it again and look at the group",
-    )
+        return ruled(rule, "; ".join([held, *(f"explained: {one.reason}" for one in found)]), ())
+    hint = "the snapshot itself is not sound; take it again and look at the group"
+    return ruled(rule, "", found, verdict=verdict, hint=hint)

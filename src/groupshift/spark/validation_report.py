@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from groupshift.domain.evidence import FileEntry
+from groupshift.domain.evidence import FileEntry, Manifest
 from groupshift.domain.verdict import Verdict, counted
 from groupshift.report.page import (
     Alarm,
@@ -33,10 +33,9 @@ from groupshift.report.page import (
 )
 from groupshift.report.pictures import Owners, ownership
 from groupshift.report.svg import palette
-from groupshift.spark.checks import Outcome, Ruled
+from groupshift.spark.checks import Ruled
 from groupshift.spark.expectations import Expected, Rows
-from groupshift.spark.transforms import Difference
-from groupshift.spark.validation import Compared
+from groupshift.spark.validation import CLASSES, Compared, Outcome
 
 FIRST = 10
 """How many differences of each class a report shows; all of them are in ``differences.parquet``."""
@@ -79,7 +78,7 @@ def _page(outcome: Outcome, lead: str, *sections: Section) -> str:
 
 def _summary(compared: Compared) -> Section:
     before, after = (compared.tables[moment] for moment in _MOMENTS)
-    between = compared.manifests["after"].taken_at_ms - compared.manifests["before"].taken_at_ms
+    between = _manifest(compared, "after").taken_at_ms - _manifest(compared, "before").taken_at_ms
     moved = sum(1 for row in compared.differences if row["table"] == "owners")
     held = [result for results in compared.expectations.values() for result in results]
     counts = compared.outcome.counts
@@ -96,12 +95,16 @@ def _summary(compared: Compared) -> Section:
                 ("time between", duration(between)),
             ]
         ),
-        Facts([(f"offsets {_words(kind)}", counts.get(kind.value, 0)) for kind in Difference]),
+        Facts([(f"offsets {_words(class_)}", count) for class_, count in counts.items()]),
     )
 
 
-def _words(kind: Difference) -> str:
-    return kind.value.replace("_", " ")
+def _manifest(compared: Compared, moment: str) -> Manifest:
+    return compared.inputs[moment].manifest
+
+
+def _words(class_: str) -> str:
+    return class_.replace("_", " ")
 
 
 def _mode(tables: Mapping[str, Rows]) -> str:
@@ -118,7 +121,7 @@ def rules_section(results: Sequence[Ruled]) -> Section:
             "rule": lambda result: result.finding.rule,
             "verdict": lambda result: verdict_of(result.finding),
             "what was found": lambda result: result.finding.reason,
-            "rows": lambda result: len(result.offences) or None,
+            "rows": lambda result: result.count or None,
         },
         numeric={"rows"},
     )
@@ -157,7 +160,7 @@ def _owned(tables: Mapping[str, Rows]) -> Owners:
 
 
 def _differences(compared: Compared) -> Section:
-    parts = [part for kind in Difference for part in _of_class(kind, compared.differences)]
+    parts = [part for class_ in CLASSES for part in _of_class(class_, compared.differences)]
     return section("Differences by class", *(parts or ["The two snapshots hold the same."]))
 
 
@@ -165,10 +168,10 @@ def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return row["allowed"], row["table"], row["topic"] or "", row["partition"] or 0, row["subject"]
 
 
-def _of_class(kind: Difference, differences: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
-    rows = sorted((row for row in differences if row["class"] == kind.value), key=_order)
+def _of_class(class_: str, differences: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
+    rows = sorted((row for row in differences if row["class"] == class_), key=_order)
     if rows:
-        yield Word(f"{_words(kind)}: {len(rows)}", tag="h3")
+        yield Word(f"{_words(class_)}: {len(rows)}", tag="h3")
         yield table(
             rows,
             {
@@ -219,7 +222,7 @@ _PROVEN = "Every file was read and its SHA-256 compared with its manifest before
 
 def _sources(compared: Compared) -> Section:
     snapshots = table(
-        compared.manifests.items(),
+        [(moment, given.manifest) for moment, given in compared.inputs.items()],
         {
             "": lambda one: one[0],
             "snapshot": lambda one: f"{one[1].stage} / {one[1].moment}",
@@ -227,7 +230,7 @@ def _sources(compared: Compared) -> Section:
             "SHA-256 of the manifest": lambda one: code(one[1].digest[:16]),
         },
     )
-    before, after = (compared.manifests[moment] for moment in _MOMENTS)
+    before, after = (_manifest(compared, moment) for moment in _MOMENTS)
     later = {entry.table: entry for entry in after.files}
     files = table(
         before.files,

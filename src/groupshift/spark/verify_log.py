@@ -57,7 +57,7 @@ class SparkLogVerification:
             raise Broken(f"snapshot {snapshot} was altered since it was taken: nothing was compared")
         spark = large_session("groupshift verify", self.memory, brief=True)
         log = fetched_into(spark, self.brokers, decoding(count, Keep.WINNERS))
-        kept = differences.read(spark, "offsets", given.paths("offsets"), given.columns["offsets"])
+        kept = differences.read(spark, given, "offsets")
         found = unlike(differences.committed(kept), states.commits(log))
         with _whole(), room_in(output):
             return _left(found, output, count)

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
-from groupshift.domain.equality import allowed_changes, records_per_interval, restored_changes
+import pytest
+
+from groupshift.domain.equality import (
+    STAGE_RULES,
+    AllowedChanges,
+    allowed_changes,
+    records_per_interval,
+    restored_changes,
+)
 from groupshift.domain.evidence import Moment
 from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.plan import ReplaceMembers, SetMode, Stage, StageName
 from groupshift.domain.snapshot import snapshot_rows
+from groupshift.errors import Rejected
 from support.simulated_group import make_group
 
 TOGGLE = Stage(name=StageName.TOGGLE, step=SetMode(to=Mode.KAFKA))
@@ -29,29 +39,21 @@ def pair():
 def test_after_a_stage_its_step_says_what_may_differ() -> None:
     """A toggle changes the mode node, a canary one member."""
     before, after = pair()
-    toggle = allowed_changes(TOGGLE, Moment.AFTER, before, after, 7).to_data()
-    assert toggle["mode_node"] == {"from": None, "to": "kafka"}
-    assert (toggle["was_kafka_mode"], toggle["kafka_mode"]) == (False, True)
-    assert toggle["members"]["change"] == "equal"
-    canary = allowed_changes(CANARY, Moment.AFTER, before, before, 7).to_data()
-    assert canary["members"] == {"change": "replaced", "count": 1, "from": "old", "to": "aware"}
-    assert canary["mode_node"] == {"from": None, "to": None}
+    toggle = allowed_changes(TOGGLE, Moment.AFTER, before, after, 7)
+    assert (toggle.mode_text, toggle.kafka_mode, toggle.replaced) == ("kafka", True, 0)
+    canary = allowed_changes(CANARY, Moment.AFTER, before, before, 7)
+    assert (canary.replaced, canary.old, canary.new) == (1, MemberKind.OLD, MemberKind.AWARE)
+    assert (canary.mode_text, canary.kafka_mode) == (None, False)
 
 
 def test_before_a_stage_nothing_may_differ_but_offsets() -> None:
     """Continuity between the snapshot before and the last one."""
     before, after = pair()
     for stage in (TOGGLE, CANARY):
-        data = allowed_changes(stage, Moment.BEFORE, before, after, 7).to_data()
-        assert data["members"]["change"] == "equal"
-        assert data["mode_node"] == {"from": None, "to": None}
-        assert data["offsets"] == {
-            "advanced": "allowed",
-            "regressed": "never",
-            "lost": "never",
-            "extra": "allowed",
-            "metadata_only": "allowed",
-        }
+        changes = allowed_changes(stage, Moment.BEFORE, before, after, 7)
+        assert (changes.replaced, changes.old, changes.new, changes.mode_text) == (0, None, None, None)
+    assert {rule.class_ for rule in STAGE_RULES if rule.allowed} == {"advanced", "extra", "metadata_only"}
+    assert {rule.class_ for rule in STAGE_RULES if rule.class_ and not rule.allowed} == {"lost", "regressed"}
 
 
 def test_a_way_back_restores_the_members_of_the_first_snapshot() -> None:
@@ -59,10 +61,20 @@ def test_a_way_back_restores_the_members_of_the_first_snapshot() -> None:
     before, after = pair()
     again = ReplaceMembers(slots=("m1",), old=MemberKind.AWARE, new=MemberKind.OLD)
     back = Stage(name=StageName.UNDO_MEMBERS, step=again)
-    data = restored_changes(allowed_changes(back, Moment.AFTER, before, after, 7), "zookeeper").to_data()
-    assert data["members"] == {"change": "restored", "count": 0, "from": None, "to": None}
-    assert data["mode_node"] == {"from": None, "to": "zookeeper"}
-    assert json.loads(json.dumps(data)) == data
+    changes = restored_changes(allowed_changes(back, Moment.AFTER, before, after, 7), "zookeeper")
+    assert (changes.replaced, changes.old, changes.new, changes.mode_text) == (0, None, None, "zookeeper")
+    assert AllowedChanges.from_data(json.loads(json.dumps(changes.to_data()))) == replace(changes, log=[])
+
+
+def test_what_a_job_cannot_use_is_one_sentence() -> None:
+    """The rules of another release, and ones that lack or spoil a key."""
+    before, after = pair()
+    data = allowed_changes(CANARY, Moment.AFTER, before, after, 7).to_data()
+    for spoilt in ({"version": 9}, {"stage": "party"}, {"gap": "many"}, {"old": "young"}):
+        with pytest.raises(Rejected, match=r"rules"):
+            AllowedChanges.from_data({**data, **spoilt})
+    with pytest.raises(Rejected, match="lack or spoil the key 'moment'"):
+        AllowedChanges.from_data({key: value for key, value in data.items() if key != "moment"})
 
 
 def test_the_rate_of_a_commit_interval_is_that_of_the_busiest_partition() -> None:

@@ -7,16 +7,8 @@ from collections import defaultdict
 import pytest
 
 from groupshift.audit.offsets import DIFFERENCES
-from groupshift.domain.evidence import (
-    CLUSTER_TABLES,
-    FORM,
-    SCHEMA,
-    TABLES,
-    Column,
-    ColumnType,
-    part,
-    refuse_newer,
-)
+from groupshift.domain.evidence import FORM, refuse_newer
+from groupshift.domain.snapshot import CLUSTER_TABLES, SCHEMA, TABLES, Column, ColumnType, part
 from groupshift.errors import Rejected
 
 FORM_1 = {

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from groupshift.domain.evidence import TABLES
 from groupshift.domain.group import CommittedOffset, GroupView, LogEnd, Member, Owner
 from groupshift.domain.group_protocol import KafkaGroup, KafkaMember
 from groupshift.domain.modes import MemberKind, Mode, ModeNode
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.snapshot import snapshot_rows
+from groupshift.domain.snapshot import TABLES, snapshot_rows
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 PLAIN = KafkaMember(member_id="app-uuid", client_id="app", host="h", assigned=frozenset({P1, P0}))

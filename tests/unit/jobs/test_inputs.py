@@ -10,13 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from groupshift.errors import Broken, GroupshiftError, Rejected
-from groupshift.jobs import audit_consumption, read_coordinator_log
-from groupshift.spark import consumption, transforms
+from groupshift.jobs import audit_consumption, read_coordinator_log, validate
+from groupshift.spark import consumption
 from support.named_pipe import named_pipe
 
 pytestmark = pytest.mark.timeout(20)
 READERS: dict[str, Callable[[Path], object]] = {
-    "--rules": transforms.read,
+    "--rules": validate.read_rules,
     "--stages": audit_consumption._stages,
     "--up-to": read_coordinator_log._position,
 }
@@ -97,10 +97,10 @@ def test_f11_what_a_desktop_leaves_is_no_ledger_and_no_part_of_a_dump(tmp_path: 
 def test_f11_what_a_desktop_leaves_in_a_snapshot_is_beside_it(tmp_path: Path) -> None:
     """A file that the manifest does not name and a person put there is refused as ever."""
     from groupshift.adapters.parquet import compare_inputs
-    from groupshift.domain.evidence import ClusterManifest, FileEntry
+    from groupshift.domain.evidence import FileEntry, Manifest
 
     entry = FileEntry(table="offsets", file="offsets-0.parquet", rows=1, bytes=1, sha256="0" * 64)
-    manifest = ClusterManifest(cluster_id="c", taken_at_ms=1, digest="", files=(entry,))
+    manifest = Manifest(cluster_id="c", taken_at_ms=1, digest="", files=(entry,))
     (tmp_path / "._offsets-0.parquet").write_bytes(APPLE_DOUBLE)
     compare_inputs._complete(tmp_path, manifest)
     (tmp_path / "more.parquet").write_bytes(b"")

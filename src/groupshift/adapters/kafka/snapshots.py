@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
@@ -454,10 +454,7 @@ def _broker_rows(
     coordinated = Counter(found.group.coordinator for found in reading.described.values())
     return [
         BrokerRow(
-            node_id=node.node_id,
-            host=node.host,
-            port=node.port,
-            rack=node.rack,
+            **asdict(node),
             groups_listed=counts.get(node.node_id, 0),
             groups_coordinated=coordinated[node.node_id],
         )

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from groupshift.adapters.parquet.evidence import draft_of, entry_of, schema_of, versions
+from groupshift.adapters.parquet.evidence import draft_of, entry_of, schema_of, store_of, versions
 from groupshift.audit.offsets import DIFFERENCES, Audit, audit_of, summary
 from groupshift.domain.evidence import MANIFEST
 from groupshift.domain.foreign_json import FILE_BYTES, load_object
@@ -108,16 +108,8 @@ def _bytes(store: fs.FileSystem, folder: str, name: str) -> bytes:
 
 
 def _opened(folder: str) -> tuple[fs.FileSystem, str]:
-    if "://" not in folder:
-        return fs.LocalFileSystem(), str(Path(folder).absolute())
-    try:
-        store, path = fs.FileSystem.from_uri(folder)
-    except (pa.ArrowException, OSError) as wrong:
-        raise Rejected(
-            f"{without_login(folder)!r} cannot be opened ({type(wrong).__name__}): name a folder or a URI "
-            "that Arrow knows"
-        ) from None  # its words may hold the key of a store
-    return store, path
+    where = folder if "://" in folder else str(Path(folder).absolute())
+    return store_of(where, repr(without_login(folder)), "name")
 
 
 def _files(audit: Audit, report: str) -> dict[str, bytes]:

@@ -27,20 +27,16 @@ from pyarrow import fs
 from groupshift.domain.evidence import (
     FORM,
     MANIFEST,
-    TABLES,
-    ColumnType,
     FileEntry,
     Manifest,
     Moment,
     Row,
-    Table,
-    file_entry,
-    instant,
-    refuse_newer,
+    SnapshotOf,
+    manifest_of,
 )
-from groupshift.domain.foreign_json import FILE_BYTES, load_object, whole_number
 from groupshift.domain.foreign_text import without_login
 from groupshift.domain.seal import StoredFile
+from groupshift.domain.snapshot import TABLES, ColumnType, Table
 from groupshift.errors import Broken, GroupshiftError, Rejected, Transient
 from groupshift.foreign_files import TEXT_LIMIT, kind_of, made_anew, opened
 
@@ -196,9 +192,6 @@ class ParquetEvidence:
             raise _unreadable(where, wrong) from wrong
         return StoredFile(path=path, bytes=size, sha256=digest.hexdigest())
 
-    def close(self) -> None:
-        """Nothing is kept open between calls."""
-
     def _folder(self, migration: str, stage: str, moment: Moment) -> tuple[fs.FileSystem, str]:
         return self._open(self.path(migration, stage, moment.value))
 
@@ -248,16 +241,22 @@ class ParquetEvidence:
         return data
 
     def _open(self, where: str) -> tuple[fs.FileSystem, str]:
-        if "://" not in where:
-            return fs.LocalFileSystem(), where
-        try:
-            store, folder = fs.FileSystem.from_uri(where)
-        except (pa.ArrowException, OSError) as wrong:
-            raise Rejected(
-                f"evidence root {without_login(self._root)!r} cannot be opened ({type(wrong).__name__}): "
-                "set [evidence] root to a folder or a URI that Arrow knows"
-            ) from None  # its words may hold the key of a store
-        return store, folder
+        return store_of(where, f"evidence root {without_login(self._root)!r}", "set [evidence] root to")
+
+
+def store_of(where: str, what: str, then: str) -> tuple[fs.FileSystem, str]:
+    """The file system of an absolute path or a URI, and the path there.
+
+    Raises `Rejected` where it cannot be opened: ``what`` begins the sentence, ``then`` is what to do."""
+    if "://" not in where:
+        return fs.LocalFileSystem(), where
+    try:
+        store, path = fs.FileSystem.from_uri(where)
+    except (pa.ArrowException, OSError) as wrong:
+        raise Rejected(
+            f"{what} cannot be opened ({type(wrong).__name__}): {then} a folder or a URI that Arrow knows"
+        ) from None  # its words may hold the key of a store
+    return store, path
 
 
 def _element(part: str) -> str:
@@ -347,22 +346,7 @@ def _decode(where: str, data: bytes) -> Sequence[Row]:
 
 
 def _parse(path: str, text: bytes) -> Manifest:
-    try:
-        document = load_object(text, "it", at_most=FILE_BYTES)
-        refuse_newer(path, whole_number(document["version"], "it: version"))
-        manifest = Manifest(
-            migration=document["migration"],
-            stage=document["stage"],
-            moment=Moment(document["moment"]),
-            taken_at_ms=instant(document["taken_at_ms"]),
-            digest=hashlib.sha256(text).hexdigest(),
-            files=tuple(file_entry(entry) for entry in document["files"]),
-            versions={str(name): str(each) for name, each in document["versions"].items()},
-        )
-    except (ValueError, KeyError, TypeError, AttributeError, Rejected) as wrong:
-        if isinstance(wrong, Rejected) and not str(wrong).startswith("it:"):
-            raise
-        raise Broken(f"manifest {path} cannot be understood ({wrong!r}): it was altered") from wrong
+    manifest = manifest_of(text, path, SnapshotOf.GROUP)
     odd = [each.file for each in manifest.files if each.file != _file(each.table) or each.table not in TABLES]
     if odd:
         raise Broken(f"manifest {path} names {odd[0]!r}, which is no file of a snapshot: it was altered")

@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from groupshift.domain.equality_rules import Field
-from groupshift.domain.evidence import CLUSTER_TABLES, KEY, ColumnType
+from groupshift.domain.snapshot import CLUSTER_TABLES, KEY, ColumnType
 
 Words = NDArray[np.uint64]
 

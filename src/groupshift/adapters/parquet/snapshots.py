@@ -18,17 +18,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from groupshift.adapters.parquet.evidence import draft_of, entry_of, schema_of, unwritable, versions
-from groupshift.domain.evidence import (
-    CLUSTER_TABLES,
-    FORM,
-    MANIFEST,
-    ClusterManifest,
-    FileEntry,
-    PlanOf,
-    Table,
-)
+from groupshift.domain.evidence import FORM, MANIFEST, FileEntry, Manifest, PlanOf, SnapshotOf, manifest_of
 from groupshift.domain.foreign_json import FILE_BYTES, load_object
 from groupshift.domain.rows import ROWS, ClusterState, OffsetRow
+from groupshift.domain.snapshot import CLUSTER_TABLES, Table
 from groupshift.errors import Broken, Rejected
 from groupshift.foreign_files import made_anew, read
 from groupshift.log.commit_hashes import LiveCommit
@@ -40,7 +33,7 @@ class ParquetClusterSnapshots:
     """Folders on a local file system. A snapshot is put in place whole: written beside its place under
     another name, manifest last, then renamed; whatever goes wrong leaves nothing behind."""
 
-    def write(self, folder: Path, state: ClusterState, plan: PlanOf | None = None) -> ClusterManifest:
+    def write(self, folder: Path, state: ClusterState, plan: PlanOf | None = None) -> Manifest:
         """See the port."""
         folder = folder.absolute()
         self.refuse(folder)
@@ -94,7 +87,7 @@ def _as_written(path: Path, digest: str) -> bytes:
     return data
 
 
-def _written(draft: Path, state: ClusterState, plan: PlanOf | None) -> ClusterManifest:
+def _written(draft: Path, state: ClusterState, plan: PlanOf | None) -> Manifest:
     tables = state.tables()
     files = [
         entry
@@ -104,18 +97,7 @@ def _written(draft: Path, state: ClusterState, plan: PlanOf | None) -> ClusterMa
     document = _document(state, plan, files)
     text = (json.dumps(document, indent=1) + "\n").encode()
     (draft / MANIFEST).write_bytes(text)
-    return ClusterManifest(
-        cluster_id=state.cluster_id,
-        taken_at_ms=state.taken_at_ms,
-        digest=hashlib.sha256(text).hexdigest(),
-        files=tuple(files),
-        unique_keys=bool(document["unique_keys"]),
-        read_from=state.read_from,
-        migration=plan.migration if plan else "",
-        plan_hash=plan.hash if plan else "",
-        plan_made_at_ms=plan.made_at_ms if plan else None,
-        versions=dict(document["versions"]),
-    )
+    return manifest_of(text, str(draft / MANIFEST), SnapshotOf.CLUSTER)
 
 
 def _document(state: ClusterState, plan: PlanOf | None, files: Sequence[FileEntry]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,25 +16,24 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from groupshift.adapters.parquet import compare_inputs
-from groupshift.adapters.parquet.compare_inputs import Judged, Outcome
 from groupshift.adapters.parquet.row_hashes import Remaining
 from groupshift.domain.equality_rules import RULES, Comparison, in_force
 from groupshift.domain.evidence import MANIFEST
 from groupshift.domain.foreign_json import FILE_BYTES, load_object
 from groupshift.errors import Rejected
 from groupshift.foreign_files import read
+from groupshift.spark.checks import Ruled, to_json
 from groupshift.spark.compare import differences, work
-from groupshift.spark.compare.copies import not_proven
 from groupshift.spark.compare.differences import Class
 from groupshift.spark.compare.judging import (
+    Outcome,
     counted,
     incomplete,
-    log_ends,
+    judged,
     needs_spark,
+    not_proven,
     of_equal_files,
-    of_groups,
-    of_offsets,
-    tables,
+    register,
 )
 from groupshift.spark.compare.work import SIDES, Sizes, Told, Work
 from groupshift.spark.output import FOLDER, Progress, room_in, write_text
@@ -174,13 +173,13 @@ def _compared(job: Work, request: Request) -> tuple[Outcome, list[Path]]:
     if remaining.none and _same_files(job) and not needs_spark(job):
         return _outcome(job, request, of_equal_files(job), settled_by="files of the same bytes"), []
     settled, paths, segments = _settled(job, remaining)
-    tables(job)
+    register(job)
     frame = job.spark.read.parquet(*map(str, paths)) if paths else None
     counts = counted(paths) if paths else []
     by_rule = {(row["rule"], row["allowed"]): 0 for row in counts}
     for row in counts:
         by_rule[row["rule"], row["allowed"]] += row["count"]
-    results = of_offsets(job, frame, by_rule) + of_groups(job)
+    results = judged(job, frame, by_rule)
     return _outcome(job, request, results, settled_by=settled, counts=counts, segments=segments), paths
 
 
@@ -202,13 +201,13 @@ def _settled(job: Work, remaining: Remaining) -> tuple[str, list[Path], dict[str
     segments = {"differing": len(numbers), "all": job.segments}
     if not len(numbers):
         return "checksums of segments", [], segments
-    return "rows", work.found_differences(job, numbers, lambda: log_ends(job)), segments
+    return "rows", work.found_differences(job, numbers), segments
 
 
 def _outcome(
     job: Work,
     request: Request,
-    results: list[Judged],
+    results: Iterable[Ruled],
     *,
     settled_by: str,
     counts: list[dict[str, Any]] | None = None,
@@ -220,9 +219,9 @@ def _outcome(
         totals[row["class"]] += row["count"]
         allowed[row["class"]] += row["count"] if row["allowed"] else 0
     return Outcome(
-        comparison=request.comparison,
-        live=request.live,
-        results=tuple(sorted(results, key=lambda one: one.rule.number)),
+        move=request.comparison,
+        commits_went_on=request.live,
+        results=tuple(sorted(results, key=lambda one: one.finding.rule)),
         counts=totals,
         allowed=allowed,
         rows={side: sum(entry.rows for entry in job.entries(side)) for side in SIDES},
@@ -242,7 +241,7 @@ def _leave(output: Path, outcome: Outcome, found: list[Path]) -> None:
         for piece, path in enumerate(sorted(folder.glob("*.parquet"))):
             shutil.copyfile(path, part / f"differences-{number:04d}-{piece:04d}.parquet")
     os.replace(part, output / DIFFERENCES)  # noqa: PTH105 - the atomic one
-    write_text(output / VERDICT, json.dumps(outcome.to_data(), indent=2, ensure_ascii=False) + "\n")
+    write_text(output / VERDICT, to_json(outcome.to_data()))
     files = [output / VERDICT, *sorted((output / DIFFERENCES).glob("*.parquet"))]
     document = {
         "version": 1,

@@ -1,86 +1,211 @@
-"""From tables and differences to one judgement a rule."""
+"""From tables and differences to one judgement a rule, and what a comparison comes to.
+
+What a comparison of two clusters cannot prove (topics under the names of a mirror, and numbers that any log
+holds) is from docs/reference/cross-cluster-offsets.md §§5, 8 and KAFKA-12635.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
-from groupshift.adapters.parquet.compare_inputs import Input, Judged, broken, held, unmeasured
-from groupshift.domain.equality_rules import FIELDS, EqualityRule, Field, Kind, Place
-from groupshift.domain.evidence import CLUSTER_TABLES
+from groupshift.adapters.parquet.compare_inputs import Input
+from groupshift.domain.equality_rules import Comparison, EqualityRule, Field, Kind, Place, mirrored_names
 from groupshift.domain.rows import GONE, ProblemRow
-from groupshift.domain.verdict import Finding, Verdict
-from groupshift.spark.compare import differences, groups
+from groupshift.domain.snapshot import CLUSTER_TABLES
+from groupshift.domain.verdict import Finding, Verdict, worst
+from groupshift.spark import checks
+from groupshift.spark.checks import Judgement, Ruled, offences
+from groupshift.spark.compare import differences
 from groupshift.spark.compare.work import SIDES, Work
 
-_MOST_NAMED, _NAMED, _FIRST = 1000, 3, 10
+_MOST_NAMED, _FIRST = 1000, 10
 _GROUP_COLUMNS = frozenset(column.name for column in CLUSTER_TABLES["groups"].columns)
 _SMALL = ("groups", "members", "subscriptions", "assignments", "log_ends")
 
-Tables = Mapping[str, Mapping[str, DataFrame]]
-"""Small tables by side and name."""
+Counts = Mapping[tuple[str, bool], int]
+"""How many differences there are, by the number of the rule that decides and whether it allows them."""
+_NUMBER = "E00"
+_NAMED = 3
+FOLDER = "checks/compare"
+"""The statements, below ``sql``."""
+
+_STATEMENT = {
+    Kind.EQUAL: ("field_equal",),
+    Kind.SETTLED: ("field_settled",),
+    Kind.BECOMES: ("field_becomes",),
+    Kind.AT_LEAST: ("field_at_least",),
+    Kind.COVERS: ("assigned_once", "assigned_all"),
+}
 
 
-def tables(work: Work) -> Tables:
-    """The small tables that the snapshots hold, and their views ``before_x``, ``after_x``,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome(Judgement):
+    """What was found. ``counts`` are differing (group, topic, partition) per class; ``settled_by`` says
+    which step decided about offsets; ``incomplete`` is what the snapshots themselves say that they lack;
+    ``manifests`` are SHA-256."""
+
+    move: Comparison
+    commits_went_on: bool
+    counts: Mapping[str, int]
+    allowed: Mapping[str, int]
+    rows: Mapping[str, int]
+    manifests: Mapping[str, str]
+    settled_by: str
+    incomplete: tuple[Finding, ...] = ()
+    segments: Mapping[str, int] = field(default_factory=dict)
+    parts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Fail when a rule is broken, error when a snapshot is incomplete. A table or column that a
+        snapshot does not hold is said, and decides nothing."""
+        verdicts = [finding.verdict for finding in self.findings]
+        return worst(one for one in verdicts if one is not Verdict.INCONCLUSIVE)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All that was found, what is incomplete first."""
+        return (*self.incomplete, *(one.finding for one in self.results))
+
+    def to_data(self) -> dict[str, Any]:
+        """``verdict.json`` as plain values."""
+        said = [finding.reason for finding in self.incomplete]
+        return {**Judgement.to_data(self), "incomplete": said}
+
+
+def register(work: Work) -> None:
+    """Make the views ``before_x`` and ``after_x`` of the small tables (without rows where there is none), and
     ``paired_groups``."""
-    found: dict[str, dict[str, DataFrame]] = {side: {} for side in SIDES}
     for side in SIDES:
-        given = work.inputs[side]
-        for name in (name for name in _SMALL if given.paths(name)):
-            frame = differences.read(work.spark, name, given.paths(name), given.columns[name])
+        for name in _SMALL:
+            frame = differences.read(work.spark, work.inputs[side], name)
             frame.createOrReplaceTempView(f"{side}_{name}")
-            found[side][name] = frame
-    if all("groups" in found[side] for side in SIDES):
-        pairs = groups.paired(found["before"], found["after"])
-        pairs.createOrReplaceTempView("paired_groups")
-    return found
+    work.spark.sql(checks.statement(FOLDER, "paired_groups")).createOrReplaceTempView("paired_groups")
 
 
-def log_ends(work: Work) -> DataFrame | None:
-    """The log ends of the later snapshot, where it holds them."""
-    given = work.inputs["after"]
-    paths = given.paths("log_ends")
-    return differences.read(work.spark, "log_ends", paths, given.columns["log_ends"]) if paths else None
-
-
-def of_groups(work: Work) -> list[Judged]:
-    """Every rule about groups and members, judged by its statements on the views of `tables`."""
-    results = []
-    for rule in _asked(work, (Place.GROUPS, Place.MEMBERS)):
-        if untold := _untold(work, rule):
-            results.append(unmeasured(rule, untold))
-        else:
-            if rule.kind is Kind.KEPT:
-                committed = work.committed("before").select("group").distinct()
-                committed.createOrReplaceTempView("before_committed")
-            results.append(_by_statements(work, rule, groups.statements(rule)))
-    return results
-
-
-def of_offsets(work: Work, found: DataFrame | None, counts: Mapping[tuple[str, bool], int]) -> list[Judged]:
-    """Every rule about commits: by the differences found (None: there are none), counted by rule and
-    whether they are allowed."""
+def judged(work: Work, found: DataFrame | None, counts: Counts) -> Iterator[Ruled]:
+    """Every rule that is asked: about commits by the differences ``found`` (None: there are none), about
+    groups and members by its statements on the views of `register`."""
     first = _first(work, found) if found is not None else {}
-    results = []
-    for rule in _asked(work, (Place.OFFSETS,)):
+    for rule in _asked(work):
         count = counts.get((rule.number, False), 0)
-        if rule.kind is Kind.WITHIN:
-            results.append(_within_log(work, rule))
-        elif rule.field is Field.KEYS and not count:
-            results.append(_unique(work, rule))
-        elif rule.field in differences.VALUES and rule.field not in work.values:
-            results.append(unmeasured(rule, f"a snapshot has no column {rule.field}"))
+        if lacking := _lacking(work, rule):
+            yield _unmeasured(rule, lacking)
         elif count:
-            results.append(broken(rule, first.get(rule.number, []), count))
+            yield _ruled(rule, first.get(rule.number, []), count)
         else:
-            results.append(held(rule))
-    return results
+            yield _judged(rule, _broken(work, rule))
+
+
+def of_equal_files(work: Work) -> Iterator[Ruled]:
+    """The judgement when every file lies on both sides: all that is there is equal."""
+    for rule in _asked(work):
+        lacking = _lacking(work, rule)
+        if rule.kind is Kind.BECOMES:
+            lacking = lacking or "the snapshots are the same files: nothing has become anything"
+        yield _unmeasured(rule, lacking) if lacking else _ruled(rule, [], 0)
+
+
+def _asked(work: Work) -> list[EqualityRule]:
+    return [rule for rule in work.rules.values() if rule.kind is not Kind.IGNORE]
+
+
+def _broken(work: Work, rule: EqualityRule) -> list[DataFrame]:
+    """What breaks a rule, but for differences between commits that were counted."""
+    if rule.kind is Kind.WITHIN:
+        work.committed("after").createOrReplaceTempView("after_committed")
+        return [offending(work.spark, "offset_within_log", rule)]
+    if rule.field is Field.KEYS:
+        return _twice(work)
+    if rule.place is Place.OFFSETS:
+        return []
+    if rule.kind is Kind.KEPT:
+        committed = work.committed("before").select("group").distinct()
+        committed.createOrReplaceTempView("before_committed")
+    return [offending(work.spark, name, rule) for name in statements(rule)]
+
+
+def _twice(work: Work) -> list[DataFrame]:
+    """Duplicates that are the same on both sides cancel in checksums: looked for unless the writer of the
+    snapshot did."""
+    frames = []
+    for side in (side for side in SIDES if not work.inputs[side].manifest.unique_keys):
+        work.committed(side).createOrReplaceTempView(f"{side}_counted")
+        text = checks.statement(FOLDER, "keys_unique")
+        frames.append(work.spark.sql(text, args={"rows": f"{side}_counted"}))
+    work.told("keys counted", 0, len(frames))
+    return frames
+
+
+def _judged(rule: EqualityRule, frames: Sequence[DataFrame]) -> Ruled:
+    """The rule holds when no frame has a row; few rows are read, all are counted."""
+    offending: list[Mapping[str, Any]] = []
+    count = 0
+    for frame in frames:
+        first = [row.asDict() for row in frame.limit(_MOST_NAMED).collect()]
+        offending += first
+        count += len(first) if len(first) < _MOST_NAMED else frame.count()
+    return _ruled(rule, offending, count)
+
+
+def _ruled(rule: EqualityRule, offending: Sequence[Mapping[str, Any]], count: int) -> Ruled:
+    """The rule holds, or is broken by ``count`` rows, of which the first are named."""
+    hint = f"{rule.reason} ({rule.source})"
+    holds = f"{rule.title}: {rule.text}"
+    found = checks.ruled(rule.number, holds, offences(offending), hint=hint, count=count)
+    return replace(found, about=_about(rule))
+
+
+def _unmeasured(rule: EqualityRule, lacking: str) -> Ruled:
+    """The rule asks for something that a snapshot does not hold."""
+    reason = f"{rule.title} was not compared: {lacking}"
+    hint = "take both snapshots with it, or see that it does not matter here"
+    finding = Finding(rule=rule.number, verdict=Verdict.INCONCLUSIVE, reason=reason, hint=hint)
+    return Ruled(finding=finding, about=_about(rule))
+
+
+def _about(rule: EqualityRule) -> Mapping[str, str]:
+    return {"field": rule.field, "demand": rule.text}
+
+
+def _lacking(work: Work, rule: EqualityRule) -> str:
+    """Why a rule cannot be judged; empty where it can."""
+    if rule.kind is Kind.WITHIN:
+        return "" if work.inputs["after"].paths("log_ends") else "the later snapshot has no table log_ends"
+    if rule.field in differences.VALUES:
+        return "" if rule.field in work.values else f"a snapshot has no column {rule.field}"
+    return _lacking_of_groups([work.inputs[side] for side in SIDES], rule)
+
+
+def _lacking_of_groups(inputs: Sequence[Input], rule: EqualityRule) -> str:
+    if lacking := [name for name in rule.tables if not all(given.paths(name) for given in inputs)]:
+        return f"a snapshot has no table {', '.join(lacking)}"
+    column = rule.field.value
+    if column not in _GROUP_COLUMNS or "groups" not in rule.tables:
+        return ""
+    if not all(column in given.columns["groups"] for given in inputs):
+        return f"a snapshot has no column {column}"
+    if rule.field is Field.GENERATION and not all(_tells(given, column) for given in inputs):
+        return f"a snapshot tells no {column} (of classic groups only the log does)"
+    return ""
+
+
+def _first(work: Work, found: DataFrame) -> dict[str, list[Mapping[str, Any]]]:
+    """The first differences that each rule does not allow, in the order of their keys."""
+    found.createOrReplaceTempView("differences")
+    rows_ = work.spark.sql(checks.statement(FOLDER, "not_allowed"), args={"most": _FIRST}).collect()
+    first: dict[str, list[Mapping[str, Any]]] = {}
+    for row in sorted(rows_, key=lambda row: (row["group"], row["topic"], row["partition"])):
+        first.setdefault(row["rule"], []).append(row.asDict())
+    return first
 
 
 def incomplete(work: Work) -> tuple[Finding, ...]:
@@ -95,20 +220,18 @@ def incomplete(work: Work) -> tuple[Finding, ...]:
             if not ProblemRow(group=row["group"], problem=row["problem"]).of_leftover
         ]
         if rows_:
-            named = "; ".join(
-                f"group {row['group']}: {row['problem']}" if row["group"] else row["problem"]
-                for row in rows_[:_NAMED]
+            said = (
+                f"group {row['group']}: {row['problem']}" if row["group"] else row["problem"] for row in rows_
             )
-            more = f"; and {len(rows_) - _NAMED} more" if len(rows_) > _NAMED else ""
-            reason = f"the {word} snapshot is not complete: {named}{more}"
+            reason = f"the {word} snapshot is not complete: {checks.first(said, len(rows_))}"
             hint = "what could not be read is not proven equal: take the snapshot again"
-            found.append(Finding(rule="E00", verdict=Verdict.ERROR, reason=reason, hint=hint))
+            found.append(Finding(rule=_NUMBER, verdict=Verdict.ERROR, reason=reason, hint=hint))
     if _nothing_there(work):
         reason = "neither snapshot holds a committed offset or a group that is there: nothing was compared"
         hint = (
             "see that their names are right, and that this user may describe groups: brokers list no others"
         )
-        found.append(Finding(rule="E00", verdict=Verdict.ERROR, reason=reason, hint=hint))
+        found.append(Finding(rule=_NUMBER, verdict=Verdict.ERROR, reason=reason, hint=hint))
     return tuple(found)
 
 
@@ -118,22 +241,6 @@ def needs_spark(work: Work) -> bool:
     assigned = Kind.COVERS in kinds and any(work.inputs[side].paths("assignments") for side in SIDES)
     unique = all(work.inputs[side].manifest.unique_keys for side in SIDES)
     return assigned or Kind.WITHIN in kinds or not unique
-
-
-def _untold(work: Work, rule: EqualityRule) -> str:
-    """Why a rule about groups or members cannot be judged; empty where it can."""
-    inputs = [work.inputs[side] for side in SIDES]
-    needed = groups.needs(rule.field)
-    if lacking := [name for name in needed if not all(given.paths(name) for given in inputs)]:
-        return f"a snapshot has no table {', '.join(lacking)}"
-    column = rule.field.value
-    if column not in _GROUP_COLUMNS or "groups" not in needed:
-        return ""
-    if not all(column in given.columns["groups"] for given in inputs):
-        return f"a snapshot has no column {column}"
-    if rule.field is Field.GENERATION and not all(_tells(given, column) for given in inputs):
-        return f"a snapshot tells no {column} (of classic groups only the log does)"
-    return ""
 
 
 def _tells(given: Input, column: str) -> bool:
@@ -152,74 +259,6 @@ def _nothing_there(work: Work) -> bool:
     return all(state == GONE for found in states for state in found)
 
 
-def of_equal_files(work: Work) -> list[Judged]:
-    """The judgement when every file lies on both sides: all that is there is equal."""
-    results = []
-    for rule in _asked(work, tuple(Place)):
-        if untold := _untold(work, rule):
-            results.append(unmeasured(rule, untold))
-        elif rule.kind is Kind.BECOMES:
-            results.append(unmeasured(rule, "the snapshots are the same files: nothing has become anything"))
-        elif rule.field in differences.VALUES and rule.field not in work.values:
-            results.append(unmeasured(rule, f"a snapshot has no column {rule.field}"))
-        else:
-            results.append(held(rule))
-    return results
-
-
-def _asked(work: Work, places: Sequence[Place]) -> list[EqualityRule]:
-    return [
-        rule
-        for rule in work.rules.values()
-        if rule.kind is not Kind.IGNORE and FIELDS[rule.field].place in places
-    ]
-
-
-def _by_statements(work: Work, rule: EqualityRule, names: Sequence[str]) -> Judged:
-    title = FIELDS[rule.field].title
-    frames = [groups.offending(work.spark, name, rule, title) for name in names]
-    return _judged(rule, frames)
-
-
-def _judged(rule: EqualityRule, frames: Sequence[DataFrame]) -> Judged:
-    """The rule holds when no frame has a row; few rows are read, all are counted."""
-    offending: list[Mapping[str, Any]] = []
-    count = 0
-    for frame in frames:
-        first = [row.asDict() for row in frame.limit(_MOST_NAMED).collect()]
-        offending += first
-        count += len(first) if len(first) < _MOST_NAMED else frame.count()
-    return broken(rule, offending, count) if count else held(rule)
-
-
-def _first(work: Work, found: DataFrame) -> dict[str, list[Mapping[str, Any]]]:
-    """The first differences that each rule does not allow, in the order of their keys."""
-    found.createOrReplaceTempView("differences")
-    rows_ = work.spark.sql(groups.statement("not_allowed"), args={"most": _FIRST}).collect()
-    first: dict[str, list[Mapping[str, Any]]] = {}
-    for row in sorted(rows_, key=lambda row: (row["group"], row["topic"], row["partition"])):
-        first.setdefault(row["rule"], []).append(row.asDict())
-    return first
-
-
-def _unique(work: Work, rule: EqualityRule) -> Judged:
-    """Duplicates that are the same on both sides cancel in checksums: looked for unless the writer of the
-    snapshot did."""
-    frames = []
-    for side in (side for side in SIDES if not work.inputs[side].manifest.unique_keys):
-        work.committed(side).createOrReplaceTempView(f"{side}_counted")
-        frames.append(work.spark.sql(groups.statement("keys_unique"), args={"rows": f"{side}_counted"}))
-    work.told("keys counted", 0, len(frames))
-    return _judged(rule, frames)
-
-
-def _within_log(work: Work, rule: EqualityRule) -> Judged:
-    if not work.inputs["after"].paths("log_ends"):
-        return unmeasured(rule, "the later snapshot has no table log_ends")
-    work.committed("after").createOrReplaceTempView("after_committed")
-    return _judged(rule, [work.spark.sql(groups.statement("offset_within_log"))])
-
-
 def counted(paths: Sequence[Path]) -> list[dict[str, Any]]:
     """``class, rule, allowed, count`` of the differences in these folders."""
     by = ["class", "rule", "allowed"]
@@ -228,3 +267,70 @@ def counted(paths: Sequence[Path]) -> list[dict[str, Any]]:
     )
     counts = found.group_by(by).aggregate([([], "count_all")])
     return [{**row, "count": row.pop("count_all")} for row in counts.to_pylist()]
+
+
+def statements(rule: EqualityRule) -> tuple[str, ...]:
+    """Names of the statements below ``sql/checks/compare`` that judge a rule about groups or members."""
+    if rule.field is Field.GROUPS:
+        return ("groups_kept",) if rule.kind is Kind.KEPT else ("groups_same",)
+    return _STATEMENT[rule.kind]
+
+
+def offending(spark: SparkSession, name: str, rule: EqualityRule) -> DataFrame:
+    """The rows that break a rule: ``group, topic, partition, reason``."""
+    return checks.queried(spark, checks.statement(FOLDER, name), asdict(rule))
+
+
+def not_proven(work: Work) -> tuple[Finding, ...]:
+    """Findings for which a copy in another cluster is not proven; none for other moves."""
+    if all(rule.kind is not Kind.WITHIN for rule in work.rules.values()):
+        return ()
+    return (*_renamed(work), *_numbers(work))
+
+
+def _renamed(work: Work) -> tuple[Finding, ...]:
+    source, target = (_topics(work, side, "offsets") for side in SIDES)
+    found = mirrored_names(source, target, target | _topics(work, "after", "log_ends"))
+    if not found:
+        return ()
+    hint = (
+        "topics cannot be mapped by the replication policy yet: mirror with IdentityReplicationPolicy, or "
+        "compare by hand what each group reads"
+    )
+    return (_finding(f"not proven: {_named(found)}: the later cluster has the names of a mirror", hint),)
+
+
+def _topics(work: Work, side: str, table: str) -> frozenset[str]:
+    """The topics that a table of one snapshot names."""
+    found: set[str] = set()
+    for path in work.inputs[side].paths(table):
+        column = pq.read_table(path, columns=["topic"], read_dictionary=["topic"])["topic"]
+        found.update(str(each) for each in pc.unique(column).to_pylist())
+    return frozenset(found)
+
+
+def _named(found: Mapping[str, Collection[str]]) -> str:
+    said = [f"{topic!r} is {' or '.join(map(repr, sorted(names)))}" for topic, names in sorted(found.items())]
+    more = f" and {len(said) - _NAMED} more" if len(said) > _NAMED else ""
+    return f"{', '.join(said[:_NAMED])}{more}"
+
+
+def _numbers(work: Work) -> tuple[Finding, ...]:
+    frames: Mapping[str, DataFrame] = {
+        **{side: work.committed(side) for side in SIDES},
+        **{f"{side}_ends": differences.read(work.spark, work.inputs[side], "log_ends") for side in SIDES},
+    }
+    offending = work.spark.sql(checks.statement(FOLDER, "copied_numbers"), args=None, **frames)
+    first = [row.asDict() for row in offending.orderBy("group", "topic", "partition").limit(_NAMED).collect()]
+    if not first:
+        return ()
+    said = checks.first(map(str, checks.offences(first)), offending.count())
+    hint = (
+        "a number within the log does not show that the group goes on at the same record: compare the "
+        "records around it, or let the copy advance and take both snapshots again"
+    )
+    return (_finding(f"not proven: {said}", hint),)
+
+
+def _finding(reason: str, hint: str) -> Finding:
+    return Finding(rule=_NUMBER, verdict=Verdict.ERROR, reason=reason, hint=hint)

@@ -26,7 +26,7 @@ from groupshift.adapters.parquet.compare_inputs import Input
 from groupshift.adapters.parquet.row_hashes import SUMS, Checksum, Hashes, Remaining, Segments
 from groupshift.domain.equality_rules import EqualityRule, Field
 from groupshift.domain.evidence import FileEntry
-from groupshift.spark.compare import differences
+from groupshift.domain.snapshot import CLUSTER_TABLES
 from groupshift.spark.compare import differences as rows
 from groupshift.spark.output import Progress
 
@@ -37,8 +37,6 @@ _FEW_ROWS = 1_000_000
 _HASHES = ("key_hash", "first_hash", "second_hash")
 
 T = TypeVar("T")
-LogEnds = Callable[[], DataFrame | None]
-"""The later snapshot's table ``log_ends``; called when Spark is needed."""
 Told = Callable[[str, int, int], None]
 """Progress: what is done, how many parts of it are, of how many."""
 
@@ -102,10 +100,7 @@ class Work:
 
     def committed(self, side: str) -> DataFrame:
         """Everything that a side committed."""
-        given = self.inputs[side]
-        return rows.committed(
-            rows.read(self.spark, "offsets", given.paths("offsets"), given.columns["offsets"])
-        )
+        return rows.committed(rows.read(self.spark, self.inputs[side], "offsets"))
 
     def of_files(self, side: str, files: Sequence[str], ask: Callable[[Path], T]) -> list[T]:
         """What ``ask`` says about each of these files, several at a time."""
@@ -190,8 +185,8 @@ def _segment_sums(work: Work, side: str, files: Sequence[str]) -> pa.Table:
     return sums.table()
 
 
-def found_differences(work: Work, segments: NDArray[np.int64], log_ends: LogEnds) -> list[Path]:
-    """Compare the rows of these segments, so many at once; folders with `differences.COLUMNS`."""
+def found_differences(work: Work, segments: NDArray[np.int64]) -> list[Path]:
+    """Compare the rows of these segments, so many at once; folders with what is told of each."""
     count = sum(entry.rows for side in SIDES for entry in work.entries(side)) * len(segments) // work.segments
     ranges = max(1, -(-count // work.sizes.at_once))
     range_of = np.full(work.segments, -1, dtype=np.int32)
@@ -207,7 +202,7 @@ def found_differences(work: Work, segments: NDArray[np.int64], log_ends: LogEnds
         left.append(work.progress.folder(f"keys-{number:04d}", partial(_leave_equal, taken, number)))
     pieces = [path for folder in left for path in folder.glob("*.parquet")]
     work.few_left = sum(pq.read_metadata(path).num_rows for path in pieces) <= _FEW_ROWS
-    ends = log_ends()
+    ends = rows.read(work.spark, work.inputs["after"], "log_ends")
     found = []
     for number, folder in enumerate(left):
         work.told("rows compared", number, ranges)
@@ -270,13 +265,9 @@ def _hashes_of(files: Sequence[Path]) -> Hashes:
     return Hashes(key=key, first=first, second=second)
 
 
-def _compare(work: Work, left: Path, log_ends: DataFrame | None, part: Path) -> None:
-    sides = {}
+def _compare(work: Work, left: Path, log_ends: DataFrame, part: Path) -> None:
+    sides = []
     for side in SIDES:
-        files = [str(path) for path in sorted(left.glob(f"{side}-*.parquet"))]
-        schema = rows.schema(work.values)
-        read = work.spark.read.schema(schema)
-        sides[side] = read.parquet(*files) if files else work.spark.createDataFrame([], schema)
-    pairs = differences.paired(sides["before"], sides["after"], work.values)
-    found = differences.classified(pairs, work.values, work.rules, log_ends)
-    found.write.parquet(str(part))
+        paths = sorted(map(str, left.glob(f"{side}-*.parquet")))
+        sides.append(rows.read_files(work.spark, CLUSTER_TABLES["offsets"], paths))
+    rows.classified(sides[0], sides[1], work.rules, log_ends).write.parquet(str(part))

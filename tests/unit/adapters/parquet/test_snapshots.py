@@ -13,8 +13,8 @@ import pytest
 
 from groupshift.adapters.parquet import snapshots
 from groupshift.adapters.parquet.snapshots import ParquetClusterSnapshots
-from groupshift.domain.evidence import CLUSTER_TABLES
 from groupshift.domain.rows import BrokerRow, ClusterState, GroupRow, OffsetRow, ProblemRow
+from groupshift.domain.snapshot import CLUSTER_TABLES
 from groupshift.errors import Broken, Rejected, Transient
 
 OFFSETS = [
