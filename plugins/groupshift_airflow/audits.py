@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator, Param
+from airflow.sdk import Param
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from groupshift.domain.foreign_text import without_login
-from groupshift_airflow import form, submitting
-from groupshift_airflow.hooks import cluster_settings, require_spark, spark_settings
+from groupshift_airflow import form
+from groupshift_airflow.hooks import require_spark, spark_environment, spark_jvm, spark_settings
+from groupshift_airflow.run_tasks import ClusterTask
 
 if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
@@ -27,8 +28,6 @@ SCHEDULE_VARIABLE = "GROUPSHIFT_AUDIT_SCHEDULE"
 SHOWN = 50
 """Lines of a kind in a task's log; the evidence holds all."""
 
-_SCOPE = "1. Scope"
-
 
 def schedule() -> str:
     """When offsets are audited: daily, unless this deployment's environment says otherwise."""
@@ -39,19 +38,14 @@ def parameters() -> dict[str, Any]:
     """Parameters of ``audit_offsets``; by default every group is audited."""
     return {
         **form.clusters(),
-        "groups": Param(
-            [],
-            type="array",
-            items={"type": "string"},
-            title="Groups",
-            section=_SCOPE,
-            description_md="Names of groups; **empty: every group** that any source has.",
+        "groups": form.names(
+            "Groups", "Names of groups; **empty: every group** that any source has.", form.SCOPE
         ),
         "spark_conn_id": Param(
             "",
             type="string",
             title="Spark",
-            section=_SCOPE,
+            section=form.SCOPE,
             description_md="Id of a **Spark** connection: a job of it audits, for logs too large for one "
             "process. **Empty: the task itself.**",
         ),
@@ -61,27 +55,14 @@ def parameters() -> dict[str, Any]:
     }
 
 
-class AuditTask(BaseOperator):
-    """Base: over which connections; ``settings()`` are the deployment's with these clusters."""
+class AuditTask(ClusterTask):
+    """Base: in which folder an audit is kept."""
 
-    template_fields: Sequence[str] = ("kafka_conn_id", "zookeeper_conn_id", "folder")
+    template_fields: Sequence[str] = (*ClusterTask.template_fields, "folder")
 
-    def __init__(
-        self,
-        *,
-        folder: str,
-        kafka_conn_id: str = "{{ params.kafka_conn_id }}",
-        zookeeper_conn_id: str = "{{ params.zookeeper_conn_id }}",
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *, folder: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.folder = folder
-        self.kafka_conn_id = kafka_conn_id
-        self.zookeeper_conn_id = zookeeper_conn_id
-
-    def settings(self) -> Settings:
-        """Raises `Rejected` for a missing or wrong connection or setting."""
-        return cluster_settings(self.kafka_conn_id, self.zookeeper_conn_id)
 
     def place(self, settings: Settings) -> str:
         """Where this audit is kept: below the evidence of the deployment."""
@@ -138,13 +119,13 @@ class Audit(AuditTask):
         master, settings = require_spark(self.spark_conn_id), spark_settings()
         with handed_over(request) as handed, submit_files(settings, master) as files:
             self._submitting = SparkSubmitHook(
-                conf=submitting.jvm(master),
+                conf=spark_jvm(master),
                 conn_id=self.spark_conn_id,
                 name="groupshift audit",
                 py_files=files.code,
                 properties_file=files.properties,
                 application_args=list(handed.arguments),
-                env_vars=submitting.environment(settings, master),
+                env_vars=spark_environment(settings, master),
             )
             try:
                 self._submitting.submit(handed.job)

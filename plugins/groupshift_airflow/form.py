@@ -1,11 +1,18 @@
-"""The trigger forms of the DAGs."""
+"""The trigger forms of the DAGs: clusters, numbers, and a move's request as parameters."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from airflow.sdk import Param
 
-_SCOPE = "1. Scope"
-_HOW = "2. How"
+from groupshift.domain.requests import Option, options_of
+from groupshift.errors import Rejected
+
+_WHAT, SCOPE, HOW, ACT = "0. What", "1. Scope", "2. How", "3. Act"
+_TYPES = {"text": "string", "integer": "integer", "number": "number", "flag": "boolean", "choice": "string"}
+_BELOW = 1e-9
+"""Moves an exclusive bound of a number to just outside of it; what is in between is refused by the plan."""
 
 
 def _connection(title: str, default: str, type_: str) -> Param:
@@ -14,7 +21,7 @@ def _connection(title: str, default: str, type_: str) -> Param:
         type="string",
         minLength=1,
         title=title,
-        section=_SCOPE,
+        section=SCOPE,
         description_md=f"Id of an Airflow connection of type **{type_}**.",
     )
 
@@ -44,6 +51,143 @@ def number(title: str, text: str, default: int, limits: tuple[int, int]) -> Para
         exclusiveMinimum=low - 1,
         exclusiveMaximum=high + 1,
         title=title,
-        section=_HOW,
+        section=HOW,
         description_md=f"{text} From {low} to {high}.",
     )
+
+
+def flag(title: str, text: str, section: str) -> Param:
+    """A switch that is off."""
+    return Param(False, type="boolean", title=title, section=section, description_md=text)
+
+
+def names(title: str, text: str, section: str) -> Param:
+    """Any number of names; none by default."""
+    items = {"type": "string"}
+    return Param([], type="array", items=items, title=title, section=section, description_md=text)
+
+
+def of_request(request: type, *, zookeeper: bool = False) -> dict[str, Param]:
+    """Return the parameters of a move with this request. Their defaults change nothing.
+
+    Raises `Rejected` for an option that has the name of one of the others."""
+    own = {_key(each): param_of(each) for each in _asked(request)}
+    beside = {
+        **(clusters() if zookeeper else kafka_cluster()),
+        **for_every_run("**Off: plan only, nothing is changed.** On: act, after the approvals of the plan."),
+    }
+    twice = sorted(own.keys() & beside.keys())
+    if twice:
+        raise Rejected(
+            f"request {request.__name__}: {', '.join(twice)} is a parameter of every run; rename it"
+        )
+    return {**own, **beside}
+
+
+def for_every_run(execute: str) -> dict[str, Param]:
+    """Return how a run waits, whether it takes over, and whether it acts."""
+    silence = "A question that nobody answers in time is answered with no: nothing more is changed."
+    take_over = "**On**: go on with a run that somebody else holds; that one stops at its next step."
+    return {
+        "gate_expiry_s": number("Gates expire after (seconds)", silence, 86_400, (5, 86_400)),
+        "take_over": flag("Take over", take_over, HOW),
+        "execute": flag("Execute", execute, ACT),
+    }
+
+
+def roll_back_form() -> dict[str, Param]:
+    """Return the parameters of the DAG that takes any run back."""
+    run = "Id of the run, as the list of runs and `groupshift status` show it."
+    to = (
+        "**Empty: all that the run changed.** Else a point that the move of this run names, such as "
+        "`zookeeper_mode`."
+    )
+    text: dict[str, Any] = {"type": "string", "minLength": 1, "section": _WHAT}
+    where = clusters()
+    where["zookeeper_conn_id"] = Param(
+        "groupshift_zookeeper_default",
+        type=["string", "null"],
+        title="ZooKeeper",
+        section=SCOPE,
+        description_md="Id of an Airflow connection of type **Groupshift ZooKeeper**, if the move uses it.",
+    )
+    return {
+        "run": Param(**text, title="Run", description_md=run),
+        "to": Param("", type=["string", "null"], title="How far back", section=_WHAT, description_md=to),
+        **where,
+        **for_every_run("**Off: only show what would be undone.** On: roll back; of a group without a gate."),
+    }
+
+
+def watch_form() -> dict[str, Param]:
+    """Return the parameters of a DAG that watches runs which are over. It changes nothing."""
+    text = "Id of a run that is over; **empty: the latest** of this target."
+    run = Param("", type=["string", "null"], title="Run", section=_WHAT, description_md=text)
+    return {"run": run, **kafka_cluster()}
+
+
+def values_of(request: type, params: Any) -> dict[str, Any]:
+    """Return the values of a request's options in a filled form."""
+    return {each.name: params[_key(each)] for each in _asked(request)}
+
+
+def _asked(request: type) -> list[Option]:
+    """The options that a run has."""
+    return [each for each in options_of(request) if not each.assesses]
+
+
+def _key(option: Option) -> str:
+    """The name in the form: a field of the request that Python would not let be named so ends with ``_``."""
+    return option.name.rstrip("_")
+
+
+def param_of(option: Option) -> Param:
+    """Return one option as a parameter: its help, choices and bounds."""
+    kind: Any = _TYPES[option.kind]
+    schema: dict[str, Any] = {
+        "type": ["null", kind] if option.optional else kind,
+        "title": option.name.strip("_").replace("_", " ").capitalize(),
+        "section": _WHAT,
+        "description_md": " ".join([option.help, *_bounds(option)]).strip(),
+    }
+    if option.many:
+        items = {"type": kind, **({"enum": list(option.choices)} if option.choices else {})}
+        schema |= {"type": "array", "items": items}
+    elif option.choices:
+        schema["enum"] = [*option.choices, None] if option.optional else list(option.choices)
+    elif option.kind == "text" and option.required:
+        schema["minLength"] = 1
+    if option.pattern:
+        schema["pattern"] = f"^({option.pattern})$"
+    schema |= _limits(option)
+    if option.required:
+        return Param(**schema)
+    default = [str(each) for each in option.default] if option.many else option.default
+    return Param(
+        str(default) if option.choices and not option.many and default is not None else default, **schema
+    )
+
+
+def _bounds(option: Option) -> list[str]:
+    match option.minimum, option.maximum:
+        case None, None:
+            return []
+        case None, high:
+            return [f"At most {high:g}."]
+        case low, None:
+            return [f"At least {low:g}."]
+        case low, high:
+            return [f"From {low:g} to {high:g}."]
+
+
+def _limits(option: Option) -> dict[str, float]:
+    """As exclusive bounds: Airflow's form would put an inclusive one in place of what a person typed."""
+    if option.many:
+        return {}
+    past = 1 if option.kind == "integer" else _BELOW
+    found = {}
+    if option.minimum is not None:
+        found["exclusiveMinimum"] = option.minimum - past
+    if option.maximum is not None:
+        found["exclusiveMaximum"] = option.maximum + past
+    return found

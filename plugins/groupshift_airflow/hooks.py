@@ -6,6 +6,7 @@ import difflib
 import json
 import os
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -20,7 +21,6 @@ from groupshift.foreign_files import toml
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
-    from groupshift.scan.scan import FleetScans
     from groupshift.settings import ApprovalSettings, Settings, SparkSettings
 
 SETTINGS_VARIABLE = "GROUPSHIFT_SETTINGS"
@@ -247,12 +247,10 @@ class ZookeeperHook(_ClusterHook):
             raise self.refused(wrong_path)
         told = {"hosts": where.hosts, "chroot": chroot or where.chroot}
         if "sasl.mechanism" in properties:
-            return {
-                **told,
-                "properties": self.with_login(found, properties, ("sasl.username", "sasl.password")),
-            }
-        login = {"username": found.login or "", "password": found.password or ""}
-        return {**told, **login, **({"properties": properties} if properties else {})}
+            login = self.with_login(found, properties, ("sasl.username", "sasl.password"))
+            return {**told, "properties": login}
+        digest = {"username": found.login or "", "password": found.password or ""}
+        return {**told, **digest, **({"properties": properties} if properties else {})}
 
     def test_connection(self) -> tuple[bool, str]:
         """Whether the servers answer, and what is below the chroot; for the button *Test*."""
@@ -265,15 +263,10 @@ class ZookeeperHook(_ClusterHook):
                 brokers = connection.call(lambda session: session.children("/brokers/ids"))
         except GroupshiftError as error:
             return False, str(error)
+        answers = f"ZooKeeper answers at {connection.address}"
         if brokers is None:
-            return (
-                False,
-                f"ZooKeeper answers at {connection.address}, but has no /brokers/ids: correct the chroot",
-            )
-        return (
-            True,
-            f"ZooKeeper answers at {connection.address}: {len(brokers)} broker(s) registered",
-        )
+            return False, f"{answers}, but has no /brokers/ids: correct the chroot"
+        return True, f"{answers}: {len(brokers)} broker(s) registered"
 
 
 class KubernetesHook(_ClusterHook):
@@ -366,6 +359,21 @@ def spark_settings() -> SparkSettings:
     return SparkSettings(**base_settings().get("spark", {}))
 
 
+def spark_jvm(master: str) -> dict[str, str]:
+    """Spark's key for what the driver's JVM is told: it must be known before that JVM starts."""
+    from groupshift.adapters.spark_submit.submit import driver_options
+
+    return {"spark.driver.extraJavaOptions": driver_options(master)}
+
+
+def spark_environment(settings: SparkSettings, master: str) -> dict[str, str]:
+    """The interpreters of workers and driver; on this machine nothing listens outside."""
+    from groupshift.adapters.spark_submit.submit import stays_here
+
+    found = {"PYSPARK_PYTHON": settings.python or sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    return {**found, "SPARK_LOCAL_IP": "127.0.0.1"} if stays_here(master) else found
+
+
 def approval_settings() -> ApprovalSettings:
     """Section ``[approval]`` of this deployment: who may say yes. Raises `Rejected` as `base_settings`."""
     from groupshift.settings import approval_of
@@ -402,13 +410,6 @@ def _sections(path: Path) -> dict[str, Any]:
 def evidence_root() -> str:
     """Where this deployment keeps evidence, without a slash at the end."""
     return str(base_settings().get("evidence", {}).get("root", "")).rstrip("/")
-
-
-def build_scans(kafka_conn_id: str, zookeeper_conn_id: str) -> FleetScans:
-    """The use cases of a whole ensemble over these two connections. Raises as `cluster_settings`."""
-    from groupshift.bootstrap.scans import build_scans as build
-
-    return build(cluster_settings(kafka_conn_id, zookeeper_conn_id))
 
 
 def cluster_settings(kafka_conn_id: str, zookeeper_conn_id: str) -> Settings:

@@ -10,16 +10,15 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, D
 
 from groupshift.domain.run import Checked, Outcome, RunState, Target
 from groupshift.domain.verdict import Verdict as Judged
-from groupshift.errors import GroupshiftError, Rejected
-from groupshift_airflow.request_form import values_of
-from groupshift_airflow.run_tasks import UNKNOWN, RunTask, run_key, telling
+from groupshift.errors import GroupshiftError
+from groupshift_airflow.form import values_of
+from groupshift_airflow.run_tasks import UNKNOWN, RunTask, run_key, run_place, telling
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from groupshift.domain.run import Findings, Plan
     from groupshift.engine.closing import Closing
-    from groupshift.engine.move import Move
     from groupshift.ports.runs import RunRecord, Runs
 
 VERDICT, PLANNED = "verdict", "planned"
@@ -68,9 +67,8 @@ class PlanRun(Begins):
         from groupshift.bootstrap.moves import journal, opened, tools_of
         from groupshift.domain.requests import request_of
         from groupshift.domain.run import plan_from
-        from groupshift.engine.begin import assess, begin
+        from groupshift.engine.begin import assess, begin, open_run
         from groupshift.engine.registry import move_named
-        from groupshift_airflow.run_places import run_place
 
         params, run = context["params"], context["dag_run"]
         execute, origin = bool(params["execute"]), run_key(run.dag_id, run.run_id)
@@ -80,9 +78,9 @@ class PlanRun(Begins):
             with journal(settings) as runs, opened(move, run_place(settings), request) as ports:
                 tools, options = tools_of(runs, settings), self.options_of(context)
                 target = move.target(ports, request)
-                record = runs.of_origin(origin) or (
-                    _open_one(runs, move, target, request) if execute else None
-                )
+                record = runs.of_origin(origin)
+                if record is None and execute:
+                    record = open_run(move, runs, target, request)
                 if record is None:
                     self.say(assess(move, tools, ports, request)[1])
                     record = begin(move, tools, ports, request, options, execute=execute, origin=origin)
@@ -92,24 +90,6 @@ class PlanRun(Begins):
                     now, over = tools.clock.now_ms(), bool(params["take_over"])
                     runs.claim(record.run, self.holder, now, anew=True, take_over=over)
         return self.end(context, record.run)
-
-
-def _open_one(runs: Runs, move: Move[Any], target: Target, request: Any) -> RunRecord | None:
-    """The open run of this target that was begun for the same request, None where none is open. Raises
-    `Rejected` where it was begun for another one."""
-    from groupshift.engine.begin import request_differences
-
-    for each in runs.in_the_way(target):
-        if each.move != move.name or each.target != target or each.state is RunState.ROLLING_BACK:
-            continue
-        differs = request_differences(each, request)
-        if differs:
-            raise Rejected(
-                f"run {each.run} of {target} is open, and another one was asked for ({'; '.join(differs)}): "
-                f"ask for what it has, or take it back: groupshift roll-back {each.run}"
-            )
-        return each
-    return None
 
 
 class BeginRollBack(Begins):
@@ -163,7 +143,6 @@ class Watch(RunTask):
         from groupshift.bootstrap.moves import journal, opened, tools_of
         from groupshift.engine.registry import move_named
         from groupshift.engine.watch import watch
-        from groupshift_airflow.run_places import run_place
 
         with telling(context):
             move, settings = move_named(self.move), self.settings()

@@ -29,8 +29,7 @@ from groupshift.domain.reactions import Choice
 from groupshift.domain.run import APPROVE, JUDGE, Outcome, RunState, SparkJob, StepState, spark_job_from
 from groupshift.engine.questions import BUTTONS
 from groupshift.errors import Fenced, Transient
-from groupshift_airflow import submitting
-from groupshift_airflow.hooks import require_spark, spark_settings
+from groupshift_airflow.hooks import require_spark, spark_environment, spark_jvm, spark_settings
 from groupshift_airflow.run_gates import ACCEPT, ALL, CHOICES, DONE, Gate, Work, gate_of, gate_of_work
 from groupshift_airflow.run_tasks import UNKNOWN, RunTask, person, require_execute, require_ours
 
@@ -368,8 +367,8 @@ class Compare(Steps, SparkSubmitOperator):
 
         master, spark, request = require_spark(self._conn_id), spark_settings(), request_of_job(job)
         self.application, self.application_args = request.job, list(request.arguments)
-        self.env_vars = submitting.environment(spark, master)
-        self.conf = {**submitting.jvm(master), **(self.conf or {})}
+        self.env_vars = spark_environment(spark, master)
+        self.conf = {**spark_jvm(master), **(self.conf or {})}
         with submit_files(spark, master) as files:
             self.py_files, self.properties_file = files.code, files.properties
             try:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from airflow.sdk import BaseOperator
@@ -18,11 +20,16 @@ from groupshift_airflow.links import RunLink
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from groupshift.bootstrap.moves import Place
     from groupshift.domain.run import Step
     from groupshift.engine.move import Move, RunOptions, Tools
     from groupshift.ports.runs import RunRecord, Runs
     from groupshift.settings import Settings
 
+NODES_VARIABLE = "GROUPSHIFT_NODES"
+"""Environment variable that names the file of who replaces or restarts nodes
+(docs/reference/node-drivers.md); without it a person does."""
+TIMEOUT_S = 30.0
 PLAN = "plan"
 """Task that makes a run or names it; it returns the run's id."""
 REFUSED = "refused"
@@ -90,6 +97,14 @@ def telling(context: Context) -> Iterator[None]:
         raise
 
 
+def run_place(settings: Settings) -> Place:
+    """Return where runs of the engine work, of these settings."""
+    from groupshift.bootstrap.moves import Place
+
+    file = os.environ.get(NODES_VARIABLE)
+    return Place(settings=settings, nodes=Path(file) if file else None, timeout_s=TIMEOUT_S)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
     """A run with all that it works with."""
@@ -101,10 +116,32 @@ class Opened:
     settings: Settings
 
 
-class RunTask(BaseOperator):
+class ClusterTask(BaseOperator):
+    """Base: over which connections."""
+
+    template_fields: Sequence[str] = ("kafka_conn_id", "zookeeper_conn_id")
+
+    def __init__(
+        self,
+        *,
+        kafka_conn_id: str = "{{ params.kafka_conn_id }}",
+        zookeeper_conn_id: str = "{{ params.get('zookeeper_conn_id') or '' }}",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.kafka_conn_id = kafka_conn_id
+        self.zookeeper_conn_id = zookeeper_conn_id
+
+    def settings(self, *, zookeeper: bool = True) -> Settings:
+        """Return the deployment's settings with these connections, or with that of Kafka alone. Raises
+        `Rejected` for a missing or wrong connection or setting."""
+        return cluster_settings(self.kafka_conn_id, self.zookeeper_conn_id if zookeeper else "")
+
+
+class RunTask(ClusterTask):
     """Base: which run, over which connections, for which holder."""
 
-    template_fields: Sequence[str] = ("run", "holder", "kafka_conn_id", "zookeeper_conn_id")
+    template_fields: Sequence[str] = ("run", "holder", *ClusterTask.template_fields)
     operator_extra_links = (RunLink(),)
 
     def __init__(
@@ -112,20 +149,11 @@ class RunTask(BaseOperator):
         *,
         run: str = "{{ ti.xcom_pull(task_ids='plan') }}",
         holder: str = "{{ dag.dag_id }}/{{ run_id }}",
-        kafka_conn_id: str = "{{ params.kafka_conn_id }}",
-        zookeeper_conn_id: str = "{{ params.get('zookeeper_conn_id') or '' }}",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.run = run
         self.holder = holder
-        self.kafka_conn_id = kafka_conn_id
-        self.zookeeper_conn_id = zookeeper_conn_id
-
-    def settings(self, *, zookeeper: bool = True) -> Settings:
-        """Return the deployment's settings with these connections, or with that of Kafka alone. Raises
-        `Rejected` for a wrong one."""
-        return cluster_settings(self.kafka_conn_id, self.zookeeper_conn_id if zookeeper else "")
 
     @contextmanager
     def opened(self) -> Iterator[Opened]:
@@ -133,7 +161,6 @@ class RunTask(BaseOperator):
         it. Raises `Rejected` for an unknown run or move."""
         from groupshift.bootstrap.moves import journal, opened, tools_of
         from groupshift.engine.registry import move_named
-        from groupshift_airflow.run_places import run_place
 
         with journal(self.settings(zookeeper=False)) as runs:
             record = runs.find(self.run)

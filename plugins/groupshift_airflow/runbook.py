@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import TaskGroup, TriggerRule, chain
 
-from groupshift_airflow import request_form
+from groupshift_airflow.form import of_request, roll_back_form, watch_form
 from groupshift_airflow.retries import DEFAULT_ARGS
 from groupshift_airflow.run_ends import PLANNED, VERDICT, BeginRollBack, GoingBack, PlanRun, Verdict, Watch
 from groupshift_airflow.run_steps import Compare, LastGate, Steps
@@ -74,17 +74,7 @@ def form(move: str, *, zookeeper: bool = False) -> dict[str, Param]:
     not installed."""
     from groupshift.engine.registry import move_named
 
-    return request_form.of_request(move_named(move).request, zookeeper=zookeeper)
-
-
-def roll_back_form() -> dict[str, Param]:
-    """Return the trigger form of the DAG that takes any run back."""
-    return request_form.roll_back()
-
-
-def watch_form() -> dict[str, Param]:
-    """Return the trigger form of a DAG that watches runs which are over."""
-    return request_form.watching()
+    return of_request(move_named(move).request, zookeeper=zookeeper)
 
 
 def watch_schedule() -> str:

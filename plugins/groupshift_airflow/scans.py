@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator, Param, Variable
+from airflow.sdk import Variable
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from groupshift.errors import Rejected
@@ -15,7 +15,7 @@ from groupshift.scan.ports import ToggleRecord, ToggleState
 from groupshift.scan.state import Life
 from groupshift.scan.waves import WaveRules
 from groupshift_airflow import form
-from groupshift_airflow.hooks import build_scans
+from groupshift_airflow.run_tasks import ClusterTask
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -29,8 +29,6 @@ OPTIONS_VARIABLE = "groupshift_scan"
 SHOWN = 50
 """Lines of a kind in a task's log; the journal holds all."""
 
-_WAVES = "2. How"
-_ACT = "3. Act"
 _RULES = WaveRules()
 
 
@@ -43,32 +41,14 @@ def parameters() -> dict[str, Any]:
     """Parameters of ``scan_fleet``; their defaults look and change nothing."""
     return {
         **form.clusters(),
-        "toggle": _flag(
+        "toggle": form.flag(
             "Toggle what is ready",
-            _WAVES,
             "After the scan, groups that are **fully migrated and at rest** go to kafka mode.",
+            form.HOW,
         ),
-        "take_back": Param(
-            [],
-            type="array",
-            items={"type": "string"},
-            title="Take back",
-            section=_WAVES,
-            description_md="Groups, or patterns with `*`, that go **back to zookeeper mode** instead.",
+        "take_back": form.names(
+            "Take back", "Groups, or patterns with `*`, that go **back to zookeeper mode** instead.", form.HOW
         ),
-        **_limits(),
-        "execute": _flag(
-            "Execute", _ACT, "**Off: waves are planned, nothing is changed.** On: they are toggled."
-        ),
-    }
-
-
-def _flag(title: str, section: str, text: str) -> Param:
-    return Param(False, type="boolean", title=title, section=section, description_md=text)
-
-
-def _limits() -> dict[str, Param]:
-    return {
         "stable_s": form.number(
             "At rest (seconds)", "How long a group must not have changed.", _RULES.stable_s, (0, 2_592_000)
         ),
@@ -77,6 +57,9 @@ def _limits() -> dict[str, Param]:
             "Error budget", "Failures after which nothing more is started.", _RULES.budget, (1, 1000)
         ),
         "at_most": form.number("At most", "Groups toggled in one run; 0: all.", _RULES.limit, (0, 100_000)),
+        "execute": form.flag(
+            "Execute", "**Off: waves are planned, nothing is changed.** On: they are toggled.", form.ACT
+        ),
     }
 
 
@@ -96,25 +79,14 @@ def options(context: Context) -> dict[str, Any]:
     return {**params, **told}
 
 
-class FleetTask(BaseOperator):
-    """Base: over which connections; ``scans()`` is the way to every use case of an ensemble."""
-
-    template_fields: Sequence[str] = ("kafka_conn_id", "zookeeper_conn_id")
-
-    def __init__(
-        self,
-        *,
-        kafka_conn_id: str = "{{ params.kafka_conn_id }}",
-        zookeeper_conn_id: str = "{{ params.zookeeper_conn_id }}",
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.kafka_conn_id = kafka_conn_id
-        self.zookeeper_conn_id = zookeeper_conn_id
+class FleetTask(ClusterTask):
+    """Base: ``scans()`` is the way to every use case of an ensemble."""
 
     def scans(self) -> FleetScans:
-        """Fresh use cases; use them in a ``with`` statement."""
-        return build_scans(self.kafka_conn_id, self.zookeeper_conn_id)
+        """Fresh use cases; use them in a ``with`` statement. Raises as `ClusterTask.settings`."""
+        from groupshift.bootstrap.scans import build_scans
+
+        return build_scans(self.settings())
 
 
 class Scan(FleetTask):

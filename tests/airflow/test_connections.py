@@ -15,7 +15,7 @@ from groupshift.bootstrap import moves
 from groupshift.engine.registry import move_named
 from groupshift.errors import Rejected
 from groupshift.provider_info import get_provider_info
-from groupshift_airflow import hooks, run_places, run_tasks
+from groupshift_airflow import hooks, run_tasks
 
 
 def _connect(monkeypatch: pytest.MonkeyPatch, name: str, **connection: Any) -> None:
@@ -151,7 +151,7 @@ def test_the_key_that_signs_evidence_is_a_connection(
     monkeypatch.delenv(hooks.SETTINGS_VARIABLE, raising=False)
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path))
     found = hooks.cluster_settings("groupshift_kafka_default", "groupshift_zookeeper_default")
-    place = run_places.run_place(found)
+    place = run_tasks.run_place(found)
     assert found.evidence.signing_key == place.settings.evidence.signing_key == "hush-key"
     assert "hush" not in repr(found) + repr(place)
 

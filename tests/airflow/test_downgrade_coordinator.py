@@ -205,7 +205,7 @@ def test_an_open_run_to_another_release_is_not_gone_on_with(story: Any) -> None:
     told = story(two_of_43())
     told.execute("plan")
     told.again("later")
-    with pytest.raises(Rejected, match=r"is open, and another one was asked for \(to: the run has '3.9.2'"):
+    with pytest.raises(Rejected, match=r"is open and was asked for otherwise: to: the run has '3.9.2'"):
         told.execute("plan", to="3.8.1")
 
 

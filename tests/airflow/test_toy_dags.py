@@ -181,7 +181,7 @@ class Clash:
 
 def test_the_form_has_help_choices_and_bounds_of_the_request() -> None:
     """What has no default must be filled in; the defaults change nothing; no number is replaced."""
-    from groupshift_airflow.request_form import of_request, values_of
+    from groupshift_airflow.form import of_request, values_of
 
     form = of_request(Request)
     filled = {**{name: each.value for name, each in form.items()}, "to": "3.9.2"}

@@ -15,7 +15,6 @@ from browser.test_migration_report import CONTRAST, keep
 from groupshift.audit.offsets import Audit, Looked, Mismatch, summary
 from groupshift.audit.report import render
 from groupshift.audit.rules import BY_NUMBER
-from groupshift_airflow.web import view
 from groupshift_airflow.web.rendering import rendered
 
 pytestmark = pytest.mark.timeout(1500)  # Chromium may have to be installed first
@@ -66,7 +65,7 @@ def _listing() -> str:
 
 def _page(**values: Any) -> str:
     asked = Request({"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": []})
-    return bytes(rendered(asked, "audits.html", moment=view.moment, **values).body).decode()
+    return bytes(rendered(asked, "audits.html", **values).body).decode()
 
 
 PAGES = {

@@ -25,7 +25,7 @@ from groupshift.bootstrap import moves
 from groupshift.domain.run import SparkJob
 from groupshift.errors import GroupshiftError, Transient
 from groupshift.ports.clock import NoStepCrash, StepCrashPoints
-from groupshift_airflow import run_places, run_tasks
+from groupshift_airflow import run_tasks
 from groupshift_airflow.run_steps import Compare, Steps
 from support.simulated_runs import Processes
 
@@ -264,5 +264,4 @@ def simulated_dags(bench: Processes, dags: Any, patch: pytest.MonkeyPatch) -> Si
     patch.setattr(moves, "opened", lambda *_: nullcontext(bench.ports()))
     patch.setattr(moves, "tools_of", lambda *_: bench.tools(told.crash))
     patch.setattr(run_tasks, "cluster_settings", lambda *_: None)
-    patch.setattr(run_places, "run_place", lambda _settings: None)
     return told

@@ -18,7 +18,6 @@ from groupshift.audit.report import render
 from groupshift.bootstrap.connect import audit_store
 from groupshift.errors import GroupshiftError, Rejected
 from groupshift_airflow.hooks import evidence_root
-from groupshift_airflow.web import view
 from groupshift_airflow.web.rendering import framed, rendered, sandboxed, slashed
 
 AUDIT_DAG = "audit_offsets"
@@ -37,7 +36,7 @@ def listed(request: Request) -> Response:
     root = _root()
     names = audit_store().names(root)
     found = list(islice(_summaries(root, reversed(names)), _LISTED))
-    return rendered(request, "audits.html", audits=found, left=len(names) - len(found), moment=view.moment)
+    return rendered(request, "audits.html", audits=found, left=len(names) - len(found))
 
 
 @audits.get("/audits/{folder}", response_class=RedirectResponse)

@@ -17,7 +17,7 @@ from groupshift.engine.status import RunStatus
 from groupshift.ports.runs import Event
 from groupshift.report.history import event_text
 from groupshift_airflow.links import airflow_path, required_actions, run_path
-from groupshift_airflow.web.view import moment
+from groupshift_airflow.web.rendering import moment
 
 _OVER = frozenset({DagRunState.SUCCESS, DagRunState.FAILED})
 

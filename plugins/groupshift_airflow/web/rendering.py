@@ -17,6 +17,8 @@ from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, FileSystemLoader
 
 from groupshift.domain.foreign_text import visible
+from groupshift.engine.questions import utc
+from groupshift.report.history import event_text
 from groupshift_airflow.links import AIRFLOW_LOOK
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
@@ -37,9 +39,15 @@ def _seen(value: Any) -> Any:
     return value
 
 
+def moment(at_ms: int | None) -> str:
+    """Epoch milliseconds as UTC text, empty for None and for 0."""
+    return utc(at_ms) if at_ms else ""
+
+
 _templates = Environment(
     loader=FileSystemLoader(Path(__file__).with_name("templates")), autoescape=True, finalize=_seen
 )
+_templates.globals |= {"moment": moment, "event_text": event_text}
 _SCRIPT = _templates.get_template("page.js").render()
 _HASH = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
 

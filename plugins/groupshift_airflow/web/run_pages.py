@@ -23,12 +23,10 @@ from groupshift.engine.status import RunStatus, status_of
 from groupshift.engine.verification import objection
 from groupshift.errors import Rejected
 from groupshift.ports.runs import EventKind, RunRecord, Runs
-from groupshift.report.history import event_text
 from groupshift.scan.toggles import ORIGIN
 from groupshift.settings import Settings, parse
 from groupshift_airflow.hooks import SETTINGS_VARIABLE, base_settings
 from groupshift_airflow.run_tasks import PLAN, REFUSED
-from groupshift_airflow.web import view
 from groupshift_airflow.web.holding import held
 from groupshift_airflow.web.rendering import POLICY, REFRESH_S, framed, rendered, sandboxed, slashed
 
@@ -46,9 +44,7 @@ def listed(request: Request, user: Any) -> Response:
     with _journal() as runs:
         records = [each for each in runs.recent(_LISTED) if _may_read(user, each)]
         rows = [{"run": each, "now": status_of(runs, each.run)} for each in records]
-    return rendered(
-        request, "runs.html", runs=rows, verdict=_verdict_of, moment=view.moment, user=user.get_name()
-    )
+    return rendered(request, "runs.html", runs=rows, verdict=_verdict_of, user=user.get_name())
 
 
 @runs_of_moves.get("/{run}", response_class=RedirectResponse)
@@ -141,17 +137,7 @@ def _page(request: Request, runs: Runs, record: RunRecord, base: str) -> Respons
         jobs=jobs,
         before={key: job for key, job in jobs.items() if key not in {each.key for each in now.steps}},
         steps=now.steps,
-        events=[
-            {
-                "at": view.moment(each.at_ms),
-                "kind": each.kind.value.replace("_", " "),
-                "step": each.step,
-                "text": event_text(each),
-            }
-            for each in events
-            if each.kind not in _QUIET
-        ],
-        moment=view.moment,
+        events=[each for each in events if each.kind not in _QUIET],
         refresh=REFRESH_S if record.state.is_open else 0,
         verdict=_verdict_of(now),
     )

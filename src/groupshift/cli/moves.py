@@ -6,37 +6,37 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from groupshift.bootstrap.moves import request_at
 from groupshift.cli import output
-from groupshift.cli.installed import ANYTHING, refusing
-from groupshift.cli.options import Execute, Json, run_name, who
+from groupshift.cli.options import AllRules, Execute, Json, Page, run_name, who
 from groupshift.cli.requests import asked_again, parameters, values_of
 from groupshift.cli.run_driving import Terms, go_on
-from groupshift.cli.run_output import show_findings, show_sections, steps_table
-from groupshift.cli.run_place import Where, place_of, placed, session, shaped
+from groupshift.cli.run_output import findings_parts, section_parts, steps_table
+from groupshift.cli.run_place import Found, Where, place_of, placed, session, shaped
 from groupshift.cli.runs import Patience, Yes
-from groupshift.cli.terminal import Console, styled
+from groupshift.cli.terminal import joined, styled
 from groupshift.domain.run import CHECKS, findings_from, plan_from
 from groupshift.domain.verdict import Verdict, counted, worst
-from groupshift.engine.begin import assess, begin, request_differences
+from groupshift.engine.begin import assess, begin, open_run
 from groupshift.engine.move import Move, RunOptions
 from groupshift.engine.registry import GROUP, moves
-from groupshift.errors import Conflict, Rejected
-from groupshift.ports.runs import RunRecord, Runs
+from groupshift.errors import Rejected
+from groupshift.ports.runs import RunRecord
 
+COMMANDS = "groupshift.commands"
+"""Commands that other distributions bring, as entry points: each is a `typer.Typer` (a group of verbs) or a
+function (one verb). One that is known and not installed says which distribution has it."""
+ELSEWHERE = {"demo": "kafka-groupshift-sandbox", "sandbox": "kafka-groupshift-sandbox"}
+"""The distribution of each command that is not in ``kafka-groupshift``."""
+ANYTHING = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 NOTES = "notes"
 """The name in `Plan.about` under which a plan has sentences for people."""
 STATE = "groupshift-state"
 """A folder for journal and evidence, where none was named: a run has to write somewhere."""
-All = Annotated[bool, typer.Option("--all", help="Show the rules that passed, too.")]
-Page = Annotated[
-    Path | None,
-    typer.Option("--output", help="Write a page of it (one HTML file).", show_default=False),
-]
 
 
 def installed() -> dict[str, list[EntryPoint]]:
@@ -88,7 +88,7 @@ def _assess(
     *,
     move: Move[Any],
     given: Mapping[str, Any],
-    everything: All = False,
+    everything: AllRules = False,
     patience: Patience = 0,
     page: Page = None,
     as_json: Json = False,
@@ -111,33 +111,26 @@ def _assess(
         following += f" --state {STATE}"
     if in_the_way:
         following = f"groupshift status {in_the_way[0].run}"
-    blocked = [f"run {each.run} of {each.target} is {each.state} and is in the way" for each in in_the_way]
-    if as_json:
-        output.print_json(
-            {
-                "move": move.name,
-                "target": str(target),
-                "ready": ready and not blocked,
-                "verdict": verdict,
-                "findings": findings,
-                "obstacles": [each.rule for each in obstacles],
-                "in_the_way": [each.run for each in in_the_way],
-                "observed": observed.data,
-                "next": following,
-            }
-        )
-        return 0 if ready and not blocked else 1
-    console = Console()
-    show_sections(console, observed.sections)
-    show_findings(console, findings, str(target), everything=everything)
-    for each in blocked:
-        console.print(each)
-    said = "a run may begin" if ready and not blocked else "no run may begin"
-    console.line(output.verdict_text(verdict), f": {target}: {said}")
-    for hint in dict.fromkeys(each.hint for each in obstacles if each.hint):
-        console.print(f"to do: {hint}")
-    output.next_command(console, following)
-    return 0 if ready and not blocked else 1
+    may = ready and not in_the_way
+    data = {
+        "move": move.name,
+        "target": str(target),
+        "ready": may,
+        "verdict": verdict,
+        "findings": findings,
+        "obstacles": [each.rule for each in obstacles],
+        "in_the_way": [each.run for each in in_the_way],
+        "observed": observed.data,
+    }
+    parts: list[output.Shown] = [
+        *section_parts(observed.sections),
+        *findings_parts(findings, str(target), everything=everything),
+        *(f"run {each.run} of {each.target} is {each.state} and is in the way" for each in in_the_way),
+        joined(output.verdict_text(verdict), f": {target}: {'a' if may else 'no'} run may begin"),
+        *(f"to do: {hint}" for hint in dict.fromkeys(each.hint for each in obstacles if each.hint)),
+    ]
+    output.tell(data, parts, following, as_json=as_json)
+    return 0 if may else 1
 
 
 def _write(move: Move[Any], request: Any, facts: Any, page: Path) -> None:
@@ -160,7 +153,8 @@ def _plan(
     request = request_at(move, given, place.settings)
     with session(place) as at, at.ports(move, request) as ports:
         record = _begun(move, at.tools, ports, request, execute=execute)
-    return _show_plan(move, record, request, as_json=as_json)
+    _show_plan(move, record, request, as_json=as_json)
+    return 0
 
 
 def _run(
@@ -178,36 +172,14 @@ def _run(
     place = place_of(where)
     request = request_at(move, given, place.settings)
     with session(place) as at, at.ports(move, request) as ports:
-        record = _same(move, at.runs, ports, request)
+        record = open_run(move, at.runs, move.target(ports, request), request)
         if not execute:
             record = record or _begun(move, at.tools, ports, request, execute=False)
-            return _show_plan(move, record, request, as_json=as_json)
+            _show_plan(move, record, request, as_json=as_json)
+            return 0
         record = record or _begun(move, at.tools, ports, request, execute=True, patience=patience)
-        terms = Terms(yes=yes, patience_s=patience)
-        return go_on(at, move, ports, record, terms, as_json=as_json)
-
-
-def _same(move: Move[Any], runs: Runs, ports: Any, request: Any) -> RunRecord | None:
-    """The open run of this move and target, None where there is none. Raises `Rejected` when it was asked
-    for otherwise, `Conflict` when it is being taken back."""
-    target = move.target(ports, request)
-    for each in runs.in_the_way(target):
-        if each.move != move.name or each.target != target:
-            continue
-        if each.state.goes_back:
-            raise Conflict(
-                f"run {each.run} of {target} is being rolled back; go on with that: "
-                f"groupshift continue {each.run}"
-            )
-        differs = request_differences(each, request)
-        if differs:
-            raise Rejected(
-                f"run {each.run} of {target} is open and was asked for otherwise: {'; '.join(differs)}; "
-                f"go on with it: groupshift continue {each.run}, or take it back: "
-                f"groupshift roll-back {each.run}"
-            )
-        return each
-    return None
+        found = Found(at=at, record=record, move=move)
+        return go_on(found, ports, Terms(yes=yes, patience_s=patience), as_json=as_json)
 
 
 def _begun(
@@ -220,34 +192,62 @@ def _begun(
         raise Rejected(f"{why}; every rule: {asked_again(move, 'assess', request)}") from why
 
 
-def _show_plan(move: Move[Any], record: RunRecord, request: Any, *, as_json: bool) -> int:
+def _show_plan(move: Move[Any], record: RunRecord, request: Any, *, as_json: bool) -> None:
     plan = plan_from(record.plan)
+    is_open = record.state.is_open
     going = f"groupshift continue {record.run} --execute"
-    following = going if record.state.is_open else f"{asked_again(move, 'run', request)} --execute"
+    following = going if is_open else f"{asked_again(move, 'run', request)} --execute"
     checks = findings_from(plan.about.get(CHECKS, ()))
-    notes = [str(each) for each in plan.about.get(NOTES, ())]
-    if as_json:
-        output.print_json(
-            {
-                "run": record.run,
-                "target": str(record.target),
-                "state": record.state,
-                "hash": record.plan_hash,
-                "steps": [each.as_json() for each in plan.steps],
-                "about": plan.about,
-                "next": following,
-            }
-        )
-        return 0
-    console = Console()
-    console.print(steps_table(f"{move.name}: plan for {record.target}", plan.steps))
-    for note in notes:
-        console.print(note)
-    if checks:
-        console.print(f"{counted(checks, 'checks')}")
-    said = (
-        "nothing was changed" if not record.state.is_open else f"its target is locked, state {record.state}"
-    )
-    console.line("run ", styled(record.run, "bold"), f", plan {record.plan_hash[:12]}: {said}")
-    output.next_command(console, following)
-    return 0
+    data = {
+        "run": record.run,
+        "target": str(record.target),
+        "state": record.state,
+        "hash": record.plan_hash,
+        "steps": [each.as_json() for each in plan.steps],
+        "about": plan.about,
+    }
+    said = f"its target is locked, state {record.state}" if is_open else "nothing was changed"
+    parts: list[output.Shown] = [
+        steps_table(f"{move.name}: plan for {record.target}", plan.steps),
+        *map(str, plan.about.get(NOTES, ())),
+        *([counted(checks, "checks")] if checks else []),
+        joined("run ", styled(record.run, "bold"), f", plan {record.plan_hash[:12]}: {said}"),
+    ]
+    output.tell(data, parts, following, as_json=as_json)
+
+
+def add_installed(app: typer.Typer, panel: str | None = None) -> None:
+    """Add to ``app`` (to a ``panel`` of its help) what is installed, sorted by name, and the hint for what
+    is not."""
+    found = {each.name: each for each in entry_points(group=COMMANDS)}
+    for name in sorted({*found, *ELSEWHERE}):
+        loaded = _loaded(found[name]) if name in found else _missing(name, ELSEWHERE[name])
+        if isinstance(loaded, typer.Typer):
+            app.add_typer(loaded, name=name, rich_help_panel=panel)
+        else:
+            hidden = name not in found
+            context = ANYTHING if hidden else None
+            app.command(name, hidden=hidden, context_settings=context, rich_help_panel=panel)(loaded)
+
+
+def _loaded(entry: EntryPoint) -> Any:
+    """The command; one that cannot be imported fails when it is called, and no other command with it."""
+    try:
+        return entry.load()
+    except Exception as error:  # noqa: BLE001 - somebody else's code
+        why = f"command {entry.name} cannot be imported from {entry.value} ({type(error).__name__}: {error})"
+        return refusing(f"{why}; install its distribution again")
+
+
+def _missing(name: str, distribution: str) -> Callable[[typer.Context], None]:
+    return refusing(f"groupshift {name} comes with {distribution}: pip install {distribution}")
+
+
+def refusing(sentence: str) -> Callable[[typer.Context], None]:
+    """Return a command that says why it cannot be called."""
+
+    def refuse(context: typer.Context) -> None:
+        del context
+        raise Rejected(sentence)
+
+    return refuse

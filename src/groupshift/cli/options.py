@@ -1,7 +1,6 @@
-"""Options that several commands share.
+"""Options that several commands share, and what they name: settings, a cluster, groups, the offsets log.
 
-Also how options are typed again in the next command, and what the commands for whole clusters share: which
-groups, which brokers, and progress.
+Also who is at the keyboard, and progress.
 """
 
 from __future__ import annotations
@@ -12,8 +11,9 @@ import pwd
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,24 +21,52 @@ from groupshift.cli.terminal import Console, progress_bar
 from groupshift.domain.addresses import joined, kafka_servers, zookeeper_ensemble
 from groupshift.errors import Rejected
 from groupshift.ports.cluster import Progress
-from groupshift.settings import Settings, ZookeeperSettings, load
+from groupshift.ports.log import OffsetsLog
+from groupshift.settings import (
+    EvidenceSettings,
+    FleetSettings,
+    JournalSettings,
+    KafkaSettings,
+    Settings,
+    ZookeeperSettings,
+    load,
+)
 
-Group = Annotated[str, typer.Option("--group", "-g", help="The consumer group.", show_default=False)]
-Execute = Annotated[bool, typer.Option("--execute", help="Act; without it only a plan is made.")]
 SETTINGS_VARIABLE = "GROUPSHIFT_SETTINGS"
 HOME_VARIABLE = "GROUPSHIFT_HOME"
 DEFAULT_HOME = ".groupshift/sandbox"
 
+
+def option(flag: str, said: str, *also: str, **more: Any) -> Any:
+    """An option whose default says nothing that ``said`` does not."""
+    return typer.Option(flag, *also, help=said, show_default=False, **more)
+
+
+def _servers(text: str) -> str:
+    """The servers as every client understands them. Raises `Rejected` for what cannot be an address."""
+    return joined(kafka_servers(text, "--bootstrap-servers")) if text else ""
+
+
+Group = Annotated[str, option("--group", "The consumer group.", "-g")]
+Groups = Annotated[str, option("--groups", "Names with a comma between them.")]
+Execute = Annotated[bool, typer.Option("--execute", help="Act; without it only a plan is made.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+AllRules = Annotated[bool, typer.Option("--all", help="Show the rules that passed, too.")]
+Page = Annotated[Path | None, option("--output", "Write the page here (one HTML file).")]
 SettingsFile = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--settings",
+        "Settings file (TOML). Default: the sandbox's, when it is up.",
         envvar=SETTINGS_VARIABLE,
-        help="Settings file (TOML). Default: the sandbox's, when it is up.",
-        show_default=False,
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+_BROKERS = "Brokers without login; else those and the properties of the settings file."
+Servers = Annotated[str, option("--bootstrap-servers", _BROKERS, callback=_servers)]
+Ensemble = Annotated[str, option("--zookeeper", "With --bootstrap-servers: host:port,host:port/chroot.")]
+_PLAN = "Whose plan this belongs to: neither older than it nor of another (journal of the settings)."
+Bound = Annotated[str, option("--run", _PLAN, metavar="RUN")]
+Timeout = Annotated[float, typer.Option(help="Seconds to wait for a broker, with all retries.", min=0.1)]
 
 
 def settings(path: Path | None) -> Settings:
@@ -59,6 +87,31 @@ def has_settings(path: Path | None) -> bool:
 
 def _of_sandbox() -> Path:
     return Path(os.environ.get(HOME_VARIABLE) or DEFAULT_HOME) / "settings.toml"
+
+
+def settings_at(bootstrap_servers: str, settings_file: Path | None, zookeeper: str = "") -> Settings:
+    """The settings of a file (or of the sandbox), or these servers without login; those keep no journal and
+    no evidence. Raises `Rejected` when both name a cluster, or neither does."""
+    if bootstrap_servers and settings_file is not None:
+        raise Rejected("--bootstrap-servers and --settings both name a cluster: give one of them")
+    if zookeeper and not bootstrap_servers:
+        raise Rejected("--zookeeper goes with --bootstrap-servers; a settings file names its own")
+    return servers_only(bootstrap_servers, zookeeper) if bootstrap_servers else settings(settings_file)
+
+
+def servers_only(bootstrap_servers: str, zookeeper: str = "") -> Settings:
+    """These servers without login, no journal that lasts, and no evidence. Raises `Rejected` for what cannot
+    be an address."""
+    found = Settings(
+        kafka=KafkaSettings(bootstrap_servers=bootstrap_servers),
+        journal=JournalSettings(url="sqlite://"),
+        evidence=EvidenceSettings(root=""),
+        fleet=FleetSettings(driver="manual"),
+    )
+    if not zookeeper:
+        return found
+    nodes = zookeeper_ensemble(zookeeper, "--zookeeper")
+    return replace(found, zookeeper=ZookeeperSettings(hosts=nodes.hosts, chroot=nodes.chroot))
 
 
 def account() -> str:
@@ -86,43 +139,6 @@ def run_name(verb: str) -> str:
     return f"cli-{verb}-{account()}-{os.getpid()}-{time.time_ns()}"
 
 
-Groups = Annotated[str, typer.Option("--groups", help="Names with a comma between them.", show_default=False)]
-
-
-def _servers(text: str) -> str:
-    """The servers as every client understands them. Raises `Rejected` for what cannot be an address."""
-    return joined(kafka_servers(text, "--bootstrap-servers")) if text else ""
-
-
-Servers = Annotated[
-    str,
-    typer.Option(
-        "--bootstrap-servers",
-        callback=_servers,
-        help="Brokers without login; else those and the properties of the settings file.",
-        show_default=False,
-    ),
-]
-Ensemble = Annotated[
-    str,
-    typer.Option(
-        "--zookeeper",
-        help="With --bootstrap-servers: host:port,host:port/chroot.",
-        show_default=False,
-    ),
-]
-Bound = Annotated[
-    str,
-    typer.Option(
-        "--run",
-        metavar="RUN",
-        help="Whose plan this belongs to: neither older than it nor of another (journal of the settings).",
-        show_default=False,
-    ),
-]
-Timeout = Annotated[float, typer.Option(help="Seconds to wait for a broker, with all retries.", min=0.1)]
-
-
 def wanted(verb: str, groups: str, *, every: bool) -> list[str] | None:
     """The names in ``groups``, None for all. Raises `Rejected` unless exactly one of the two is asked for."""
     names = [name.strip() for name in groups.split(",") if name.strip()]
@@ -131,21 +147,32 @@ def wanted(verb: str, groups: str, *, every: bool) -> list[str] | None:
     return names or None
 
 
-def one_cluster(bootstrap_servers: str, settings_file: Path | None) -> None:
-    """Raises `Rejected` when both name a cluster."""
-    if bootstrap_servers and settings_file is not None:
-        raise Rejected("--bootstrap-servers and --settings both name a cluster: give one of them")
-
-
-def ensemble(zookeeper: str) -> ZookeeperSettings:
-    """Hosts and chroot of ``host:port[,host:port][/chroot]``, without login. Raises `Rejected` for
-    what cannot be an address."""
-    found = zookeeper_ensemble(zookeeper, "--zookeeper")
-    return ZookeeperSettings(hosts=found.hosts, chroot=found.chroot)
+@contextmanager
+def shown(what: str = "listing groups") -> Iterator[Progress]:
+    """Something to be told of progress, which a terminal shows as a bar."""
+    with progress_bar(Console(stderr=True), what) as told:
+        yield told
 
 
 @contextmanager
-def shown(console: Console) -> Iterator[Progress]:
-    """Something to be told of progress, which a terminal shows as a bar."""
-    with progress_bar(console, "listing groups") as told:
-        yield told
+def needing_spark(what: str) -> Iterator[None]:
+    """Imports of the extra. Raises `Rejected` where it is missing: ``what`` needs it."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").startswith("groupshift"):
+            raise
+        raise Rejected(
+            f"{what} needs the extra 'spark': pip install 'kafka-groupshift[spark]' "
+            f"({missing.name} is missing)"
+        ) from missing
+
+
+def log_at(kafka: KafkaSettings, timeout_s: float) -> OffsetsLog:
+    """The log of the offsets topic, from its brokers. Raises `Rejected` where the extra is missing."""
+    with needing_spark("reading the log"):
+        from groupshift.spark.broker_source import Brokers
+        from groupshift.spark.copied_log import DirectLog
+    return DirectLog(
+        Brokers(bootstrap_servers=kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
+    )

@@ -4,16 +4,16 @@ Kafka (offsets), and commits with foreign leader epochs (epochs)."""
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Annotated, Any
 
 import typer
 
 from groupshift.bootstrap.connect import group_snapshots, log_erasing, offset_restoring, placement_views
 from groupshift.bootstrap.moves import journal, zookeeper_sided
-from groupshift.cli import output
-from groupshift.cli.offsets_log import log_at
 from groupshift.cli.options import (
     Execute,
     Group,
@@ -22,12 +22,14 @@ from groupshift.cli.options import (
     Servers,
     SettingsFile,
     Timeout,
+    log_at,
     settings,
+    settings_at,
     shown,
     wanted,
 )
-from groupshift.cli.placement import cluster_of
-from groupshift.cli.terminal import Console, Table, styled
+from groupshift.cli.output import Shown, number, tell
+from groupshift.cli.terminal import Table, styled
 from groupshift.domain.commit_places import Stray
 from groupshift.domain.foreign_text import command
 from groupshift.errors import Rejected
@@ -46,6 +48,7 @@ from groupshift.moves.expansion.repair import (
     repair_epochs,
     repair_shadows,
 )
+from groupshift.moves.expansion.restore import NotRestored
 from groupshift.settings import KafkaSettings
 
 _SHOWN = 40
@@ -53,17 +56,6 @@ _COLOUR = {Mend.RESTORE: "green", Mend.OVERWRITTEN: "yellow", Mend.CONFLICT: "re
 
 _MOST_HOURS = 24.0 * 365 * 10
 
-Within = Annotated[
-    float,
-    typer.Option(
-        "--within",
-        metavar="HOURS",
-        help="Commits older than this are left to a person: a deletion leaves no trace for longer than "
-        "delete.retention.ms.",
-        min=0.0,
-        max=_MOST_HOURS,
-    ),
-]
 _HOUR_MS = 3_600_000
 _LOOK = "groupshift audit placement"
 
@@ -78,7 +70,17 @@ def _several() -> None:
 @app.command("placement")
 def placement(
     *,
-    within: Within = 24.0,
+    within: Annotated[
+        float,
+        typer.Option(
+            "--within",
+            metavar="HOURS",
+            help="Commits older than this are left to a person: a deletion leaves no trace for longer than "
+            "delete.retention.ms.",
+            min=0.0,
+            max=_MOST_HOURS,
+        ),
+    ] = 24.0,
     execute: Execute = False,
     bootstrap_servers: Servers = "",
     timeout: Timeout = 10.0,
@@ -91,8 +93,8 @@ def placement(
     Exit code 1: something is left to a person, or not as it should be."""
     if not math.isfinite(within):
         raise Rejected(f"--within {within}: name a number of hours, such as 24")
-    kafka = cluster_of(bootstrap_servers, settings_file)
-    with closing(placement_views(kafka, timeout_s=timeout)) as views, shown(Console(stderr=True)) as progress:
+    kafka = settings_at(bootstrap_servers, settings_file).kafka
+    with closing(placement_views(kafka, timeout_s=timeout)) as views, shown() as progress:
         planned = plan_repair(
             views,
             log_at(kafka, timeout),
@@ -100,12 +102,7 @@ def placement(
             lambda done, of: progress("reading the offsets topic", done, of),
         )
     done = _done(kafka, planned, timeout) if execute else None
-    then = following(planned, done)
-    if as_json:
-        output.print_json({**_document(planned, done), "next": then})
-    else:
-        _show(Console(), planned, done)
-        output.next_command(Console(), then)
+    tell(_document(planned, done), _parts(planned, done), following(planned, done), as_json=as_json)
     return 0 if clean(planned, done) else 1
 
 
@@ -133,22 +130,16 @@ def offsets(
                 remove_stale_offsets(side, runs, group, restoring)
     may = found is not None and not against and not removed
     assess = command("groupshift", "coordination", "assess", "--group", group)
-    then = found.command if found and may else assess
-    if as_json:
-        data = {} if found is None else {str(at): offset for at, offset in sorted(found.offsets.items())}
-        document = {"group": group, "offsets": data, "against": against, "removed": removed, "next": then}
-        output.print_json(document)
-        return 0 if found is None or removed else 1
-    console = Console()
+    data = {} if found is None else {str(at): offset for at, offset in sorted(found.offsets.items())}
     said = f"Kafka holds no committed offset of group {group}" if found is None else found.sentence
     if found and removed:
-        said = (
-            f"{len(found.offsets):,} committed offsets of group {group} were deleted from Kafka and read back"
-        )
-    console.line(styled(said, "" if may or against else "green"))
+        many = f"{len(found.offsets):,} committed offsets"
+        said = f"{many} of group {group} were deleted from Kafka and read back"
+    parts = [styled(said, "" if may or against else "green")]
     if against and found:
-        console.line(styled(f"they may not be removed: {against}", "red"))
-    output.next_command(console, then)
+        parts.append(styled(f"they may not be removed: {against}", "red"))
+    document = {"group": group, "offsets": data, "against": against, "removed": removed}
+    tell(document, parts, found.command if found and may else assess, as_json=as_json)
     return 0 if found is None or removed else 1
 
 
@@ -173,7 +164,7 @@ def clean(planned: PlannedRepair, done: Repaired | None) -> bool:
         return False
     if done is None:
         return not planned.of(Mend.RESTORE) and not (planned.old and _strays(planned))
-    return not done.restored.differing and not done.changed and not done.strays_left
+    return not _not_restored(done) and not done.strays_left
 
 
 def _strays(planned: PlannedRepair) -> bool:
@@ -189,52 +180,70 @@ def _document(planned: PlannedRepair, done: Repaired | None) -> dict[str, Any]:
         "counts": planned.counts,
         "against": planned.against,
         "repairs": planned.repairs,
-        "executed": done is not None,
-        "restored": None if done is None else done.restored.equal,
         "erased": [] if done is None else sorted(done.erased),
         "strays_left": {} if done is None else done.strays_left,
-        "not_restored": [] if done is None else (*done.restored.differing, *done.changed),
+        **_outcome(done),
     }
 
 
-def _show(console: Console, planned: PlannedRepair, done: Repaired | None) -> None:
+def _outcome(done: Repaired | None) -> dict[str, Any]:
+    """What came of an act, for programs."""
+    return {
+        "executed": done is not None,
+        "restored": None if done is None else done.restored.equal,
+        "not_restored": [] if done is None else _not_restored(done),
+    }
+
+
+def _not_restored(done: Repaired) -> tuple[NotRestored, ...]:
+    return (*done.restored.differing, *done.changed)
+
+
+def _outcome_parts(done: Repaired, what: str) -> Iterator[Shown]:
+    """The same for people."""
+    for each in _not_restored(done)[:_SHOWN]:
+        place = f"{each.wanted.group} {each.wanted.topic}-{each.wanted.partition}"
+        yield styled(f"{place}: {each.reason or 'read back as something else'}", "red")
+    yield styled(f"{done.restored.equal:,} {what} and read back", "green")
+
+
+def _parts(planned: PlannedRepair, done: Repaired | None) -> Iterator[Shown]:
     left = [each for each in planned.repairs if each.mend is not Mend.RESTORE]
     if left:
-        console.print(_table("left alone, or to a person", left))
+        yield _table("left alone, or to a person", left)
     if done is None and planned.of(Mend.RESTORE):
-        console.print(_table("to be restored", planned.of(Mend.RESTORE)))
+        yield _table("to be restored", planned.of(Mend.RESTORE))
     if planned.against:
-        console.print(f"nothing may be committed: {planned.against}", style="red")
-    counts = ", ".join(f"{number:,} {mend}" for mend, number in planned.counts.items())
-    console.print(f"offsets elsewhere: {counts}")
-    if done is not None:
-        for each in (*done.restored.differing, *done.changed)[:_SHOWN]:
-            place = f"{each.wanted.group} {each.wanted.topic}-{each.wanted.partition}"
-            why = each.reason or "read back as something else"
-            console.print(f"{place}: {why}", style="red")
-        console.line(styled(f"{done.restored.equal:,} restored and read back", "green"))
-    if done is not None and done.erased:
-        console.print(f"strays of {len(done.erased):,} groups have tombstones now")
-    if done is not None:
-        for group, why in list(done.strays_left.items())[:_SHOWN]:
-            console.print(f"strays of {group} stay: {why}", style="yellow")
+        yield styled(f"nothing may be committed: {planned.against}", "red")
+    counts = ", ".join(f"{many:,} {mend}" for mend, many in planned.counts.items())
+    yield f"offsets elsewhere: {counts}"
+    if done is None:
+        return
+    yield from _outcome_parts(done, "restored")
+    if done.erased:
+        yield f"strays of {len(done.erased):,} groups have tombstones now"
+    for group, why in islice(done.strays_left.items(), _SHOWN):
+        yield styled(f"strays of {group} stay: {why}", "yellow")
 
 
-def _table(title: str, found: Any) -> Table:
-    rows: list[Repair] = list(found)
+def _titled(title: str, rows: Sequence[object]) -> str:
     more = f", the first {_SHOWN} of {len(rows):,}" if len(rows) > _SHOWN else ""
+    return f"{title}{more} (--json has all)"
+
+
+def _table(title: str, rows: Sequence[Repair]) -> Table:
     numbers = ("offset", "from partition", "at home")
     columns = ("group", "topic-partition", "what", *numbers, "why")
-    table = Table(f"{title}{more} (--json has all)", columns, numbers=numbers)
+    table = Table(_titled(title, rows), columns, numbers=numbers)
     for each in rows[:_SHOWN]:
         chosen = each.chosen
         table.add_row(
             chosen.group,
             f"{chosen.topic}-{chosen.partition}",
             styled(each.mend, _COLOUR[each.mend]),
-            "-" if chosen.offset is None else f"{chosen.offset:,}",
+            number(chosen.offset),
             str(chosen.found),
-            "-" if chosen.at_home is None else f"{chosen.at_home:,}",
+            number(chosen.at_home),
             each.reason,
         )
     return table
@@ -244,9 +253,7 @@ def following(planned: PlannedRepair, done: Repaired | None) -> str:
     """What to do next."""
     if planned.against:
         return _LOOK
-    waiting = done is not None and (
-        done.restored.differing or done.changed or set(done.strays_left.values()) - {UNDECIDED}
-    )
+    waiting = done is not None and (_not_restored(done) or set(done.strays_left.values()) - {UNDECIDED})
     to_do = done is None and (planned.of(Mend.RESTORE) or (planned.old and _strays(planned)))
     if waiting or to_do:
         return "stop the members of these groups, then: groupshift repair placement --execute"
@@ -283,44 +290,34 @@ def epochs(
     goes back); with --execute write it again without an epoch, same offset and metadata, and read it back.
 
     Exit code 1: something is left to do, or was not read in full."""
-    kafka = cluster_of(bootstrap_servers, settings_file)
+    kafka = settings_at(bootstrap_servers, settings_file).kafka
     chosen = wanted("repair epochs", groups, every=not groups)
     with closing(group_snapshots(kafka, timeout_s=timeout)) as reader:
         planned, done = plan_epochs(reader, chosen), None
         if execute:
             with closing(offset_restoring(kafka, timeout_s=timeout)) as restoring:
                 done = repair_epochs(planned, restoring, reader)
+    data = {
+        "cluster_id": planned.cluster_id,
+        "offsets": planned.offsets,
+        "repairs": planned.repairs,
+        "problems": [each.problem for each in planned.problems],
+        **_outcome(done),
+    }
     then = _next_of_epochs(planned, done, groups)
-    if as_json:
-        output.print_json({**_epochs_document(planned, done), "next": then})
-    else:
-        _show_epochs(Console(), planned, done)
-        output.next_command(Console(), then)
+    tell(data, _epochs_parts(planned, done), then, as_json=as_json)
     return 0 if _epochs_clean(planned, done) else 1
 
 
 def _epochs_clean(planned: EpochPlan, done: Repaired | None) -> bool:
     if planned.problems or planned.left:
         return False
-    return not planned.to_do if done is None else not (done.restored.differing or done.changed)
+    return not planned.to_do if done is None else not _not_restored(done)
 
 
-def _epochs_document(planned: EpochPlan, done: Repaired | None) -> dict[str, Any]:
-    return {
-        "cluster_id": planned.cluster_id,
-        "offsets": planned.offsets,
-        "repairs": planned.repairs,
-        "problems": [each.problem for each in planned.problems],
-        "executed": done is not None,
-        "restored": None if done is None else done.restored.equal,
-        "not_restored": [] if done is None else (*done.restored.differing, *done.changed),
-    }
-
-
-def _show_epochs(console: Console, planned: EpochPlan, done: Repaired | None) -> None:
-    more = f", the first {_SHOWN} of {len(planned.repairs):,}" if len(planned.repairs) > _SHOWN else ""
+def _epochs_parts(planned: EpochPlan, done: Repaired | None) -> Iterator[Shown]:
     table = Table(
-        f"foreign leader epochs{more} (--json has all)",
+        _titled("foreign leader epochs", planned.repairs),
         ("group", "topic-partition", "offset", "epoch", "partition's", "a Java consumer", "what"),
         numbers=("offset", "epoch", "partition's"),
     )
@@ -330,23 +327,19 @@ def _show_epochs(console: Console, planned: EpochPlan, done: Repaired | None) ->
         table.add_row(
             row.group,
             f"{row.topic}-{row.partition}",
-            f"{row.offset:,}",
+            number(row.offset),
             str(row.leader_epoch),
             str(each.current),
             "reads nothing" if each.stray is Stray.EPOCH_ABOVE else back,
             f"left: {each.left}" if each.left else "write it again with epoch -1",
         )
     if planned.repairs:
-        console.print(table)
+        yield table
     for problem in planned.problems[:_SHOWN]:
-        console.line(styled(f"problem: {problem.problem}", "yellow"))
+        yield styled(f"problem: {problem.problem}", "yellow")
     if done is not None:
-        for one in (*done.restored.differing, *done.changed)[:_SHOWN]:
-            place = f"{one.wanted.group} {one.wanted.topic}-{one.wanted.partition}"
-            why = one.reason or "read back as something else"
-            console.line(styled(f"{place}: {why}", "red"))
-        console.line(styled(f"{done.restored.equal:,} written again and read back", "green"))
-    console.print(
+        yield from _outcome_parts(done, "written again")
+    yield (
         f"{planned.offsets:,} offsets: {len(planned.repairs):,} with a foreign leader epoch, "
         f"{len(planned.left):,} of them left alone"
     )
@@ -357,7 +350,7 @@ def _next_of_epochs(planned: EpochPlan, done: Repaired | None, groups: str) -> s
     again = command("groupshift", "repair", "epochs", *(("--groups", groups) if groups else ()))
     if done is None and planned.to_do:
         return f"{again} --execute"
-    if planned.left or (done is not None and (done.changed or done.restored.differing)):
+    if planned.left or (done is not None and _not_restored(done)):
         return f"do what is said of those that are left, then: {again} --execute"
     if planned.problems:
         return f"correct what the problems name, then: {again}"

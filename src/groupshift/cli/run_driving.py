@@ -9,21 +9,22 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from rich.status import Status
 
 from groupshift.cli.options import run_name, who
-from groupshift.cli.output import next_command, print_json
-from groupshift.cli.run_output import progress_data, show_progress
-from groupshift.cli.run_place import Session
+from groupshift.cli.output import next_command
+from groupshift.cli.run_output import tell_progress
+from groupshift.cli.run_place import Found, Session
 from groupshift.cli.terminal import Changes, Console, choose, joined, styled
 from groupshift.domain.reactions import Choice
 from groupshift.domain.run import RunState, Step, findings_from
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.begin import claim
 from groupshift.engine.closing import Closing
-from groupshift.engine.move import Move, Run, RunOptions
+from groupshift.engine.move import Run, RunOptions
 from groupshift.engine.progress import Ended, Progress, Stopped
 from groupshift.engine.questions import BUTTONS, Answer, Question, default_of, question_text, utc
 from groupshift.engine.run import drive, give_up, leave
@@ -102,33 +103,25 @@ class Teller:
             self._status.start()
 
 
-@dataclass(frozen=True, slots=True)
-class Decider:
-    """Answers a question: by ``--yes``, or as the person at the terminal does."""
+def _decided(teller: Teller, terms: Terms, question: Question) -> Answer | None:
+    """Answer a question: by ``--yes``, or as the person at the terminal does; None where nobody is there. The
+    question is shown in either case."""
+    console = teller.console
+    teller.stop()
+    console.heading(f"{question.does or question.gate}: run {question.run}")
+    console.markdown(question_text(question))
+    choice = _agreed(console, terms, question) or _chosen(console, question)
+    return Answer(choice=choice, who=who(), fingerprint=question.fingerprint) if choice else None
 
-    teller: Teller
-    terms: Terms
-    last: list[Question] = field(default_factory=list)
 
-    def __call__(self, question: Question) -> Answer | None:
-        """Return the answer, None where nobody is there. The question is shown in either case."""
-        self.last.append(question)
-        console = self.teller.console
-        self.teller.stop()
-        console.heading(f"{question.does or question.gate}: run {question.run}")
-        console.markdown(question_text(question))
-        choice = self._agreed(question) or _chosen(console, question)
-        return Answer(choice=choice, who=who(), fingerprint=question.fingerprint) if choice else None
-
-    def _agreed(self, question: Question) -> Choice | None:
-        """What ``--yes`` answers; a doubt is never accepted by it."""
-        if not self.terms.yes or Choice.APPROVE not in question.answers:
-            return None
-        optional = question.optional and not self.terms.finalises
-        choice = Choice.REJECT if optional else Choice.APPROVE
-        said = "left out: finalise it with groupshift finalise" if optional else "approved"
-        self.teller.console.print(f"--yes: {said}")
-        return choice
+def _agreed(console: Console, terms: Terms, question: Question) -> Choice | None:
+    """What ``--yes`` answers; a doubt is never accepted by it."""
+    if not terms.yes or Choice.APPROVE not in question.answers:
+        return None
+    optional = question.optional and not terms.finalises
+    said = "left out: finalise it with groupshift finalise" if optional else "approved"
+    console.print(f"--yes: {said}")
+    return Choice.REJECT if optional else Choice.APPROVE
 
 
 def answerable(console: Console) -> bool:
@@ -147,14 +140,14 @@ def _chosen(console: Console, question: Question) -> Choice | None:
         return None
 
 
-def go_on(at: Session, move: Move[Any], ports: Any, record: RunRecord, terms: Terms, *, as_json: bool) -> int:
+def go_on(found: Found, ports: Any, terms: Terms, *, as_json: bool) -> int:
     """Claim a run and drive it as far as it goes; show where it stands; return the exit code.
 
     Raises what the engine raises; the next command is said before."""
+    at, move, record = found.at, found.move, found.record
     console = Console(stderr=True)
     take_over = terms.take_over or _taken_over(at, record, console)
     teller = Teller(console, lambda step: terms.patience_s or step.patience_s or move.patience_s)
-    decider = Decider(teller, terms)
     options = RunOptions(
         who=who(),
         holder=run_name("run"),
@@ -166,7 +159,7 @@ def go_on(at: Session, move: Move[Any], ports: Any, record: RunRecord, terms: Te
         tell=teller.tell,
         instruct=teller.instruct,
         submit=at.submit,
-        decide=decider,
+        decide=partial(_decided, teller, terms),
     )
     run = claim(move, at.tools, ports, record, options, take_over=take_over)
     console.line("run ", styled(run.name, "bold"), f" of {record.target}")
@@ -183,7 +176,9 @@ def go_on(at: Session, move: Move[Any], ports: Any, record: RunRecord, terms: Te
         next_command(console, f"groupshift status {run.name}")
         raise
     teller.stop()
-    return _ended(run, progress, as_json=as_json)
+    code = code_of(progress)
+    tell_progress(run, progress, as_json=as_json)
+    return Broken.exit_code if code == 1 and _altered(run) else code
 
 
 def _taken_over(at: Session, record: RunRecord, console: Console) -> bool:
@@ -232,17 +227,6 @@ def _interrupted(run: Run[Any], console: Console) -> int:
         console.print(f"to take it back: groupshift roll-back {run.name}")
     next_command(console, f"groupshift continue {run.name} --execute")
     return INTERRUPTED
-
-
-def _ended(run: Run[Any], progress: Progress, *, as_json: bool) -> int:
-    code = code_of(progress)
-    if code == 1 and _altered(run):
-        code = Broken.exit_code
-    if as_json:
-        print_json(progress_data(run, progress))
-    else:
-        show_progress(Console(), run, progress)
-    return code
 
 
 def _altered(run: Run[Any]) -> bool:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from groupshift.cli.output import COLOUR, findings_table, next_command, plain
-from groupshift.cli.terminal import Console, Table, styled
+from rich.text import Text
+
+from groupshift.cli.output import COLOUR, Shown, findings_table, plain, tell
+from groupshift.cli.terminal import Table, joined, styled
 from groupshift.domain.foreign_text import data_without_login
-from groupshift.domain.run import APPROVE, IRREVERSIBLE, Checked, Findings, RunState, Step
+from groupshift.domain.run import APPROVE, IRREVERSIBLE, Findings, RunState, Step
 from groupshift.domain.verdict import Verdict, counted
 from groupshift.engine.closing import Closing
 from groupshift.engine.move import Run, undo_of
 from groupshift.engine.progress import Ended, Progress, Stopped
 from groupshift.engine.questions import Section, undo_words, utc, words_of
-from groupshift.engine.status import RunStatus, StepStatus, status_of
+from groupshift.engine.status import RunStatus, status_of
 
 _MARKS = {"done": "done", "acted": "made, not read back", "intended": "begun", "reopened": "to be done again"}
 _STATES = {
@@ -35,22 +37,25 @@ def steps_table(title: str, steps: Iterable[Step]) -> Table:
     return table
 
 
-def show_findings(console: Console, findings: Findings, title: str, *, everything: bool = False) -> None:
-    """Show what did not pass, and count the rest."""
+def findings_parts(findings: Findings, title: str, *, everything: bool = False) -> Iterator[Shown]:
+    """What did not pass (``everything``: all), and how many there are."""
     shown = [each for each in findings if everything or each.verdict is not Verdict.PASS]
     if shown:
-        console.print(findings_table(shown, title))
-    console.print(f"{counted(findings, 'checks')}")
+        yield findings_table(shown, title)
+    yield counted(findings, "checks")
 
 
 def list_table(found: Iterable[RunStatus]) -> Table:
     """Return runs, one a row: who has each, and what it waits for."""
     table = Table("runs", ("run", "move", "target", "state", "held by", "what it waits for, or how it ended"))
     for each in found:
-        state = styled(each.state, _STATES.get(each.state, "blue"))
         holder = each.holder if each.driven else "-"
-        table.add_row(each.run, each.move, each.target, state, holder, waits_of(each) or "-")
+        table.add_row(each.run, each.move, each.target, _state(each), holder, waits_of(each) or "-")
     return table
+
+
+def _state(status: RunStatus) -> Text:
+    return styled(status.state, _STATES.get(status.state, "blue"))
 
 
 def waits_of(status: RunStatus) -> str:
@@ -62,135 +67,112 @@ def waits_of(status: RunStatus) -> str:
     return status.waits_for
 
 
-def show_status(console: Console, status: RunStatus, *, following: str = "") -> None:
-    """Show one run: who has it, what it waits for, each step, and what of its last look did not pass."""
-    state = styled(status.state, _STATES.get(status.state, "blue"))
+def tell_status(status: RunStatus, *, as_json: bool, following: str = "") -> None:
+    """Show one run, with the command that comes next (empty: its own)."""
+    tell(status_data(status), _status_parts(status), following or status.following, as_json=as_json)
+
+
+def _status_parts(status: RunStatus) -> Iterator[Shown]:
+    """Who has a run, what it waits for, each step, and what of its last look did not pass."""
     asked = f", asked for by {status.requester}" if status.requester else ""
     begun = f" (begun {utc(status.created_at_ms)}{asked})"
-    console.line("run ", styled(status.run, "bold"), f" of {status.target}: ", state, begun)
+    yield joined("run ", styled(status.run, "bold"), f" of {status.target}: ", _state(status), begun)
     if status.driven:
-        console.print(f"held by {status.holder} since {utc(status.held_since_ms)}: {waits_of(status)}")
+        yield f"held by {status.holder} since {utc(status.held_since_ms)}: {waits_of(status)}"
     elif status.reason:
         verdict = Verdict(status.verdict)
-        console.line(styled(verdict, COLOUR[verdict]), f": {status.reason}")
+        yield joined(styled(verdict, COLOUR[verdict]), f": {status.reason}")
     elif status.waits_for:
-        console.print(f"it waits at step {status.waits_at}: {status.waits_for}")
-        console.print(f"nobody has it; {status.holder} stopped by itself")
-    console.print(_progress_table(status.steps))
-    for each in status.steps:
-        bad = [finding for finding in each.findings if finding.verdict is not Verdict.PASS]
-        if bad:
-            console.print(findings_table(bad, f"step {each.key}"))
-    next_command(console, following or status.following)
-
-
-def _progress_table(steps: Sequence[StepStatus]) -> Table:
+        yield f"it waits at step {status.waits_at}: {status.waits_for}"
+        yield f"nobody has it; {status.holder} stopped by itself"
     table = Table("steps", ("step", "what is done", "now", "last look", "since"))
-    for each in steps:
+    for each in status.steps:
         now = f"left out: {each.left_out}" if each.left_out else _MARKS.get(each.state, each.state)
         since = utc(each.at_ms) if each.at_ms else "-"
         table.add_row(each.key, each.does or "-", now or "-", each.outcome or "-", since)
-    return table
+    yield table
+    for each in status.steps:
+        bad = [finding for finding in each.findings if finding.verdict is not Verdict.PASS]
+        if bad:
+            yield findings_table(bad, f"step {each.key}")
 
 
-def status_data(status: RunStatus, *, following: str = "") -> dict[str, Any]:
+def status_data(status: RunStatus) -> dict[str, Any]:
     """Return a run as data: what was journaled of its steps, without the keys of a store of evidence."""
     data = plain(asdict(status))
-    data.pop("following")
     for step in data["steps"]:
         step["result"] = data_without_login(step["result"])
-    return {**data, "driven": status.driven, "next": following or status.following}
+    following = data.pop("following")
+    return {**data, "driven": status.driven, "next": following}
 
 
-def show_sections(console: Console, sections: Iterable[Section]) -> None:
-    """Show the parts of a report."""
+def steps_data(steps: Iterable[Step]) -> list[dict[str, str]]:
+    """Return steps as data, for where no more than that they are made is of interest."""
+    return [{"step": each.key, "does": words_of(each)} for each in steps]
+
+
+def section_parts(sections: Iterable[Section]) -> Iterator[Shown]:
+    """The parts of a report."""
     for each in sections:
         if each.head:
             table = Table(each.title, each.head)
             for row in each.rows:
                 table.add_row(*(cell or "-" for cell in row))
-            console.print(table)
+            yield table
         else:
-            console.line(styled(each.title, "bold"))
-        for sentence in each.sentences:
-            console.print(sentence)
+            yield styled(each.title, "bold")
+        yield from each.sentences
 
 
-def closing_data(closing: Closing) -> dict[str, Any]:
-    """Return how a run ended as data."""
-    return {
-        "run": closing.run,
-        "state": closing.state.value,
-        "verdict": closing.verdict.value,
-        "reason": closing.reason,
-        "next": closing.following,
-    }
+def tell_progress(run: Run[Any], progress: Progress, *, as_json: bool) -> None:
+    """Show where a process ended, and what to type next."""
+    data = progress_data(run, progress)
+    closing = progress.closing if isinstance(progress, Ended | Stopped) else None
+    if closing is not None:
+        tell(data, [_closing_line(closing)], closing.following, as_json=as_json)
+    elif isinstance(progress, Stopped):
+        tell(data, _stopped_parts(run.name, progress, data), data["next"], as_json=as_json)
+    else:
+        tell(data, _status_parts(status_of(run.tools.runs, run.name)), data["next"], as_json=as_json)
 
 
 def progress_data(run: Run[Any], progress: Progress) -> dict[str, Any]:
     """Return where a process ended as data."""
-    status = status_of(run.tools.runs, run.name)
-    data = status_data(status)
-    if isinstance(progress, Ended):
-        return {**data, **closing_data(progress.closing), "ended": True}
+    data: dict[str, Any] = {**status_data(status_of(run.tools.runs, run.name)), "ended": False}
+    closing = progress.closing if isinstance(progress, Ended | Stopped) else None
+    if closing is not None:
+        end = {"run": closing.run, "state": closing.state, "verdict": closing.verdict}
+        return {**data, **end, "reason": closing.reason, "next": closing.following, "ended": True}
     if not isinstance(progress, Stopped):
-        return {**data, "ended": False}
-    if progress.closing is not None:
-        return {**data, **closing_data(progress.closing), "ended": True}
+        return data
+    checked = progress.checked
+    detail = [checked.detail] if checked.detail else []
+    said = [*(each for each in checked.sentences if each not in checked.detail), *detail]
     undo = [words_of(each) for each in _undo(run, progress)]
-    stopped = {"step": progress.step.key, "waits": progress.waits, "said": _said(progress.checked)}
+    verb = "roll-back" if undo or checked.only_rollback_helps else "continue"
     return {
         **data,
-        "ended": False,
-        "stopped": stopped,
+        "stopped": {"step": progress.step.key, "waits": progress.waits, "said": said},
         "undo": undo,
-        "next": _following(status, progress, undo),
+        "next": f"groupshift {verb} {run.name} --execute",
     }
 
 
-def show_progress(console: Console, run: Run[Any], progress: Progress) -> None:
-    """Show where a process ended, and what to type next."""
-    status = status_of(run.tools.runs, run.name)
-    if isinstance(progress, Ended):
-        _show_closing(console, progress.closing)
-        return
-    if not isinstance(progress, Stopped):
-        show_status(console, status)
-        return
-    if progress.closing is not None:
-        _show_closing(console, progress.closing)
-        return
+def _stopped_parts(run: str, progress: Stopped, data: dict[str, Any]) -> Iterator[Shown]:
     how = "waits" if progress.waits else "stopped"
-    console.line("run ", styled(run.name, "bold"), f" {how} at step {progress.step.key}, {status.state}")
-    for said in _said(progress.checked):
-        console.print(f"  {said}")
-    undo = _undo(run, progress)
-    for number, each in enumerate(undo, 1):
-        console.print(f"rollback {number}: {words_of(each)}")
-    next_command(console, _following(status, progress, undo))
+    yield joined("run ", styled(run, "bold"), f" {how} at step {progress.step.key}, {data['state']}")
+    yield from (f"  {said}" for said in data["stopped"]["said"])
+    yield from (f"rollback {number}: {words}" for number, words in enumerate(data["undo"], 1))
 
 
-def _said(checked: Checked) -> list[str]:
-    """What did not pass, and the detail; none of it twice."""
-    detail = [checked.detail] if checked.detail else []
-    return [*(each for each in checked.sentences if each not in checked.detail), *detail]
-
-
-def _show_closing(console: Console, closing: Closing) -> None:
+def _closing_line(closing: Closing) -> Shown:
     verdict = styled(closing.verdict, COLOUR[closing.verdict])
-    console.line(verdict, " ", styled(closing.state, "bold"), f": {closing.reason} (run {closing.run})")
-    next_command(console, closing.following)
+    return joined(verdict, " ", styled(closing.state, "bold"), f": {closing.reason} (run {closing.run})")
 
 
-def _undo(run: Run[Any], stopped: Stopped) -> tuple[Step, ...]:
+def _undo(run: Run[Any], stopped: Stopped) -> Sequence[Step]:
     """What a rollback would undo of a run that failed, as far as its journal tells; nothing once a step was
     begun that cannot be undone."""
     begun = run.begun
     closed = any(each.undo is IRREVERSIBLE and each.key in begun for each in run.there.steps)
     return () if stopped.waits or run.going_back or closed else undo_of(run.there, begun)
-
-
-def _following(status: RunStatus, stopped: Stopped, undo: Sequence[object]) -> str:
-    if undo or stopped.checked.only_rollback_helps:
-        return f"groupshift roll-back {status.run} --execute"
-    return f"groupshift continue {status.run} --execute"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import wraps
 from pathlib import Path
@@ -13,33 +14,17 @@ from typing import Annotated, Any
 import typer
 
 from groupshift.bootstrap.moves import Place, journal, opened, submit, tools_of
-from groupshift.cli.options import Ensemble, Servers, SettingsFile, ensemble, one_cluster
-from groupshift.cli.options import settings as settings_of
+from groupshift.cli.options import Ensemble, Servers, SettingsFile, option, servers_only, settings_at
 from groupshift.domain.run import SparkJob
-from groupshift.engine.move import Move, Tools
+from groupshift.engine.move import Move, Run, Tools
+from groupshift.engine.registry import move_named
 from groupshift.errors import Rejected
-from groupshift.ports.runs import Runs
-from groupshift.settings import (
-    EvidenceSettings,
-    FleetSettings,
-    JournalSettings,
-    KafkaSettings,
-    Settings,
-    ZookeeperSettings,
-)
+from groupshift.ports.runs import RunRecord, Runs
+from groupshift.settings import EvidenceSettings, JournalSettings
 
-Nodes = Annotated[
-    Path | None,
-    typer.Option(
-        "--nodes", help="TOML file: who replaces or restarts nodes. Default: a person.", show_default=False
-    ),
-]
-State = Annotated[
-    Path | None,
-    typer.Option(
-        "--state", help="With --bootstrap-servers: folder of journal and evidence.", show_default=False
-    ),
-]
+_DRIVERS = "TOML file: who replaces or restarts nodes. Default: a person."
+_FOLDER = "With --bootstrap-servers: folder of journal and evidence."
+State = Annotated[Path | None, option("--state", _FOLDER)]
 Timeout = Annotated[float, typer.Option("--timeout", help="Seconds to wait for a server.", min=0.1)]
 
 
@@ -51,7 +36,7 @@ class Where:
     bootstrap_servers: Servers = ""
     zookeeper: Ensemble = ""
     state: State = None
-    nodes: Nodes = None
+    nodes: Annotated[Path | None, option("--nodes", _DRIVERS)] = None
     timeout: Timeout = 30.0
 
 
@@ -94,27 +79,21 @@ def place_of(where: Where, *, servers: bool = True, remembers: bool = True) -> P
     Raises:
         Rejected: they name no such place, or two.
     """
-    one_cluster(where.bootstrap_servers, where.settings_file)
-    if where.zookeeper and not where.bootstrap_servers:
-        raise Rejected("--zookeeper goes with --bootstrap-servers; a settings file names the ensemble")
-    if where.state is None and not where.bootstrap_servers:
-        return _place(where, settings_of(where.settings_file))
-    if where.state is None and remembers:
-        raise Rejected("--bootstrap-servers needs --state FOLDER: where the run is written down")
-    if servers and not where.bootstrap_servers:
-        raise Rejected("--state goes with --bootstrap-servers; a settings file names journal and evidence")
     home = where.state.absolute() if where.state is not None else None
-    settings = Settings(
-        kafka=KafkaSettings(bootstrap_servers=where.bootstrap_servers),
-        zookeeper=ensemble(where.zookeeper) if where.zookeeper else ZookeeperSettings(),
-        journal=JournalSettings(url=f"sqlite:///{home / 'journal.db'}" if home else "sqlite://"),
-        evidence=EvidenceSettings(root=str(home / "evidence") if home else ""),
-        fleet=FleetSettings(driver="manual"),
-    )
-    return _place(where, settings)
-
-
-def _place(where: Where, settings: Settings) -> Place:
+    if where.bootstrap_servers or home is None:
+        settings = settings_at(where.bootstrap_servers, where.settings_file, where.zookeeper)
+    elif servers or where.zookeeper:
+        raise Rejected("--state goes with --bootstrap-servers; a settings file names journal and evidence")
+    else:
+        settings = servers_only("")
+    if where.bootstrap_servers and home is None and remembers:
+        raise Rejected("--bootstrap-servers needs --state FOLDER: where the run is written down")
+    if home is not None:
+        settings = replace(
+            settings,
+            journal=JournalSettings(url=f"sqlite:///{home / 'journal.db'}"),
+            evidence=EvidenceSettings(root=str(home / "evidence")),
+        )
     return Place(settings=settings, nodes=where.nodes, timeout_s=where.timeout)
 
 
@@ -126,11 +105,15 @@ class Session:
     runs: Runs
     tools: Tools
 
-    @contextmanager
-    def ports(self, move: Move[Any], request: Any) -> Iterator[Any]:
+    def ports(self, move: Move[Any], request: Any) -> AbstractContextManager[Any]:
         """Open the ports of a move."""
-        with opened(move, self.place, request) as ports:
-            yield ports
+        return opened(move, self.place, request)
+
+    def find(self, run: str) -> Found:
+        """Return a run. Raises `Rejected` for one that is not in the journal, or whose move is not
+        installed."""
+        record = self.runs.find(run)
+        return Found(at=self, record=record, move=move_named(record.move))
 
     def submit(self, job: SparkJob) -> None:
         """Run a Spark job to its end, with the Java of this machine where the settings name none."""
@@ -139,6 +122,28 @@ class Session:
         spark = self.place.settings.spark
         with_java = replace(spark, java_home=spark.java_home or str(java_home()))
         submit(replace(self.place.settings, spark=with_java))(job)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A run of the journal, with its move."""
+
+    at: Session
+    record: RunRecord
+    move: Move[Any]
+
+    @property
+    def request(self) -> Any:
+        """What was asked for."""
+        return self.move.request_from(json.loads(self.record.request))
+
+    def ports(self) -> AbstractContextManager[Any]:
+        """Open the ports of its move."""
+        return self.at.ports(self.move, self.request)
+
+    def reader(self, ports: Any = None) -> Run[Any]:
+        """Return the run for reading; without ports only its journal can be read."""
+        return Run.reader(self.move, self.at.tools, ports, self.record.run)
 
 
 @contextmanager

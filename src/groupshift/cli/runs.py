@@ -2,44 +2,47 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from groupshift.bootstrap.moves import Place
-from groupshift.cli import run_pages
-from groupshift.cli.options import SETTINGS_VARIABLE, Execute, Json
-from groupshift.cli.output import Output, next_command, print_json, write_page
+from groupshift.bootstrap.connect import verifier
+from groupshift.bootstrap.moves import sealer_of
+from groupshift.bootstrap.reports import evidence_of, page_of
+from groupshift.cli.options import SETTINGS_VARIABLE, Execute, Json, Page, option
+from groupshift.cli.output import Shown, tell, write_page
 from groupshift.cli.requests import asked_again
 from groupshift.cli.run_driving import INTERRUPTED, WAITS, Terms, go_on
 from groupshift.cli.run_output import (
+    findings_parts,
     list_table,
-    show_findings,
-    show_sections,
-    show_status,
+    section_parts,
     status_data,
+    steps_data,
     steps_table,
+    tell_status,
 )
-from groupshift.cli.run_place import Session, Where, place_of, placed, session
+from groupshift.cli.run_place import Found, Session, Where, place_of, placed, session
 from groupshift.cli.terminal import Console
 from groupshift.domain.foreign_text import command, visible
-from groupshift.domain.run import Outcome, RunState, Step
+from groupshift.domain.run import Outcome, RunState
+from groupshift.domain.seal import REPORT
 from groupshift.engine import watch as watching
 from groupshift.engine.closing import Closing, reject
-from groupshift.engine.move import Move, Run, undo_of
-from groupshift.engine.registry import move_named
+from groupshift.engine.move import Run, undo_of
 from groupshift.engine.roll_back import begin_finalise, begin_roll_back, require_finalisable, rollback_of
 from groupshift.engine.status import RunStatus, report_of, status_of, statuses
+from groupshift.engine.verification import verify
 from groupshift.errors import Broken, GroupshiftError, Rejected, Transient
-from groupshift.ports.runs import RunRecord
+from groupshift.ports.runs import EventKind, RunRecord
 
 
 def _names(incomplete: str) -> list[str]:
@@ -57,51 +60,28 @@ Yes = Annotated[bool, typer.Option("--yes", help="Approve gates; never a doubt, 
 Patience = Annotated[
     float, typer.Option("--patience", help="Seconds that one step may take; 0: its own.", min=0)
 ]
-AnyRun = Annotated[str, typer.Argument(metavar="[RUN]", show_default=False, autocompletion=_names)]
-OpenOnly = Annotated[bool, typer.Option("--open", help="Only runs that are open.")]
-OnlyMove = Annotated[str, typer.Option("--move", help="Only runs of this move.", show_default=False)]
-OnlyGroup = Annotated[str, typer.Option("--group", "-g", help="Only of this group.", show_default=False)]
-Limit = Annotated[int, typer.Option("--limit", help="How many that are over.", min=1)]
-Previews = Annotated[bool, typer.Option("--previews", help="Those that were only planned, too.")]
-Watch = Annotated[bool, typer.Option("--watch", help="Show it again whenever it changes.")]
-Within = Annotated[float, typer.Option("--within", help="Seconds to look until it holds.", min=0)]
 For = Annotated[float, typer.Option("--for", help="Seconds to look for as long as it holds.", min=0)]
-Every = Annotated[float, typer.Option("--every", help="Seconds between two looks.", min=0.1)]
 TakeOver = Annotated[bool, typer.Option("--take-over", help="Take it over from a process that has it.")]
-Accept = Annotated[
-    str, typer.Option("--accept", metavar="STEP", help="Accept what this step showed.", show_default=False)
-]
+Accept = Annotated[str, option("--accept", "Accept what this step showed.", metavar="STEP")]
 Audit = Annotated[
     bool, typer.Option("--audit", help="Take up the audit of consumption that lies in its evidence.")
 ]
-To = Annotated[
-    str, typer.Option("--to", help="How far back; default: as the run would by itself.", show_default=False)
-]
 _UNCHANGED = frozenset({RunState.PLANNED, RunState.APPROVED})
 _EVERY_S = 2.0
+_ONLY_SHOWN = "nothing was changed: without --execute this only shows what would be done"
 _CODES = {Outcome.PASS: 0, Outcome.PERSON: WAITS}
-
-
-def _move_of(at: Session, run: str) -> tuple[RunRecord, Move[Any]]:
-    """Return a run and its move. Raises `Rejected` for a run that is not in the journal."""
-    record = at.runs.find(run)
-    return record, move_named(record.move)
-
-
-def _reader(at: Session, move: Move[Any], ports: Any, run: str) -> Run[Any]:
-    return Run.reader(move, at.tools, ports, run)
 
 
 @placed
 def status(  # noqa: PLR0913 - the options of a verb
-    run: AnyRun = "",
+    run: Annotated[str, typer.Argument(metavar="[RUN]", show_default=False, autocompletion=_names)] = "",
     *,
-    open_only: OpenOnly = False,
-    move: OnlyMove = "",
-    group: OnlyGroup = "",
-    limit: Limit = 20,
-    previews: Previews = False,
-    watch: Watch = False,
+    open_only: Annotated[bool, typer.Option("--open", help="Only runs that are open.")] = False,
+    move: Annotated[str, option("--move", "Only runs of this move.")] = "",
+    group: Annotated[str, option("--group", "Only of this group.", "-g")] = "",
+    limit: Annotated[int, typer.Option("--limit", help="How many that are over.", min=1)] = 20,
+    previews: Annotated[bool, typer.Option("--previews", help="Those that were only planned, too.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Show it again whenever it changes.")] = False,
     as_json: Json = False,
     where: Where,
 ) -> int:
@@ -115,41 +95,34 @@ def status(  # noqa: PLR0913 - the options of a verb
                 at.runs, limit=limit, move=move, target=group, open_only=open_only, previews=previews
             )
 
-        def show(found: tuple[RunStatus, ...]) -> int:
-            if not run:
-                return _show_many(found, as_json=as_json)
-            is_preview = found[0].state == RunState.PREVIEW
-            following = _begins(*_move_of(at, run)) if is_preview else ""
-            return _shown(found[0], as_json=as_json, following=following)
+        def show(found: tuple[RunStatus, ...]) -> None:
+            if run:
+                following = _begins(at.find(run)) if found[0].state == RunState.PREVIEW else ""
+                tell_status(found[0], as_json=as_json, following=following)
+                return
+            data = {"runs": [status_data(each) for each in found]}
+            following = f"groupshift status {found[0].run}" if found else "groupshift --help"
+            listed = list_table(found) if found else "no run is in this journal"
+            tell(data, [listed], following, as_json=as_json)
 
-        return _watched(look, show, until_over=bool(run)) if watch else show(look())
-
-
-def _begins(record: RunRecord, move: Move[Any]) -> str:
-    """The command that begins what a preview only shows."""
-    return f"{asked_again(move, 'run', move.request_from(json.loads(record.request)))} --execute"
-
-
-def _show_many(found: tuple[RunStatus, ...], *, as_json: bool) -> int:
-    following = f"groupshift status {found[0].run}" if found else "groupshift --help"
-    if as_json:
-        print_json({"runs": [status_data(each) for each in found], "next": following})
+        if watch:
+            _watch(look, show, until_over=bool(run))
+        else:
+            show(look())
         return 0
-    console = Console()
-    if found:
-        console.print(list_table(found))
-    else:
-        console.print("no run is in this journal")
-    next_command(console, following)
-    return 0
 
 
-def _watched(
+def _begins(preview: Found) -> str:
+    """The command that begins what a preview only shows."""
+    return f"{asked_again(preview.move, 'run', preview.request)} --execute"
+
+
+def _watch(
     look: Callable[[], tuple[RunStatus, ...]],
-    show: Callable[[tuple[RunStatus, ...]], int],
+    show: Callable[[tuple[RunStatus, ...]], None],
     *,
     until_over: bool,
-) -> int:
+) -> None:
     """Show what changes; of one run until nobody drives it any more. Ctrl-C is the end of it."""
     console = Console()
     shown: tuple[RunStatus, ...] | None = None
@@ -162,10 +135,10 @@ def _watched(
                 show(found)
                 shown = found
             if until_over and not found[0].driven:
-                return 0
+                return
             time.sleep(_EVERY_S)
     except KeyboardInterrupt:
-        return 0
+        return
 
 
 @placed
@@ -184,37 +157,26 @@ def continue_(  # noqa: PLR0913 - the options of a verb
 
     Without --execute it is only shown."""
     with session(place_of(where)) as at:
-        record, move = _move_of(at, run)
-        status = status_of(at.runs, run)
-        if record.state is RunState.PREVIEW:
-            raise Rejected(
-                f"run {run} was only planned and never acts; begin one with: {_begins(record, move)}"
-            )
-        if not execute or not record.state.is_open:
+        found = at.find(run)
+        state, status = found.record.state, status_of(at.runs, run)
+        if state is RunState.PREVIEW:
+            raise Rejected(f"run {run} was only planned and never acts; begin one with: {_begins(found)}")
+        if not execute or not state.is_open:
             how = f" --accept {shlex.quote(accept)}" if accept else ""
             how += " --take-over" if take_over and status.driven else ""
-            asked = f"groupshift continue {run}{how} --execute" if how and record.state.is_open else ""
-            return _shown(status, as_json=as_json, following=asked)
-        request = move.request_from(json.loads(record.request))
+            asked = f"groupshift continue {run}{how} --execute" if how and state.is_open else ""
+            tell_status(status, as_json=as_json, following=asked)
+            return 0
         terms = Terms(yes=yes, take_over=take_over, accept=accept, patience_s=patience)
-        with at.ports(move, request) as ports:
-            return go_on(at, move, ports, record, terms, as_json=as_json)
-
-
-def _shown(status: RunStatus, *, as_json: bool, following: str = "") -> int:
-    """Where a run stands, with the command that comes next (empty: its own)."""
-    if as_json:
-        print_json(status_data(status, following=following))
-        return 0
-    show_status(Console(), status, following=following)
-    return 0
+        with found.ports() as ports:
+            return go_on(found, ports, terms, as_json=as_json)
 
 
 @placed
 def roll_back(  # noqa: PLR0913 - the options of a verb
     run: RunId,
     *,
-    to: To = "",
+    to: Annotated[str, option("--to", "How far back; default: as the run would by itself.")] = "",
     take_over: TakeOver = False,
     accept: Accept = "",
     patience: Patience = 0,
@@ -227,19 +189,20 @@ def roll_back(  # noqa: PLR0913 - the options of a verb
 
     Without --execute what would be undone is shown. Nothing was changed yet: the run ends."""
     with session(place_of(where)) as at:
-        record, move = _move_of(at, run)
-        request = move.request_from(json.loads(record.request))
-        with at.ports(move, request) as ports:
-            far = to or move.falls_back_to(_reader(at, move, ports, run))
+        found = at.find(run)
+        state = found.record.state
+        with found.ports() as ports:
+            far = to or found.move.falls_back_to(found.reader(ports))
             if not execute:
-                return _show_rollback(_reader(at, move, ports, run), far, as_json=as_json)
+                _show_rollback(found.reader(ports), far, as_json=as_json)
+                return 0
 
             def turn(claimed: Run[Any]) -> Closing | None:
-                if record.state in _UNCHANGED:
+                if state in _UNCHANGED:
                     return reject(claimed, f"taken back by {claimed.options.who} before anything was changed")
                 if not begin_roll_back(claimed, far):
                     raise Rejected(
-                        f"run {run} is {record.state} and changed nothing: there is nothing to take back; "
+                        f"run {run} is {state} and changed nothing: there is nothing to take back; "
                         f"see: groupshift status {run}"
                     )
                 return None
@@ -252,12 +215,12 @@ def roll_back(  # noqa: PLR0913 - the options of a verb
                 direction="back",
                 then=turn,
             )
-            code = go_on(at, move, ports, record, terms, as_json=as_json)
+            code = go_on(found, ports, terms, as_json=as_json)
         taken_back = at.runs.find(run).state is RunState.REJECTED
         return 0 if taken_back and code != INTERRUPTED else code
 
 
-def _show_rollback(run: Run[Any], to: str, *, as_json: bool) -> int:
+def _show_rollback(run: Run[Any], to: str, *, as_json: bool) -> None:
     """What a rollback would do now, and the command that does it; where the target does not answer, what
     the journal alone says."""
     silent = ""
@@ -269,30 +232,17 @@ def _show_rollback(run: Run[Any], to: str, *, as_json: bool) -> int:
         steps = undo_of(run.there, run.begun)
     if not steps and run.record.state is RunState.ROLLING_BACK:
         steps = run.plan.steps
-    following = f"groupshift roll-back {run.name} --to {to} --execute"
+    said, following = _ONLY_SHOWN, f"groupshift roll-back {run.name} --to {to} --execute"
     if run.record.state in _UNCHANGED:
         said = "nothing was changed: rolling back ends the run, and its target is free"
     elif not steps:
-        said, following = (
-            "there is nothing to take back; nothing was changed",
-            f"groupshift status {run.name}",
-        )
-    else:
-        said = "nothing was changed: without --execute this only shows what would be done"
-    if as_json:
-        shown = [{"step": each.key, "does": each.does or each.name} for each in steps]
-        print_json(
-            {"run": run.name, "to": to, "steps": shown, "silent": silent, "said": said, "next": following}
-        )
-        return 0
-    console = Console()
-    if steps:
-        console.print(steps_table(f"rollback of {run.name} to {to}", steps))
+        said = "there is nothing to take back; nothing was changed"
+        following = f"groupshift status {run.name}"
+    parts: list[Shown] = [steps_table(f"rollback of {run.name} to {to}", steps)] if steps else []
     if silent:
-        console.print(f"the target does not answer, so this is what the journal says: {silent}")
-    console.print(said)
-    next_command(console, following)
-    return 0
+        parts.append(f"the target does not answer, so this is what the journal says: {silent}")
+    data = {"run": run.name, "to": to, "steps": steps_data(steps), "silent": silent, "said": said}
+    tell(data, [*parts, said], following, as_json=as_json)
 
 
 @placed
@@ -310,88 +260,122 @@ def finalise(
 
     Without --execute it is shown."""
     with session(place_of(where)) as at:
-        record, move = _move_of(at, run)
-        request = move.request_from(json.loads(record.request))
-        with at.ports(move, request) as ports:
-            reader = _reader(at, move, ports, run)
+        found = at.find(run)
+        with found.ports() as ports:
+            reader = found.reader(ports)
             steps = require_finalisable(reader)
             if not execute:
                 steps = steps or tuple(each for each in reader.there.steps if each.optional)
-                return _show_finalise(run, steps, as_json=as_json)
+                table = steps_table(f"what finalising {run} makes", steps)
+                following = f"groupshift finalise {run} --execute"
+                data = {"run": run, "steps": steps_data(steps)}
+                tell(data, (table, _ONLY_SHOWN), following, as_json=as_json)
+                return 0
 
             def turn(claimed: Run[Any]) -> Closing | None:
                 begin_finalise(claimed)
                 return None
 
-            terms = Terms(
-                yes=yes,
-                finalises=True,
-                take_over=take_over,
-                patience_s=patience,
-                then=turn,
-            )
-            return go_on(at, move, ports, record, terms, as_json=as_json)
-
-
-def _show_finalise(run: str, steps: tuple[Step, ...], *, as_json: bool) -> int:
-    following = f"groupshift finalise {run} --execute"
-    if as_json:
-        shown = [{"step": each.key, "does": each.does or each.name} for each in steps]
-        print_json({"run": run, "steps": shown, "next": following})
-        return 0
-    console = Console()
-    console.print(steps_table(f"what finalising {run} makes", steps))
-    console.print("nothing was changed: without --execute this only shows what would be done")
-    next_command(console, following)
-    return 0
+            terms = Terms(yes=yes, finalises=True, take_over=take_over, patience_s=patience, then=turn)
+            return go_on(found, ports, terms, as_json=as_json)
 
 
 @placed
 def report(
-    run: RunId, *, output: Output = None, audit: Audit = False, as_json: Json = False, where: Where
+    run: RunId, *, output: Page = None, audit: Audit = False, as_json: Json = False, where: Where
 ) -> int:
     """Tell what became of a run, and write its page; no server is asked.
 
     The page of a run that is over was sealed with it, and stays as it is until an audit is added. Exit code
     5: something of the evidence is gone or altered."""
-    place = place_of(where, servers=False)
-    with session(place) as at:
-        record, move = _move_of(at, run)
-        sections = report_of(_reader(at, move, None, run))
+    with session(place_of(where, servers=False)) as at:
+        found = at.find(run)
+        state = found.record.state
+        sections = report_of(found.reader())
         status = status_of(at.runs, run)
-        page = run_pages.written(at, record, audit=audit)
+        page = _written(at, found.record, audit=audit)
     if output is not None:
         write_page(output, page.text)
     shown = str(output.absolute()) if output else page.where
-    if record.state.is_open:
+    following = f"groupshift watch {run}" if state is RunState.MOVED else "groupshift status"
+    if state.is_open:
         following = status.following
     elif page.sealed:
         folder = str(Path(page.where).parent)
         following = command("groupshift", "verify-evidence", run if where.state is None else folder)
-    else:
-        over = {RunState.MOVED: f"groupshift watch {run}"}
-        following = over.get(record.state, "groupshift status")
-    if as_json:
-        told = {"report": shown, "sealed": page.sealed, "troubles": page.troubles, "next": following}
-        print_json({**status_data(status), "sections": sections, **told})
-    else:
-        console = Console()
-        show_sections(console, sections)
-        if shown:
-            console.print(f"page: {shown}")
-        next_command(console, following)
+    told = {"sections": sections, "report": shown, "sealed": page.sealed, "troubles": page.troubles}
+    parts: list[Shown] = [*section_parts(sections), *([f"page: {shown}"] if shown else [])]
+    tell({**status_data(status), **told}, parts, following, as_json=as_json)
     for trouble in page.troubles:
         print(f"broken: {visible(trouble)}", file=sys.stderr)
     return Broken.exit_code if page.troubles else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _WrittenPage:
+    """``where`` the page lies (empty: nowhere) and whether it is sealed; ``troubles`` are sentences about
+    evidence that is gone or altered. Where there are any, ``text`` is a page that says them."""
+
+    where: str
+    text: str
+    sealed: bool
+    troubles: tuple[str, ...] = ()
+
+
+def _written(at: Session, record: RunRecord, *, audit: bool = False) -> _WrittenPage:
+    """Write the page of a run beside its evidence. That of a run that is over is sealed with it: it is
+    written again only where an audit was added since, or where it was sealed without one. ``audit`` takes
+    up what an audit of consumption left.
+
+    Raises:
+        Conflict: an audit is to be taken up, and the run is open.
+        Rejected: the evidence cannot be opened, or its move is not installed.
+        Transient: the page cannot be written.
+    """
+    settings, run = at.place.settings, record.run
+    if audit:
+        sealer_of(at.runs, settings).journal_audit(run)
+    if not settings.evidence.root or record.state is RunState.PREVIEW:
+        text, _ = page_of(at.runs, settings, run)
+        return _WrittenPage(where="", text=text, sealed=False)
+    evidence = evidence_of(settings)
+    if record.state.is_open:
+        text, kept = page_of(at.runs, settings, run)
+        where = evidence.write_text(run, REPORT, text=text)
+        return _WrittenPage(
+            where=where, text=text, sealed=False, troubles=tuple(kept.troubles if kept else ())
+        )
+    if _is_due(at, run):
+        sealer_of(at.runs, settings).seal_again(run)
+    found = verify(evidence, at.runs, run, verifier(settings.evidence.public_key)).troubles
+    troubles = tuple(f"{each.path}: {each.reason or each.state.value}" for each in found)
+    sound = REPORT in evidence.files(run) and all(each.path != REPORT for each in found)
+    where = evidence.path(run, REPORT) if sound else ""
+    kept_text = evidence.read_text(run, REPORT) if sound and not troubles else None
+    if kept_text is not None:
+        return _WrittenPage(where=where, text=kept_text, sealed=True)
+    text, _ = page_of(at.runs, settings, run, troubles=troubles)
+    return _WrittenPage(where=where, text=text, sealed=sound, troubles=troubles)
+
+
+def _is_due(at: Session, run: str) -> bool:
+    """Whether a run that is over has no sealed page, or an audit was added since."""
+    due = True
+    for event in at.runs.events(run):
+        if event.kind is EventKind.SEALED:
+            due = REPORT not in event.body.get("own", {})
+        elif event.kind is EventKind.AUDITED:
+            due = True
+    return due
 
 
 @placed
 def watch(
     run: RunId,
     *,
-    within: Within = 0,
+    within: Annotated[float, typer.Option("--within", help="Seconds to look until it holds.", min=0)] = 0,
     seconds: For = 0,
-    every: Every = 1,
+    every: Annotated[float, typer.Option("--every", help="Seconds between two looks.", min=0.1)] = 1,
     as_json: Json = False,
     where: Where,
 ) -> int:
@@ -400,40 +384,18 @@ def watch(
     For as long as that can change. Exit code 1: it does not hold."""
     looks = watching.Looks(within_s=within, for_s=seconds, every_s=every)
     with session(place_of(where)) as at:
-        record, move = _move_of(at, run)
-        request = move.request_from(json.loads(record.request))
-        with at.ports(move, request) as ports:
-            checked = watching.watch(move, at.tools, ports, run, looks=looks)
-    fails = checked.outcome is Outcome.FAIL
-    held = f"groupshift report {run}" if checked.outcome is Outcome.PASS else f"groupshift watch {run}"
-    following = f"groupshift roll-back {run}" if fails and record.state is RunState.MOVED else held
-    if as_json:
-        print_json(
-            {
-                "run": run,
-                "outcome": checked.outcome,
-                "detail": checked.detail,
-                "findings": checked.findings,
-                "next": following,
-            }
-        )
-    else:
-        console = Console()
-        if checked.findings:
-            show_findings(console, checked.findings, f"run {run}")
-        console.print(f"{checked.outcome}: {checked.detail or 'what the run left is as it was'}")
-        next_command(console, following)
-    return _CODES.get(checked.outcome, 1)
-
-
-def knows(place: Place, run: str) -> bool:
-    """Return True for a run that this journal has."""
-    with session(place) as at:
-        try:
-            at.runs.find(run)
-        except Rejected:
-            return False
-        return True
+        found = at.find(run)
+        with found.ports() as ports:
+            checked = watching.watch(found.move, at.tools, ports, run, looks=looks)
+    outcome, detail = checked.outcome, checked.detail
+    verb = "report" if outcome is Outcome.PASS else "watch"
+    if outcome is Outcome.FAIL and found.record.state is RunState.MOVED:
+        verb = "roll-back"
+    data = {"run": run, "outcome": outcome, "detail": detail, "findings": checked.findings}
+    parts: list[Shown] = [*(findings_parts(checked.findings, f"run {run}") if checked.findings else ())]
+    parts.append(f"{outcome}: {detail or 'what the run left is as it was'}")
+    tell(data, parts, f"groupshift {verb} {run}", as_json=as_json)
+    return _CODES.get(outcome, 1)
 
 
 VERBS: Mapping[str, Callable[..., int]] = {

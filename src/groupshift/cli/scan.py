@@ -2,42 +2,40 @@
 
 from __future__ import annotations
 
+import heapq
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
 from groupshift.bootstrap.scans import build_scans
-from groupshift.cli import scan_render as render
-from groupshift.cli.options import Json, SettingsFile, settings
-from groupshift.cli.terminal import Console, progress_bar
+from groupshift.cli.options import Json, SettingsFile, option, settings
+from groupshift.cli.output import Shown, plain, tell, verdict_text
+from groupshift.cli.terminal import Console, Table, joined, progress_bar, styled
+from groupshift.domain.foreign_text import command, json_text, visible
+from groupshift.domain.judgement import Readiness
+from groupshift.domain.modes import Mode
+from groupshift.domain.plan import StageName
+from groupshift.engine.questions import utc
 from groupshift.errors import Rejected
-from groupshift.scan.ports import ToggleState
+from groupshift.scan.ports import ToggleRecord, ToggleState
 from groupshift.scan.scan import FleetScans, ScanReport
-from groupshift.scan.waves import WaveReport, WaveRules
+from groupshift.scan.state import Change, GroupState, Life, members_text, state_data
+from groupshift.scan.waves import WaveReport, WaveRules, is_asked_for
 
 _RULES = WaveRules()
 
-Groups = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--group",
-        "-g",
-        help="A group or pattern (*, ?): shown rule by rule, or taken back.",
-        show_default=False,
-    ),
-]
-Last = Annotated[bool, typer.Option("--last", help="Show the last scan again; nothing is read.")]
-Limit = Annotated[int, typer.Option(help="Rows shown; the journal and --json hold all.", min=1)]
-Toggle = Annotated[
-    bool,
-    typer.Option("--toggle", help="After the scan, switch stable, fully migrated groups to kafka mode."),
-]
-TakeBack = Annotated[
-    bool,
-    typer.Option("--take-back", help="After the scan, switch the groups of --group back to zookeeper mode."),
-]
-Size = Annotated[int, typer.Option("--wave", help="Groups toggled at once.")]
+_PATTERN = "A group or pattern (*, ?): shown rule by rule, or taken back."
+Groups = Annotated[list[str] | None, option("--group", _PATTERN, "-g")]
+_TO_KAFKA = "After the scan, switch stable, fully migrated groups to kafka mode."
+Toggle = Annotated[bool, typer.Option("--toggle", help=_TO_KAFKA)]
+_BACK = "After the scan, switch the groups of --group back to zookeeper mode."
 Budget = Annotated[int, typer.Option("--error-budget", help="Failures after which nothing is started.")]
 Stable = Annotated[int, typer.Option("--stable-for", help="Seconds a group has to be at rest.")]
 Most = Annotated[int, typer.Option("--at-most", help="Groups toggled in this run; 0: all.")]
@@ -52,11 +50,11 @@ def open_scans(path: Path | None) -> FleetScans:
 def scan(  # noqa: PLR0913 - the options of a verb
     *,
     group: Groups = None,
-    last: Last = False,
-    limit: Limit = 40,
+    last: Annotated[bool, typer.Option("--last", help="Show the last scan again; nothing is read.")] = False,
+    limit: Annotated[int, typer.Option(help="Rows shown; the journal and --json hold all.", min=1)] = 40,
     toggle: Toggle = False,
-    take_back: TakeBack = False,
-    wave: Size = _RULES.size,
+    take_back: Annotated[bool, typer.Option("--take-back", help=_BACK)] = False,
+    wave: Annotated[int, typer.Option("--wave", help="Groups toggled at once.")] = _RULES.size,
     error_budget: Budget = _RULES.budget,
     stable_for: Stable = _RULES.stable_s,
     at_most: Most = _RULES.limit,
@@ -73,16 +71,18 @@ def scan(  # noqa: PLR0913 - the options of a verb
     progress = Console(stderr=True)
     with open_scans(settings_file) as scans:
         report = scans.last() if last else _scanned(scans, progress)
-        shown = render.ToggleLines(progress)
+        told = partial(_toggle_line, progress)
         waves: WaveReport | None = None
         if toggle:
-            waves = scans.toggle(report, rules, shown, execute=execute)
+            waves = scans.toggle(report, rules, told, execute=execute)
         elif take_back:
-            waves = scans.take_back(group or [], rules, shown, execute=execute)
+            waves = scans.take_back(group or [], rules, told, execute=execute)
         if as_json:
-            render.print_json(scans, report, waves)
+            _print_json(scans, report, waves)
         else:
-            _show(scans, report, waves, (tuple(group or ()), limit, rules))
+            patterns = tuple(group or ())
+            following = _next(scans, waves, patterns, rules)
+            tell({}, _parts(scans, report, waves, patterns, limit), following, as_json=False)
     return 1 if waves and (waves.count(ToggleState.FAILED) or waves.stopped) else 0
 
 
@@ -105,11 +105,15 @@ def brake(
         if release and execute:
             scans.brake.release()
         reason = scans.brake.pulled()
-    if as_json:
-        render.print_document({"pulled": bool(reason), "reason": reason})
-    else:
-        render.show_brake(Console(), reason)
+    following = "groupshift brake --release --execute" if reason else "groupshift scan --toggle"
+    data = {"pulled": bool(reason), "reason": reason}
+    tell(data, [brake_line(reason)], "" if as_json else following, as_json=as_json)
     return 0
+
+
+def brake_line(reason: str) -> Shown:
+    """Whether it is pulled."""
+    return joined(styled("the brake is pulled", "red"), f": {reason}") if reason else "the brake is released"
 
 
 def _scanned(scans: FleetScans, console: Console) -> ScanReport:
@@ -117,17 +121,194 @@ def _scanned(scans: FleetScans, console: Console) -> ScanReport:
         return scans.scan(lambda done, total: told("scanning", done, total))
 
 
-def _show(
-    scans: FleetScans,
-    report: ScanReport,
-    waves: WaveReport | None,
-    asked: tuple[tuple[str, ...], int, WaveRules],
-) -> None:
-    patterns, limit, rules = asked
-    console = Console()
-    render.show_groups(console, scans.states(), patterns, limit)
-    render.show_changes(console, report, scans.changes(report.record.number), limit)
-    render.show_totals(console, report)
+_LIFE = {Life.ACTIVE: "green", Life.DEAD: "red", Life.UNUSED: "yellow"}
+_IDLE = {
+    Life.ACTIVE: "",
+    Life.DEAD: "no members, old offsets: start its consumers, or remove the group",
+    Life.UNUSED: "no members, no offsets: remove the group",
+}
+_READY = {Readiness.READY: "green", Readiness.NOT_READY: "red", Readiness.UNKNOWN: "magenta"}
+_TOGGLE = {
+    ToggleState.PLANNED: "cyan",
+    ToggleState.STARTED: "blue",
+    ToggleState.DONE: "green",
+    ToggleState.FAILED: "red",
+    ToggleState.SKIPPED: "yellow",
+}
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+def _toggle_line(console: Console, toggle: ToggleRecord) -> None:
+    """Print a step of a toggle; planned ones are in the table at the end."""
+    if toggle.state is not ToggleState.PLANNED:
+        reason = f": {toggle.reason}" if toggle.reason else ""
+        line = f"wave {toggle.wave} {toggle.group} → {toggle.to}: {toggle.state}{reason}"
+        console.line(styled(line, _TOGGLE[toggle.state]))
+
+
+def _parts(
+    scans: FleetScans, report: ScanReport, waves: WaveReport | None, patterns: tuple[str, ...], limit: int
+) -> Iterator[Shown]:
+    yield from groups_parts(scans.states(), patterns, limit)
+    yield from _changes_parts(report, scans.changes(report.record.number), limit)
+    record, totals = report.record, report.record.totals
+    took = ((record.ended_at_ms or record.began_at_ms) - record.began_at_ms) / 1000
+    lives = [joined(f"{totals[life]} ", styled(life, _LIFE[life])) for life in Life if totals.get(life)]
+    yield joined(
+        f"scan {record.number} of {record.ensemble}: {totals.get('groups', 0)} groups (",
+        Text(", ").join(lives) if lives else "none",
+        f"), {totals.get('changes', 0)} differences, {took:.1f} s",
+    )
     if waves is not None:
-        render.show_waves(console, waves)
-    render.show_next(console, waves, scans.fit(rules), scans.states(), (patterns, rules))
+        yield from _waves_parts(waves)
+
+
+def idle_text(state: GroupState) -> str:
+    """What a person may do about a group that nobody uses; nothing while somebody owns a partition of it."""
+    if state.owned and state.life is not Life.ACTIVE:
+        return "no members, but owner nodes of living sessions: find out who holds them"
+    return _IDLE[state.life]
+
+
+def rest_text(state: GroupState) -> str:
+    """How long the group is at rest, in its largest unit: ``3 h``."""
+    seconds = max(0, state.taken_at_ms - state.stable_since_ms) // 1000
+    return next((f"{seconds // size} {unit}" for size, unit in _UNITS if seconds >= size), "0 s")
+
+
+def _rank(state: GroupState) -> tuple[int, str]:
+    """What a person should look at comes first."""
+    if state.life is not Life.ACTIVE:
+        rank = 3 if state.life is Life.DEAD else 4
+    elif state.next is None:
+        rank = 5
+    else:
+        rank = 2 if state.next.state is Readiness.READY else 1
+    return (0 if state.problems else rank, state.group)
+
+
+def groups_parts(states: Iterable[GroupState], patterns: tuple[str, ...], limit: int) -> Iterator[Shown]:
+    """The groups that need most attention, or those of the patterns with every rule."""
+    wanted = (s for s in states if not patterns or is_asked_for(s.group, patterns))
+    chosen = heapq.nsmallest(limit, wanted, key=_rank)
+    table = Table(
+        "groups",
+        ("group", "life", "members", "mode", "at rest", "lag", "offsets zk/kafka", "next", "why not"),
+        numbers=("lag",),
+    )
+    for state in chosen:
+        table.add_row(*_row(state))
+    yield table
+    if len(chosen) == limit:
+        yield styled(f"the first {limit} by urgency; --limit shows more, --json all", "dim")
+    for state in chosen if patterns else ():
+        yield from _rules_parts(state)
+
+
+def _row(state: GroupState) -> tuple[str | Text, ...]:
+    following = state.next
+    said = following.findings[0] if following and following.findings else None
+    why = state.problems[0] if state.problems else f"{said.rule}: {said.reason}" if said else idle_text(state)
+    return (
+        state.group,
+        styled(state.life, _LIFE[state.life]),
+        members_text(state),
+        state.mode if state.life is Life.ACTIVE else "-",
+        rest_text(state),
+        "?" if state.lag is None else str(state.lag),
+        f"{state.zookeeper_offsets}/{state.kafka_offsets} of {state.partitions}",
+        joined(f"{following.stage}: ", styled(following.state, _READY[following.state]))
+        if following
+        else "-",
+        why,
+    )
+
+
+def _rules_parts(state: GroupState) -> Iterator[Shown]:
+    columns = ("stage", "readiness", "passed", "rule", "verdict", "reason", "hint")
+    table = Table(f"group {visible(state.group)}, rule by rule", columns)
+    for stage in state.readiness:
+        first = (stage.stage.value, styled(stage.state, _READY[stage.state]), " ".join(stage.passed))
+        if not stage.findings:
+            table.add_row(*first, "", "", "", "")
+        for number, said in enumerate(stage.findings):
+            opening = ("", "", "") if number else first
+            table.add_row(*opening, said.rule, verdict_text(said.verdict), said.reason, said.hint)
+    yield table
+    yield from (styled(problem, "red") for problem in state.problems)
+
+
+def _changes_parts(report: ScanReport, changes: Iterator[Change], limit: int) -> Iterator[Shown]:
+    """What became different since the last scan."""
+    if report.former is None:
+        yield "the first scan of this ensemble: nothing to compare it with yet"
+        return
+    ended = report.former.ended_at_ms
+    since = f"scan {report.former.number} ({'?' if ended is None else utc(ended)})"
+    shown = list(islice(changes, limit))
+    if not shown:
+        yield f"no difference from {since}"
+        return
+    table = Table(f"different from {since}", ("group", "what", "was", "is"))
+    for each in shown:
+        table.add_row(each.group, each.aspect, each.before, each.after)
+    yield table
+
+
+def _waves_parts(waves: WaveReport) -> Iterator[Shown]:
+    """Every group of the waves, and why the rest was left."""
+    title = "waves" if waves.execute else "waves, planned only: nothing was changed"
+    table = Table(title, ("wave", "group", "to", "state", "reason"))
+    for each in waves.toggles:
+        state = styled(each.state, _TOGGLE[each.state])
+        table.add_row(str(each.wave), each.group, each.to, state, each.reason)
+    yield table if waves.toggles else "no group is fit to be toggled"
+    if waves.stopped:
+        left = f"{len(waves.left)} groups were not started"
+        yield styled(f"stopped: {waves.stopped}; {left}", "red")
+
+
+def _next(scans: FleetScans, waves: WaveReport | None, patterns: tuple[str, ...], rules: WaveRules) -> str:
+    """The next command that makes sense, for the same groups and limits."""
+    if waves is not None and waves.toggles and not waves.execute:
+        way = "--toggle" if waves.to is Mode.KAFKA else "--take-back"
+        return command("groupshift", "scan", way, *_repeated(patterns, rules), "--execute")
+    if waves is not None and (waves.stopped or waves.count(ToggleState.FAILED)):
+        failed = [each for each in waves.toggles if each.state is ToggleState.FAILED and each.run]
+        return f"groupshift status {failed[0].run}" if failed else "groupshift brake"
+    if waves is None and scans.fit(rules):
+        return "groupshift scan --toggle"
+    for state in scans.states():
+        following = state.next
+        if following and following.state is Readiness.READY and following.stage is StageName.CANARY:
+            return command("groupshift", "coordination", "run", "--group", state.group)
+        if following and following.state is not Readiness.READY:
+            return command("groupshift", "scan", "--last", "--group", state.group)
+    return "groupshift scan"
+
+
+def _repeated(patterns: tuple[str, ...], rules: WaveRules) -> Iterator[str]:
+    """The options that were given: without them the next command would act on more."""
+    for pattern in patterns:
+        yield from ("--group", pattern)
+    options = {"--wave": "size", "--error-budget": "budget", "--stable-for": "stable_s", "--at-most": "limit"}
+    for flag, name in options.items():
+        if getattr(rules, name) != getattr(_RULES, name):
+            yield from (flag, str(getattr(rules, name)))
+
+
+def _print_json(scans: FleetScans, report: ScanReport, waves: WaveReport | None) -> None:
+    """One JSON document with every group, written piece by piece: it is never held as a whole."""
+    out = sys.stdout
+    out.write('{"scan": ' + json.dumps(plain(report.record)))
+    out.write(', "former": ' + json.dumps(plain(report.former)))
+    _write_list("groups", (state_data(state) for state in scans.states()))
+    _write_list("changes", (plain(each) for each in scans.changes(report.record.number)))
+    out.write(', "waves": ' + json.dumps(plain(waves)) + "}\n")
+
+
+def _write_list(name: str, values: Iterator[Any]) -> None:
+    sys.stdout.write(f', "{name}": [')
+    for number, value in enumerate(values):
+        sys.stdout.write((",\n" if number else "\n") + json_text(json.dumps(value, ensure_ascii=False)))
+    sys.stdout.write("]")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,37 +20,35 @@ from groupshift.cli.options import (
     Servers,
     SettingsFile,
     Timeout,
-    ensemble,
-    one_cluster,
+    option,
     settings,
+    settings_at,
     shown,
     wanted,
 )
-from groupshift.cli.terminal import Console, Table
-from groupshift.domain.evidence import Manifest, PlanOf
+from groupshift.cli.terminal import Table, styled
+from groupshift.domain.evidence import Manifest
 from groupshift.domain.foreign_text import shell, visible
 from groupshift.domain.rows import GONE, ClusterState, ReadFrom
 from groupshift.engine.snapshots import snapshot_cluster
 from groupshift.errors import Rejected
 from groupshift.ports.cluster import GroupSnapshots
-from groupshift.settings import KafkaSettings, ZookeeperSettings
+from groupshift.settings import Settings
 
 _SHOWN = 20
-
-All = Annotated[bool, typer.Option("--all", help="Every group that a broker lists.")]
-Store = Annotated[
-    ReadFrom,
-    typer.Option("--read-from", help="Where groups are read; in-force: each from whoever coordinates it."),
-]
-Output = Annotated[Path, typer.Option("--output", "-o", help="A new folder.", show_default=False)]
 
 
 def snapshot(  # noqa: PLR0913 - the options of a verb
     *,
-    output: Output,
+    output: Annotated[Path, option("--output", "A new folder.", "-o")],
     groups: Groups = "",
-    every: All = False,
-    read_from: Store = ReadFrom.KAFKA,
+    every: Annotated[bool, typer.Option("--all", help="Every group that a broker lists.")] = False,
+    read_from: Annotated[
+        ReadFrom,
+        typer.Option(
+            "--read-from", help="Where groups are read; in-force: each from whoever coordinates it."
+        ),
+    ] = ReadFrom.KAFKA,
     bootstrap_servers: Servers = "",
     zookeeper: Ensemble = "",
     run: Bound = "",
@@ -61,55 +61,33 @@ def snapshot(  # noqa: PLR0913 - the options of a verb
     Exit code 1: the snapshot was written, but something could not be read (table problems)."""
     if bootstrap_servers and run:
         raise Rejected("--run reads the journal of the settings: leave out --bootstrap-servers")
-    group, plan = _plan(run, settings_file, output)
+    group, plan = plan_of(settings(settings_file), run, output) if run else ("", None)
     chosen = [group] if group and not groups and not every else wanted("snapshot", groups, every=every)
-    kafka, nodes = _where(bootstrap_servers, zookeeper, settings_file, read_from)
-    reader = _reader(kafka, nodes, read_from, timeout)
-    try:
-        with shown(Console(stderr=True)) as progress:
-            state, manifest = snapshot_cluster(
-                reader, cluster_snapshot_store(), output, chosen, plan=plan, progress=progress
-            )
-    finally:
-        reader.close()
+    where = _where(bootstrap_servers, zookeeper, settings_file, read_from)
+    with closing(_reader(where, read_from, timeout)) as reader, shown() as progress:
+        store = cluster_snapshot_store()
+        state, manifest = snapshot_cluster(reader, store, output, chosen, plan=plan, progress=progress)
+    data = {**_summary(state, manifest), "output": str(output)}
     following = f"groupshift compare {shell(str(output))} LATER --move MOVE"
-    if as_json:
-        render.print_json({**_summary(state, manifest), "output": str(output), "next": following})
-    else:
-        _show(Console(), state, output)
-        render.next_command(Console(), following)
+    render.tell(data, _parts(state, output), following, as_json=as_json)
     return 1 if any(not row.of_leftover for row in state.problems) else 0
-
-
-def _plan(run: str, settings_file: Path | None, output: Path) -> tuple[str, PlanOf | None]:
-    """Return the group and the plan of a run; nothing without one."""
-    return plan_of(settings(settings_file), run, output) if run else ("", None)
 
 
 def _where(
     bootstrap_servers: str, zookeeper: str, settings_file: Path | None, read_from: ReadFrom
-) -> tuple[KafkaSettings, ZookeeperSettings | None]:
-    """Whom to ask; ZooKeeper only where groups are read there."""
-    one_cluster(bootstrap_servers, settings_file)
-    if zookeeper and (not bootstrap_servers or read_from is ReadFrom.KAFKA):
-        raise Rejected(
-            "--zookeeper goes with --bootstrap-servers and --read-from zookeeper or in-force; "
-            "the settings file names its own"
-        )
-    if not bootstrap_servers:
-        found = settings(settings_file)
-        return found.kafka, None if read_from is ReadFrom.KAFKA else found.zookeeper
-    if read_from is not ReadFrom.KAFKA and not zookeeper:
+) -> Settings:
+    """Whom to ask. Raises `Rejected` for a ZooKeeper that is not asked, or has to be and is not named."""
+    if zookeeper and read_from is ReadFrom.KAFKA:
+        raise Rejected("--zookeeper goes with --read-from zookeeper or in-force: leave it out")
+    if bootstrap_servers and read_from is not ReadFrom.KAFKA and not zookeeper:
         raise Rejected(f"--read-from {read_from} needs --zookeeper HOST:PORT, or a settings file")
-    return KafkaSettings(bootstrap_servers=bootstrap_servers), ensemble(zookeeper) if zookeeper else None
+    return settings_at(bootstrap_servers, settings_file, zookeeper)
 
 
-def _reader(
-    kafka: KafkaSettings, zookeeper: ZookeeperSettings | None, read_from: ReadFrom, timeout_s: float
-) -> GroupSnapshots:
-    if zookeeper is None:
-        return group_snapshots(kafka, timeout_s=timeout_s)
-    return ensemble_snapshots(kafka, zookeeper, read_from, timeout_s=timeout_s)
+def _reader(where: Settings, read_from: ReadFrom, timeout_s: float) -> GroupSnapshots:
+    if read_from is ReadFrom.KAFKA:
+        return group_snapshots(where.kafka, timeout_s=timeout_s)
+    return ensemble_snapshots(where.kafka, where.zookeeper, read_from, timeout_s=timeout_s)
 
 
 def _summary(state: ClusterState, manifest: Manifest) -> dict[str, Any]:
@@ -129,22 +107,21 @@ def _unknown(state: ClusterState) -> list[str]:
     return [row.group for row in state.groups if row.state == GONE]
 
 
-def _show(console: Console, state: ClusterState, output: Path) -> None:
+def _parts(state: ClusterState, output: Path) -> Iterator[render.Shown]:
     table = Table(f"snapshot of cluster {state.cluster_id}", ("table", "rows"), numbers=("rows",))
     for name, rows in state.tables().items():
         table.add_row(name, f"{len(rows):,}")
-    console.print(table)
+    yield table
     in_zookeeper = sum(row.type == ReadFrom.ZOOKEEPER for row in state.groups)
     if in_zookeeper:
-        console.print(
+        yield (
             f"a snapshot holds offsets but no members of groups read in ZooKeeper ({in_zookeeper:,} here); "
             "members of one: groupshift coordination assess --group GROUP"
         )
     for group in _unknown(state)[:_SHOWN]:
-        console.print(f"group '{visible(group)}': its coordinator does not know it", style="yellow")
+        yield styled(f"group '{visible(group)}': its coordinator does not know it", "yellow")
     for row in state.problems[:_SHOWN]:
-        word = "left over" if row.of_leftover else "problem"
-        console.print(f"{word}: {row.problem}", style="yellow")
+        yield styled(f"{'left over' if row.of_leftover else 'problem'}: {row.problem}", "yellow")
     if len(state.problems) > _SHOWN:
-        console.print(f"… and {len(state.problems) - _SHOWN:,} more in table problems", style="yellow")
-    console.print(f"{output}: written in {state.requests:,} requests")
+        yield styled(f"… and {len(state.problems) - _SHOWN:,} more in table problems", "yellow")
+    yield f"{output}: written in {state.requests:,} requests"

@@ -89,7 +89,6 @@ class Table:
         """``numbers`` are the columns that go to the right."""
         self.title = title
         self.columns = tuple(columns)
-        self.names = _NAMES
         self.numbers = frozenset(numbers)
         self._rows: list[tuple[Text, ...]] = []
 
@@ -101,7 +100,7 @@ class Table:
     def _cell(self, name: str, cell: Part) -> Text:
         if isinstance(cell, Text):
             return cell
-        return Text(visible(cell) if name in self.names else _seen(cell))
+        return Text(visible(cell) if name in _NAMES else _seen(cell))
 
     def __rich_console__(self, console: rich.console.Console, options: ConsoleOptions) -> RenderResult:
         """Rich's protocol: a table, or lists where a table would break words."""
@@ -112,40 +111,26 @@ class Table:
         table = rich.table.Table(title=Text(_seen(self.title), style="table.title"), title_justify="left")
         for name, width in zip(self.columns, widths, strict=True):
             justify: JustifyMethod = "right" if name in self.numbers else "left"
-            table.add_column(name, width=width, justify=justify, no_wrap=name in self.names, overflow="crop")
+            table.add_column(name, width=width, justify=justify, no_wrap=name in _NAMES, overflow="crop")
         for row in self._rows:
             table.add_row(*row)
         yield table
 
     def _widths(self, width: int) -> list[int] | None:
         """How wide each column is; None where the words do not fit."""
-        least, most = self._least(), self._most()
-        left = width - 1 - sum(each + _EDGES for each in least)
+        columns = [[Text(name), *(row[at] for row in self._rows)] for at, name in enumerate(self.columns)]
+        named = zip(self.columns, columns, strict=True)
+        found = [max(_longest(cell, whole=name in _NAMES) for cell in cells) for name, cells in named]
+        left = width - 1 - sum(each + _EDGES for each in found)
         if left < 0:
             return None
-        wanted = [most[at] - least[at] for at in range(len(least))]
-        for at in sorted(range(len(least)), key=wanted.__getitem__):  # the narrow ones get all they want
-            others = sum(1 for each in wanted if each >= wanted[at])
-            more = min(wanted[at], left // max(1, others))
-            least[at] += more
+        most = (max(cell.cell_len for cell in cells) for cells in columns)
+        wanted = [each - least for each, least in zip(most, found, strict=True)]
+        for number, at in enumerate(sorted(range(len(found)), key=wanted.__getitem__)):
+            more = min(wanted[at], left // (len(found) - number))  # the narrow ones get all they want
+            found[at] += more
             left -= more
-            wanted[at] = -1
-        return least
-
-    def _least(self) -> list[int]:
-        return [
-            max((_longest(cell, whole=name in self.names) for cell in self._column(at)), default=1)
-            for at, name in enumerate(self.columns)
-        ]
-
-    def _most(self) -> list[int]:
-        return [
-            max((cell.cell_len for cell in self._column(at)), default=1) for at in range(len(self.columns))
-        ]
-
-    def _column(self, at: int) -> Iterator[Text]:
-        yield Text(self.columns[at])
-        yield from (row[at] for row in self._rows)
+        return found
 
     def _lists(self, width: int) -> Iterator[Text]:
         yield Text(_seen(self.title), style="table.title")
@@ -153,7 +138,7 @@ class Table:
         for row in self._rows:
             for number, (name, cell) in enumerate(zip(self.columns, row, strict=True)):
                 head = Text(("- " if number == 0 else "  ") + name.ljust(wide), style="bold")
-                whole = name in self.names
+                whole = name in _NAMES
                 lines = [cell] if whole else _wrapped(cell, width - wide - 2)
                 for at, line in enumerate(lines):
                     line.rstrip()

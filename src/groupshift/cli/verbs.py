@@ -14,8 +14,7 @@ from groupshift.cli.audit import app as audit
 from groupshift.cli.compare import compare
 from groupshift.cli.evidence import verify_evidence
 from groupshift.cli.hazards import hazards
-from groupshift.cli.installed import add_installed
-from groupshift.cli.moves import add_moves
+from groupshift.cli.moves import add_installed, add_moves
 from groupshift.cli.repair import app as repair
 from groupshift.cli.scan import brake, scan
 from groupshift.cli.snapshot import snapshot
@@ -48,17 +47,6 @@ _PANELS = (MOVES, RUNS, FLEET, OTHERS)
 """Panels of the help, in their order."""
 
 
-_SHORT = {
-    "scan": "Look at every group of the ensemble; toggle those that are fit.",
-    "brake": "Show, pull or release the brake of scans.",
-    "snapshot": "Snapshot groups, members, assignments, offsets.",
-    "compare": "Compare two snapshots of a cluster's groups.",
-    "hazards": "Say which known bugs make a move unsafe.",
-    "verify-evidence": "Hash every file of an evidence pack again.",
-}
-"""One line each for the help of all verbs."""
-
-
 class _InPanels(TyperGroup):
     """Lists groups of verbs and verbs by their panels: typer lists all verbs first."""
 
@@ -87,6 +75,17 @@ def consume(arguments: Annotated[list[str] | None, typer.Argument(metavar="...")
     return main(arguments or [])
 
 
+_LOOKS: dict[Callable[..., int], str] = {
+    scan: "Look at every group of the ensemble; toggle those that are fit.",
+    brake: "Show, pull or release the brake of scans.",
+    snapshot: "Snapshot groups, members, assignments, offsets.",
+    compare: "Compare two snapshots of a cluster's groups.",
+    hazards: "Say which known bugs make a move unsafe.",
+    verify_evidence: "Hash every file of an evidence pack again.",
+}
+"""One line each for the help of all verbs."""
+
+
 def built() -> typer.Typer:
     """Return the command line with all moves that are installed now, the lifecycle of a move first."""
     app = typer.Typer(
@@ -102,16 +101,9 @@ def built() -> typer.Typer:
     add_moves(app, MOVES)
     for name, verb in runs.VERBS.items():
         app.command(name, rich_help_panel=RUNS)(verb)
-    looks: dict[str, Callable[..., int]] = {
-        "scan": scan,
-        "brake": brake,
-        "snapshot": snapshot,
-        "compare": compare,
-        "hazards": hazards,
-        "verify-evidence": verify_evidence,
-    }
-    for name, verb in looks.items():
-        app.command(name, short_help=_SHORT[name], rich_help_panel=FLEET)(verb)
+    for verb, short in _LOOKS.items():
+        name = verb.__name__.replace("_", "-")
+        app.command(name, short_help=short, rich_help_panel=FLEET)(verb)
     app.add_typer(audit, name="audit", rich_help_panel=FLEET)
     app.add_typer(repair, name="repair", rich_help_panel=FLEET)
     anything = {"ignore_unknown_options": True}

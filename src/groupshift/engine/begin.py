@@ -118,6 +118,32 @@ def request_differences(record: RunRecord, request: Any) -> tuple[str, ...]:
     )
 
 
+def open_run(move: Move[P], runs: Runs, target: Target, request: Any) -> RunRecord | None:
+    """Return the open run of this move and target, None where there is none.
+
+    Raises:
+        Rejected: it was asked for otherwise.
+        Conflict: it is being taken back.
+    """
+    own = (each for each in runs.in_the_way(target) if (each.move, each.target) == (move.name, target))
+    found = next(own, None)
+    if found is None:
+        return None
+    if found.state.goes_back:
+        raise Conflict(
+            f"run {found.run} of {target} is being rolled back; go on with that: "
+            f"groupshift continue {found.run}"
+        )
+    differs = request_differences(found, request)
+    if differs:
+        raise Rejected(
+            f"run {found.run} of {target} is open and was asked for otherwise: {'; '.join(differs)}; "
+            f"go on with it: groupshift continue {found.run}, or take it back: "
+            f"groupshift roll-back {found.run}"
+        )
+    return found
+
+
 def claim(
     move: Move[P],
     tools: Tools,

@@ -18,7 +18,6 @@ from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.group import VERDICT_FILE
 from groupshift.engine.handlers import JOB
 from groupshift.engine.move import worst_verdict
-from groupshift.errors import Broken
 from groupshift.ports.evidence import Delivered
 from groupshift.ports.runs import Event, EventKind
 from groupshift.report.history import History, StepHistory
@@ -71,6 +70,10 @@ class GroupHistory:
     delivered: Delivered | None = None
     audit_output: str = ""
 
+    def differing(self, class_: str) -> int:
+        """How many committed offsets differ so, in all comparisons."""
+        return sum(each.counts.get(class_, 0) for each in self.compared)
+
 
 def group_history_of(history: History, kept: Kept | None) -> GroupHistory:
     """Read what is known of the group of a run."""
@@ -78,7 +81,8 @@ def group_history_of(history: History, kept: Kept | None) -> GroupHistory:
     sightings = tuple(sorted((*_snapshot_sightings(tables), *_looks(history)), key=lambda each: each.at_ms))
     audit = kept.json(f"{AUDITED}{AUDIT_FILE}") if kept else None
     group = history.record.target.name
-    tenures, known_by = _tenures(history, group, kept, sightings, audit)
+    span = (history.record.created_at_ms, history.ended_ms)
+    tenures, known_by = _tenures(group, span, kept, sightings, audit)
     return GroupHistory(
         history=history,
         group=group,
@@ -89,20 +93,9 @@ def group_history_of(history: History, kept: Kept | None) -> GroupHistory:
         members=_members(tables, history),
         compared=tuple(_compared(history, kept)),
         audit=audit,
-        delivered=None if audit else _delivered(history, group, kept),
+        delivered=kept.ledgers(lambda ledger: ledger.delivered(group, *span)) if kept and not audit else None,
         audit_output=kept.evidence.path(history.record.run, AUDITED.rstrip("/")) if kept else "EVIDENCE",
     )
-
-
-def _delivered(history: History, group: str, kept: Kept | None) -> Delivered | None:
-    """From the ledgers that this deployment knows; a sentence where they cannot be read."""
-    if kept is None or kept.ledger is None:
-        return None
-    try:
-        return kept.ledger.delivered(group, history.record.created_at_ms, history.ended_ms)
-    except Broken as unsound:
-        kept.troubles.append(str(unsound))
-        return None
 
 
 def _snapshots(history: History, kept: Kept | None) -> Iterator[tuple[str, _Tables]]:
@@ -166,33 +159,22 @@ def _at(row: Row) -> TopicPartition:
 
 
 def _tenures(
-    history: History,
     group: str,
+    span: tuple[int, int],
     kept: Kept | None,
     sightings: Sequence[Sighting],
     audit: Mapping[str, Any] | None,
 ) -> tuple[tuple[Tenure, ...], KnownBy]:
-    """From the sharpest source that there is; what that one is silent about is as it was seen."""
-    from_ms, to_ms = history.record.created_at_ms, history.ended_ms
-    if audit and audit.get("hand_overs"):
-        sharp = audited(audit["hand_overs"], from_ms, to_ms)
-        if sharp:
-            return (*sharp, *_besides(sharp, sightings)), KnownBy.LOG
-    delivered: tuple[Tenure, ...] = ()
-    if kept is not None and kept.ledger is not None:
-        try:
-            delivered = tuple(kept.ledger.tenures(group, from_ms, to_ms))
-        except Broken as unsound:
-            kept.troubles.append(str(unsound))
-    if delivered:
-        return (*delivered, *_besides(delivered, sightings)), KnownBy.DELIVERIES
-    return seen(sightings), KnownBy.SIGHTINGS
-
-
-def _besides(known: Sequence[Tenure], sightings: Sequence[Sighting]) -> Iterator[Tenure]:
-    """Partitions that never changed hands, or of which nothing was delivered."""
+    """From the sharpest source that there is; what that one is silent about (partitions that never changed
+    hands, or of which nothing was delivered) is as it was seen. ``span`` is from and to (epoch ms)."""
+    known, known_by = audited((audit or {}).get("hand_overs") or (), *span), KnownBy.LOG
+    if not known and kept:
+        known = kept.ledgers(lambda ledger: tuple(ledger.tenures(group, *span))) or ()
+        known_by = KnownBy.DELIVERIES
+    if not known:
+        return seen(sightings), KnownBy.SIGHTINGS
     told = {tenure.partition for tenure in known}
-    return (tenure for tenure in seen(sightings) if tenure.partition not in told)
+    return (*known, *(each for each in seen(sightings) if each.partition not in told)), known_by
 
 
 def _modes(history: History) -> Iterator[tuple[int, str]]:

@@ -3,7 +3,8 @@ compared, and what was delivered."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from groupshift.domain.foreign_text import shell
 from groupshift.domain.modes import MemberKind
@@ -24,7 +25,6 @@ from groupshift.report.page import (
     Legend,
     Part,
     Section,
-    Table,
     Word,
     clock,
     code,
@@ -94,8 +94,8 @@ def _summary(group: GroupHistory, now: Sequence[tuple[str, Cell]]) -> Section:
         ("partitions", len(seen[-1].owners) if seen else None),
         ("members met", ", ".join(f"{kinds.count(kind)} {kind}" for kind in sorted(set(kinds))) or None),
         *now,
-        ("offsets lost", sum(each.counts.get("lost", 0) for each in group.compared)),
-        ("offsets gone back", sum(each.counts.get("regressed", 0) for each in group.compared)),
+        ("offsets lost", group.differing("lost")),
+        ("offsets gone back", group.differing("regressed")),
         ("hand-overs", sum(hand_overs(group.tenures).values()) if group.tenures else None),
         *_consumed(group),
         ("seen", f"{clock(seen[0].at_ms)} to {clock(seen[-1].at_ms)} UTC" if seen else "never"),
@@ -139,17 +139,14 @@ def protocol_now(group: GroupHistory) -> tuple[str, Cell]:
 
 def proven(group: GroupHistory) -> str:
     """How much was compared, and what became of the committed offsets."""
-    after = [each for each in group.compared if each.counts]
     asked = [finding for each in group.compared for finding in each.findings]
-    lost = sum(each.counts.get("lost", 0) for each in after)
-    back = sum(each.counts.get("regressed", 0) for each in after)
     said = counted(asked, f"findings of {len(group.compared)} judgements")
-    offsets = (
-        f"{lost} committed offsets were lost and {back} went back"
-        if lost or back
-        else ("no committed offset was lost or went back")
-    )
-    return f"{said}; {offsets}." if after else f"{said}."
+    if not any(each.counts for each in group.compared):
+        return f"{said}."
+    lost, back = group.differing("lost"), group.differing("regressed")
+    if lost or back:
+        return f"{said}; {lost} committed offsets were lost and {back} went back."
+    return f"{said}; no committed offset was lost or went back."
 
 
 def _run(group: GroupHistory, axis: Axis) -> Section:
@@ -334,29 +331,25 @@ def _offsets(group: GroupHistory) -> Section:
     if not compared:
         return section("Committed offsets", "Nothing was compared yet.")
 
-    def count(each: Compared, kind: str) -> Cell:
-        number = each.counts.get(kind, 0)
-        return refused(number) if kind in _BAD_CLASSES else number
-
-    heads = ["compared", "verdict", *(kind.replace("_", " ") for kind in _CLASSES), "not allowed"]
-    rows = [
-        (
-            each.where,
-            spoken(each.verdict),
-            *(count(each, kind) for kind in _CLASSES),
-            refused(each.refusals),
-        )
-        for each in compared
-    ]
+    columns: dict[str, str | Callable[[Compared], Cell]] = {
+        "compared": "where",
+        "verdict": lambda each: spoken(each.verdict),
+        **{kind.replace("_", " "): partial(_differing, kind) for kind in _CLASSES},
+        "not allowed": lambda each: refused(each.refusals),
+    }
     note = (
         "Committed offsets of two snapshots, by class. A group that consumes advances; lost and regressed "
         "ones would be read again or skipped. Not allowed counts the rows of every table that the phase "
         "does not make."
     )
-    listed = Table(
-        heads=heads, rows=rows, numeric=heads[2:], caption="Differences of committed offsets by class"
-    )
+    caption = "Differences of committed offsets by class"
+    listed = table(compared, columns, numeric=[*columns][2:], caption=caption)
     return section("Committed offsets", note, listed, *(part for each in compared for part in _refused(each)))
+
+
+def _differing(kind: str, each: Compared) -> Cell:
+    number = each.counts.get(kind, 0)
+    return refused(number) if kind in _BAD_CLASSES else number
 
 
 def _refused(each: Compared) -> Iterator[Part]:
@@ -403,23 +396,22 @@ def _expectations(group: GroupHistory) -> Section | None:
     if not asked:
         return None
 
-    def failures(each: Compared, severity: str = "") -> list[Mapping[str, object]]:
-        failed = [one for one in each.expectations if not one["success"]]
-        return [one for one in failed if severity in {"", one["severity"]}]
+    def failed(each: Compared, severity: str = "") -> list[Mapping[str, object]]:
+        found = [one for one in each.expectations if not one["success"]]
+        return [one for one in found if severity in {"", one["severity"]}]
 
-    heads = ["comparison", "hold", "critical failed", "warning failed", "info failed"]
-    rows = [
-        (
-            each.where,
-            f"{len(each.expectations) - len(failures(each))} of {len(each.expectations)}",
-            *(refused(len(failures(each, severity))) for severity in ("critical", "warning", "info")),
-        )
-        for each in asked
-    ]
+    def many(severity: str, each: Compared) -> Cell:
+        return refused(len(failed(each, severity)))
+
+    columns: dict[str, str | Callable[[Compared], Cell]] = {
+        "comparison": "where",
+        "hold": lambda each: f"{len(each.expectations) - len(failed(each))} of {len(each.expectations)}",
+        **{f"{severity} failed": partial(many, severity) for severity in ("critical", "warning", "info")},
+    }
     caption = "Expectations that hold, and failures by severity"
-    failed = [(each, one) for each in asked for one in failures(each)]
+    bad = [(each, one) for each in asked for one in failed(each)]
     named = table(
-        failed,
+        bad,
         {
             "comparison": lambda pair: pair[0].where,
             "snapshot": lambda pair: pair[1]["snapshot"],
@@ -432,8 +424,8 @@ def _expectations(group: GroupHistory) -> Section | None:
     note = "The rows themselves are in failing_rows.parquet of the comparison."
     return section(
         "Great Expectations",
-        Table(heads=heads, rows=rows, numeric=heads[1:], caption=caption),
-        *((named, note) if failed else ()),
+        table(asked, columns, numeric=[*columns][1:], caption=caption),
+        *((named, note) if bad else ()),
     )
 
 

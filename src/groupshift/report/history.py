@@ -9,8 +9,6 @@ from typing import TypeVar
 
 from groupshift.domain.run import (
     APPROVE,
-    JUDGE,
-    Findings,
     Json,
     Outcome,
     Plan,
@@ -21,19 +19,16 @@ from groupshift.domain.run import (
     findings_from,
     plan_from,
 )
-from groupshift.domain.seal import StoredFile
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.move import Run, worst_verdict
-from groupshift.engine.questions import undo_words, words_of
+from groupshift.engine.questions import words_of
 from groupshift.engine.status import RunStatus, status_of
 from groupshift.ports.runs import Event, EventKind, RunRecord
 from groupshift.report.page import Headline
-from groupshift.report.runs import Comparison, Decision, NodeInterval, RunData, StepLine
 
 P = TypeVar("P")
 _BAD = frozenset({Verdict.FAIL.value, Verdict.ERROR.value})
 _WRONG = frozenset({Outcome.FAIL.value, Outcome.ERROR.value, Outcome.INCONCLUSIVE.value})
-_LOOKS = frozenset({EventKind.CHECKED, EventKind.JUDGED})
 _ABOUT_EVIDENCE = frozenset({EventKind.SEALING, EventKind.SEALED, EventKind.AUDITED})
 _SAID_YES = frozenset({"approve", "go_on"})
 
@@ -70,6 +65,58 @@ class StepHistory:
         """What act and looks came to; empty where nothing did."""
         return {} if self.record is None else self.record.result
 
+    @property
+    def now(self) -> str:
+        """How far it is, in words; empty before it began."""
+        if self.record is None:
+            return ""
+        return f"left out: {self.record.left_out}" if self.record.left_out else _STATES[self.record.state]
+
+
+_STATES = {
+    StepState.DONE: "done",
+    StepState.ACTED: "made, not read back yet",
+    StepState.INTENDED: "begun",
+    StepState.REOPENED: "to be done again",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One snapshot compared with an earlier one, ``base``: ``verdict`` is None while it is not taken,
+    ``reasons`` are the first differences, ``groups`` how many it holds, ``folder`` the name of its folder."""
+
+    subject: str
+    base: str
+    rules: str
+    verdict: Verdict | None
+    reasons: tuple[str, ...]
+    groups: int | None
+    at_ms: int
+    folder: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """An approval: of what, what was said (None: nobody yet), by whom, when (epoch ms)."""
+
+    subject: str
+    approved: bool | None
+    who: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeInterval:
+    """What a node ran (a release, a count) from and to then (epoch ms); ``changing`` while it was being
+    replaced or restarted, to run that."""
+
+    node: str
+    ran: str
+    from_ms: int
+    to_ms: int
+    changing: bool = False
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
@@ -79,23 +126,6 @@ class Accepted:
     reasons: tuple[str, ...]
     who: str
     at_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
-    """Where the last process stopped, what its look came to, and why, in sentences."""
-
-    step: str
-    outcome: str
-    said: tuple[str, ...]
-    findings: Findings
-    only_rollback_helps: bool
-
-    @property
-    def is_trouble(self) -> bool:
-        """Whether it failed, or found what a person has to cure; else it only waits."""
-        bad = any(each.verdict in {Verdict.FAIL, Verdict.ERROR} for each in self.findings)
-        return self.outcome in _WRONG or (self.outcome == Outcome.PERSON and bad)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,39 +173,29 @@ class History:
         return tuple(each for each in self.there if each.step.kind == kind)
 
     @property
-    def stop(self) -> Stop | None:
-        """Where the last process stopped; None where another one has the run since, or none stopped."""
-        last = None
-        for event in self.events:
-            if event.kind is EventKind.STOPPED:
-                last = event
-            elif event.kind is EventKind.CLAIMED:
-                last = None
-        if last is None:
-            return None
-        findings = findings_from(last.body["findings"])
-        bad = tuple(each.with_remedy for each in findings if each.verdict is not Verdict.PASS)
-        detail = str(last.body["detail"])
-        told = (*(each for each in bad if each not in detail), *((detail,) if detail else ()))
-        return Stop(
-            step=last.step,
-            outcome=str(last.body["outcome"]),
-            said=told,
-            findings=findings,
-            only_rollback_helps=bool(last.body["only_rollback_helps"]),
-        )
-
-    @property
     def trouble(self) -> str:
         """Why an open run stopped, where something is wrong; else empty."""
-        stop = self.stop
-        return "; ".join(stop.said) if stop and stop.is_trouble and self.state.is_open else ""
+        return self._stopped(wrong=True)
 
     @property
     def waiting(self) -> str:
         """What an open run waits for; empty where it does not, or there is `trouble`."""
-        stop = self.stop
-        return "; ".join(stop.said) if stop and not stop.is_trouble and self.state.is_open else ""
+        return self._stopped(wrong=False)
+
+    def _stopped(self, *, wrong: bool) -> str:
+        """What the last process said when it stopped; empty where another one has the run since. It is wrong
+        where a look failed, or found what a person has to cure; else it only waits."""
+        ends = (EventKind.STOPPED, EventKind.CLAIMED)
+        last = next((each for each in reversed(self.events) if each.kind in ends), None)
+        if last is None or last.kind is EventKind.CLAIMED or not self.state.is_open:
+            return ""
+        bad = [each for each in findings_from(last.body["findings"]) if each.verdict is not Verdict.PASS]
+        outcome, cure = str(last.body["outcome"]), any(each.verdict in _BAD for each in bad)
+        if wrong is not (outcome in _WRONG or (outcome == Outcome.PERSON and cure)):
+            return ""
+        detail = str(last.body["detail"])
+        said = [each.with_remedy for each in bad if each.with_remedy not in detail]
+        return "; ".join([*said, *([detail] if detail else [])])
 
     @property
     def accepted(self) -> tuple[Accepted, ...]:
@@ -255,7 +275,6 @@ def _comparison(each: StepHistory) -> Comparison:
         groups=found.get("groups"),
         at_ms=each.at_ms,
         folder=str(found.get("folder", "")).rpartition("/")[2],
-        accepted_by=str(found.get("accepted_by", "")),
     )
 
 
@@ -299,50 +318,6 @@ def met(history: History) -> dict[str, str]:
         if aspect not in {"plan", "evidence"}
         for item, value in items.items()
     }
-
-
-_STATES = {
-    StepState.DONE: "done",
-    StepState.ACTED: "made, not read back yet",
-    StepState.INTENDED: "begun",
-    StepState.REOPENED: "to be done again",
-}
-
-
-def run_data(
-    history: History, files: Sequence[StoredFile] = (), wrong: Callable[[Step], str] = wrong_words
-) -> RunData:
-    """Return what the page of this run is made of."""
-    planned = history.record.created_at_ms
-    turned = max((each.at_ms for each in history.there), default=planned)
-    return RunData(
-        run=history.record.run,
-        cluster_id=history.record.target.cluster,
-        created_at_ms=planned,
-        plan_hash=history.record.plan_hash,
-        there=tuple(_shown(history.there, planned)),
-        back=tuple(_shown(history.back, turned)),
-        compared=compared(history),
-        decisions=decisions(history, wrong),
-        met=met(history),
-        files=files,
-    )
-
-
-def _shown(steps: Iterable[StepHistory], since_ms: int) -> Iterator[StepLine]:
-    for each in steps:
-        left_out = each.record.left_out if each.record else ""
-        now = f"left out: {left_out}" if left_out else ""
-        yield StepLine(
-            key=each.step.key,
-            does=words_of(each.step),
-            proof=each.step.proof,
-            back="" if each.step.kind in {APPROVE, JUDGE} else undo_words(each.step),
-            at_ms=each.at_ms,
-            took_ms=max(0, each.at_ms - since_ms),
-            state=now or (_STATES[each.record.state] if each.record else ""),
-        )
-        since_ms = each.at_ms or since_ms
 
 
 def node_intervals(

@@ -3,19 +3,19 @@ shown."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from groupshift.domain.evidence import MANIFEST, Moment, Row
 from groupshift.domain.run import Json
 from groupshift.domain.seal import JOURNAL, OWN, REPORT, StoredFile, values_of
 from groupshift.engine.evidence import Known, brokers_met, exported, known_of, measured, versions_met
-from groupshift.errors import GroupshiftError
+from groupshift.errors import Broken, GroupshiftError
 from groupshift.ports.evidence import EvidenceStore, Ledger
 from groupshift.ports.runs import Runs
-from groupshift.report.page import Cell
 
+T = TypeVar("T")
 _MADE = frozenset({JOURNAL, REPORT, *OWN})
 """What sealing writes itself: a page says nothing of it."""
 
@@ -28,7 +28,7 @@ class Kept:
     run: str
     files: Mapping[str, StoredFile]
     known: Known
-    about: tuple[tuple[str, Cell], ...] = ()
+    about: tuple[tuple[str, str], ...] = ()
     ledger: Ledger | None = None
     troubles: list[str] = field(default_factory=list)
 
@@ -49,34 +49,39 @@ class Kept:
 
     def json(self, path: str) -> dict[str, Any] | None:
         """A JSON object; None where there is none, it is not one, or it cannot be relied on."""
-        if not self.relied_on(path):
-            return None
-        try:
-            data = values_of(self.evidence.read_text(self.run, *path.split("/")) or "null")
-        except ValueError:
-            return None
-        except GroupshiftError as unsound:
-            self._say(str(unsound))
-            return None
-        return data if isinstance(data, dict) else None
+
+        def read() -> dict[str, Any] | None:
+            try:
+                data = values_of(self.evidence.read_text(self.run, *path.split("/")) or "null")
+            except ValueError:
+                return None
+            return data if isinstance(data, dict) else None
+
+        return self._read(path, read)
 
     def rows(self, path: str) -> Sequence[Row]:
         """The rows of a Parquet file; none as for `json`."""
-        if not self.relied_on(path):
-            return ()
-        try:
-            return self.evidence.rows(self.run, *path.split("/")) or ()
-        except GroupshiftError as unsound:
-            self._say(str(unsound))
-            return ()
+        return self._read(path, lambda: self.evidence.rows(self.run, *path.split("/"))) or ()
 
     def tables(self, attempt: str, moment: Moment) -> Mapping[str, Sequence[Row]] | None:
         """The tables of a snapshot of a group; None for one that cannot be relied on: its manifest, which has
         the SHA-256 of each table, has to be the one that was journaled."""
-        if not self.relied_on(f"{attempt}/{moment.value}/{MANIFEST}"):
+        manifest = f"{attempt}/{moment.value}/{MANIFEST}"
+        return self._read(manifest, lambda: self.evidence.read(self.run, attempt, moment))
+
+    def ledgers(self, read: Callable[[Ledger], T]) -> T | None:
+        """What ``read`` finds in the members' ledgers; None where there are none, or they cannot be read."""
+        try:
+            return None if self.ledger is None else read(self.ledger)
+        except Broken as unsound:
+            self._say(str(unsound))
+            return None
+
+    def _read(self, path: str, read: Callable[[], T]) -> T | None:
+        if not self.relied_on(path):
             return None
         try:
-            return self.evidence.read(self.run, attempt, moment)
+            return read()
         except GroupshiftError as unsound:
             self._say(str(unsound))
             return None
@@ -109,8 +114,7 @@ def kept_of(
     files = {each.path: each for each in measured(evidence, run)}
     known = known_of(evidence, run, files, data)
     found = tuple(each for path, each in files.items() if path not in _MADE)
-    about: list[tuple[str, Cell]] = [("plan hash approved", str(data["plan_hash"]))]
-    about += [(name, ", ".join(each)) for name, each in versions_met(evidence, run, found).items()]
+    about = [(name, ", ".join(each)) for name, each in versions_met(evidence, run, found).items()]
     brokers = brokers_met(data)
     about += [("brokers met", "; ".join(brokers))] if brokers else []
     about += [("doubted", each) for each in known.doubts]

@@ -2,40 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from groupshift.domain.run import Json, RunState, Step
+from markupsafe import Markup
+
+from groupshift.domain.run import APPROVE, JUDGE, Json, RunState, Step
+from groupshift.domain.seal import StoredFile
 from groupshift.engine import questions
 from groupshift.engine.move import Move, Run, Tools
+from groupshift.engine.questions import undo_words, words_of
 from groupshift.ports.clock import Clock
 from groupshift.ports.runs import Event, EventKind, RunRecord, Runs
 from groupshift.report.history import (
+    Comparison,
+    Decision,
     History,
+    NodeInterval,
+    StepHistory,
+    compared,
+    decisions,
     event_text,
     headline_of,
     history_of,
-    run_data,
+    met,
     wrong_words,
 )
 from groupshift.report.kept import Kept
 from groupshift.report.page import (
+    SIGNS,
     Alarm,
+    Columns,
     Details,
     Page,
     Part,
     Section,
     Table,
+    clock,
+    code,
+    duration,
     moment_utc,
+    name,
+    render,
     section,
+    spoken,
     table,
 )
-from groupshift.report.page import (
-    render as render_page,
-)
-from groupshift.report.runs import run_page
+from groupshift.report.pictures import Bar, Dot, Lane, lanes
+from groupshift.report.svg import axis_of
 
+_SHOWN = 200
+_NOT_UNDONE = frozenset({APPROVE, JUDGE})
 P = TypeVar("P")
 _QUIET = frozenset({EventKind.NOTED, EventKind.SEALING, EventKind.WAITS, EventKind.SHOWN})
 
@@ -68,40 +86,30 @@ class HasPage(Protocol):
 def document_of(run: Run[P], kept: Kept | None) -> str:
     """Return the HTML document of a run, which needs nothing besides itself. Raises as `history_of`."""
     history = history_of(run)
-    parts = _parts(run, history, kept)
-    data = run_data(history, kept.shown if kept else (), parts.wrong)
-    page = run_page(
-        parts.title, headline_of(history, parts.sentence, parts.now), data, parts.first, parts.own
-    )
-    found = [each for each in page.sections if each is not None]
-    if not parts.compares:
-        found = [each for each in found if each.title != "Comparisons"]
-    if kept is not None and kept.about:
-        found[-1] = _with_about(found[-1], kept)
-    troubles = kept.troubles if kept else ()
-    made = Page(
-        title=page.title,
-        top=page.top,
-        lead=_lead(history),
-        alarms=[Alarm(lead="Evidence:", text=each) for each in troubles],
-        sections=[*found, _journal(history)],
-    )
-    return render_page(made)
-
-
-def _lead(history: History) -> str:
-    record = history.record
+    parts, record = _parts(run, history, kept), history.record
     asked = f", asked for by {record.requester}" if record.requester else ""
     where = f"cluster {record.target.cluster}" if record.target.cluster else str(record.target)
-    return f"Run {record.run}, planned {moment_utc(record.created_at_ms)}{asked}: {where}"
-
-
-def _with_about(evidence: Section, kept: Kept) -> Section:
-    """The section of the evidence, with what is known of it."""
-    (first, *rest) = evidence.parts
-    if isinstance(first, Table):
-        first = replace(first, rows=[*first.rows, *kept.about[1:]])
-    return Section(evidence.title, [first, *rest])
+    planned = record.created_at_ms
+    page = Page(
+        title=parts.title,
+        top=headline_of(history, parts.sentence, parts.now),
+        lead=f"Run {record.run}, planned {moment_utc(planned)}{asked}: {where}",
+        alarms=[Alarm(lead="Evidence:", text=each) for each in (kept.troubles if kept else ())],
+        sections=[
+            *parts.first,
+            _comparisons(compared(history)) if parts.compares else None,
+            *parts.own,
+            _steps("Steps there", history.there, planned),
+            _steps("Steps back", history.back, max((each.at_ms for each in history.there), default=planned))
+            if history.back
+            else None,
+            _decided(decisions(history, parts.wrong)),
+            _approved_for(met(history)),
+            _evidence(record.plan_hash, kept),
+            _journal(history),
+        ],
+    )
+    return render(page)
 
 
 def _parts(run: Run[P], history: History, kept: Kept | None) -> PageParts:
@@ -207,3 +215,124 @@ def _is_closed(runs: Runs, run: str, closing: Mapping[str, Any]) -> bool:
     """Whether the end is journaled already: a run that is sealed once more."""
     last = [each for each in runs.events(run) if each.kind is EventKind.CLOSED]
     return bool(last) and dict(last[-1].body) == dict(closing) and not runs.find(run).state.is_open
+
+
+def _comparisons(compared: Sequence[Comparison]) -> Section:
+    if not compared:
+        return section("Comparisons", "The plan compares nothing.")
+    note = (
+        "Sets of groups, types, offsets, leader epochs and metadata of commits; the whole outcome is in the "
+        "folder."
+    )
+    listed = table(
+        compared,
+        {
+            "snapshot": "subject",
+            "with": "base",
+            "rules of": lambda each: each.rules.replace("_", " "),
+            "result": lambda each: spoken(each.verdict) if each.verdict else "not taken yet",
+            "groups": "groups",
+            "what differs": _differences,
+            "folder": lambda each: code(each.folder) if each.folder else None,
+            "when": lambda each: moment_utc(each.at_ms or None),
+        },
+        numeric={"groups"},
+        caption="Snapshots of all groups, held against each other",
+    )
+    return section("Comparisons", note, listed)
+
+
+def _differences(each: Comparison) -> str | None:
+    return "; ".join(each.reasons) or ("no problem and no difference" if each.verdict else None)
+
+
+def _steps(title: str, steps: Sequence[StepHistory], since_ms: int) -> Section:
+    """The steps of a plan; each took the time since the one before it, the first since then (epoch ms)."""
+    took = {}
+    for each in steps:
+        took[each.step.key] = max(0, each.at_ms - since_ms)
+        since_ms = each.at_ms or since_ms
+    listed = table(
+        steps,
+        {
+            "step": lambda each: code(each.step.key),
+            "what is done": lambda each: name(words_of(each.step)),
+            "proof before the next": lambda each: name(each.step.proof),
+            "way back": lambda each: None if each.step.kind in _NOT_UNDONE else name(undo_words(each.step)),
+            "when": lambda each: moment_utc(each.at_ms or None),
+            "took": lambda each: duration(took[each.step.key]) if each.at_ms else None,
+            "now": "now",
+        },
+        numeric={"took"},
+        caption="In order; times are those of the journal",
+    )
+    return section(title, listed)
+
+
+def _decided(decisions: Sequence[Decision]) -> Section:
+    if not decisions:
+        return section("Who decided", "Nobody was asked yet.")
+    answers = {True: "approved", False: "refused", None: "nobody has answered"}
+    listed = table(
+        decisions,
+        {
+            "what": "subject",
+            "answer": lambda each: answers[each.approved],
+            "who": lambda each: each.who or None,
+            "when": lambda each: moment_utc(each.at_ms),
+        },
+    )
+    return section("Who decided", listed)
+
+
+def _approved_for(met: Mapping[str, str]) -> Section:
+    """What was met when the run was planned."""
+    summary = f"{len(met)} things were met when it was planned; a change voids the approval"
+    columns: Columns[tuple[str, str]] = {"what was met": lambda one: one[0], "as": lambda one: one[1]}
+    listed = table(sorted(met.items()), columns, most=_SHOWN, whole="; the journal has all")
+    return section("What was approved", Details(summary, [listed]))
+
+
+def _evidence(plan_hash: str, kept: Kept | None) -> Section:
+    """What is known of the evidence, and every file with its hash."""
+    files = kept.shown if kept else ()
+    columns: Columns[StoredFile] = {
+        "file": "path",
+        "bytes": "bytes",
+        "SHA-256": lambda file: code(file.sha256, "hash"),
+    }
+    listed = Details(f"{len(files)} files with their SHA-256", [table(files, columns, numeric={"bytes"})])
+    rows = [("plan", code(plan_hash, "hash")), *(kept.about if kept else ())]
+    return section("Evidence", Table(heads=["what", "value"], rows=rows), listed if files else None)
+
+
+def node_lanes(
+    history: History, title: str, kind: str, intervals: Sequence[NodeInterval], shades: Mapping[str, str]
+) -> Markup:
+    """One lane for each node (a ``kind`` with its id) with what it ran when, and one for the comparisons;
+    ``shades`` are the colours by what a node ran."""
+    of: dict[str, list[Bar]] = {}
+    for each in intervals:
+        name = f"{kind} {each.node}"
+        when = f"{clock(each.from_ms)} to {clock(each.to_ms)} UTC, {duration(each.to_ms - each.from_ms)}"
+        bar = Bar(
+            from_ms=each.from_ms,
+            to_ms=each.to_ms,
+            title=f"{name} {'changes to' if each.changing else 'runs with'} {each.ran}: {when}",
+            fill="" if each.changing else shades[each.ran],
+            look="waiting" if each.changing else "",
+        )
+        of.setdefault(name, []).append(bar)
+    shown = [Lane(name=name, over=bars) for name, bars in of.items()]
+    shown.append(Lane(name="compared", dots=[*_marks(compared(history))]))
+    said = "; ".join(bar.title for bars in of.values() for bar in bars)
+    times = [each.at_ms for each in history.steps if each.at_ms]
+    return lanes(title, said, shown, axis_of([history.record.created_at_ms, *times]), name="nodes")
+
+
+def _marks(compared: Iterable[Comparison]) -> Iterator[Dot]:
+    """A sign at each comparison that was made."""
+    for each in compared:
+        if each.verdict is not None:
+            title = f"{each.subject} with {each.base}: {each.verdict}, {clock(each.at_ms)}"
+            yield Dot(at_ms=each.at_ms, sign=SIGNS[each.verdict], title=title, look=f"dot {each.verdict}")

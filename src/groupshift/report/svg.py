@@ -36,11 +36,6 @@ def element(name: str, *content: object, **attributes: object) -> Markup:
     return Markup(f"<{name}{listed}>{inside}</{name}>")  # noqa: S704 - escaped above
 
 
-def join(parts: Iterable[Markup]) -> Markup:
-    """All parts one after the other."""
-    return Markup("").join(parts)
-
-
 def label(text: object, x: float, y: float, look: str = "soft", anchor: str = "start") -> Markup:
     """A text at this place; ``anchor`` says which part of it."""
     return element("text", text, x=x, y=y, text_anchor=anchor, class_=look)

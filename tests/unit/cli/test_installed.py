@@ -10,16 +10,16 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from groupshift.cli import installed
-from groupshift.cli.installed import ELSEWHERE, GROUP, add_installed
+from groupshift.cli import moves
+from groupshift.cli.moves import COMMANDS, ELSEWHERE, add_installed
 from groupshift.errors import Rejected
 from groupshift_sandbox import cli
 from groupshift_sandbox.demo_moves import DEMOS
 
 
 def _app(monkeypatch: pytest.MonkeyPatch, *found: tuple[str, str]) -> typer.Typer:
-    points = EntryPoints(EntryPoint(name, value, GROUP) for name, value in found)
-    monkeypatch.setattr(installed, "entry_points", lambda group: points.select(group=group))
+    points = EntryPoints(EntryPoint(name, value, COMMANDS) for name, value in found)
+    monkeypatch.setattr(moves, "entry_points", lambda group: points.select(group=group))
     app = typer.Typer(pretty_exceptions_enable=False)
     app.command("own")(lambda: None)
     add_installed(app)

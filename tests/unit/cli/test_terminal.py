@@ -47,7 +47,8 @@ def test_a_snapshot_says_why_it_has_no_members() -> None:
     row = GroupRow(group="orders[prod]", type="zookeeper", state="")
     state = ClusterState(cluster_id="c", taken_at_ms=1, read_from=ReadFrom.ZOOKEEPER, groups=(row,))
     console, file = _console()
-    snapshot._show(console, state, Path("s"))
+    for part in snapshot._parts(state, Path("s")):
+        console.print(part)
     assert "no members of groups read in ZooKeeper (1 here)" in file.getvalue()
 
 
@@ -78,7 +79,8 @@ def test_a_clean_audit_counts_every_offset_once() -> None:
     )
     found = _audit(differing)
     console, file = _console()
-    audit._show(console, found, None, 40)
+    for part in audit._parts(found, None, 40):
+        console.print(part)
     assert (
         "clean: 6 offsets are as they should be (0 agree, 6 differ for the reasons above)" in file.getvalue()
     )

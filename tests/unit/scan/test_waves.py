@@ -120,12 +120,14 @@ def test_f05_a_group_with_brackets_is_shown_by_its_name() -> None:
     """The command that a scan says next is about the group it names."""
     import io
 
-    from groupshift.cli.scan_render import show_groups
+    from groupshift.cli.scan import groups_parts
     from groupshift.cli.terminal import Console
 
     file = io.StringIO()
     states = [replace(aware(), group=name) for name in ("app[prod]", "appd")]
-    show_groups(Console(file=file, width=400), iter(states), ("app[prod]",), 9)
+    console = Console(file=file, width=400)
+    for part in groups_parts(states, ("app[prod]",), 9):
+        console.print(part)
     assert "app[prod]" in file.getvalue()
     assert "appd" not in file.getvalue()
 

@@ -11,11 +11,10 @@ from groupshift.domain.verdict import Verdict
 from groupshift.engine.move import Run
 from groupshift.moves.downgrade.facts import DowngradePorts
 from groupshift.ports.runs import EventKind
-from groupshift.report.history import History, StepHistory, compared, node_intervals, run_data
+from groupshift.report.history import History, NodeInterval, StepHistory, compared, node_intervals
 from groupshift.report.kept import Kept
 from groupshift.report.page import Alarm, Legend, Section, duration, glance, section, spoken, table
-from groupshift.report.run_page import PageParts, way_sentence
-from groupshift.report.runs import NodeInterval, node_lanes
+from groupshift.report.run_page import PageParts, node_lanes, way_sentence
 from groupshift.report.svg import colour
 
 _NAMED = 10
@@ -165,7 +164,7 @@ def _releases(history: History) -> Section:
         "Nodes and their releases",
         note,
         Legend(shades, {str(history.about["release"]): "the older release"}),
-        node_lanes(run_data(history), title, "node", releases(history), shades),
+        node_lanes(history, title, "node", releases(history), shades),
     )
 
 

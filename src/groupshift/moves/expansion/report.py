@@ -19,7 +19,14 @@ from groupshift.moves.expansion.facts import PlacementFacts
 from groupshift.moves.expansion.load import Mover, PartitionLoad
 from groupshift.moves.expansion.ports import COUNTED, ExpansionPorts, counts_of
 from groupshift.moves.expansion.rules import Placement
-from groupshift.report.history import History, StepHistory, compared, node_intervals, run_data, wrong_words
+from groupshift.report.history import (
+    History,
+    NodeInterval,
+    StepHistory,
+    compared,
+    node_intervals,
+    wrong_words,
+)
 from groupshift.report.kept import Kept
 from groupshift.report.page import (
     Headline,
@@ -39,8 +46,7 @@ from groupshift.report.page import (
     render as render_page,
 )
 from groupshift.report.pictures import Row, bars
-from groupshift.report.run_page import PageParts, sections_of, way_sentence
-from groupshift.report.runs import NodeInterval, node_lanes
+from groupshift.report.run_page import PageParts, node_lanes, sections_of, way_sentence
 from groupshift.report.svg import colour
 
 _COUNTS = 3
@@ -415,7 +421,7 @@ def _counts(history: History) -> Section:
         "Brokers and their counts",
         note,
         Legend(shades, {str(plan.to): "partitions"}),
-        node_lanes(run_data(history), title, "broker", count_lanes(history), every),
+        node_lanes(history, title, "broker", count_lanes(history), every),
     )
 
 

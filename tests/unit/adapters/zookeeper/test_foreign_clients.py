@@ -120,7 +120,7 @@ def test_the_old_consumers_own_nodes_are_no_other_clients() -> None:
 @pytest.mark.parametrize("life", ["dead", "unused"])
 def test_f04_a_group_whose_partitions_somebody_owns_is_not_said_to_be_removable(life: str) -> None:
     """Its registration is gone, its session is not."""
-    from groupshift.cli.scan_render import idle_text
+    from groupshift.cli.scan import idle_text
     from groupshift.scan.state import GroupState, Life
 
     owned = GroupState(group="g", taken_at_ms=1, life=Life(life), owned=1)
