@@ -39,10 +39,10 @@ from groupshift.domain.cluster import (
     TopicView,
 )
 from groupshift.domain.group_protocol import Kind
-from groupshift.domain.judgement import Judgement
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import Answers, expected, partition_of, probe_names
 from groupshift.domain.run import Plan, make_plan
+from groupshift.domain.verdict import Judgement
 from groupshift.engine.begin import begin, claim
 from groupshift.engine.move import RunOptions, Tools
 from groupshift.engine.progress import Paused

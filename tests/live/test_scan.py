@@ -22,11 +22,11 @@ from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
 from groupshift.adapters.zookeeper.session import ZookeeperConnection
 from groupshift.bootstrap.scans import build_scans
 from groupshift.domain.group import GroupView
-from groupshift.domain.judgement import Readiness
 from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import StageName
 from groupshift.domain.run import RunState
+from groupshift.domain.verdict import Readiness
 from groupshift.errors import Rejected, Transient
 from groupshift.scan.ports import ToggleState
 from groupshift.scan.scan import FleetScans

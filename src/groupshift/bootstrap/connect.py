@@ -173,13 +173,6 @@ def coordinator_gauges(java: str, class_path: str) -> CoordinatorGauges:
     return JmxToolGauges(java, class_path)
 
 
-def clock() -> Clock:
-    """The system's."""
-    from groupshift.adapters.system import SystemClock
-
-    return SystemClock()
-
-
 def downgrade_views(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> DowngradeViews:
     """Looks at this cluster; opens nothing before it is used. Raises `Rejected` for an address or a
     property that cannot be used."""

@@ -19,9 +19,9 @@ from groupshift.cli.options import Json, SettingsFile, option, settings
 from groupshift.cli.output import Shown, plain, tell, verdict_text
 from groupshift.cli.terminal import Console, Table, joined, progress_bar, styled
 from groupshift.domain.foreign_text import command, json_text, visible
-from groupshift.domain.judgement import Readiness
 from groupshift.domain.modes import Mode
 from groupshift.domain.plan import StageName
+from groupshift.domain.verdict import Readiness
 from groupshift.engine.questions import utc
 from groupshift.errors import Rejected
 from groupshift.scan.ports import ToggleRecord, ToggleState

@@ -90,15 +90,8 @@ class SetMode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Soak:
-    """Keep judging for ``seconds`` without acting."""
-
-    seconds: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """One stage, and what it does."""
+    """One stage, and what it changes (None: nothing, the group is only judged)."""
 
     name: StageName
-    step: ReplaceMembers | SetMode | Soak
+    step: ReplaceMembers | SetMode | None

@@ -66,3 +66,30 @@ def counted(findings: Iterable[Finding], noun: str = "") -> str:
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
     """The worst of `verdicts`; of nothing, `Verdict.ERROR`: an empty measurement proves nothing."""
     return max(verdicts, key=lambda verdict: verdict.rank, default=Verdict.ERROR)
+
+
+class Readiness(StrEnum):
+    """What assess says."""
+
+    READY = "ready"
+    NOT_READY = "not ready"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """One verdict (the worst of the findings) and every finding, passed ones included."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst verdict; of no finding `Verdict.ERROR`."""
+        return worst(finding.verdict for finding in self.findings)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The sentences of the findings that did not pass, worst first."""
+        bad = [finding for finding in self.findings if finding.verdict is not Verdict.PASS]
+        bad.sort(key=lambda finding: -finding.verdict.rank)
+        return tuple(f"{finding.rule}: {finding.reason}" for finding in bad)

@@ -31,7 +31,7 @@ from groupshift.domain.group_rules import ask
 from groupshift.domain.log_gaps import Gap, LogAnswer, answers_data, gaps, isolation_of
 from groupshift.domain.modes import Isolation, MemberKind, Mode
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.plan import ReplaceMembers, SetMode, Soak, Stage, StageName
+from groupshift.domain.plan import ReplaceMembers, SetMode, Stage, StageName
 from groupshift.domain.run import (
     Checked,
     Findings,
@@ -250,13 +250,13 @@ class GroupMeasurements:
         return changes
 
 
-def _between(step: Step) -> ReplaceMembers | SetMode | Soak:
+def _between(step: Step) -> ReplaceMembers | SetMode | None:
     """What was changed between the two snapshots of a comparison."""
     members, mode = step.args.get("members"), step.args.get("mode")
     if mode:
         return SetMode(to=Mode(mode))
     if not members:
-        return Soak(seconds=0)
+        return None
     kinds = MemberKind(members["old"]), MemberKind(members["new"])
     return ReplaceMembers(slots=tuple(members["slots"]), old=kinds[0], new=kinds[1])
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from groupshift.domain.group_rules import ask
-from groupshift.domain.judgement import Judgement
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.run import (
     PASSED,
@@ -20,7 +19,7 @@ from groupshift.domain.run import (
     StepState,
     outcome_of,
 )
-from groupshift.domain.verdict import Verdict
+from groupshift.domain.verdict import Judgement, Verdict
 from groupshift.engine.group import GroupPorts, GroupRules, driver_of, facts_now, group_of
 from groupshift.engine.handlers import INSTRUCTION
 from groupshift.engine.move import Handler, Run, Standing

@@ -207,16 +207,14 @@ class CompareClusters(TakeClusterSnapshot[C]):
         """Take the snapshot, and compare: in this process where it can submit jobs, else the caller does. A
         job that failed left no answer."""
         taken = self.take(run, step)
-        if taken["problems"] and not (taken["offsets_known"] and self._acceptable(run, step)):
+        may_accept = taken["offsets_known"] and step.on_difference is not OnDifference.STOP
+        if taken["problems"] and not (may_accept and self.exceptions.residue(run)):
             return taken
         job = self._job(run, step, taken)
         if run.options.submit is None:
             return replace(job, beside=taken)
         run.submit(step, job)
         return {**taken, JOB: job.as_json()}
-
-    def _acceptable(self, run: Run[C], step: Step) -> bool:
-        return step.on_difference is not OnDifference.STOP and bool(self.exceptions.residue(run))
 
     def _job(self, run: Run[C], step: Step, taken: Mapping[str, Any]) -> SparkJob:
         base, move = run.snapshot(str(step.args["base"])), str(step.args["move"])
@@ -293,7 +291,7 @@ class CompareClusters(TakeClusterSnapshot[C]):
         again differ nowhere where commits go on, or members are restarted in between.
 
         Raises `Broken` for files that were altered."""
-        base = self._result_of(run, str(step.args["base"]))
+        base = run.records[run.snapshot(str(step.args["base"])).step].result
         anew = bool(step.args.get("live")) or step.args["move"] in _RESTARTING
         before, after = (
             run.ports.commits.read(Path(each["commits"]), each["commits_sha256"])
@@ -304,10 +302,6 @@ class CompareClusters(TakeClusterSnapshot[C]):
         if not said:
             return ()
         return (Finding(rule=RECORDS, verdict=Verdict.FAIL, reason="; ".join(_first(said))),)
-
-    def _result_of(self, run: Run[C], name: str) -> Json:
-        """What is journaled of the snapshot of this name. Raises `Conflict` where there is none."""
-        return run.records[run.snapshot(name).step].result
 
     def evidence(self, run: Run[C], step: Step, record: StepRecord) -> Mapping[str, str]:
         """See `Handler`."""

@@ -87,12 +87,6 @@ def verify_folder(
     return replace(found, checks=settled((*found.checks, unread)))
 
 
-def is_of_run(evidence: EvidenceStore, name: str) -> bool:
-    """Return True where ``journal.json`` of a folder is that of a run of this engine."""
-    data = journal_data(evidence.read_text(name, JOURNAL) or "") or {}
-    return {"run", "move", "target", "steps", "closing"} <= data.keys()
-
-
 def objection(evidence: EvidenceStore, runs: Runs, run: str, path: str) -> str:
     """Return why a file of a run must not be relied on, in one sentence; empty where it is the one that was
     journaled or sealed. Only this file is read."""

@@ -22,13 +22,12 @@ from typing import Any
 from groupshift.domain.facts import Facts, OffsetTable, sentence_list
 from groupshift.domain.group import CommittedOffset, GroupView, LogEnd, Member, Owner
 from groupshift.domain.group_rules import ask
-from groupshift.domain.judgement import Judgement, Readiness
 from groupshift.domain.modes import ABSENT_MODE, MemberKind, Mode
 from groupshift.domain.old_members import worth_a_second_look
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plain import from_plain
 from groupshift.domain.plan import StageName
-from groupshift.domain.verdict import Finding, Verdict
+from groupshift.domain.verdict import Finding, Judgement, Readiness, Verdict
 from groupshift.moves.coordination.rules import BEFORE
 
 

@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 
 from groupshift.domain.facts import Facts
 from groupshift.domain.group_rules import ask
-from groupshift.domain.judgement import Judgement
 from groupshift.domain.modes import Mode
 from groupshift.domain.plan import StageName, WayBack
 from groupshift.domain.run import RunState, StepState, plan_from
-from groupshift.domain.verdict import Verdict
+from groupshift.domain.verdict import Judgement, Verdict
 from groupshift.engine.begin import begin, claim
 from groupshift.engine.closing import reject
 from groupshift.engine.group import facts_of

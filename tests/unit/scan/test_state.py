@@ -8,11 +8,10 @@ import pytest
 
 from groupshift.domain.group import CommittedOffset, GroupView, LogEnd, NoOffset
 from groupshift.domain.group_protocol import KafkaGroup, KafkaMember
-from groupshift.domain.judgement import Readiness
 from groupshift.domain.modes import ABSENT_MODE, MemberKind, Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import StageName
-from groupshift.domain.verdict import Verdict
+from groupshift.domain.verdict import Readiness, Verdict
 from groupshift.scan.state import (
     Aspect,
     GroupState,

@@ -9,7 +9,6 @@ from typing import Any
 
 from groupshift.domain.foreign_json import shown
 from groupshift.domain.group_rules import ask
-from groupshift.domain.judgement import Judgement
 from groupshift.domain.modes import Holder, Mode, ModeNode
 from groupshift.domain.plan import StageName
 from groupshift.domain.reactions import Choice
@@ -23,7 +22,7 @@ from groupshift.domain.run import (
     StepState,
     outcome_of,
 )
-from groupshift.domain.verdict import Verdict
+from groupshift.domain.verdict import Judgement, Verdict
 from groupshift.engine.gates import current, fingerprint_of, outdated
 from groupshift.engine.group import ask_live, facts_now, group_of
 from groupshift.engine.group_move import group_handlers

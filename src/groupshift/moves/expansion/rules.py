@@ -14,9 +14,8 @@ from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.facts import sentence_list
 from groupshift.domain.group_protocol import EMPTY, Kind
 from groupshift.domain.hazards import Facts, Met, Role, Trait, met_hazards
-from groupshift.domain.judgement import Judgement
 from groupshift.domain.rules import Rules, Says
-from groupshift.domain.verdict import Finding, Verdict
+from groupshift.domain.verdict import Finding, Judgement, Verdict
 from groupshift.log.replay import written_by_others
 from groupshift.moves.expansion.facts import ASKED_DIRECTLY, PlacementFacts, listed, look_at
 from groupshift.ports.cluster import PlacementViews

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from groupshift.cli.main import main
-from groupshift.domain.judgement import Judgement
 from groupshift.domain.placement import partition_of, probe_names
 from groupshift.domain.requests import request_of
 from groupshift.domain.run import IRREVERSIBLE, Plan, StepRecord, StepState, plan_from
+from groupshift.domain.verdict import Judgement
 from groupshift.errors import Rejected
 from groupshift.moves.expansion.facts import ExpansionRequest
 from groupshift.moves.expansion.plan import planned, rollback
