@@ -19,14 +19,27 @@ from groupshift.log.releases import Coordinator
 from groupshift.moves.expansion.facts import ExpansionRequest
 from groupshift.moves.expansion.rules import audit_placement
 from groupshift.ports.clock import CrashPoint, NoStepCrash, StepCrashPoints
+from groupshift.ports.runs import EventKind
 from support.driven_moves import Driver, where
-from support.expansion_operators import DOINGS, Doing, at_rest
+from support.expansion_operators import DOINGS, Doing, at_rest, joins
 from support.kill_once import KillOnce
 from support.simulated_downgrade import KillAt, Killed
 from support.simulated_expansion import GROUPS, Expansible, committed, driver_of, equal
 
 KINDS = pytest.mark.parametrize("kind", [Coordinator.OLD, Coordinator.NEW])
 _BEFORE_CREATE = frozenset({"drain", "snapshot", "approve", "go", "delete"})
+
+
+def unanswered(world: Expansible) -> set[str]:
+    """The groups that are not answered what was acknowledged last."""
+    return {group for group, offset in world.told.items() if world.answered(group) != offset}
+
+
+def given_up(driver: Driver, run: str) -> set[str]:
+    """The groups that somebody was shown by name as lost, and accepted; such a run does not end green."""
+    accepted = [each.body["findings"] for each in driver.runs.events(run) if each.kind is EventKind.ACCEPTED]
+    reasons = [finding["reason"] for findings in accepted for finding in findings]
+    return {group for group in GROUPS if any(reason.startswith(f"{group}: ") for reason in reasons)}
 
 
 def ended(
@@ -153,13 +166,14 @@ MORE = st.one_of(DOINGS, st.tuples(st.sampled_from([_denies, _expires, _dies, _s
     story=st.lists(st.tuples(st.integers(0, 60), st.booleans(), st.lists(MORE, max_size=2)), max_size=5),
 )
 @example(kind=Coordinator.OLD, before=5, story=[(0, False, [])])
+@example(kind=Coordinator.OLD, before=5, story=[(32, False, [(joins, 4)]), (0, False, []), (0, True, [])])
 def test_no_commit_is_lost_in_silence(
     kind: Coordinator, before: int, story: list[tuple[int, bool, list[Doing]]]
 ) -> None:
     """Processes are killed anywhere, some accept what was shown, and between two of them clients, operators
     and brokers do anything; then all are left alone, whatever is shown is accepted, and where that does not
     help it is taken back. It ends, with every commit where it ends green, and what is not answered is found
-    by an audit."""
+    by an audit, or was shown by name to somebody who accepted it."""
     world = committed(kind, count=before)
     driver = driver_of(world)
     run = driver.begin(ExpansionRequest(to=2 * before)).run
@@ -192,4 +206,7 @@ def test_no_commit_is_lost_in_silence(
     assert state in {RunState.FINALISED, RunState.ROLLED_BACK, RunState.REJECTED}
     end = driver.go_on(run) if state is not RunState.REJECTED else None
     assert not isinstance(end, Ended) or end.closing.verdict is not Verdict.PASS or equal(world)
-    assert equal(world) or world.uncommitted or not audit_placement(world, world).clean
+    audited = equal(world) or world.uncommitted or not audit_placement(world, world).clean
+    assert audited or unanswered(world) <= given_up(driver, run), (
+        "somebody was shown each loss and accepted it"
+    )

@@ -83,23 +83,19 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """``number`` is the row; ``kind`` what the group is afterwards (None: not known); ``error`` Kafka's code
-    and name (empty: none); ``reason`` one clause, in the table with blanks for values; ``client`` what the
-    member that came makes of it; ``remedy`` what lets it in, or lets the group convert."""
+    """``number`` is the row; ``kind`` what the group is afterwards (None: not known); ``code`` Kafka's error
+    code (0: none), ``error`` with its name; ``reason`` one clause, in the table with blanks for values;
+    ``client`` what the member that came makes of it; ``remedy`` what lets it in or the group convert."""
 
     number: str
     event: Event
     outcome: Outcome
     kind: Kind | None
+    code: int = 0
     error: str = ""
     reason: str
     client: str = ""
     remedy: str = ""
-
-    @property
-    def code(self) -> int:
-        """Kafka's error code; 0: none."""
-        return int(self.error.split(" ")[0] or 0)
 
     @property
     def refused(self) -> bool:
@@ -226,12 +222,14 @@ def _row(number: str, entry: Entry, clients: Entry) -> Answer:
     entry.only(("outcome", "reason"), ("kind", "error", "client", "remedy"))
     if number[:2] not in _EVENTS:
         raise Rejected(f"{FILE}: {number!r} is refused; allowed: {', '.join(_EVENTS)} and two digits")
+    error = entry.text("error", "")
     return Answer(
         number=number,
         event=_EVENTS[number[:2]],
         outcome=entry.word("outcome", Outcome),
         kind=entry.word("kind", Kind) if "kind" in entry.values else None,
-        error=entry.text("error", ""),
+        code=int(error.partition(" ")[0] or 0),
+        error=error,
         reason=entry.text("reason"),
         client=clients.text(entry.text("client")) if "client" in entry.values else "",
         remedy=entry.text("remedy", ""),
