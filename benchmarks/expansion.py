@@ -105,7 +105,7 @@ def planned(rounds: int) -> tuple[Aim, dict[str, Any]]:
         seconds.append(time.perf_counter() - begun)
     assert found is not None
     assert len(found.facts.hashed.groups) == NAMES
-    said = {"seconds": seconds, "moving": len(found.movers), "groups": NAMES}
+    said = {"seconds": seconds, "moving": len(found.facts.movers), "groups": NAMES}
     return Aim(name="plan_500k_s", value=median(seconds), aim=_PLAN_S), said
 
 
