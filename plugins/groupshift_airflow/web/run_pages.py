@@ -17,7 +17,7 @@ from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from groupshift.adapters.sqlalchemy.runs import SqlRuns
-from groupshift.bootstrap.reports import evidence_of, page_of
+from groupshift.bootstrap.moves import evidence_of, page_of
 from groupshift.domain.run import RunState
 from groupshift.engine.status import RunStatus, status_of
 from groupshift.engine.verification import objection

@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING
 
 from groupshift.adapters.spark_submit.submit import SparkSubmit
 from groupshift.audit.offsets import Audit
-from groupshift.audit.ports import Comparison
 from groupshift.audit.report import render
-from groupshift.audit.run import AuditOptions, Progress, audit_offsets
+from groupshift.audit.run import AuditOptions, Comparison, Progress, audit_offsets
 from groupshift.bootstrap.connect import audit_sources, audit_store
 from groupshift.domain.plain import from_plain
 from groupshift.errors import Broken, Conflict, GroupshiftError, Rejected, Transient
@@ -56,7 +55,7 @@ def run_audit(
     """Audit and keep what was found; the output folder is looked at before anything is read. With a
     ``session`` its executors read the log and hold the sources against each other, else this process does.
 
-    Raises as `audit_offsets` and `groupshift.audit.ports.AuditStore.write`."""
+    Raises as `audit_offsets` and `groupshift.audit.run.AuditStore.write`."""
     store = audit_store()
     if request.output is not None:
         store.refuse(request.output)
@@ -102,7 +101,7 @@ class Handed:
         return _FAMILIES.get(told["exit_code"], Broken)(told["message"])
 
     def result(self) -> Audit:
-        """What the job found. Raises as `groupshift.audit.ports.AuditStore.read`."""
+        """What the job found. Raises as `groupshift.audit.run.AuditStore.read`."""
         return audit_store().read(self.output)
 
 

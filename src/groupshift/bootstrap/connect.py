@@ -31,8 +31,7 @@ from groupshift.settings import KafkaSettings, Settings, ZookeeperSettings
 if TYPE_CHECKING:
     from groupshift.adapters.kafka.cluster import KafkaCluster
     from groupshift.adapters.zookeeper.session import ZookeeperConnection
-    from groupshift.audit.ports import AuditStore, Comparison
-    from groupshift.audit.run import AuditSources
+    from groupshift.audit.run import AuditSources, AuditStore, Comparison
 
 
 def signer_of(key: str) -> Signer | None:

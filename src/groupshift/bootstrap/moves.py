@@ -7,9 +7,10 @@ connections open at first use. The ports of a move from elsewhere may have a cla
 
 from __future__ import annotations
 
+import logging
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields
 from importlib.metadata import entry_points
@@ -37,18 +38,18 @@ from groupshift.bootstrap.connect import (
     zookeeper_side,
 )
 from groupshift.bootstrap.drivers import driver_of
-from groupshift.bootstrap.reports import evidence_of, pages_of
 from groupshift.domain.canary import CanaryLimits
 from groupshift.domain.evidence import PlanOf, refuse_older
 from groupshift.domain.modes import Isolation
 from groupshift.domain.requests import options_of
-from groupshift.domain.run import Json, SparkJob
-from groupshift.domain.seal import Verification
+from groupshift.domain.run import Json, RunState, SparkJob
+from groupshift.domain.seal import REPORT, Verification
 from groupshift.engine.evidence import Pages, Progress, Sealer, tell_nobody
 from groupshift.engine.move import Move, Sealing, Tools
 from groupshift.engine.questions import Approvers
+from groupshift.engine.registry import move_named
 from groupshift.engine.verification import verify
-from groupshift.errors import Rejected
+from groupshift.errors import GroupshiftError, Rejected
 from groupshift.ports.changes import ClusterActs, OffsetRestoring, TopicExpansion
 from groupshift.ports.clock import Clock
 from groupshift.ports.cluster import (
@@ -68,9 +69,11 @@ from groupshift.ports.spark_jobs import ComparisonOutcomes, ProofRequest
 from groupshift.settings import Settings
 
 if TYPE_CHECKING:
+    from groupshift.report.kept import Kept
     from groupshift.spark.broker_source import Brokers
 
 P = TypeVar("P")
+_LOG = logging.getLogger(__name__)
 _RUN = re.compile(r".+-[0-9]{13,}")
 """Names of runs: they end with the time of their plan (`groupshift.engine.begin`)."""
 JOBS = "groupshift.jobs"
@@ -395,3 +398,51 @@ def submit(settings: Settings) -> Callable[[SparkJob], None]:
         SparkSubmit(settings.spark).run(request_of_job(job))
 
     return run
+
+
+def evidence_of(settings: Settings) -> EvidenceStore:
+    """Return the evidence of runs, each in a folder of its name. Arrow is loaded for it."""
+    from groupshift.adapters.parquet.evidence import ParquetEvidence
+
+    return ParquetEvidence(settings.evidence.root)
+
+
+def pages_of(runs: Runs, settings: Settings) -> Pages:
+    """Return what makes the page that is sealed with a run. A page that cannot be made keeps no run open: it
+    is sealed without one, and `groupshift report` makes it later."""
+
+    def pages(run: str, closing: Json) -> Mapping[str, str]:
+        try:
+            return {REPORT: page_of(runs, settings, run, closing)[0]}
+        except GroupshiftError:
+            raise
+        except Exception:  # noqa: BLE001 - whatever a page meets, the run ends
+            _LOG.exception("the page of run %s was not made", run)
+            return {}
+
+    return pages
+
+
+def page_of(
+    runs: Runs, settings: Settings, run: str, closing: Json | None = None, troubles: Sequence[str] = ()
+) -> tuple[str, Kept | None]:
+    """Return the HTML page of a run as it stands, and what is kept of it, with sentences about what of that
+    cannot be relied on (None: nothing is kept). ``closing`` is what is journaled of an end that is not
+    written yet; ``troubles`` are such sentences that are known already.
+
+    Raises:
+        Rejected: the run is not in the journal, its plan is of another version, or its move is not installed.
+        Broken: a file of the evidence was replaced while it was read.
+    """
+    from groupshift.adapters.ledger import LedgerFiles
+    from groupshift.report.kept import kept_of
+    from groupshift.report.run_page import closed_reader, document_of
+
+    record = runs.find(run)
+    kept = None
+    if settings.evidence.root and record.state is not RunState.PREVIEW:
+        ledger = LedgerFiles(settings.evidence.ledgers or None)
+        kept = kept_of(evidence_of(settings), runs, run, closing=closing, ledger=ledger)
+        kept.troubles += troubles
+    reader = closed_reader(move_named(record.move), runs, SystemClock(), run, closing)
+    return document_of(reader, kept), kept

@@ -15,8 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from groupshift.bootstrap.connect import verifier
-from groupshift.bootstrap.moves import sealer_of
-from groupshift.bootstrap.reports import evidence_of, page_of
+from groupshift.bootstrap.moves import evidence_of, page_of, sealer_of
 from groupshift.cli.options import SETTINGS_VARIABLE, Execute, Json, Page, option
 from groupshift.cli.output import Shown, tell, write_page
 from groupshift.cli.requests import asked_again

@@ -1,4 +1,4 @@
-"""One comparison of an audit in Spark: `groupshift.audit.ports.Comparison` over the log at the brokers.
+"""One comparison of an audit in Spark: `groupshift.audit.run.Comparison` over the log at the brokers.
 
 What coordinators answer and what ZooKeeper holds within one bracket become frames. The transforms take frames
 and return frames; each is one statement of ``sql/audit``. Only records that matter are decoded: the winner of

@@ -64,7 +64,7 @@ def test_a_page_that_cannot_be_made_keeps_no_run_open(
         raise KeyError("store")
 
     with monkeypatch.context() as broken:
-        broken.setattr("groupshift.bootstrap.reports.page_of", fails)
+        broken.setattr("groupshift.bootstrap.moves.page_of", fails)
         folder = finished(bench)
     assert (sealings(bench), (folder / "report.html").exists()) == (1, False)
     assert bench.call("report", bench.run) == 0

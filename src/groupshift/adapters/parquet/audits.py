@@ -1,4 +1,4 @@
-"""Audits as folders of evidence: `groupshift.audit.ports.AuditStore`."""
+"""Audits as folders of evidence: `groupshift.audit.run.AuditStore`."""
 
 from __future__ import annotations
 

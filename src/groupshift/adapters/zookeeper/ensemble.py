@@ -3,7 +3,7 @@
 `read_groups` reads many groups in the rounds that one group takes: a window of groups costs three round
 trips, however many they are (`groupshift.adapters.zookeeper.session`), and a group is a window of one. How
 much of a group is read, and what becomes of what cannot be read, is up to each method of
-`ZookeeperGroups`, which implements `groupshift.audit.ports.OffsetNodes`, too.
+`ZookeeperGroups`, which implements `groupshift.audit.run.OffsetNodes`, too.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from groupshift.domain.equality_rules import RULES
-from groupshift.domain.equality_text import BEGIN, END, markdown
+from support.equality_page import BEGIN, END, markdown
 
 DOC = Path(__file__).resolve().parents[3] / "docs" / "reference" / "equality-rules.md"
 
@@ -14,7 +14,7 @@ def test_the_documentation_shows_the_rules_in_force() -> None:
     """Made anew, the tables are the ones between the marks of docs/reference/equality-rules.md."""
     text = DOC.read_text(encoding="utf-8")
     shown = text[text.index(BEGIN) : text.index(END) + len(END)]
-    assert shown == markdown(), "equality-rules.md: run python -m groupshift.domain.equality_text"
+    assert shown == markdown(), "equality-rules.md: run PYTHONPATH=tests python -m support.equality_page"
 
 
 def test_every_rule_is_a_row() -> None:

@@ -10,16 +10,16 @@ from groupshift.domain.protocol.live_rules import RULES as MOVE_RULES
 from groupshift.domain.protocol.live_rules import SETTLED
 from groupshift.domain.protocol.preflight import RULES
 from groupshift.moves.protocol.liveness import WATCHED
-from groupshift.moves.protocol.tables import BEGIN, END, markdown
+from support.protocol_page import BEGIN, END, markdown
 
-DOC = Path(__file__).resolve().parents[4] / "docs" / "reference" / "protocol-answers.md"
+DOC = Path(__file__).resolve().parents[3] / "docs" / "reference" / "protocol-answers.md"
 
 
 def test_the_documentation_shows_the_rows_in_force() -> None:
     """Made anew, the tables are the ones between the marks of docs/reference/protocol-answers.md."""
     text = DOC.read_text(encoding="utf-8")
     shown = text[text.index(BEGIN) : text.index(END) + len(END)]
-    assert shown == markdown(), "protocol-answers.md: run python -m groupshift.moves.protocol.tables"
+    assert shown == markdown(), "protocol-answers.md: run PYTHONPATH=tests python -m support.protocol_page"
 
 
 def test_every_row_and_rule_is_there_without_a_blank() -> None:

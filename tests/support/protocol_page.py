@@ -1,6 +1,6 @@
 """The tables of ``docs/reference/protocol-answers.md``.
 
-To print them: ``python -m groupshift.moves.protocol.tables``.
+To print them: ``PYTHONPATH=tests python -m support.protocol_page``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from groupshift.domain.protocol.preflight import RULES
 from groupshift.domain.rules import Rules
 from groupshift.moves.protocol.liveness import WATCHED
 
-BEGIN = "<!-- protocol tables: made by groupshift.moves.protocol.tables -->"
+BEGIN = "<!-- protocol tables: made by support.protocol_page -->"
 END = "<!-- end of protocol tables -->"
 
 _TITLES = {

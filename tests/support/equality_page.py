@@ -1,6 +1,6 @@
 """The equality rules as the tables of ``docs/reference/equality-rules.md``.
 
-To print them: ``python -m groupshift.domain.equality_text``.
+To print them: ``PYTHONPATH=tests python -m support.equality_page``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from groupshift.domain.equality_rules import RULES, Comparison, EqualityRule
 
-BEGIN = "<!-- equality rules: made by groupshift.domain.equality_text -->"
+BEGIN = "<!-- equality rules: made by support.equality_page -->"
 END = "<!-- end of equality rules -->"
 
 _TITLES = {
