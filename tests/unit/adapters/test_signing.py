@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import json
+from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +33,24 @@ KEY, OTHER = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
 PRIVATE, PUBLIC = private_pem(KEY), public_pem(KEY)
 
 
+def _written_otherwise(text: str) -> str:
+    """A signature of the same bytes, whose last sign before ``==`` is another one."""
+    made = json.loads(text)["signature"]
+    signs = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    other = f"{made[:-3]}{signs[signs.index(made[-3]) ^ 1]}=="
+    assert b64decode(other) == b64decode(made)
+    return text.replace(made, other)
+
+
 def test_only_the_same_bytes_and_the_same_key_hold() -> None:
     """A changed byte, another key, another algorithm and garbage do not."""
     text = Ed25519Signer(PRIVATE).sign(b"pack")
     mine = Ed25519Verifier(PUBLIC)
     assert mine.holds(b"pack", text)
     assert not mine.holds(b"pacK", text)
+    spaced, same_bytes = text.replace('_key": "', '_key": " '), _written_otherwise(text)
+    assert not mine.holds(b"pack", spaced), "the key that it names is part of the text"
+    assert not mine.holds(b"pack", same_bytes), "the last sign of Base64 has bits that nobody reads"
     assert not Ed25519Verifier(public_pem(OTHER)).holds(b"pack", text)
     named = json.loads(Ed25519Signer(private_pem(OTHER)).sign(b"pack"))
     assert not mine.holds(b"pack", json.dumps(named)), "the key it names does not count"
