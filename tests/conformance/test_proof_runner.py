@@ -46,6 +46,13 @@ def test_the_job_gets_master_arguments_and_environment(tmp_path: Path) -> None:
     assert Path(second.split()[2]).exists()
 
 
+def test_a_java_that_cannot_be_looked_at_is_a_failed_dependency(tmp_path: Path) -> None:
+    """One sentence, and the run stays in order; here its name is longer than the system takes."""
+    runner = submit(tmp_path, "exit 0", java_home="/" + "j" * 5000)
+    with pytest.raises(Transient, match="spark-submit could not be started"):
+        runner.run(request(tmp_path))
+
+
 def test_a_cluster_gets_our_code_and_its_driver_is_not_hidden(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,6 +94,16 @@ def test_u17_checks_are_counted_and_what_did_not_pass_is_there_in_full() -> None
     assert "well" not in text
 
 
+def test_a_question_lists_no_more_than_somebody_reads() -> None:
+    """A group whose every node is broken makes no text of megabytes."""
+    bad = tuple(Finding(rule="C03", verdict=Verdict.FAIL, reason=f"node {n}", hint="") for n in range(20_000))
+    many = Question(**GATE, findings=bad, ahead=(DO,) * 60, changes=tuple(f"change {n}" for n in range(70)))
+    text = question_text(many)
+    assert len(text) < 20_000
+    assert [text.count(f"and {left:d} more") for left in (19_950, 10, 20)] == [1, 2, 1]
+    assert "0 of 20,000 checks passed" in text.replace("20000", "20,000")
+
+
 def test_an_approval_that_became_void_says_what_changed() -> None:
     """Before anything else."""
     text = question_text(Question(**GATE, changes=("owner value: ann is now eve",)))

@@ -123,6 +123,15 @@ def default_of(question: Question) -> Choice:
     return next(each for each in DEFAULTS if each in question.answers)
 
 
+SHOWN = 50
+"""How many findings, steps or changes a question lists: it is kept by Airflow and shown in a browser."""
+
+
+def _left_out(listed: Sequence[object]) -> tuple[str, ...]:
+    """What stands behind the last that is listed."""
+    return (f"and {len(listed) - SHOWN} more",) if len(listed) > SHOWN else ()
+
+
 def question_text(
     question: Question, *, until_ms: int | None = None, buttons: Mapping[Choice, str] = BUTTONS
 ) -> str:
@@ -131,7 +140,8 @@ def question_text(
     where = f"**Run** {code(question.run)} · **step** {shown(question.gate)}"
     parts = [f"{where} · plan `{question.plan_hash[:12]}`"]
     if question.changes:
-        lines = "\n".join(f"- {shown(each)}" for each in question.changes)
+        changes = (*(shown(each) for each in question.changes[:SHOWN]), *_left_out(question.changes))
+        lines = "\n".join(f"- {each}" for each in changes)
         parts.append(f"### Asked again\n\nAn earlier approval is void, because this changed:\n\n{lines}")
     parts.append(_ahead(question) if Choice.APPROVE in question.answers else _in_doubt(question))
     parts += ["### Your answer", _answers(question, until_ms, buttons), *_checks(question)]
@@ -144,7 +154,8 @@ def question_text(
 
 
 def _ahead(question: Question) -> str:
-    lines = [f"{number}. {shown(words_of(each))}" for number, each in enumerate(question.ahead, 1)]
+    numbered = enumerate(question.ahead[:SHOWN], 1)
+    lines = [*(f"{n}. {shown(words_of(each))}" for n, each in numbered), *_left_out(question.ahead)]
     then = f"Then you are asked again: {shown(question.later)}." if question.later else "Then the run ends."
     pause = [f"**Pause**: {shown(question.pause)}"] if question.pause else []
     head = f"### If you approve: {shown(question.does)}" if question.does else "### If you approve"
@@ -258,6 +269,7 @@ def undo_words(step: Step) -> str:
     return step.undo.value if step.undo.value != "nothing" else ""
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, tuple("---" for _ in head), *rows]
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    more = [(left, *("" for _ in head[1:])) for left in _left_out(rows)]
+    lines = [head, tuple("---" for _ in head), *rows[:SHOWN], *more]
     return "\n".join(f"| {' | '.join(each)} |" for each in lines)

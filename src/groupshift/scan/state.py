@@ -28,6 +28,7 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plain import from_plain
 from groupshift.domain.plan import StageName
 from groupshift.domain.verdict import Finding, Judgement, Readiness, Verdict
+from groupshift.errors import Rejected
 from groupshift.moves.coordination.rules import BEFORE
 
 
@@ -470,5 +471,11 @@ def state_text(state: GroupState) -> str:
 
 
 def state_from(text: str) -> GroupState:
-    """The state that `state_text` wrote."""
-    return from_plain(GroupState, json.loads(text))
+    """The state that `state_text` wrote. Raises `Rejected` for one of another release."""
+    try:
+        return from_plain(GroupState, json.loads(text))
+    except (KeyError, TypeError, ValueError) as wrong:
+        raise Rejected(
+            f"the journal has the state of a group in another form ({wrong!r:.80}): a scan of another "
+            "release wrote it; empty the table scan_state, and scan again"
+        ) from wrong

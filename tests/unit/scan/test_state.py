@@ -12,6 +12,7 @@ from groupshift.domain.modes import ABSENT_MODE, MemberKind, Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import StageName
 from groupshift.domain.verdict import Readiness, Verdict
+from groupshift.errors import Rejected
 from groupshift.scan.state import (
     Aspect,
     GroupState,
@@ -155,6 +156,12 @@ def seen_before(fingerprint: str, zookeeper_ms: int = 600, kafka_ms: int = 0) ->
 def test_rest_counts_from_what_is_proven(before: GroupState | None, known: int | None, since: int) -> None:
     """A change in Kafka alone has no time: it counts from the scan that met it, and stays so."""
     assert rest_of(2_000, "z.k", known, before).since_ms == since
+
+
+def test_a_state_in_another_form_is_refused_with_a_remedy() -> None:
+    """Such as that of a scan of another release."""
+    with pytest.raises(Rejected, match="empty the table scan_state"):
+        state_from('{"group":"g","members":[["old",2]]}')
 
 
 def test_the_last_scan_is_the_first_of_two_looks() -> None:

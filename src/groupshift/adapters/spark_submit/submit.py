@@ -80,17 +80,21 @@ class SparkSubmit:
         self, request: ProofRequest, files: SubmitFiles, output: IO[bytes]
     ) -> subprocess.Popen[bytes]:
         settings = self._settings
-        command = [
-            settings.submit or _spark_submit(),
-            *("--master", settings.master, "--name", "groupshift-validate"),
-            *("--conf", "spark.ui.enabled=false"),
-            *("--driver-java-options", driver_options(settings.master, settings.java_home)),
-            *(("--py-files", files.code) if files.code else ()),
-            *(("--properties-file", files.properties, "--load-spark-defaults") if files.properties else ()),
-            request.job,
-            *request.arguments,
-        ]
         try:
+            command = [
+                settings.submit or _spark_submit(),
+                *("--master", settings.master, "--name", "groupshift-validate"),
+                *("--conf", "spark.ui.enabled=false"),
+                *("--driver-java-options", driver_options(settings.master, settings.java_home)),
+                *(("--py-files", files.code) if files.code else ()),
+                *(
+                    ("--properties-file", files.properties, "--load-spark-defaults")
+                    if files.properties
+                    else ()
+                ),
+                request.job,
+                *request.arguments,
+            ]
             return subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
