@@ -573,3 +573,12 @@ def test_what_was_doubted_survives_the_loss_of_the_manifest(quick: SealedWorld) 
     quick.seal_again(run)
     for form in FORMS:
         assert set(said(quick.verified(run, form))) == {verdict, PACK}, form
+
+
+def test_an_approval_that_lost_a_field_is_not_read(quick: SealedWorld) -> None:
+    """A pack says of each answer all that was written of it."""
+    run = moved(quick)
+    data = json.loads(quick.evidence.read_text(run, PACK) or "")
+    del data["approvals"][0]["stage"]
+    with pytest.raises(Broken, match="altered"):
+        pack_from_json(json.dumps(data))

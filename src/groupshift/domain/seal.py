@@ -74,7 +74,7 @@ class Approval:
     choice: str
     who: str
     at_ms: int
-    stage: str = ""
+    stage: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

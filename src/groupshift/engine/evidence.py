@@ -499,7 +499,8 @@ def _approvals(data: Json) -> Iterator[Approval]:
         elif event["kind"] == EventKind.ACCEPTED:
             said = f"accepted ({body['verdict']})"
         if said:
-            yield Approval(gate=event["step"], choice=said, who=str(body["who"]), at_ms=event["at_ms"])
+            who = str(body["who"])
+            yield Approval(gate=event["step"], choice=said, who=who, at_ms=event["at_ms"], stage="")
 
 
 def brokers_met(data: Json) -> tuple[str, ...]:

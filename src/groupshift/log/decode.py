@@ -43,6 +43,7 @@ from groupshift.log.schema import (
 )
 
 _INT16 = struct.Struct(">h")
+_NULL = b"\xff" * 4
 _GUESS = TYPES[3].key
 _COMMITS = frozenset({0, 1})
 _REMEMBERED = 1 << 14
@@ -280,11 +281,17 @@ def read_blob(schema: Schema, blob: bytes) -> dict[str, Any]:
     return row | {"remainder": blob[at:].hex()} if at < len(blob) else row
 
 
+def without_null(blob: bytes) -> bytes:
+    """What a member says, with an empty array where its first one is null: no current client writes null, and
+    it means the same."""
+    return blob[:2] + bytes(4) + blob[6:] if blob[2:6] == _NULL else blob
+
+
 def parse_assignment(data: bytes) -> frozenset[TopicPartition]:
     """The partitions in a member's assignment, versions 0 to 3 (they share this part); empty: none.
 
     Raises `Rejected` when the bytes end too early or there is no such version."""
-    found = read_blob(ASSIGNMENT, data)
+    found = read_blob(ASSIGNMENT, without_null(data))
     if data and "assignedPartitions" not in found:
         problem = found.get("problem", f"{len(data)} bytes end too early")
         raise Rejected(f"a member's assignment {shown(data)} cannot be read ({problem}); update that client")

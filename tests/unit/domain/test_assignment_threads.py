@@ -78,5 +78,6 @@ def test_other_bytes_are_refused(data: bytes) -> None:
 
 
 def test_a_member_without_assignment_holds_nothing() -> None:
-    """As DescribeGroups answers while the group rebalances."""
+    """As DescribeGroups answers while the group rebalances, and as a client may write it."""
     assert parse_assignment(b"") == frozenset()
+    assert parse_assignment(b"\0\0" + b"\xff" * 8) == frozenset()

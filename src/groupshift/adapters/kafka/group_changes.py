@@ -279,7 +279,8 @@ def _thin(cluster: KafkaCluster, group: str, hold: Callable[[], None]) -> str:
 def _in_use(connection: BrokerConnection, group: str) -> str:
     """Its state where it has members or may get some, by either protocol; empty where it has none. A
     coordinator deletes single offsets of such a group, too."""
-    kinds = [kind for kind in (Kind.CLASSIC, Kind.CONSUMER) if connection.highest(DESCRIBED[kind]) >= 0]
+    native = connection.highest(DESCRIBED[Kind.CONSUMER]) >= 0
+    kinds = (Kind.CLASSIC, Kind.CONSUMER) if native else (Kind.CLASSIC,)
     told = [connection.ask(request) for kind in kinds for request, _ in describe(connection, kind, [group])]
     found = [str(each.group_state) for answer in told for each in answer.groups if not each.error_code]
     return next((state for state in found if state not in _UNUSED), "")

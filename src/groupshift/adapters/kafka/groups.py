@@ -289,7 +289,8 @@ def _side(
             "another group protocol than classic (convert it first), or was deleted just now"
         )
         offset_problems = (*offset_problems, text)
-    told_members = (each if each in strangers else replace(each, topics=()) for each in members)
+    known = {each.member_id for each in strangers}
+    told_members = (each if each.member_id in known else replace(each, topics=()) for each in members)
     return GroupView(
         group=group,
         kafka=replace(found.group, members=tuple(told_members)),

@@ -23,7 +23,7 @@ from groupshift.domain.rows import (
     OffsetRow,
     SubscriptionRow,
 )
-from groupshift.log.decode import ASSIGNMENT, SUBSCRIPTION, read_blob
+from groupshift.log.decode import ASSIGNMENT, SUBSCRIPTION, read_blob, without_null
 
 _SPEAKS = {0: Protocol.CLASSIC, 1: Protocol.CONSUMER}
 _NO_EPOCH = -1
@@ -94,9 +94,12 @@ def _consumer(member: Any, unread: dict[tuple[str, str], str]) -> KafkaMember:
     read: dict[str, dict[str, Any]] = {}
     for what, (schema, source, name) in _BLOBS.items():
         blob = bytes(getattr(member, source))
-        read[what] = found = read_blob(schema, blob)
+        read[what] = found = read_blob(schema, without_null(blob))
         if blob and name not in found:  # empty bytes are of a member that is still joining
             unread[member.member_id, what] = found.get("problem", f"{len(blob)} bytes end too early")
+        elif "" in (each if isinstance(each, str) else each["topic"] for each in found.get(name, ())):
+            unread[member.member_id, what] = "a topic has no name"
+            del found[name]
     subscription, assignment = read["subscription"], read["assignment"]
     assigned = assignment.get("assignedPartitions") or ()
     return _member(

@@ -354,7 +354,7 @@ class LiveProtocolViews(_Views):
     def _ask(self, group: str, node: int, kind: Kind, listed: Mapping[Kind, str]) -> KafkaGroup | None:
         """The group of this kind; None when it is of another, or of none."""
         connection = self._cluster.broker(node)
-        if connection.highest(DESCRIBED[kind]) < 0:
+        if kind is not Kind.CLASSIC and connection.highest(DESCRIBED[kind]) < 0:
             return None
         ((request, _),) = describe(connection, kind, [group])
         (found,) = connection.ask(request).groups

@@ -207,6 +207,21 @@ def test_partitions_are_read_whatever_follows_them() -> None:
     assert (member.assigned, unread) == ({*orders, TopicPartition("payments", 2)}, {})
 
 
+def test_a_topic_without_a_name_is_bytes_that_cannot_be_read() -> None:
+    """No partition of it is told as somebody's."""
+    nameless = b"\0\1\0\0\0\1\0\0\0\0\0\1\0\0\0\7" + b"\xff" * 4
+    for found, unread in (told_of(encoded("orders", "")), told_of(assigned=nameless)):
+        assert (found.topics, found.assigned) == ((), frozenset())
+        assert set(unread.values()) == {"a topic has no name"}
+
+
+def test_an_array_that_is_null_is_an_empty_one() -> None:
+    """Both mean that there is none."""
+    null = b"\0\1" + b"\xff" * 8
+    found, unread = told_of(null, null)
+    assert (found.topics, found.assigned, unread) == ((), frozenset(), {})
+
+
 def test_a_member_still_joining_has_none() -> None:
     """The coordinator answers empty bytes until the group is stable."""
     member, unread = told_of(b"", b"")
