@@ -60,5 +60,5 @@ SELECT /*+ BROADCAST(r, e) */
                 false) AS allowed
 FROM decided AS d
 JOIN {rules} AS r ON r.field = d.field
-LEFT JOIN (SELECT topic, partition, max(log_end) AS log_end FROM {log_ends} GROUP BY topic, partition) AS e
+LEFT JOIN (SELECT topic, partition, min(log_end) AS log_end FROM {log_ends} GROUP BY topic, partition) AS e
   ON e.topic = d.topic AND e.partition = d.partition

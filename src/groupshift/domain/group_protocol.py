@@ -113,6 +113,12 @@ class KafkaGroup:
         """Whether nobody is in it; where members are not read (share, streams) the state tells."""
         return not self.members and self.state in {"", GONE, EMPTY}
 
+    @property
+    def untold(self) -> bool:
+        """Whether it has members that its coordinator does not describe, as where the feature of its type is
+        off: such a group is listed as it was."""
+        return self.kind is Kind.CONSUMER and not self.members and not self.empty
+
     def speaking(self, protocol: Protocol) -> tuple[KafkaMember, ...]:
         """The members that are known to speak this protocol."""
         return tuple(member for member in self.members if member.speaks is protocol)

@@ -284,7 +284,7 @@ def one_stopped(group: KafkaGroup, to: Protocol) -> KafkaGroup:
 
 def nearly_classic(group: KafkaGroup) -> KafkaGroup:
     """The group with one native member left, a static one if there is any, and the others classic."""
-    if group.undeclared:
+    if group.undeclared or not group.members:
         return group
     by_chance = sorted(
         group.members, key=lambda m: (m.speaks is Protocol.CONSUMER, m.instance_id is not None)

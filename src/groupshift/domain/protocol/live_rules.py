@@ -149,6 +149,8 @@ def _read(view: ProtocolView, facts: Facts) -> Iterator[Says]:
         yield Says(
             "cannot_be_read", group=view.group.group, state=view.group.state or "its state is not told"
         )
+    if view.group.untold:
+        yield Says("nobody_described", group=view.group.group, state=view.group.state)
 
 
 @_rule("PR03")

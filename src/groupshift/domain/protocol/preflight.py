@@ -104,6 +104,8 @@ def of_consumers(facts: ProtocolFacts) -> Iterator[Says]:
     group = facts.group
     if group.kind is Kind.UNKNOWN:
         yield Says("type_unknown", group=group.group, state=group.state or "not told")
+    elif group.untold:
+        yield Says("members_untold", group=group.group, state=group.state)
     elif group.kind not in _MOVABLE:
         yield Says("other_type", group=group.group, kind=group.kind)
     elif group.protocol_type not in {"", CONSUMERS}:

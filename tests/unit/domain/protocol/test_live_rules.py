@@ -47,6 +47,7 @@ def _loading() -> ProtocolView:
     ("rule", "good", "bad", "verdict"),
     [
         ("PR02", _facts(classic(2)), _facts(replace(classic(2), kind=Kind.UNKNOWN)), Verdict.ERROR),
+        ("PR02", _facts(consumer(2)), _facts(replace(consumer(2), members=())), Verdict.ERROR),
         ("PR03", _facts(classic(2)), _facts(_loading()), Verdict.FAIL),
         ("PR04", _facts(classic(2)), _facts(classic(2, state="PreparingRebalance")), Verdict.FAIL),
         ("PR04", _facts(consumer(2, epoch=3, assignment_epoch=3)),

@@ -76,6 +76,7 @@ def test_a_healthy_consumer_group_can_go_back() -> None:
         (classic(2, protocol_type="connect"), "P02", FAILS, "connect"),
         (classic(0, protocol_type="sr"), "P02", FAILS, "sr"),
         (KafkaGroup(group="g", kind=Kind.UNKNOWN, state="Loading"), "P02", UNSURE, "Loading"),
+        (KafkaGroup(group="g", kind=Kind.CONSUMER, state="Stable"), "P02", UNSURE, "describes no member"),
     ],
 )
 def test_what_is_no_group_of_consumers_is_refused_by_name(
