@@ -50,7 +50,7 @@ def arguments(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         "--after": store(root, "canary", Moment.AFTER, after, taken_at_ms=1_763_740_021_500),
         "--rules": root / "rules.json",
     }
-    folders["--rules"].write_text(json.dumps(canary_rules()))
+    folders["--rules"].write_text(json.dumps(canary_rules().to_data()))
     given = [part for name, path in folders.items() for part in (name, str(path))]
     return [*given, "--stage", "canary", "--moment", "after"]
 
