@@ -143,7 +143,7 @@ class Outlook:
         """Know who is in the Kafka group before a toggle needs it; they change with the generation only."""
         membership, needed = self._parts.membership, self._clients is None and self.assignment is not None
         if membership is None or not needed or acting is not Mode.KAFKA:
-            self._agenda.cancel("clients")  # a due timer that nobody asks for would keep the loop awake
+            self._agenda.plan("clients", None)  # a due timer that nobody asks for would keep the loop awake
             return
         if self._agenda.every("clients", _CLIENTS_EVERY_S):
             try:
@@ -247,7 +247,7 @@ class Waker:
     def look(self, view: CoordinationView | None, acting: Mode | None) -> None:
         """From time to time: who owns what belongs to old members. Raises `Transient`."""
         if view is None or not responsible(self._member, view, acting):
-            self._agenda.cancel("wake")
+            self._agenda.plan("wake", None)
             self._vigil, self.alarms = Vigil(woken_at=self._vigil.woken_at), ()
             return
         if not self._agenda.every("wake", _LOOK_EVERY_S if self._every_s > 0 else _LOOK_IDLY_S):

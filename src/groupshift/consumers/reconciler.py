@@ -147,7 +147,7 @@ class Reconciler:
     def _link_changed(self) -> None:
         self._dirty = True
         self._outlook.outdate()
-        self._agenda.cancel("proof")
+        self._agenda.plan("proof", None)
 
     def _verify(self, partition: TopicPartition) -> None:
         self._holdings.unblock(partition)
@@ -197,12 +197,12 @@ class Reconciler:
         known, done = list(self._waiting), False
         try:
             done = self._pass()
-            self._agenda.cancel("retry")
+            self._agenda.plan("retry", None)
             self._refused = ()
         except GroupshiftError as error:
             self._note(error)
             self._dirty = True
-            self._agenda.cancel("retry")
+            self._agenda.plan("retry", None)
             self._agenda.begin("retry", _RETRY_S if self._presence.registered else _IDLE_S)
         if done or self.mode is not Mode.KAFKA:
             self._acknowledge(known)
