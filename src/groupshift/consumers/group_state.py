@@ -108,8 +108,9 @@ class Outlook:
         except Exception as error:
             self._stale = True
             sentence = (
-                f"the nodes of the group cannot be read ({type(error).__name__}: {str(error)[:_SHOWN]}): this "
-                "member keeps what it owns, takes nothing and tries again; look at the nodes below /consumers"
+                f"the nodes of the group cannot be read ({type(error).__name__}: {str(error)[:_SHOWN]}): "
+                "this member keeps what it owns, takes nothing and tries again; look at the nodes below "
+                "/consumers"
             )
             if sentence != self._said:
                 _LOG.error("%s: %s", self._member.consumer_id, sentence, exc_info=error)
@@ -344,7 +345,7 @@ class GroupListener:
             self._parts.application.group_assigned(assignment)
 
     def _gather(self, generation: int) -> None:
-        """Ask until the group is stable or this generation is over; at the bound it is said that it is not."""
+        """Ask until the group is stable or this generation is over; at the bound, say that it is not."""
         deadline, pause, late = time.monotonic() + _BOUND_S, threading.Event(), False
         membership, found = self._parts.membership, None
         while self._asking == generation and found is None:
