@@ -312,7 +312,8 @@ class KafkaCommits:
             self._given_up.remove(late)
         elif not answered.done() and found == asked:
             try:
-                answered.set_result(_check(error, partitions))
+                _check(error, partitions)
+                answered.set_result(None)
             except (Conflict, Transient) as refused:
                 answered.set_exception(refused)
 

@@ -102,7 +102,8 @@ class Holdings:
         if not waiting:
             return
         self._read_kafka(waiting, mode)
-        known = {each: at for each, held in waiting.items() if (at := held.settled()) is not None}
+        settled = {each: held.settled() for each, held in waiting.items()}
+        known = {each: at for each, at in settled.items() if at is not None}
         if mode is Mode.KAFKA:
             self._prove(known)
         else:

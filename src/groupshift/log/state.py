@@ -12,7 +12,7 @@ Source: docs/reference/group-coordinator.md §1.7 (family), §1.4 (fields), §1.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -45,7 +45,7 @@ class Commit:
 
     ``offset`` is None for a tombstone and for a record that cannot be read (``status`` tells them
     apart); fields that its version lacks have Kafka's defaults: leader epoch -1, expire timestamp -1,
-    topic id "". ``beaten`` counts the records of the same key that it won over.
+    topic id "".
     """
 
     group_id: str
@@ -64,7 +64,6 @@ class Commit:
     commit_timestamp: int
     expire_timestamp: int
     topic_id: str
-    beaten: int
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -219,7 +218,6 @@ def materialise(records: Iterable[Decoded], up_to: Mapping[int, int] | None = No
     nothing is taken. None: everything. Raises `Rejected` for records decoded without a partition count.
     """
     winners: dict[tuple[object, ...], Decoded] = {}
-    seen: Counter[tuple[object, ...]] = Counter()
     unreadable: list[Decoded] = []
     for record in records:
         if up_to is not None and record.src_offset >= up_to.get(record.src_partition, 0):
@@ -230,24 +228,19 @@ def materialise(records: Iterable[Decoded], up_to: Mapping[int, int] | None = No
         key: tuple[object, ...] = record.src_partition, record.raw_key
         if record.record_type in _COMMITS:  # types 0 and 1 are one key
             key = record.src_partition, record.group_id, record.topic, record.partition
-        seen[key] += 1
         if key not in winners or winners[key].src_offset < record.src_offset:
             winners[key] = record
-    return _sorted_out(winners, seen, tuple(unreadable))
+    return _sorted_out(winners.values(), tuple(unreadable))
 
 
-def _sorted_out(
-    winners: Mapping[tuple[object, ...], Decoded],
-    seen: Mapping[tuple[object, ...], int],
-    unreadable: tuple[Decoded, ...],
-) -> State:
+def _sorted_out(winners: Iterable[Decoded], unreadable: tuple[Decoded, ...]) -> State:
     """The winners by group, what lies outside its group's partition apart."""
     commits: dict[str, list[Commit]] = defaultdict(list)
     others: dict[str, list[Decoded]] = defaultdict(list)
     strays: list[tuple[Commit, int]] = []
     foreign_records: list[Decoded] = []
     unknown: list[Decoded] = []
-    for key, record in winners.items():
+    for record in winners:
         home, group = record.expected_partition, record.group_id or ""
         if record.decode_status is DecodeStatus.UNKNOWN_TYPE:
             unknown.append(record)
@@ -259,9 +252,9 @@ def _sorted_out(
         elif record.record_type not in _COMMITS:
             (others[group] if home == record.src_partition else foreign_records).append(record)
         elif home == record.src_partition:
-            commits[group].append(commit_of(record, beaten=seen[key] - 1))
+            commits[group].append(commit_of(record))
         else:
-            strays.append((commit_of(record, beaten=seen[key] - 1), home))
+            strays.append((commit_of(record), home))
     at_home = {one.key: one for found in commits.values() for one in found}
     return State(
         groups={
@@ -281,7 +274,7 @@ _AS_DECODED = (
 )  # fmt: skip
 
 
-def commit_of(record: Decoded, *, beaten: int = 0) -> Commit:
+def commit_of(record: Decoded) -> Commit:
     """What a record of a commit says; its key is a readable one, so it names group, topic and partition."""
     value = record.decoded or {}
     return Commit(
@@ -294,7 +287,6 @@ def commit_of(record: Decoded, *, beaten: int = 0) -> Commit:
         commit_timestamp=value.get("commitTimestamp", -1),
         expire_timestamp=value.get("expireTimestamp", -1),
         topic_id=value.get("topicId", ""),
-        beaten=beaten,
     )
 
 
