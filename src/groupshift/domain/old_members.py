@@ -8,7 +8,7 @@ Source: docs/reference/zookeeper-coordination.md §§5, 6.1, 6.2, 9.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from groupshift.domain.assignment import Assignment, Assignor, TextForm, assign, consumer_of, threads_by_topic
 from groupshift.domain.facts import OffsetTable
@@ -22,8 +22,7 @@ NEVER = -1
 """Stands for an offset that is absent."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class Held(NamedTuple):
     """One owned partition at one moment: ``czxid`` tells this tenure from the owner's next one; the
     offsets in both stores are `NEVER` when absent, as is ``end``, the log end."""
 
