@@ -251,8 +251,9 @@ def topics_of_group(zookeeper: GroupView, kafka: GroupView) -> tuple[str, ...]:
     """The topics the members subscribe to; with no member those owned; else those with offsets."""
     subscribed = {topic for member in _everyone(zookeeper, kafka) for topic in _topics(member, kafka.topics)}
     owned = {owner.partition.topic for owner in zookeeper.owners}
-    offsets = (*zookeeper.zookeeper_offsets, *kafka.kafka_offsets, *zookeeper.no_offsets)
-    return tuple(sorted(subscribed or owned or {at.partition.topic for at in offsets}))
+    committed = {*zookeeper.stores["ZooKeeper"], *kafka.stores["Kafka"]}
+    committed |= {at.partition for at in zookeeper.no_offsets}
+    return tuple(sorted(subscribed or owned or {at.topic for at in committed}))
 
 
 def partitions_of(topics: tuple[str, ...], counts: Mapping[str, int]) -> tuple[TopicPartition, ...]:

@@ -28,7 +28,8 @@ def from_plain(kind: type[T], data: Mapping[str, Any]) -> T:
     Raises:
         TypeError: an unknown or a missing field, or a word outside its vocabulary; names where it is.
     """
-    made: T = _reader(kind, trusted=True)(data)
+    wanted: Any = kind
+    made: T = _reader(wanted, trusted=True)(data)
     return made
 
 
@@ -105,7 +106,7 @@ def _at(place: object, read: _Read, value: Any) -> Any:
         raise TypeError(f"{place}, {wrong}") from None
 
 
-def _typed(kind: type, value: Any) -> Any:
+def _typed(kind: Any, value: Any) -> Any:
     if type(value) is not kind or (kind is int and not 0 <= value <= INT64):
         raise TypeError(f"{shown_value(value)} is no {_SAYS.get(kind, kind.__name__)}")
     return value
