@@ -60,13 +60,6 @@ class SqlScans:
         rows = self._database.rows(_statement("latest_scan"), ensemble=ensemble, before=limit)
         return _scan(rows[0]) if rows else None
 
-    def history(self, ensemble: str, limit: int) -> tuple[ScanRecord, ...]:
-        """See the port."""
-        return tuple(
-            _scan(row)
-            for row in self._database.rows(_statement("list_scans"), ensemble=ensemble, limit=limit)
-        )
-
     def known(self, ensemble: str, groups: Sequence[str]) -> Mapping[str, GroupState]:
         """See the port."""
         query = _statement("list_scan_states_of").bindparams(bindparam("groups", expanding=True))
