@@ -61,12 +61,12 @@ class Toggles:
     tools: Tools
     ports: CoordinationPorts
 
-    def start(self, group: str, to: Mode, holder: str) -> Toggle:
+    def start(self, toggle: Toggle, holder: str) -> None:
         """Journal a run and make its one write, unless the group is not fit any more or somebody else's.
         What does not allow the write may heal for as long as a judge is patient.
 
         ``holder`` begins with `ORIGIN` and names this wave."""
-        toggle = Toggle(group=group, to=to)
+        group, to = toggle.group, toggle.to
         try:
             record = self._to_kafka(group, holder) if to is Mode.KAFKA else self._to_zookeeper(group)
             toggle.run = self._claimed(record, to, holder) if record else None
@@ -80,7 +80,6 @@ class Toggles:
             toggle.run.options = replace(toggle.run.options, patience_s=self.ports.terms.patience_s)
             self.look(toggle, starting=True)
             toggle.run.options = replace(toggle.run.options, patience_s=0)
-        return toggle
 
     def look(self, toggle: Toggle, *, starting: bool = False) -> None:
         """Go on with a run until it has to wait or is over; ``starting``: until its write was made. Whatever

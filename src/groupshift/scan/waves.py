@@ -136,8 +136,15 @@ class Waves:
         why = self._pulled() if execute else ""
         while names := next_wave(todo, failed, self.rules, why):
             wave += 1
+            begun: list[Toggle] = []
             if execute:
-                begun = self._settled(self._start(names, to, wave))
+                try:
+                    self._start(begun, names, to, wave)
+                    self._settle(begun)
+                except (KeyboardInterrupt, SystemExit):
+                    for each in begun:
+                        self.toggles.leave(each, "the scan was interrupted")
+                    raise
             else:
                 begun = [Toggle(group=name, to=to, state=ToggleState.PLANNED) for name in names]
             of_wave = [self._note(each, wave) for each in begun]
@@ -152,31 +159,23 @@ class Waves:
         reason = self.brake.pulled()
         return f"the brake is pulled: {reason}" if reason else ""
 
-    def _start(self, names: Sequence[str], to: Mode, wave: int) -> list[Toggle]:
-        """Start the groups of a wave: all, or those that were started before the brake was pulled."""
-        begun: list[Toggle] = []
+    def _start(self, begun: list[Toggle], names: Sequence[str], to: Mode, wave: int) -> None:
+        """Start toggles until the brake is pulled; each is in ``begun`` before anything is changed for it."""
         holder = f"{ORIGIN}{self.record.number}-{self.toggles.tools.clock.now_ms()}-{wave}"
         for name in names:
             if self.brake.pulled():
                 break
-            self._note(Toggle(group=name, to=to), wave)
-            begun.append(self.toggles.start(name, to, holder))
-        return begun
+            begun.append(Toggle(group=name, to=to))
+            self._note(begun[-1], wave)
+            self.toggles.start(begun[-1], holder)
 
-    def _settled(self, begun: list[Toggle]) -> list[Toggle]:
-        """Look until each has its end: done, or failed and taken back. The patience of the steps bounds
-        it."""
-        try:
-            while waiting := [each for each in begun if each.state is ToggleState.STARTED]:
-                for each in waiting:
-                    self.toggles.look(each)
-                if any(each.state is ToggleState.STARTED for each in waiting):
-                    self.toggles.tools.clock.sleep(LOOK_AGAIN_S)
-        except (KeyboardInterrupt, SystemExit):
-            for each in begun:
-                self.toggles.leave(each, "the scan was interrupted")
-            raise
-        return begun
+    def _settle(self, begun: list[Toggle]) -> None:
+        """Look until each is done, or failed and taken back. The patience of the steps bounds it."""
+        while waiting := [each for each in begun if each.state is ToggleState.STARTED]:
+            for each in waiting:
+                self.toggles.look(each)
+            if any(each.state is ToggleState.STARTED for each in waiting):
+                self.toggles.tools.clock.sleep(LOOK_AGAIN_S)
 
     def _note(self, toggle: Toggle, wave: int) -> ToggleRecord:
         noted = ToggleRecord(
