@@ -101,7 +101,7 @@ class Tools:
     crash: StepCrashPoints = field(default_factory=NoStepCrash)
     approvers: Approvers = field(default_factory=Approvers)
     seal: Callable[[str, Json], Sealing] | None = None
-    may_seal: Callable[[], None] = lambda: None
+    may_seal: Callable[[], object] = lambda: None
     gate_expiry_s: int = 86_400
 
 
