@@ -55,8 +55,8 @@ class MemoryRuns:
 
     def in_the_way(self, target: Target) -> tuple[RunRecord, ...]:
         """See the port."""
-        found = (r for r in self._runs.values() if r.state.is_open and r.target.excludes(target))
-        return tuple(sorted(found, key=lambda each: each.created_at_ms))
+        excluded = (r for r in self._runs.values() if r.state.is_open and r.target.excludes(target))
+        return tuple(sorted(excluded, key=lambda each: each.created_at_ms))
 
     def of_target(self, target: Target) -> tuple[RunRecord, ...]:
         """See the port."""
@@ -72,22 +72,22 @@ class MemoryRuns:
         previews: bool = True,
     ) -> tuple[RunRecord, ...]:
         """See the port."""
-        found = (
+        matching = (
             each
             for each in self._runs.values()
             if move in {"", each.move} and target in {"", each.target.name}
             if (each.state.is_open or not open_only) and (previews or each.state is not RunState.PREVIEW)
         )
-        return tuple(sorted(found, key=lambda r: (r.created_at_ms, r.run), reverse=True)[:limit])
+        return tuple(sorted(matching, key=lambda r: (r.created_at_ms, r.run), reverse=True)[:limit])
 
     def claim(self, run: str, holder: str, at_ms: int, *, anew: bool, take_over: bool = False) -> int:
         """See the port."""
-        found, latest = self.find(run), self.held(run)
+        record, latest = self.find(run), self.held(run)
         if latest is not None and latest.holder == holder and not anew:
             return latest.token
-        token = next_token(found, latest, holder, take_over=take_over)
+        token = next_token(record, latest, holder, take_over=take_over)
         self._claims[run].append(Claim(token=token, holder=holder, at_ms=at_ms))
-        self._runs[run] = replace(found, updated_at_ms=at_ms)
+        self._runs[run] = replace(record, updated_at_ms=at_ms)
         self._add(run, (token, at_ms), NewEvent(kind=EventKind.CLAIMED, body={"holder": holder}))
         return token
 
@@ -139,5 +139,5 @@ class MemoryRuns:
 
 def _json(value: Json) -> Json:
     """A copy as a database would give it back."""
-    found: Json = json.loads(canonical(dict(value)))
-    return found
+    plain: Json = json.loads(canonical(dict(value)))
+    return plain
