@@ -151,5 +151,5 @@ def _programs(kind: type[T], table: Mapping[str, Any], of: str) -> T:
     for name, value in values.items():
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise Rejected(f"{of}.{name} is no list of texts")
-    texts: Any = {name: tuple(value) for name, value in values.items()}
-    return kind(**texts, timeout_s=float(timeout))
+    made: Any = {name: tuple(value) for name, value in values.items()} | {"timeout_s": float(timeout)}
+    return kind(**made)

@@ -171,9 +171,8 @@ def _gauges(_place: Place, _stack: ExitStack) -> CoordinatorGauges:
 def _canary_limits(place: Place, _stack: ExitStack) -> CanaryLimits:
     """The numbers of the settings that decide about a canary."""
     named = asdict(place.settings.thresholds)
-    return CanaryLimits(
-        **{each.name: named.get(f"canary_{each.name}", named.get(each.name)) for each in fields(CanaryLimits)}
-    )
+    wanted = [each.name for each in fields(CanaryLimits)]
+    return CanaryLimits(**{name: named.get(f"canary_{name}", named.get(name, 0)) for name in wanted})
 
 
 def _group_terms(place: Place, _stack: ExitStack) -> GroupTerms:

@@ -385,6 +385,7 @@ class Handler(Protocol[P]):
 
     def fence(self, run: Run[P], step: Step) -> None:
         """Take the fence outside the journal, before the intent and before a cut-off act is made."""
+        return
 
     def intend(self, run: Run[P], step: Step) -> Json:
         """Return what is met and what will be done; journaled before the act. A step that is done again
@@ -472,6 +473,7 @@ class Move(Protocol[P]):
     def fence(self, run: Run[P], when: Literal["claimed", "rolling_back"]) -> None:
         """Raise the fences outside the journal, with the run's token: a run that is approved or further was
         claimed, or a rollback begins."""
+        return
 
     def may_roll_back(self, run: Run[P], facts: Any) -> Finding:
         """Whether the rollback is open, as far as facts tell. Fail: it is closed. Error: nobody can say."""
