@@ -276,8 +276,8 @@ def _review(
     before = [e for e in run.events(step.key, EventKind.GATE_SHOWN) if e.token == run.token]
     if not before or before[-1].body["fingerprint"] != fingerprint or given is not None:
         offered = [each.value for each in answers]
-        body: Json = {"fingerprint": fingerprint, "answers": offered, "review": True}
-        shows = NewEvent(kind=EventKind.GATE_SHOWN, step=step.key, body=body)
+        shows_now: Json = {"fingerprint": fingerprint, "answers": offered, "review": True}
+        shows = NewEvent(kind=EventKind.GATE_SHOWN, step=step.key, body=shows_now)
         run.write(looked_event(step, checked), shows)
     return Asks(step=step, question=question_of(run, step, checked))
 

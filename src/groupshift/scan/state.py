@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from groupshift.domain.facts import Facts, OffsetTable, sentence_list
+from groupshift.domain.facts import Facts, sentence_list
 from groupshift.domain.group import GroupView, Member
 from groupshift.domain.group_rules import ask
 from groupshift.domain.modes import MemberKind, Mode
@@ -286,10 +286,9 @@ def lag_of(view: GroupView) -> int | None:
 
     The offset is the one of the store that the mode in effect starts from, else of the other one; None when
     no partition has both an offset and a log end."""
-    stores = [OffsetTable.of(view.zookeeper_offsets), OffsetTable.of(view.kafka_offsets)]
+    first, second = view.stores.values()
     if view.effective_mode is Mode.KAFKA or not view.ids:
-        stores.reverse()
-    first, second = (store.by_partition for store in stores)
+        first, second = second, first
     found = [
         max(0, end.end - first.get(end.partition, second.get(end.partition, 0)))
         for end in view.log_ends
