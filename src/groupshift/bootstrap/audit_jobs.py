@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,7 +56,7 @@ def run_audit(
     """Audit and keep what was found; the output folder is looked at before anything is read. With a
     ``session`` its executors read the log and hold the sources against each other, else this process does.
 
-    Raises as `audit_offsets` and `groupshift.audit.run.AuditStore.write`."""
+    Raises as `audit_offsets` and `ParquetAudits.write`."""
     store = audit_store()
     if request.output is not None:
         store.refuse(request.output)
@@ -66,9 +67,9 @@ def run_audit(
     log = DirectLog(brokers)
     comparison = None
     if session is not None:
-        from groupshift.spark.audit_offsets import SparkComparison
+        from groupshift.spark.audit_offsets import compared
 
-        comparison = SparkComparison(session(), brokers, log)
+        comparison = partial(compared, session(), brokers, log)
     sources = audit_sources(kafka, request.zookeeper, log, comparison=comparison, timeout_s=request.timeout_s)
     with closing(sources):
         found = audit_offsets(sources, request.options, request.groups, told)
@@ -99,7 +100,7 @@ class Handed:
         return _FAMILIES.get(told["exit_code"], Broken)(told["message"])
 
     def result(self) -> Audit:
-        """What the job found. Raises as `groupshift.audit.run.AuditStore.read`."""
+        """What the job found. Raises as `ParquetAudits.read`."""
         return audit_store().read(self.output)
 
 

@@ -1,4 +1,4 @@
-"""Audits as folders of evidence: `groupshift.audit.run.AuditStore`."""
+"""Audits as folders of evidence, a folder each, named by its path or URI."""
 
 from __future__ import annotations
 
@@ -31,7 +31,12 @@ class ParquetAudits:
     beside its place under another name, then renamed. Elsewhere an audit is its manifest, written last."""
 
     def write(self, folder: str, audit: Audit, report: str) -> None:
-        """See the port."""
+        """Write every difference (Parquet), its ``report`` (HTML) and a summary; the folder appears whole or
+        not at all.
+
+        Raises:
+            Rejected: as `refuse`.
+            Transient: it cannot be written (disk full)."""
         self.refuse(folder)
         files = _files(audit, report)
         store, path = _opened(folder)
@@ -52,14 +57,18 @@ class ParquetAudits:
             ) from failed
 
     def refuse(self, folder: str) -> None:
-        """See the port."""
+        """Raise `Rejected` when ``folder`` cannot become an audit: it is there and not empty."""
         store, path = _opened(folder)
         (there,) = store.get_file_info([path])
         if there.type is fs.FileType.File or store.get_file_info(fs.FileSelector(path, allow_not_found=True)):
             raise Rejected(f"{folder} is not an empty folder: an audit is never overwritten; name another")
 
     def read(self, folder: str) -> Audit:
-        """See the port."""
+        """The audit that is kept there, as it was given to `write`.
+
+        Raises:
+            Rejected: there is none.
+            Broken: it is not what was written."""
         told = self.summary(folder)
         store, path = _opened(folder)
         try:
@@ -76,7 +85,9 @@ class ParquetAudits:
             raise Broken(f"the audit in {folder} is no longer what was written ({wrong})") from wrong
 
     def names(self, root: str) -> tuple[str, ...]:
-        """See the port."""
+        """The folders of audits right below ``root``, by name; none where it is not there.
+
+        Raises `Transient` when it cannot be listed."""
         store, path = _opened(root)
         try:
             found = store.get_file_info(fs.FileSelector(path, allow_not_found=True, recursive=True))
@@ -88,7 +99,11 @@ class ParquetAudits:
         return tuple(sorted(each.parent.name for each in kept if each.parent.parent == Path(path)))
 
     def summary(self, folder: str) -> Mapping[str, Any]:
-        """See the port."""
+        """What `groupshift.audit.offsets.summary` said of the audit that is kept there.
+
+        Raises:
+            Rejected: there is none.
+            Broken: it cannot be read."""
         store, path = _opened(folder)
         try:
             return load_object(_bytes(store, path, MANIFEST), "it", at_most=FILE_BYTES)

@@ -91,7 +91,7 @@ def _key(data: Bytes, begin: int, end: int, row: Ints) -> bool:
         row[NUMBER] = int32(data, at)
         at += 4
     row[HASH] = _hash(data, row[GROUP], row[GROUP] + size)
-    return at == end and row[HASH] != _DAMAGED
+    return at == end and row[HASH] != _DAMAGED  # type: ignore[no-any-return]
 
 
 @inner
