@@ -134,29 +134,21 @@ class Step:
 
     def as_json(self) -> dict[str, Any]:
         """Return the step as JSON; `step_from` reads it."""
-        undo = self.undo.as_json() if isinstance(self.undo, Step) else self.undo.value
-        plain = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {
-            **plain,
-            "args": dict(self.args),
-            "undo": undo,
-            "on_difference": self.on_difference.value,
-            "when_late": self.when_late.value,
-        }
+        return asdict(self)
 
 
 _TYPES: Mapping[str, type] = {
-    **dict.fromkeys(("phase", "kind", "subject", "gate", "does", "proof", "undoes", "key"), str),
-    **dict.fromkeys(("repeat", "optional"), bool),
-    "patience_s": int,
-    "args": Mapping,
+    **{each.name: type(each.default) for each in fields(Step)},
+    "phase": str,
+    "kind": str,
+    "args": dict,
 }
-_FIELDS = frozenset({*_TYPES, "undo", "on_difference", "when_late"})
+"""The type of each field in JSON; words of a closed vocabulary by their values, and an undo may be a step."""
 
 
 def member(vocabulary: type[E], value: object, where: str) -> E:
-    """Return the member of a closed vocabulary. Raises `Rejected` for any other value, with those it "
-    "knows."""
+    """Return the member of a closed vocabulary. Raises `Rejected` for any other value, with those it
+    knows."""
     try:
         return vocabulary(str(value))
     except ValueError:
@@ -172,22 +164,21 @@ def step_from(data: object, where: str = "step") -> Step:
     """
     if not isinstance(data, Mapping):
         raise Rejected(f"{where}: a step is a JSON object")
-    if data.keys() != _FIELDS:
-        odd = ", ".join(sorted(map(str, data.keys() ^ _FIELDS)))
+    if data.keys() != _TYPES.keys():
+        odd = ", ".join(sorted(map(str, data.keys() ^ _TYPES.keys())))
         raise Rejected(f"{where}: fields that are unknown or missing: {odd}")
+    read: dict[str, Any] = {}
     for name, kind in _TYPES.items():
-        if not isinstance(data[name], kind) or (kind is int and isinstance(data[name], bool)):
-            raise Rejected(f"{where}: {name} has the wrong type ({data[name]!r})")
-    undo = data["undo"]
-    read = {
-        "args": dict(data["args"]),
-        "undo": step_from(undo, f"{where}, undo")
-        if isinstance(undo, Mapping)
-        else member(NoUndo, undo, where),
-        "on_difference": member(OnDifference, data["on_difference"], where),
-        "when_late": member(WhenLate, data["when_late"], where),
-    }
-    step = Step(**{**data, **read})
+        value = data[name]
+        if name == "undo" and isinstance(value, Mapping):
+            read[name] = step_from(value, f"{where}, undo")
+        elif issubclass(kind, StrEnum):
+            read[name] = member(kind, value, where)
+        elif type(value) is not kind:
+            raise Rejected(f"{where}: {name} has the wrong type ({value!r})")
+        else:
+            read[name] = value
+    step = Step(**read)
     _require_words(step, where)
     return step
 
@@ -209,8 +200,7 @@ class Plan:
     @property
     def text(self) -> str:
         """The canonical JSON; equal plans have equal texts."""
-        steps = [each.as_json() for each in self.steps]
-        return canonical({"version": PLAN_VERSION, "steps": steps, "about": dict(self.about)})
+        return canonical({"version": PLAN_VERSION, **asdict(self)})
 
     @property
     def hash(self) -> str:

@@ -29,7 +29,7 @@ from groupshift.domain.group import GroupView
 from groupshift.domain.group_protocol import Aim
 from groupshift.domain.group_rules import ask
 from groupshift.domain.log_gaps import Gap, LogAnswer, answers_data, gaps, isolation_of
-from groupshift.domain.modes import Isolation, MemberKind, Mode
+from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import ReplaceMembers, SetMode, Stage, StageName
 from groupshift.domain.run import (
@@ -47,7 +47,7 @@ from groupshift.domain.seal import values_of
 from groupshift.domain.snapshot import snapshot_rows
 from groupshift.engine.handlers import Reading
 from groupshift.engine.move import Run, Snapshot
-from groupshift.ports.driver import FleetDriver, Slot, SlotState
+from groupshift.ports.driver import FleetDriver, SlotState
 from groupshift.ports.evidence import EvidenceStore, Ledger
 from groupshift.ports.group import GroupSide, GroupTerms
 from groupshift.ports.log import NobodyAsksTheLog, RecordLog
@@ -126,13 +126,16 @@ def driver_of(run: Run[G]) -> FleetDriver:
 
 def facts_of(side: GroupSide, group: str, driver: str, wanted: Wanted = None) -> Facts:
     """Read the group and its fleet. Raises as the ports."""
-    places = tuple(_place(slot) for slot in side.fleets(driver).slots(group))
+    places = tuple(
+        Place(
+            name=slot.name,
+            kind=slot.kind,
+            running=slot.state is SlotState.RUNNING,
+            member_id=slot.member_id,
+        )
+        for slot in side.fleets(driver).slots(group)
+    )
     return Facts(view=side.groups.read(group), places=places, wanted=wanted)
-
-
-def _place(slot: Slot) -> Place:
-    running = slot.state is SlotState.RUNNING
-    return Place(name=slot.name, kind=slot.kind, running=running, member_id=slot.member_id)
 
 
 def facts_now(run: Run[G], wanted: Wanted = None) -> Facts:
@@ -217,15 +220,19 @@ class GroupMeasurements:
         """Return what the job found, where it looked at exactly these snapshots."""
         attempt = job.output.rsplit("/", 1)[-1]
         text = run.ports.evidence.read_text(run.name, attempt, VERDICT_FILE)
-        found = _verdict(text) if text is not None else None
+        try:
+            data = values_of(text or "")
+            findings, manifests = findings_from(data["findings"]), dict(data["manifests"])
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return None
         asked = dict(zip(job.arguments[::2], job.arguments[1::2], strict=True))
         digests = {role: job.inputs[asked[f"--{role}"]] for role in ("before", "after")}
-        if text is None or found is None or dict(found["manifests"]) != digests:
+        if text is None or not findings or manifests != digests:
             return None
         files = _files(run, attempt)
         if files.get(VERDICT_FILE) != hashlib.sha256(text.encode()).hexdigest():
             return None  # it was written while it was read
-        return Reading(findings=findings_from(found["findings"]), files=files)
+        return Reading(findings=findings, files=files)
 
     def _tables(self, run: Run[G], snapshot: Snapshot) -> Tables:
         attempt, moment = snapshot.folder.rsplit("/", 2)[1:]
@@ -235,10 +242,17 @@ class GroupMeasurements:
         return tables
 
     def _allowed(self, run: Run[G], step: Step, before: Tables, after: Tables) -> AllowedChanges:
-        terms = run.ports.terms
+        """Return what may differ between two snapshots around an act, or at one that changes nothing."""
+        terms, members = run.ports.terms, step.args.get("members")
+        between: ReplaceMembers | SetMode | None = None
+        if step.args.get("mode"):
+            between = SetMode(to=Mode(step.args["mode"]))
+        elif members:
+            old, new = MemberKind(members["old"]), MemberKind(members["new"])
+            between = ReplaceMembers(slots=tuple(members["slots"]), old=old, new=new)
         produced = records_per_interval(before, after, terms.commit_interval_ms)
         changes = allowed_changes(
-            Stage(name=StageName(step.phase), step=_between(step)),
+            Stage(name=StageName(step.phase), step=between),
             Moment(step.args["moment"]),
             before,
             after,
@@ -248,27 +262,6 @@ class GroupMeasurements:
             node = after["group"][0]["mode_text"]
             changes = restored_changes(changes, None if node is None else "zookeeper")
         return changes
-
-
-def _between(step: Step) -> ReplaceMembers | SetMode | None:
-    """What was changed between the two snapshots of a comparison."""
-    members, mode = step.args.get("members"), step.args.get("mode")
-    if mode:
-        return SetMode(to=Mode(mode))
-    if not members:
-        return None
-    kinds = MemberKind(members["old"]), MemberKind(members["new"])
-    return ReplaceMembers(slots=tuple(members["slots"]), old=kinds[0], new=kinds[1])
-
-
-def _verdict(text: str) -> Mapping[str, Any] | None:
-    try:
-        data = values_of(text)
-        findings_from(data["findings"])
-        complete = bool(data["findings"]) and isinstance(data["manifests"], dict)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
-    return data if complete else None
 
 
 def _files(run: Run[G], attempt: str) -> Mapping[str, str]:
@@ -295,10 +288,12 @@ def _delivered(run: Run[G], view: GroupView) -> Mapping[TopicPartition, int]:
     for each in (*view.zookeeper_offsets, *view.kafka_offsets):
         if each.offset > found.get(each.partition, each.offset) + 1:
             behind[each.partition] = max(each.offset, behind.get(each.partition, 0))
-    passed = [
-        Gap(partition=at, start=found[at] + 1, end=end, isolation=_isolation(run, view, at))
-        for at, end in behind.items()
-    ]
+    kinds, owners = {member.member_id: member.kind for member in view.members}, view.owners_of()
+    passed = []
+    for at, end in behind.items():
+        readers = (kinds[each] for each in owners.get(at, ()) if each in kinds)
+        isolation = isolation_of(readers, ports.terms.isolation)
+        passed.append(Gap(partition=at, start=found[at] + 1, end=end, isolation=isolation))
     for read in ports.records.read(passed) if passed else ():
         if read.answer is LogAnswer.NOTHING:  # markers, aborted, compacted: no ledger has them
             del behind[read.gap.partition]
@@ -307,12 +302,6 @@ def _delivered(run: Run[G], view: GroupView) -> Mapping[TopicPartition, int]:
         found |= ports.ledger.delivered_below(view.group, behind)
         behind = {at: offset for at, offset in behind.items() if found[at] < offset - 1}
     return found
-
-
-def _isolation(run: Run[G], view: GroupView, at: TopicPartition) -> Isolation:
-    kinds = {member.member_id: member.kind for member in view.members}
-    owners = view.owners_of().get(at, ())
-    return isolation_of((kinds[each] for each in owners if each in kinds), run.ports.terms.isolation)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

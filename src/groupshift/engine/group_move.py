@@ -172,22 +172,18 @@ def undone(
 def group_sections(
     run: Run[G], said: Sequence[str], more: Sequence[tuple[str, str, str, str]] = ()
 ) -> tuple[Section, ...]:
-    """Return the parts of a report: what the move was to do, and what each judge said, and ``more``."""
+    """Return the parts of a report: what the move was to do, what each judge said that did not pass (one row
+    where all did), and ``more``."""
     places = f"Places of the fleet: {', '.join(run.there.about['slots'])}."
-    rows = (*_judgements(run), *more)
+    rows: list[tuple[str, ...]] = []
+    for event in run.events("", EventKind.JUDGED):
+        found = event.body["findings"]
+        bad = [each for each in found if each["verdict"] != Verdict.PASS]
+        told = [(str(each["rule"]), str(each["verdict"]), str(each["reason"])) for each in bad]
+        if event.step:  # a look at a run that is over has none
+            passed = [("", Verdict.PASS.value, f"{len(found)} rules")]
+            rows += ((event.step, *each) for each in told or passed)
     return (
         Section(title="The move", sentences=(said[0], places, *said[1:])),
-        Section(title="Judgements", head=JUDGED_HEAD, rows=rows),
+        Section(title="Judgements", head=JUDGED_HEAD, rows=(*rows, *more)),
     )
-
-
-def _judgements(run: Run[G]) -> Iterator[tuple[str, str, str, str]]:
-    """What did not pass, and one row where all did."""
-    for event in run.events():
-        if event.kind is not EventKind.JUDGED or not event.step:
-            continue
-        bad = [each for each in event.body["findings"] if each["verdict"] != Verdict.PASS]
-        if not bad:
-            yield event.step, "", Verdict.PASS.value, f"{len(event.body['findings'])} rules"
-        for each in bad:
-            yield event.step, str(each["rule"]), str(each["verdict"]), str(each["reason"])

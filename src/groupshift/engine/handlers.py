@@ -13,7 +13,6 @@ from groupshift.domain.run import (
     PASSED,
     Checked,
     Findings,
-    Instruction,
     Json,
     Outcome,
     SparkJob,
@@ -36,7 +35,8 @@ P = TypeVar("P")
 JOB = "spark_job"
 """The name under which the result of an act has its Spark job."""
 INSTRUCTION = "instruction"
-_MAY_HEAL = frozenset({Outcome.FAIL, Outcome.ERROR})
+MAY_HEAL = frozenset({Outcome.FAIL, Outcome.ERROR})
+"""What a later look may find mended."""
 
 
 class Calm(Handler[P]):
@@ -200,7 +200,7 @@ class Compare(Handler[P]):
     def evidence(self, run: Run[P], step: Step, record: StepRecord) -> Mapping[str, str]:
         """See `Handler`."""
         found = self._read(run, spark_job_from(record.result[JOB])) if JOB in record.result else None
-        return {f"{step.key} {name}": sha256 for name, sha256 in (found.files if found else {}).items()}
+        return {f"{step.key} {name}": sha256 for name, sha256 in found.files.items()} if found else {}
 
     def doubts(self, run: Run[P], step: Step) -> Findings:
         """Return what is wrong with the snapshots themselves, read now: one that is not what its manifest
@@ -261,7 +261,7 @@ class Judge(Handler[P]):
             outcome=outcome,
             findings=tuple(findings),
             result={"files": files},
-            heals=bool(live) and outcome_of(live) in _MAY_HEAL,
+            heals=bool(live) and outcome_of(live) in MAY_HEAL,
             redo_from=_again(run, step) if outcome is Outcome.ERROR else "",
         )
 
@@ -304,7 +304,7 @@ class Soak(Handler[P]):
         notes = run.notes(step)
         if _is_due(run, step, notes):
             found, heals_s = self._look(run, step), int(step.args.get("heals_s", 0))
-            if found.heals and found.outcome in _MAY_HEAL and run.patient(step, "healed", heals_s):
+            if found.heals and found.outcome in MAY_HEAL and run.patient(step, "healed", heals_s):
                 return Checked(outcome=Outcome.WAIT, detail="; ".join(found.sentences))
             body = {"outcome": found.outcome.value, "findings": findings_data(found.findings)}
             run.note(step, {**body, "detail": found.detail})
@@ -356,13 +356,6 @@ class Series(Handler[P]):
         findings = self._judged(run, step, tuple(body for _, body in notes))
         result = {"samples": len(notes), "findings": findings_data(findings)}
         return Checked(outcome=outcome_of(findings), findings=findings, result=result)
-
-
-def act_data(made: Json | Instruction | SparkJob) -> Json:
-    """Return what an act returned, for the journal."""
-    if isinstance(made, Instruction):
-        return {INSTRUCTION: made.text}
-    return {**made.beside, JOB: made.as_json()} if isinstance(made, SparkJob) else made
 
 
 def own_handlers() -> dict[str, Handler[Any]]:

@@ -29,7 +29,7 @@ from groupshift.domain.run import (
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.closing import end, seal
 from groupshift.engine.gates import answer_of, current, question_of
-from groupshift.engine.handlers import act_data
+from groupshift.engine.handlers import INSTRUCTION, JOB, MAY_HEAL
 from groupshift.engine.move import Run, changes, checked_data, handler_of, worst_verdict
 from groupshift.engine.progress import Asks, Moved, Progress, Stopped, Waits
 from groupshift.engine.roll_back import begin_roll_back
@@ -45,7 +45,15 @@ def make_act(run: Run[P], step: Step, record: StepRecord, *, keep: Json | None =
     run.words = []
     made = handler_of(run.move, step).act(run, step, record.intent)
     run.tools.crash.reached(step.key, CrashPoint.AFTER_ACT)
-    result = {**(keep or {}), **act_data(made)}
+    told: Json
+    match made:
+        case Instruction():
+            told = {INSTRUCTION: made.text}
+        case SparkJob():
+            told = {**made.beside, JOB: made.as_json()}
+        case _:
+            told = made
+    result = {**(keep or {}), **told}
     acted = run.put(step, StepState.ACTED, record, result=result)
     words, run.words = run.words, []
     run.write(NewEvent(kind=EventKind.ACTED, step=step.key, body=result), *words, steps=(acted,))
@@ -123,7 +131,6 @@ def looked_event(step: Step, checked: Checked) -> NewEvent:
 
 
 P = TypeVar("P")
-_MAY_HEAL = frozenset({Outcome.FAIL, Outcome.ERROR})
 
 
 def asked(ask: Callable[[], Checked], unmeasured: Outcome) -> Checked:
@@ -137,7 +144,7 @@ def asked(ask: Callable[[], Checked], unmeasured: Outcome) -> Checked:
 def look(run: Run[P], step: Step, record: StepRecord) -> Progress:
     """Look once and react. `Transient` counts as not settled."""
     checked = asked(lambda: handler_of(run.move, step).check(run, step, record), Outcome.WAIT)
-    if checked.heals and checked.outcome in _MAY_HEAL and run.patient(step, "healed"):
+    if checked.heals and checked.outcome in MAY_HEAL and run.patient(step, "healed"):
         return _poll(run, step, record, replace(checked, outcome=Outcome.WAIT))
     checked = _weighed(run, step, checked)
     if checked.outcome is not Outcome.WAIT or not run.patient(step, "settled"):
@@ -247,10 +254,8 @@ def _poll(run: Run[P], step: Step, record: StepRecord | None, checked: Checked) 
 def _retry(run: Run[P], step: Step, record: StepRecord | None, checked: Checked) -> Moved:
     if checked.redo_from:
         return redo(run, step, checked)
-    run.write(
-        looked_event(step, checked),
-        steps=(run.put(step, StepState.INTENDED, record),) if record is not None else (),
-    )
+    again = () if record is None else (run.put(step, StepState.INTENDED, record),)
+    run.write(looked_event(step, checked), steps=again)
     return Moved(step=step)
 
 

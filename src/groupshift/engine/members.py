@@ -45,8 +45,7 @@ class ReplaceMembers(Handler[G]):
         """Ask the preconditions of the live group."""
         numbers = self._rules.before(step)
         findings = ask(numbers, self._rules.facts(run, step)) if numbers else ()
-        outcome = outcome_of(findings) if findings else Outcome.PASS
-        return Checked(outcome=outcome, findings=findings)
+        return Checked(outcome=outcome_of(findings) if findings else Outcome.PASS, findings=findings)
 
     def intend(self, run: Run[G], step: Step) -> Json:
         """Keep the change, and how many members of the new kind are met."""
@@ -69,10 +68,8 @@ class ReplaceMembers(Handler[G]):
         if driver.took_up(change):
             return Standing.MADE
         kinds = {slot.name: slot.kind for slot in driver.slots(group_of(run))}
-        if kinds:
-            made = all(kinds.get(name) is change.to for name in change.slots)
-        else:
-            made = _shows(run, step, record.intent)
+        shows = all(kinds.get(name) is change.to for name in change.slots)
+        made = shows if kinds else _shows(run, step, record.intent)
         return Standing.MADE if made else Standing.AS_MET
 
     def act(self, run: Run[G], step: Step, intent: Json) -> Json | Instruction:

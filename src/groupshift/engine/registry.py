@@ -24,7 +24,13 @@ def moves(found: Callable[[], Iterable[EntryPoint]] = _installed) -> dict[str, M
     point, or that is there twice."""
     made: dict[str, Move[Any]] = {}
     for entry in found():
-        move = _loaded(entry)
+        try:
+            loaded = entry.load()
+            move = loaded() if isinstance(loaded, type) or not hasattr(loaded, "handlers") else loaded
+        except (ImportError, AttributeError, TypeError) as error:
+            raise Rejected(
+                f"entry point {entry.name} of {GROUP} ({entry.value}) cannot be loaded: {error}"
+            ) from error
         lacks = [each for each in _BROUGHT if not hasattr(move, each)]
         if lacks:
             raise Rejected(f"entry point {entry.name} of {GROUP} ({entry.value}) lacks {', '.join(lacks)}")
@@ -47,13 +53,3 @@ def move_named(name: str, found: Callable[[], Iterable[EntryPoint]] = _installed
         names = ", ".join(sorted({each.name for each in entries}))
         raise Rejected(f"move {name!r} is not installed; there are: {names or 'none'}")
     return known[name]
-
-
-def _loaded(entry: EntryPoint) -> Any:
-    try:
-        loaded = entry.load()
-        return loaded() if isinstance(loaded, type) or not hasattr(loaded, "handlers") else loaded
-    except (ImportError, AttributeError, TypeError) as error:
-        raise Rejected(
-            f"entry point {entry.name} of {GROUP} ({entry.value}) cannot be loaded: {error}"
-        ) from error

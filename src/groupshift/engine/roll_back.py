@@ -71,12 +71,8 @@ def begin_roll_back(run: Run[P], to: str, because: str = "") -> bool:
     facts = run.move.look_back(run.ports, run.request)
     _require_open(run, facts)
     plan = run.move.roll_back_plan(run, run.begun, facts, to)
-    body = {
-        "number": len(run.rollbacks()) + 1,
-        "to": to,
-        "because": because,
-        "plan": json.loads(plan.text),
-    }
+    number, walked = len(run.rollbacks()) + 1, json.loads(plan.text)
+    body = {"number": number, "to": to, "because": because, "plan": walked}
     run.write(NewEvent(kind=EventKind.ROLLBACK_BEGUN, body=body), state=RunState.ROLLING_BACK)
     return True
 
@@ -131,30 +127,21 @@ def require_finalisable(run: Run[P]) -> tuple[Step, ...]:
     """Return the steps that finalising would make; none for an open run that comes to them by itself.
 
     Raises `Rejected` when the run has no such step, or may not make it any more."""
-    state = run.record.state
+    state, steps, why = run.record.state, left_out(run), ""
     if state is RunState.FINALISED:
-        raise Rejected(f"run {run.name} is finalised already; see: groupshift report {run.name}")
-    if state not in {RunState.MOVED, RunState.PLANNED, RunState.APPROVED, RunState.RUNNING}:
-        raise Rejected(
-            f"run {run.name} is {state} and cannot be finalised; see: groupshift status {run.name}"
-        )
-    if not any(each.optional for each in run.there.steps):
-        raise Rejected(
-            f"the plan of run {run.name} has nothing to finalise; see: groupshift report {run.name}"
-        )
-    if state is not RunState.MOVED:
+        why = "is finalised already"
+    elif state not in {RunState.MOVED, RunState.PLANNED, RunState.APPROVED, RunState.RUNNING}:
+        why = f"is {state} and cannot be finalised"
+    elif not any(each.optional for each in run.there.steps):
+        why = "has nothing to finalise in its plan"
+    elif state is not RunState.MOVED:
         return ()
-    later = acted_later(run)
-    if later:
-        raise Rejected(
-            f"run {run.name} was followed by {later[0].run} on the same {run.record.target}: only the last "
-            f"one may be finalised; see: groupshift status {later[0].run}"
-        )
-    steps = left_out(run)
-    if not steps:
-        raise Rejected(
-            f"run {run.name} left nothing out that could be finalised; see: groupshift report {run.name}"
-        )
+    elif later := acted_later(run):
+        why = f"was followed by {later[0].run} on the same {run.record.target}: only the last one may be"
+    elif not steps:
+        why = "left nothing out that could be finalised"
+    if why:
+        raise Rejected(f"run {run.name} {why}; see: groupshift status {run.name}")
     return steps
 
 

@@ -156,16 +156,15 @@ def _following(run: Run[P]) -> _Next | None:
     records, standings = run.records, {}
     touched = -1
     for number, step in enumerate(run.plan.steps):
-        record = records.get(step.key)
-        if record is not None and handler_of(run.move, step).touches and not record.left_out:
+        record, handler = records.get(step.key), handler_of(run.move, step)
+        if record is not None and handler.touches and not record.left_out:
             if _unread(run, record):
-                standings[step.key] = handler_of(run.move, step).stands(run, step, record)
+                standings[step.key] = handler.stands(run, step, record)
             touched = touched if standings.get(step.key) is Standing.AS_MET else number
     for number, step in enumerate(run.plan.steps):
         record = records.get(step.key)
-        if record is None or record.state is StepState.REOPENED:
-            return _Next(step=step, record=record)
-        if step.repeat and record.token != run.token and touched < number:
+        again = step.repeat and record is not None and record.token != run.token and touched < number
+        if record is None or record.state is StepState.REOPENED or again:
             return _Next(step=step, record=record)
         if record.state is StepState.DONE:
             continue
