@@ -47,18 +47,13 @@ def fleet(settings: FleetSettings, groups: GroupReader, driver: str) -> FleetDri
         from groupshift.adapters.drivers.command import CommandFleet
 
         return CommandFleet(settings.command)
-    if driver == "kubernetes":
-        return _kubernetes(settings, groups)
-    from groupshift.adapters.drivers.manual import ManualFleet
+    if driver == "manual":
+        from groupshift.adapters.drivers.manual import ManualFleet
 
-    return ManualFleet()
-
-
-def _kubernetes(settings: FleetSettings, groups: GroupReader) -> FleetDriver:
-    """Raises `Rejected` where the client library is not installed: it is an extra."""
+        return ManualFleet()
     try:
         from groupshift.adapters.drivers.kubernetes import KubernetesApi, KubernetesFleet
-    except ModuleNotFoundError as error:
+    except ModuleNotFoundError as error:  # it is an extra
         raise Rejected(
             f"driver 'kubernetes' needs a library that is not installed ({error.name}): "
             "pip install 'kafka-groupshift[kubernetes]'"
@@ -69,8 +64,7 @@ def _kubernetes(settings: FleetSettings, groups: GroupReader) -> FleetDriver:
 def client_ids(groups: GroupReader, group: str) -> tuple[str, ...]:
     """The consumer ids and client ids under which the group knows its members now."""
     view = groups.read(group)
-    clients = {member.client_id for member in view.kafka.members if member.client_id}
-    return tuple(sorted(clients | set(view.ids)))
+    return tuple(sorted({*view.ids, *(each.client_id for each in view.kafka.members if each.client_id)}))
 
 
 T = TypeVar("T")

@@ -6,6 +6,7 @@ import heapq
 import json
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -42,8 +43,8 @@ Most = Annotated[int, typer.Option("--at-most", help="Groups toggled in this run
 Execute = Annotated[bool, typer.Option("--execute", help="Toggle; without it the waves are only shown.")]
 
 
-def open_scans(path: Path | None) -> FleetScans:
-    """Ready use cases of an ensemble; use them in a ``with`` statement."""
+def open_scans(path: Path | None) -> AbstractContextManager[FleetScans]:
+    """Ready use cases of an ensemble, for a ``with`` statement."""
     return build_scans(settings(path))
 
 

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from groupshift.domain.foreign_json import load_object
+from groupshift.domain.plain import from_plain
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Conflict, Rejected
 
@@ -324,16 +325,14 @@ class SparkJob:
 
     def as_json(self) -> dict[str, Any]:
         """Return the job as JSON; `spark_job_from` reads it."""
-        inputs = dict(self.inputs)
-        return {"job": self.job, "arguments": list(self.arguments), "inputs": inputs, "output": self.output}
+        return {name: value for name, value in asdict(self).items() if name != "beside"}
 
 
 def spark_job_from(data: Json) -> SparkJob:
     """Return the job that `SparkJob.as_json` wrote. Raises `Rejected` for anything else."""
     try:
-        arguments, inputs = tuple(map(str, data["arguments"])), dict(data["inputs"])
-        return SparkJob(job=data["job"], arguments=arguments, inputs=inputs, output=data["output"])
-    except (KeyError, TypeError, ValueError):
+        return from_plain(SparkJob, {name: data[name] for name in ("job", "arguments", "inputs", "output")})
+    except (KeyError, TypeError):
         raise Rejected("a Spark job has the fields job, arguments, inputs and output") from None
 
 

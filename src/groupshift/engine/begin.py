@@ -160,27 +160,21 @@ def claim(
     token = tools.runs.claim(run.run, options.holder, tools.clock.now_ms(), anew=anew, take_over=take_over)
     claimed = Run(move, tools, ports, options, (run.run, token))
     try:
-        _begin_as(claimed, run.state)
+        now = claimed.refresh().state
+        if now is not run.state:
+            raise Conflict(
+                f"run {run.run} was {run.state} and is {now} by another process since; nothing was changed "
+                f"here; look at it with: groupshift status {run.run}"
+            )
+        # One that is over leaves an open run of its target alone, which would be fenced off: what it may
+        # still begin asks for a free target and takes the fences then.
+        others = () if now.is_open else tools.runs.in_the_way(run.target)
+        if now not in _NEVER_ACTS and not any(each.run != run.run for each in others):
+            move.fence(claimed, "claimed")
     except GroupshiftError as why:
         give_up(claimed, str(why))
         raise
     return claimed
-
-
-def _begin_as(claimed: Run[P], then: RunState) -> None:
-    """Raise the fences of a run that is as it was when it was read. One that is over leaves an open run of
-    its target alone: what it may still begin asks for a free target and takes the fences then."""
-    now = claimed.refresh().state
-    if now is not then:
-        raise Conflict(
-            f"run {claimed.name} was {then} and is {now} by another process since; nothing was changed here; "
-            f"look at it with: groupshift status {claimed.name}"
-        )
-    over_in_the_way = not now.is_open and any(
-        each.run != claimed.name for each in claimed.tools.runs.in_the_way(claimed.record.target)
-    )
-    if now not in _NEVER_ACTS and not over_in_the_way:  # that open run would be fenced off
-        claimed.move.fence(claimed, "claimed")
 
 
 def _require_target(move: Move[P], ports: P, run: RunRecord, options: RunOptions) -> None:

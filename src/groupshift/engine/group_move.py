@@ -20,7 +20,8 @@ from groupshift.domain.run import (
     WhenLate,
 )
 from groupshift.domain.verdict import Verdict
-from groupshift.engine.group import Around, GroupMeasurements, GroupPorts, GroupRules, measured
+from groupshift.engine import group
+from groupshift.engine.group import Around, GroupPorts, GroupRules, measured
 from groupshift.engine.handlers import Approve, Compare, Judge, Soak, TakeSnapshot
 from groupshift.engine.members import REPLACE_MEMBERS, ReplaceMembers, raise_fence
 from groupshift.engine.move import Handler, Move, Run
@@ -64,13 +65,12 @@ class GroupMove(Move[G]):
 
 def group_handlers(rules: GroupRules[Any], approve: Approve[Any] | None = None) -> dict[str, Handler[Any]]:
     """Return the handlers of a move with these rules; ``approve`` where it asks in a way of its own."""
-    found = GroupMeasurements(rules)
     return {
         "approve": approve or Approve(),
-        "snapshot": TakeSnapshot(found.take, found.digest, found.calm),
-        "compare": Compare(found.job, found.read),
-        "judge": Judge(found.live),
-        "soak": Soak(found.soaks),
+        "snapshot": TakeSnapshot(group.take, group.digest, rules.calm),
+        "compare": Compare(group.comparison, group.read),
+        "judge": Judge(rules.live),
+        "soak": Soak(rules.soaks),
         REPLACE_MEMBERS: ReplaceMembers(rules),
     }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -77,9 +76,7 @@ class ReplaceMembers(Handler[G]):
         change = _with_occupants(run, step, change_of(run, intent))
         run.hold(step)
         started = driver_of(run).start(change)
-        if isinstance(started, ForPerson):
-            return Instruction(text=started.instruction)
-        return {"detail": f"the fleet driver {_does(change)}"}
+        return Instruction(text=started.instruction) if isinstance(started, ForPerson) else {}
 
     def check(self, run: Run[G], step: Step, record: StepRecord) -> Checked:
         """See whether the places have changed, and what only needs time holds."""
@@ -112,8 +109,8 @@ def change_of(run: Run[G], intent: Json) -> Change:
 def raise_fence(run: Run[G]) -> None:
     """Let the driver refuse what a process that was asleep until now would still start: a change of no
     places, with the token of this claim."""
-    intent: Mapping[str, Any] = {"slots": (), "to": MemberKind.OLD}
-    driver_of(run).start(change_of(run, {**intent, "change_id": f"{run.name}:roll_back:{run.token}"}))
+    change_id = f"{run.name}:roll_back:{run.token}"
+    driver_of(run).start(change_of(run, {"slots": (), "to": MemberKind.OLD, "change_id": change_id}))
 
 
 def _shows(run: Run[G], step: Step, intent: Json) -> bool:
@@ -141,24 +138,10 @@ def _with_occupants(run: Run[G], step: Step, change: Change) -> Change:
     if driver_of(run).slots(change.group):
         return change
     members = run.ports.side.groups.read(change.group).members
-    if change.undoes:
-        going = [each for each in members if each.kind is MemberKind(step.args["old"])]
-    else:
-        going = [each for each in members if {each.member_id, each.client_id} & set(change.slots)]
+    old, named = MemberKind(step.args["old"]), set(change.slots)
     occupants = tuple(
         Occupant(member_id=each.member_id, kind=each.kind, host=(each.host or "").lstrip("/"))
-        for each in going
+        for each in members
+        if (each.kind is old if change.undoes else {each.member_id, each.client_id} & named)
     )
     return replace(change, occupants=occupants)
-
-
-def _does(change: Change) -> str:
-    """What becomes of whom. Where it was looked who is there, nobody is named who stays."""
-    slots, there = ", ".join(change.slots), change.occupants
-    if change.to is MemberKind.VACANT:
-        return f"stops {slots}"
-    if there is None or (there and not change.undoes):
-        return f"replaces {slots} by {change.to} members"
-    if there:
-        return f"takes {', '.join(each.member_id for each in there)} back to {change.to} members"
-    return f"starts {change.to} members " + ("where one is missing" if change.undoes else f"at {slots}")

@@ -106,13 +106,7 @@ def account_of(who: str) -> str:
     return (found["account"] or found["claimed"]) if found else who
 
 
-BUTTONS = {
-    Choice.APPROVE: "Approve",
-    Choice.REJECT: "Reject",
-    Choice.GO_ON: "Go on",
-    Choice.ROLL_BACK: "Roll back",
-    Choice.STOP: "Stop here",
-}
+BUTTONS = {**{each: each.value.capitalize() for each in Choice}, Choice.STOP: "Stop here"}
 """The word of each answer."""
 DEFAULTS = (Choice.REJECT, Choice.STOP)
 """What no answer, or Enter alone, counts as: it changes nothing."""

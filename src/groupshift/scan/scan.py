@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
 
 from groupshift.domain.modes import Mode
 from groupshift.domain.plan import StageName
@@ -63,6 +62,7 @@ def scan(reader: EnsembleReader, scans: Scans, clock: Clock, told: Told) -> Scan
         states = tuple(_states(reader, window, known, record.began_at_ms))
         changes: list[Change] = []
         for state in states:
+            totals.update(_totals(state))
             before = known.get(state.group)
             if before is not None:
                 changes += difference(before, state)
@@ -70,8 +70,6 @@ def scan(reader: EnsembleReader, scans: Scans, clock: Clock, told: Told) -> Scan
                 changes.append(appeared(state))
         scans.put(record, states, changes)
         totals.update(groups=len(states), changes=len(changes))
-        for state in states:
-            totals.update(_totals(state))
         told(min(totals["groups"], len(names)), len(names))
     gone = scans.sweep(record)
     totals.update(vanished=gone, changes=gone)
@@ -122,7 +120,7 @@ def _totals(state: GroupState) -> Counter[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetScans:
-    """All of it over one ensemble; a context manager that closes what it opened.
+    """All of it over one ensemble.
 
     Every method raises `Transient` when ZooKeeper, Kafka or the journal does not answer within its bounded
     retries, `Rejected` for input that cannot be used."""
@@ -132,14 +130,6 @@ class FleetScans:
     scans: Scans
     brake: Brake
     toggles: Toggles
-    closing: tuple[Callable[[], None], ...] = ()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        for each in self.closing:
-            each()
 
     def scan(self, told: Told) -> ScanReport:
         """Look at every group once and keep what was found; changes no group."""

@@ -102,7 +102,7 @@ class Toggles:
                 else:
                     self._met(toggle, run, progress)
             except Rejected as unfit:
-                self._refused(toggle, run, str(unfit))
+                _refuse(toggle, run, str(unfit))
             except Conflict as lost:
                 toggle.end(ToggleState.FAILED, str(lost))
             except Transient as silent:
@@ -116,17 +116,6 @@ class Toggles:
         """Journal that this process stops by itself, so that a person can go on without taking it over."""
         if toggle.run is not None and toggle.state is ToggleState.STARTED:
             give_up(toggle.run, why)
-
-    def _refused(self, toggle: Toggle, run: Run[CoordinationPorts], why: str) -> None:
-        """End the run of a group that is not fit any more, where nothing was changed."""
-        state = ToggleState.FAILED
-        try:
-            if run.refresh().state is RunState.APPROVED:
-                reject(run, why)
-                state = ToggleState.SKIPPED
-        except (Conflict, Transient) as failed:
-            why = f"{why}; {failed}"
-        toggle.end(state, why)
 
     def _met(self, toggle: Toggle, run: Run[CoordinationPorts], progress: Progress) -> None:
         """Say how a run ended, and turn one round that does not come to its end."""
@@ -213,6 +202,17 @@ class Toggles:
         own = held is not None and held.holder.startswith(ORIGIN)
         options = RunOptions(who="scan", holder=holder)
         return claim(self.moves[to], self.tools, self.ports, record, options, take_over=own)
+
+
+def _refuse(toggle: Toggle, run: Run[CoordinationPorts], why: str) -> None:
+    """End the run of a group that is not fit any more: skipped where nothing was changed."""
+    try:
+        changed = run.refresh().state is not RunState.APPROVED
+        if not changed:
+            reject(run, why)
+        toggle.end(ToggleState.FAILED if changed else ToggleState.SKIPPED, why)
+    except (Conflict, Transient) as failed:
+        toggle.end(ToggleState.FAILED, f"{why}; {failed}")
 
 
 def _goes_back(run: Run[CoordinationPorts]) -> bool:

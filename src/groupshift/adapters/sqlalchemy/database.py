@@ -85,7 +85,14 @@ class Database:
 
     def __init__(self, url: str, folder: str, versions: str, version: int) -> None:
         self._folder, self._versions, self._version = folder, versions, version
-        self._url = _parsed(url)
+        try:
+            self._url = make_url(url)
+        except (ArgumentError, ValueError):  # the cause is not kept: its text may hold a piece of a password
+            raise Rejected(
+                "journal.url is no database URL; write it as sqlite:////path/journal.db or "
+                "postgresql://user:password@host:5432/database, with %40 for an @ and %3A for a : in the "
+                "password"
+            ) from None
         self.kind = self._url.get_backend_name()
         """Which database it is: sqlite or postgresql."""
         if self.kind == "sqlite" and self._url.database:
@@ -187,17 +194,6 @@ class Database:
                     f"({said(error, self._url)}), so it is written or not; run it again, which looks first"
                 ) from error
             return result
-
-
-def _parsed(url: str) -> URL:
-    """The URL in its parts. The cause is not kept: its text may hold a piece of a password."""
-    try:
-        return make_url(url)
-    except (ArgumentError, ValueError):
-        raise Rejected(
-            "journal.url is no database URL; write it as sqlite:////path/journal.db or "
-            "postgresql://user:password@host:5432/database, with %40 for an @ and %3A for a : in the password"
-        ) from None
 
 
 def _make_file(database: Path) -> None:

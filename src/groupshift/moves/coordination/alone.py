@@ -9,7 +9,6 @@ from dataclasses import replace
 from groupshift.domain.modes import Mode
 from groupshift.domain.plan import Until, WayBack
 from groupshift.domain.run import Checked, Findings, Outcome, Plan, Step, StepRecord
-from groupshift.engine.group import GroupMeasurements
 from groupshift.engine.handlers import Judge
 from groupshift.engine.move import Run
 from groupshift.moves.coordination import facts as observed
@@ -29,7 +28,7 @@ class _JudgeAlone(Judge[CoordinationPorts]):
         return replace(found, outcome=Outcome.PASS) if found.outcome is Outcome.INCONCLUSIVE else found
 
 
-_HANDLERS = {**HANDLERS, "judge": _JudgeAlone(GroupMeasurements(RULES).live)}
+_HANDLERS = {**HANDLERS, "judge": _JudgeAlone(RULES.live)}
 
 
 class ModeAlone(CoordinationMove):

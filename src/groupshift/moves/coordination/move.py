@@ -19,7 +19,7 @@ from groupshift.domain.run import (
     Target,
 )
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.engine.group import GroupMeasurements, group_of
+from groupshift.engine.group import group_of
 from groupshift.engine.group_move import GroupMove
 from groupshift.engine.move import Aspects, Run
 from groupshift.engine.questions import Section
@@ -105,7 +105,7 @@ class CoordinationMove(GroupMove[CoordinationPorts]):
         """Ask what the soak asked, in the mode that the run led to."""
         if run.going_back:
             return Checked(outcome=Outcome.PASS, detail="the run was taken back: there is nothing to watch")
-        found = GroupMeasurements(rules.RULES).soaks(run, Step(phase=StageName.SOAK, kind="soak"))
+        found = rules.RULES.soaks(run, Step(phase=StageName.SOAK, kind="soak"))
         detail = "a group can change as long as it has members: watch it again after each change of them"
         return replace(found, detail=detail, heals=False)
 
