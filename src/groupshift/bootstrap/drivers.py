@@ -39,9 +39,7 @@ def fleet(settings: FleetSettings, groups: GroupReader, driver: str) -> FleetDri
         from groupshift.adapters.drivers.process import ProcessFleet
 
         if not settings.socket:
-            raise Rejected(
-                "driver 'process' needs fleet.socket in the settings; name the supervisor's socket"
-            )
+            raise Rejected("driver 'process' needs the setting fleet.socket: the supervisor's socket")
         return ProcessFleet(settings.socket)
     if driver == "command":
         from groupshift.adapters.drivers.command import CommandFleet
@@ -54,10 +52,8 @@ def fleet(settings: FleetSettings, groups: GroupReader, driver: str) -> FleetDri
     try:
         from groupshift.adapters.drivers.kubernetes import KubernetesApi, KubernetesFleet
     except ModuleNotFoundError as error:  # it is an extra
-        raise Rejected(
-            f"driver 'kubernetes' needs a library that is not installed ({error.name}): "
-            "pip install 'kafka-groupshift[kubernetes]'"
-        ) from error
+        needed = f"driver 'kubernetes' needs {error.name}, which is not installed"
+        raise Rejected(f"{needed}: pip install 'kafka-groupshift[kubernetes]'") from error
     return KubernetesFleet(KubernetesApi(settings.kubernetes), partial(client_ids, groups))
 
 

@@ -389,9 +389,7 @@ OPEN = frozenset({RunState.PLANNED, RunState.APPROVED, RunState.RUNNING, RunStat
 def require_transition(run: str, source: RunState, target: RunState) -> None:
     """Raise `Conflict` unless ``source`` may become ``target``; staying is allowed."""
     if target is not source and target not in TRANSITIONS[source]:
-        raise Conflict(
-            f"run {run} is {source} and cannot become {target}; look at it with: groupshift status {run}"
-        )
+        raise Conflict(f"run {run} is {source} and cannot become {target}; see: groupshift status {run}")
 
 
 class StepState(StrEnum):

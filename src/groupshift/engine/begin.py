@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from groupshift.domain.run import APPROVE, CHECKS, Findings, RunState, Target, canonical, findings_data
-from groupshift.engine.move import Move, Run, RunOptions, Tools, changes, request_data
+from groupshift.engine.move import Move, P, Run, RunOptions, Tools, changes, request_data
 from groupshift.engine.run import give_up
 from groupshift.errors import Conflict, Fenced, GroupshiftError, Rejected, Transient
 from groupshift.ports.runs import RunRecord, Runs, require_free
 
-P = TypeVar("P")
 _LOOK_AGAIN_S = 2.0
 _SAID = 3
 _NEVER_ACTS = frozenset({RunState.PREVIEW, RunState.PLANNED, RunState.REJECTED, RunState.FINALISED})
@@ -121,16 +120,12 @@ def open_run(move: Move[P], runs: Runs, target: Target, request: Any) -> RunReco
     if found is None:
         return None
     if found.state.goes_back:
-        raise Conflict(
-            f"run {found.run} of {target} is being rolled back; go on with that: "
-            f"groupshift continue {found.run}"
-        )
+        raise Conflict(f"run {found.run} of {target} is being rolled back: groupshift continue {found.run}")
     differs = request_differences(found, request)
     if differs:
         raise Rejected(
-            f"run {found.run} of {target} is open and was asked for otherwise: {'; '.join(differs)}; "
-            f"go on with it: groupshift continue {found.run}, or take it back: "
-            f"groupshift roll-back {found.run}"
+            f"run {found.run} of {target} is open and was asked for otherwise: {'; '.join(differs)}; go on "
+            f"with it: groupshift continue {found.run}, or take it back: groupshift roll-back {found.run}"
         )
     return found
 
@@ -162,10 +157,8 @@ def claim(
     try:
         now = claimed.refresh().state
         if now is not run.state:
-            raise Conflict(
-                f"run {run.run} was {run.state} and is {now} by another process since; nothing was changed "
-                f"here; look at it with: groupshift status {run.run}"
-            )
+            since = f"run {run.run} was {run.state} and is {now} by another process since"
+            raise Conflict(f"{since}; nothing was changed here; see: groupshift status {run.run}")
         # One that is over leaves an open run of its target alone, which would be fenced off: what it may
         # still begin asks for a free target and takes the fences then.
         others = () if now.is_open else tools.runs.in_the_way(run.target)

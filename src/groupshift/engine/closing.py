@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeVar
 
 from groupshift.domain.run import Json, RunState, StepRecord
 from groupshift.domain.verdict import Verdict
-from groupshift.engine.move import Run
+from groupshift.engine.move import P, Run
 from groupshift.ports.runs import Event, EventKind, NewEvent, RunRecord
-
-P = TypeVar("P")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

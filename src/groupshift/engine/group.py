@@ -194,7 +194,13 @@ def comparison(run: Run[G], step: Step, snapshots: tuple[Snapshot, Snapshot], at
     """Return the comparison, with the rules that it reads. Raises `Rejected` for a snapshot that was
     taken before its plan was made."""
     evidence = run.ports.evidence
-    before, after = (_tables(run, each) for each in snapshots)
+    plan = PlanOf(migration=run.name, hash=run.record.plan_hash, made_at_ms=run.record.created_at_ms)
+    tables: list[Tables] = []
+    for each in snapshots:
+        taken, moment = each.folder.rsplit("/", 2)[1:]
+        tables.append(evidence.read(run.name, taken, Moment(moment)))
+        refuse_older(f"snapshot {each.name}", int(tables[-1]["group"][0]["taken_at_ms"] or 0), plan)
+    before, after = tables
     changes = _allowed(run, step, before, after)
     asked = gaps(before, after, run.ports.terms.isolation)
     log = answers_data(run.ports.records.read(asked)) if asked else []
@@ -230,14 +236,6 @@ def read(run: Run[G], job: SparkJob) -> Reading | None:
     if files.get(VERDICT_FILE) != hashlib.sha256(text.encode()).hexdigest():
         return None  # it was written while it was read
     return Reading(findings=findings, files=files)
-
-
-def _tables(run: Run[G], snapshot: Snapshot) -> Tables:
-    attempt, moment = snapshot.folder.rsplit("/", 2)[1:]
-    tables = run.ports.evidence.read(run.name, attempt, Moment(moment))
-    plan = PlanOf(migration=run.name, hash=run.record.plan_hash, made_at_ms=run.record.created_at_ms)
-    refuse_older(f"snapshot {snapshot.name}", int(tables["group"][0]["taken_at_ms"] or 0), plan)
-    return tables
 
 
 def _allowed(run: Run[G], step: Step, before: Tables, after: Tables) -> AllowedChanges:

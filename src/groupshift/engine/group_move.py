@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import StageName
@@ -21,7 +21,7 @@ from groupshift.domain.run import (
 )
 from groupshift.domain.verdict import Verdict
 from groupshift.engine import group
-from groupshift.engine.group import Around, GroupPorts, GroupRules, measured
+from groupshift.engine.group import Around, G, GroupRules, measured
 from groupshift.engine.handlers import Approve, Compare, Judge, Soak, TakeSnapshot
 from groupshift.engine.members import REPLACE_MEMBERS, ReplaceMembers, raise_fence
 from groupshift.engine.move import Handler, Move, Run
@@ -29,7 +29,6 @@ from groupshift.engine.questions import Section
 from groupshift.ports.group import GroupTerms
 from groupshift.ports.runs import EventKind
 
-G = TypeVar("G", bound=GroupPorts)
 UNDONE_BY: Mapping[StageName, StageName] = {
     StageName.CANARY: StageName.UNDO_MEMBERS,
     StageName.ROLL: StageName.UNDO_MEMBERS,
@@ -67,7 +66,7 @@ def group_handlers(rules: GroupRules[Any], approve: Approve[Any] | None = None) 
     """Return the handlers of a move with these rules; ``approve`` where it asks in a way of its own."""
     return {
         "approve": approve or Approve(),
-        "snapshot": TakeSnapshot(group.take, group.digest, rules.calm),
+        "snapshot": TakeSnapshot(group.take, group.digest, calm=rules.calm),
         "compare": Compare(group.comparison, group.read),
         "judge": Judge(rules.live),
         "soak": Soak(rules.soaks),

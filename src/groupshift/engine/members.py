@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from groupshift.domain.group_rules import ask
 from groupshift.domain.modes import MemberKind
@@ -19,12 +19,11 @@ from groupshift.domain.run import (
     outcome_of,
 )
 from groupshift.domain.verdict import Judgement, Verdict
-from groupshift.engine.group import GroupPorts, GroupRules, driver_of, facts_now, group_of
+from groupshift.engine.group import G, GroupRules, driver_of, facts_now, group_of
 from groupshift.engine.handlers import INSTRUCTION
 from groupshift.engine.move import Handler, Run, Standing
 from groupshift.ports.driver import Change, ForPerson, Occupant
 
-G = TypeVar("G", bound=GroupPorts)
 REPLACE_MEMBERS = "replace_members"
 """The kind of step: ``args`` are ``slots`` (the driver's names of places), the kinds ``old`` and ``new``, and
 ``takes_back`` (keys of the steps whose changes it takes back, oldest first)."""

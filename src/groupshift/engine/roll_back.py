@@ -4,17 +4,17 @@ optional steps after all that a run left out at its end."""
 from __future__ import annotations
 
 import json
-from typing import Any, TypeVar
+from typing import Any
 
 from groupshift.domain.run import APPROVE, IRREVERSIBLE, Plan, RunState, Step, StepState
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.closing import reject
-from groupshift.engine.move import Run, Standing, handler_of
+from groupshift.engine.move import P, Run, Standing, handler_of
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.runs import EventKind, NewEvent, RunRecord, require_free
 
-P = TypeVar("P")
-_NOTHING_DONE = frozenset({RunState.PREVIEW, RunState.PLANNED, RunState.APPROVED, RunState.REJECTED})
+NOTHING_DONE = frozenset({RunState.PREVIEW, RunState.PLANNED, RunState.APPROVED, RunState.REJECTED})
+"""States of a run that has changed nothing."""
 
 
 def rollback_of(run: Run[P], to: str) -> Plan | None:
@@ -30,7 +30,7 @@ def rollback_of(run: Run[P], to: str) -> Plan | None:
         known = ", ".join(run.move.back_to)
         raise Rejected(f"move {run.move.name} does not go back to {to!r}; it goes back to {known}")
     state = run.record.state
-    if state in _NOTHING_DONE:
+    if state in NOTHING_DONE:
         return None
     last = run.rollbacks()[-1:]
     if state is RunState.ROLLING_BACK and last and last[0].body["to"] == to:
@@ -92,7 +92,7 @@ def acted_later(run: Run[P]) -> tuple[RunRecord, ...]:
     return tuple(
         each
         for each in run.tools.runs.of_target(run.record.target)
-        if each.created_at_ms > run.record.created_at_ms and each.state not in _NOTHING_DONE
+        if each.created_at_ms > run.record.created_at_ms and each.state not in NOTHING_DONE
     )
 
 

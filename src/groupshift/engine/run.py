@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeVar
 
 from groupshift.domain.reactions import Reaction, Response
 from groupshift.domain.run import (
@@ -23,13 +22,12 @@ from groupshift.domain.run import (
 from groupshift.engine.closing import closing_of, end
 from groupshift.engine.gates import answer, outdated, void
 from groupshift.engine.looks import asked, leave_out, look, make_act, react, redo, stop, stopped_event
-from groupshift.engine.move import Run, Standing, changes, checked_data, handler_of
+from groupshift.engine.move import P, Run, Standing, changes, checked_data, handler_of
 from groupshift.engine.progress import Asks, Ended, Moved, Paused, Progress, Waits
 from groupshift.errors import Conflict, Fenced, GroupshiftError, Rejected, Transient, Void
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind, NewEvent
 
-P = TypeVar("P")
 _ASKED_AGAIN = 3
 """How many approvals may become void while one process asks, before it ends."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from groupshift.domain.run import (
     OPEN,
@@ -18,11 +17,10 @@ from groupshift.domain.run import (
     plan_from,
 )
 from groupshift.engine.closing import said_at_end
-from groupshift.engine.move import Run
+from groupshift.engine.move import P, Run
 from groupshift.engine.questions import Section
 from groupshift.ports.runs import Event, EventKind, RunRecord, Runs
 
-P = TypeVar("P")
 _LOOKED = frozenset({EventKind.CHECKED, EventKind.JUDGED})
 _ENDS_QUESTION = frozenset({EventKind.GATE_ANSWERED, EventKind.VOIDED, EventKind.KEPT, EventKind.REDO})
 """After these, of its step, a gate that was shown is not waited for any more."""

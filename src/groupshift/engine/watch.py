@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
 from groupshift.domain.run import Checked, Outcome, RunState
-from groupshift.engine.move import Move, Run, Tools, checked_data
+from groupshift.engine.move import Move, P, Run, Tools, checked_data
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.clock import Clock
 from groupshift.ports.runs import Entry, EventKind, NewEvent
 
-P = TypeVar("P")
 _OVER = frozenset({RunState.MOVED, RunState.FINALISED})
 
 

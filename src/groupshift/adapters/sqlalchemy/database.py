@@ -156,18 +156,14 @@ class Database:
                 return self._once(work, reads=reads)
             except IntegrityError:
                 raise
-            except DataError as error:
-                raise Rejected(
-                    f"the journal {shown(self._url)} cannot hold a value ({said(error, self._url)}); "
-                    "correct it"
-                ) from error
             except DBAPIError as error:
+                journal, why = f"the journal {shown(self._url)}", said(error, self._url)
+                if isinstance(error, DataError):
+                    raise Rejected(f"{journal} cannot hold a value ({why}); correct it") from error
                 pause_s = next(pauses_s, None) if passing(error) else None
                 if pause_s is None:
-                    raise Transient(
-                        f"the journal {shown(self._url)} did not answer ({said(error, self._url)}); "
-                        "check journal.url and run it again"
-                    ) from error
+                    told = f"{journal} did not answer ({why}); check journal.url and run it again"
+                    raise Transient(told) from error
             time.sleep(pause_s)
 
     def _once(self, work: Callable[[Transaction], T], *, reads: bool) -> T:
@@ -180,10 +176,8 @@ class Database:
             try:
                 result = work(transaction)
             except UnicodeEncodeError as wrong:
-                raise Rejected(
-                    f"{wrong.object[:80]!r} is no UTF-8, so no journal can hold it, and nothing was changed: "
-                    "correct it"
-                ) from wrong
+                told = f"{wrong.object[:80]!r} is no UTF-8 and fits no journal; nothing was changed"
+                raise Rejected(f"{told}: correct it") from wrong
             try:
                 begun.commit()
             except DBAPIError as error:
@@ -207,17 +201,13 @@ def _make_file(database: Path) -> None:
                 os.close(os.open(database, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", error)
-        raise Rejected(
-            f"journal.url names the folder {folder}, which cannot be made ({why}); choose another"
-        ) from error
+        raise Rejected(f"journal.url: folder {folder} cannot be made ({why}); choose another") from error
 
 
 def _engine(url: URL) -> Engine:
     """The engine. Raises `Rejected` for a database we do not know, or whose library is not installed."""
     if url.get_backend_name() not in {"sqlite", _POSTGRESQL}:
-        raise Rejected(
-            f"journal.url names a database of kind {url.get_backend_name()!r}; use sqlite or postgresql"
-        )
+        raise Rejected(f"journal.url is of kind {url.get_backend_name()!r}: use sqlite or postgresql")
     try:
         if url.get_backend_name() == _POSTGRESQL:
             if url.drivername == "postgresql":  # SQLAlchemy before 2.1 would take another library
@@ -227,10 +217,8 @@ def _engine(url: URL) -> Engine:
             return create_engine(url, pool_pre_ping=True, hide_parameters=True, connect_args=options)
         engine = create_engine(url, hide_parameters=True, connect_args={"timeout": BUSY_MS / 1000})
     except ModuleNotFoundError as error:
-        raise Rejected(
-            f"journal.url needs a library that is not installed ({error.name}): "
-            "pip install 'kafka-groupshift[postgres]'"
-        ) from error
+        needed = f"journal.url needs {error.name}, which is not installed"
+        raise Rejected(f"{needed}: pip install 'kafka-groupshift[postgres]'") from error
     except ArgumentError as error:
         raise Rejected(f"journal.url names the driver {url.drivername!r}, which is unknown") from error
     event.listen(engine, "connect", _prepare_lite)
@@ -264,14 +252,9 @@ def _begin_lite(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
 
-_PASSING = {
-    "40001",  # serialization_failure
-    "40P01",  # deadlock_detected
-    "57P01",  # admin_shutdown
-    "57P02",  # crash_shutdown
-    "57P03",  # cannot_connect_now
-}
-"""SQLSTATEs (PostgreSQL, appendix A) after which the same transaction may succeed at once."""
+_PASSING = frozenset({"40001", "40P01", "57P01", "57P02", "57P03"})
+"""SQLSTATEs (PostgreSQL, appendix A) after which the same transaction may succeed at once:
+serialization_failure, deadlock_detected, admin_shutdown, crash_shutdown and cannot_connect_now."""
 
 
 def passing(error: DBAPIError) -> bool:
