@@ -151,7 +151,17 @@ def claim(
     """
     if run.move != move.name:
         raise Rejected(f"run {run.run} is of move {run.move}, not of {move.name}; nothing was changed")
-    _require_target(move, ports, run, options)
+    try:
+        met = move.target(ports, move.request_from(json.loads(run.request)))
+    except Transient:
+        if run.state is not RunState.ROLLING_BACK and options.direction != "back":
+            raise
+        met = run.target
+    if met != run.target:
+        raise Rejected(
+            f"run {run.run} is of {run.target} in {run.target.cluster!r}, and what answers is {met} in "
+            f"{met.cluster!r}: name the servers of the run, or the run of these servers; nothing was changed"
+        )
     token = tools.runs.claim(run.run, options.holder, tools.clock.now_ms(), anew=anew, take_over=take_over)
     claimed = Run(move, tools, ports, options, (run.run, token))
     try:
@@ -168,21 +178,6 @@ def claim(
         give_up(claimed, str(why))
         raise
     return claimed
-
-
-def _require_target(move: Move[P], ports: P, run: RunRecord, options: RunOptions) -> None:
-    request = move.request_from(json.loads(run.request))
-    try:
-        met = move.target(ports, request)
-    except Transient:
-        if run.state is RunState.ROLLING_BACK or options.direction == "back":
-            return
-        raise
-    if met != run.target:
-        raise Rejected(
-            f"run {run.run} is of {run.target} in {run.target.cluster!r}, and what answers is {met} in "
-            f"{met.cluster!r}: name the servers of the run, or the run of these servers; nothing was changed"
-        )
 
 
 def require_held(runs: Runs, run: str, holder: str) -> None:

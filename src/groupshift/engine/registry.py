@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -13,8 +14,7 @@ GROUP = "groupshift.moves"
 _BROUGHT = ("name", "scope", "request", "ports", "handlers", "look", "assess", "plan", "target")
 
 
-def _installed() -> Iterable[EntryPoint]:
-    return entry_points(group=GROUP)
+_installed = partial(entry_points, group=GROUP)
 
 
 def moves(found: Callable[[], Iterable[EntryPoint]] = _installed) -> dict[str, Move[Any]]:

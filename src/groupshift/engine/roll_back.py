@@ -157,8 +157,8 @@ def begin_finalise(run: Run[P]) -> bool:
     asking = {each.key for each in gates if each is not None}
     again = [each for each in run.there.steps if each in steps or each.key in asking]
     reopened = [run.put(each, StepState.REOPENED, records[each.key], result={}) for each in again]
-    voids = [each for each in again if each.kind == APPROVE]
-    voided = [NewEvent(kind=EventKind.VOIDED, step=each.key, body={"changes": []}) for each in voids]
+    asked = (each.key for each in again if each.kind == APPROVE)
+    voided = [NewEvent(kind=EventKind.VOIDED, step=key, body={"changes": []}) for key in asked]
     body = {"to": again[0].key, "why": "finalise", "steps": [each.key for each in again]}
     redo = NewEvent(kind=EventKind.REDO, step=again[0].key, body=body)
     run.write(redo, *voided, steps=reopened, state=RunState.RUNNING)

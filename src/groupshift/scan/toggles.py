@@ -16,7 +16,7 @@ from groupshift.engine.closing import reject
 from groupshift.engine.group import facts_of
 from groupshift.engine.move import Run, RunOptions, Tools
 from groupshift.engine.progress import Asks, Ended, Moved, Progress, Stopped, Waits
-from groupshift.engine.roll_back import NOTHING_DONE, begin_roll_back
+from groupshift.engine.roll_back import NOTHING_DONE, begin_roll_back, take_back
 from groupshift.engine.run import advance, give_up
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.moves.coordination.alone import ModeAlone
@@ -215,13 +215,10 @@ def _goes_back(run: Run[CoordinationPorts]) -> bool:
     if _leads_to(run.record) is Mode.ZOOKEEPER:
         return True
     try:
-        begun = begin_roll_back(run, _BACK)
+        return take_back(run, _BACK)
     except (Rejected, Conflict, Transient) as failed:
         give_up(run, str(failed))
         raise
-    if not begun:
-        reject(run, "taken back before anything was changed")
-    return begun
 
 
 def _leads_to(record: RunRecord) -> Mode | None:
