@@ -21,7 +21,7 @@ from groupshift.moves.downgrade.facts import (
     Downgrading,
     look_at,
 )
-from groupshift.moves.downgrade.plan import BEFORE_NODES, BEGUN, met, observed, planned, rollback
+from groupshift.moves.downgrade.plan import BEFORE_NODES, BEGUN, met, planned, rollback
 from groupshift.moves.downgrade.rules import ask, obstacles
 from groupshift.report.history import History
 from groupshift.report.kept import Kept
@@ -96,7 +96,7 @@ class DowngradeMove(Move[DowngradePorts]):
 
     def observed(self, request: DowngradeRequest, facts: DowngradeFacts) -> Observed:
         """See `Move`: features, groups and the log, and every step there."""
-        return observed(facts)
+        return report.observed(request, facts)
 
     def plan(self, request: DowngradeRequest, facts: DowngradeFacts) -> Plan:
         """See `Move`."""
