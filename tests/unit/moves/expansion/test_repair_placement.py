@@ -93,7 +93,7 @@ def test_what_is_older_at_home_gives_way() -> None:
     """As the coordinator answered when the log was read."""
     home = partition_of("g9", 8)
     plan = planned(commit("g9", 0, offset=42, ms=9_000), commit("g9", home, offset=5, ms=1_000))
-    row = plan.repairs[0].row
+    row = plan.repairs[0].chosen.row
     world = Coordinators({(row.group, row.topic, row.partition): replace(row, offset=5)})
     done = repair(plan, world, world)
     assert (done.changed, done.restored.equal, world.given) == ((), 1, [row])
@@ -169,7 +169,7 @@ def test_a_group_with_members_is_named_and_hides_no_other() -> None:
 def test_what_somebody_committed_since_the_look_is_left_alone() -> None:
     """A client that came and went between the plan and the act."""
     world, plan = Coordinators(), planned(*LOST)
-    row = plan.repairs[0].row
+    row = plan.repairs[0].chosen.row
     world.offsets[row.group, row.topic, row.partition] = replace(row, offset=1)
     done = repair(plan, world, world)
     assert [(each.wanted.group, each.found and each.found.offset) for each in done.changed] == [
