@@ -101,7 +101,7 @@ def test_what_is_older_at_home_gives_way() -> None:
 
 def test_offsets_below_zero_are_none_and_others_are_read_back_exactly() -> None:
     """A coordinator that stores something else is found out; no metadata is empty metadata."""
-    rows = [plan.row for plan in planned(*LOST).repairs]
+    rows = [plan.chosen.row for plan in planned(*LOST).repairs]
     world = Coordinators()
     found = restore_offsets(world, world, [*rows, replace(rows[0], partition=1, offset=-1)])
     assert (found.equal, len(world.given)) == (2, 2)
