@@ -41,10 +41,6 @@ def _still_answered(run: Downgrading, _step: Step | None = None) -> Checked:
     return Checked(outcome=Outcome.FAIL if bad else Outcome.PASS, findings=findings)
 
 
-def _changing(begun: Collection[str]) -> bool:
-    return any(each.partition("/")[0] in BEGUN for each in begun)
-
-
 class DowngradeMove(Move[DowngradePorts]):
     """Brokers to an older release (KIP-915) or to the old group coordinator, one after the other."""
 
@@ -84,7 +80,8 @@ class DowngradeMove(Move[DowngradePorts]):
         self, ports: DowngradePorts, request: DowngradeRequest, begun: Collection[str]
     ) -> DowngradeFacts | None:
         """See `Move`: nothing once the run changes what was approved."""
-        return None if _changing(begun) else self.look(ports, request)
+        changing = any(each.partition("/")[0] in BEGUN for each in begun)
+        return None if changing else self.look(ports, request)
 
     def assess(self, request: DowngradeRequest, facts: DowngradeFacts) -> Findings:
         """See `Move`."""
