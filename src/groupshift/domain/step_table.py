@@ -45,14 +45,17 @@ class StepTable:
         `Step`: what only this plan knows, such as ``args``, ``undo``, ``gate`` and ``patience_s``.
         """
         found, values = self._steps[name], {"subject": subject, **(said or {})}
-        texts = {"does": found.does.format(**values), "proof": found.proof.format(**values)}
-        return replace(found, subject=subject, **texts, **own)
+        does, proof = found.does.format(**values), found.proof.format(**values)
+        return replace(found, subject=subject, does=does, proof=proof, **own)
 
 
 def _read(name: str, entry: Entry) -> Step:
     """An entry as a step of no target yet; its texts still have their blanks."""
     entry.only(("phase", "does"), ("kind", "proof", "repeat", "on_difference", "when_late"))
-    words = {"on_difference": OnDifference, "when_late": WhenLate}
+    words: dict[str, Any] = {"on_difference": OnDifference, "when_late": WhenLate}
+    chosen: dict[str, Any] = {
+        field: entry.word(field, kind) for field, kind in words.items() if field in entry.values
+    }
     repeat = entry.values.get("repeat", False)
     if not isinstance(repeat, bool):
         raise entry.fault("repeat", "true or false")
@@ -62,5 +65,5 @@ def _read(name: str, entry: Entry) -> Step:
         repeat=repeat,
         does=entry.text("does"),
         proof=entry.text("proof", ""),
-        **{field: entry.word(field, kind) for field, kind in words.items() if field in entry.values},
+        **chosen,
     )

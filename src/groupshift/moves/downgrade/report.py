@@ -93,12 +93,12 @@ def _sections(facts: DowngradeFacts, steps: Sequence[Step]) -> Iterator[question
         head = ("broker", "release", "coordinator", "counts", "lists")
         yield questions.Section(title="groups by type", head=head, rows=rows)
     if steps:
-        rows = tuple(
+        shown = tuple(
             (str(number), each.kind, each.subject or "-", each.does, each.proof or "-", inverse(each) or "-")
             for number, each in enumerate(steps, 1)
         )
         head = ("#", "step", "of", "what is done", "proof before the next", "rollback")
-        yield questions.Section(title=f"the way to {facts.target}", head=head, rows=rows)
+        yield questions.Section(title=f"the way to {facts.target}", head=head, rows=shown)
 
 
 def _by_type(counts: Mapping[str, int]) -> str:
