@@ -97,8 +97,8 @@ def _sections(facts: DowngradeFacts, steps: Sequence[Step]) -> Iterator[question
             (str(number), each.kind, each.subject or "-", each.does, each.proof or "-", inverse(each) or "-")
             for number, each in enumerate(steps, 1)
         )
-        head = ("#", "step", "of", "what is done", "proof before the next", "rollback")
-        yield questions.Section(title=f"the way to {facts.target}", head=head, rows=shown)
+        heads = ("#", "step", "of", "what is done", "proof before the next", "rollback")
+        yield questions.Section(title=f"the way to {facts.target}", head=heads, rows=shown)
 
 
 def _by_type(counts: Mapping[str, int]) -> str:
