@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -14,7 +13,8 @@ GROUP = "groupshift.moves"
 _BROUGHT = ("name", "scope", "request", "ports", "handlers", "look", "assess", "plan", "target")
 
 
-_installed = partial(entry_points, group=GROUP)
+def _installed() -> Iterable[EntryPoint]:
+    return entry_points(group=GROUP)
 
 
 def moves(found: Callable[[], Iterable[EntryPoint]] = _installed) -> dict[str, Move[Any]]:
