@@ -384,6 +384,7 @@ def state_data(state: GroupState) -> dict[str, Any]:
     return {
         **data,
         "members": {"old": state.old, "aware": state.aware, "plain": state.plain},
+        "offsets": {"zookeeper": state.zookeeper_offsets, "kafka": state.kafka_offsets},
         "stable_since_ms": state.stable_since_ms,
         "readiness": [{**asdict(each), "state": each.state.value} for each in state.readiness],
     }
