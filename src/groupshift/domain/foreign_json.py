@@ -17,6 +17,8 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from groupshift.errors import Rejected
@@ -97,6 +99,15 @@ def whole_number(value: Any, where: str, *, low: int = 0, high: int = INT64) -> 
     if not low <= value <= high:
         raise Rejected(f"{where}: {value} is not within {low} and {high}")
     return value
+
+
+@contextmanager
+def remedy(text: str) -> Iterator[None]:
+    """Add to each `Rejected` of a block, or of a function that this decorates, what to do about it."""
+    try:
+        yield
+    except Rejected as wrong:
+        raise Rejected(f"{wrong}; {text}") from None
 
 
 def shown(data: bytes | str | None) -> str:

@@ -84,7 +84,7 @@ def test_s03_one_hostile_broker_does_not_hide_the_others() -> None:
     found = endpoints_of(
         {"/brokers/ids/1": BROKERS["no host"], "/brokers/ids/2": good, "/brokers/ids/3": b""}
     )
-    assert [each.address for each in found] == ["kafka1:9092", "[::1]:9093"]
+    assert [str(each.server) for each in found] == ["kafka1:9092", "[::1]:9093"]
     with pytest.raises(Rejected, match="no broker can be read"):
         endpoints_of({"/brokers/ids/1": DEEP})
 
