@@ -245,9 +245,8 @@ class BrokerSettings:
 
 def _short(name: str) -> str:
     """``uniform`` of ``org.apache.kafka.coordinator.group.assignor.UniformAssignor``, as 3.9 lists it."""
-    if not name.startswith("org.apache.kafka.coordinator.group.assignor."):
-        return name
-    return name.rpartition(".")[2].removesuffix("Assignor").lower()
+    short = name.removeprefix("org.apache.kafka.coordinator.group.assignor.")
+    return name if short == name else short.removesuffix("Assignor").lower()
 
 
 def _number(told: str | None) -> int:

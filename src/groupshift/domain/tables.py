@@ -89,13 +89,6 @@ class Entry:
                 raise Rejected(f"{self.where}, {field}: {_shown(each)} is refused; {allowed}")
         return tuple(words(each) for each in value)
 
-    def number(self, field: str) -> int:
-        """A whole number, 0 or more. Raises `Rejected` for any other value."""
-        value = self.values.get(field)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise self.fault(field, "a whole number, 0 or more")
-        return value
-
     def names(self, field: str, form: re.Pattern[str]) -> tuple[str, ...]:
         """A list of texts of this form. Raises `Rejected` for any other value, and for an empty list."""
         value = self.values.get(field)

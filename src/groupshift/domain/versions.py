@@ -14,7 +14,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import total_ordering
 
 from groupshift.domain.foreign_json import shown
 from groupshift.errors import Rejected
@@ -27,54 +26,42 @@ _PARTS = 4
 _COMPLETE = 3
 
 
-@total_ordering
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Version:
     """One version: its numbers (filled up to four), and what it is: 0 snapshot … 3 candidate, 4 release."""
 
     numbers: tuple[int, ...]
     stage: int = _RELEASE
     turn: int = 0
-    text: str = ""
+    text: str = field(default="", compare=False)
 
     @classmethod
-    def parse(cls, text: str, field: str = "version") -> Version:
-        """``3.9.2``, ``4.0.0-rc1``, ``2.16.1rc2``, ``0.10.2.2``; ``field`` is where it was given.
+    def parse(cls, text: str, name: str = "version") -> Version:
+        """``3.9.2``, ``4.0.0-rc1``, ``2.16.1rc2``, ``0.10.2.2``; ``name`` is where it was given.
 
         Raises `Rejected` for what is no version, for a line such as ``3.9`` (see `met`), and for the numbers
         of a distribution (``7.6.0-ccs``), which are not those of Apache Kafka."""
         found = _FORM.fullmatch(text.strip())
         if found is None or found[1].count(".") + 1 < _COMPLETE:
             raise Rejected(
-                f"{field} {shown(text)} is no version; give all its numbers, such as 3.9.2 or 4.0.0-rc1"
+                f"{name} {shown(text)} is no version; give all its numbers, such as 3.9.2 or 4.0.0-rc1"
             )
         stage = _RELEASE if found[2] is None else _BEFORE_RELEASE.get(found[2].lower())
         if stage is None:
             raise Rejected(
-                f"{field} {text!r} is numbered by a distribution; give the version of Apache Kafka or of the "
+                f"{name} {text!r} is numbered by a distribution; give the version of Apache Kafka or of the "
                 "library that it contains, such as 3.9.2"
             )
-        return cls(_filled(found[1]), stage, int(found[3] or 0), text.strip().removeprefix("v"))
+        numbers = [*map(int, found[1].split(".")), 0][:_PARTS]
+        return cls(tuple(numbers), stage, int(found[3] or 0), text.strip().removeprefix("v"))
 
     @property
     def lowest(self) -> Version:
         """The first snapshot of this version, which is older than its candidates."""
         return Version(self.numbers, 0, 0, self.text)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Version) and self._rank() == other._rank()
-
-    def __lt__(self, other: Version) -> bool:
-        return self._rank() < other._rank()
-
-    def __hash__(self) -> int:
-        return hash(self._rank())
-
     def __str__(self) -> str:
         return self.text
-
-    def _rank(self) -> tuple[tuple[int, ...], int, int]:
-        return self.numbers, self.stage, self.turn
 
 
 class Fix(StrEnum):
@@ -156,11 +143,6 @@ def met(text: str, field: str = "version") -> Version | Span | None:
             since=Version.parse(f"{major}.{minor}.0"), before=Version.parse(f"{major}.{minor + 1}.0").lowest
         )
     return Version.parse(bare, field)
-
-
-def _filled(numbers: str) -> tuple[int, ...]:
-    parts = [int(part) for part in numbers.split(".")]
-    return tuple(parts + [0] * (_PARTS - len(parts)))
 
 
 def _begins_before_end(one: Span, other: Span) -> bool:
