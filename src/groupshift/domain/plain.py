@@ -49,8 +49,8 @@ def _reader(wanted: Any, *, trusted: bool) -> _Read:
     """Return what makes a value of this type from its plain form."""
     origin, parts = get_origin(wanted), get_args(wanted)
     if origin in {Union, UnionType}:
-        inner = _reader(next(each for each in parts if each is not NoneType), trusted=trusted)
-        return lambda value: None if value is None else inner(value)
+        kinds = {is_dataclass(each): _reader(each, trusted=trusted) for each in parts if each is not NoneType}
+        return partial(_one_of, kinds, NoneType in parts)
     if origin in {tuple, frozenset}:
         return partial(_many, origin, _reader(parts[0], trusted=trusted))
     if origin is Mapping:
@@ -61,7 +61,7 @@ def _reader(wanted: Any, *, trusted: bool) -> _Read:
 
 
 def _reader_of_one(wanted: Any, *, trusted: bool) -> _Read:
-    if not isinstance(wanted, type):
+    if wanted is Any or not isinstance(wanted, type):
         return _as_it_is
     if issubclass(wanted, tuple):
         return lambda values: wanted(*values)
@@ -82,6 +82,13 @@ def _fields(kind: Any, trusted: bool, data: Any) -> Any:  # noqa: FBT001 - of `p
     if trusted and not data.keys() <= readers.keys():
         raise TypeError(f"{', '.join(sorted(data.keys() - readers.keys()))} is no field of {kind.__name__}")
     return kind(**{name: _at(name, readers[name], data[name]) for name in data if name in readers})
+
+
+def _one_of(kinds: Mapping[bool, _Read], optional: bool, value: Any) -> Any:  # noqa: FBT001 - of `partial`
+    """Of two types one is a dataclass: the one of an object."""
+    if value is None and optional:
+        return None
+    return (kinds.get(isinstance(value, Mapping)) or next(iter(kinds.values())))(value)
 
 
 def _many(kind: Any, read: _Read, values: Any) -> Any:
