@@ -65,6 +65,9 @@ class Version:
         return self.text
 
 
+_FIRST, _LAST = Version((-1,)), Version((10**9,))
+
+
 class Touch(StrEnum):
     """Whether a version lies in a range."""
 
@@ -87,21 +90,27 @@ class Span:
     before: Version | None = None
     fix: str = "released"
 
+    @property
+    def begins(self) -> Version:
+        """What every version of the range is not older than."""
+        return self.since.lowest if self.since else _FIRST
+
+    @property
+    def ends(self) -> Version:
+        """What every version of the range is older than."""
+        return self.before or _LAST
+
     def holds(self, version: Version) -> bool:
         """Whether the version is one of these."""
-        return (self.since is None or self.since.lowest <= version) and (
-            self.before is None or version < self.before
-        )
+        return self.begins <= version < self.ends
 
     def covers(self, other: Span) -> bool:
         """Whether every version of the other range is one of these."""
-        low = self.since is None or (other.since is not None and self.since.lowest <= other.since.lowest)
-        high = self.before is None or (other.before is not None and other.before.lowest <= self.before)
-        return low and high
+        return self.begins <= other.begins and other.ends.lowest <= self.ends
 
     def meets(self, other: Span) -> bool:
         """Whether a version can be in both."""
-        return _begins_before_end(self, other) and _begins_before_end(other, self)
+        return self.begins < other.ends and other.begins < self.ends
 
     def touch(self, version: Version | Span | None) -> Touch:
         """Whether what was met is one of these: a version, a range in which it lies, or None for unknown."""
@@ -127,15 +136,10 @@ def met(text: str, field: str = "version") -> Version | Span | None:
     if bare.lower() in {"", "unknown", "?"}:
         return None
     if _LINE.fullmatch(bare):
-        major, minor = (int(part) for part in bare.split("."))
-        return Span(
-            since=Version.parse(f"{major}.{minor}.0"), before=Version.parse(f"{major}.{minor + 1}.0").lowest
-        )
+        major, minor = map(int, bare.split("."))
+        first, after = (Version.parse(f"{major}.{each}.0") for each in (minor, minor + 1))
+        return Span(since=first, before=after.lowest)
     return Version.parse(bare, field)
-
-
-def _begins_before_end(one: Span, other: Span) -> bool:
-    return one.since is None or other.before is None or one.since.lowest < other.before
 
 
 METADATA = "metadata.version"
