@@ -77,24 +77,14 @@ VERDICTS = {
 """What a finding of a hazard that is met says."""
 
 
-class Sure(StrEnum):
-    """How well a line is known."""
-
-    VERIFIED = "verified"
-    """Seen on real servers with groupshift."""
-    READ = "read"
-    """Read in the classes or sources of the releases at both borders."""
-    REPORTED = "reported"
-    """Said by the project or its users; not tried."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hazard:
     """One known bug or incompatibility.
 
     It is met where, for each role of ``affected``, some version lies in one of the ranges, and all
     ``traits`` hold. ``bug`` names it where it is kept, ``happens`` what becomes of the group, ``remedy`` what
-    to do, ``source`` where it is described, ``seen`` how the borders are known."""
+    to do, ``source`` where it is described, ``sure`` and ``seen`` how the borders
+    are known (see ``hazards.toml``)."""
 
     number: str
     bug: str
@@ -106,7 +96,7 @@ class Hazard:
     action: Action
     remedy: str
     source: str
-    sure: Sure
+    sure: str
     seen: str
 
 

@@ -31,7 +31,7 @@ F = TypeVar("F")
 """What the rules of one table look at."""
 _NUMBER = re.compile(r"[A-Z]{1,2}\d\d", re.ASCII)
 _OWN = frozenset({"holds", "hint"})
-_Table = Mapping[str, Mapping[str, Any]]
+_Table = dict[str, Mapping[str, Any]]
 
 
 class Says:

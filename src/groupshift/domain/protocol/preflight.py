@@ -6,7 +6,7 @@ What they say is in ``rules.toml``. What brokers and clients are known to do wro
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from groupshift.domain.commit_places import EPOCHS, Stray
@@ -137,14 +137,15 @@ def told(facts: ProtocolFacts) -> Iterator[Says]:
 @_rule("P05")
 def alike(facts: ProtocolFacts) -> Iterator[Says]:
     """Whichever broker coordinates the group reads its own settings (group-coordinator.md §5.1)."""
-    serving = _by_value(facts, lambda settings: "no" if settings.serves else "yes")
-    releases = _by_value(facts, _release)
+    settings = [broker.settings for broker in facts.view.brokers]
+    serving = _by_value(facts, ("no" if each.serves else "yes" for each in settings))
+    releases = _by_value(facts, map(_release, settings))
     if len(serving) > 1:
         yield Says("served_differently", brokers=serving)
     elif len(releases) > 1:
         yield Says("several_releases", brokers=releases)
     for name in ALIKE:
-        values = _by_value(facts, lambda settings, name=name: settings.properties.get(name, "unset"))
+        values = _by_value(facts, (each.properties.get(name, "unset") for each in settings))
         if len(values) > 1:
             sentence = "decisive_setting_differs" if name in _DECISIVE else "setting_differs"
             yield Says(sentence, setting=name, brokers=values)
@@ -157,11 +158,11 @@ def _release(settings: BrokerSettings) -> str:
     return "3.7 to 3.9" if settings.heartbeats == 0 else older
 
 
-def _by_value(facts: ProtocolFacts, value: Callable[[BrokerSettings], str]) -> list[str]:
-    """A clause for each value: at which brokers it is."""
+def _by_value(facts: ProtocolFacts, values: Iterable[str]) -> list[str]:
+    """A clause for each of the brokers' values: at which brokers it is."""
     found: dict[str, list[str]] = defaultdict(list)
-    for broker in facts.view.brokers:
-        found[value(broker.settings)].append(str(broker.node_id))
+    for value, broker in zip(values, facts.view.brokers, strict=True):
+        found[value].append(str(broker.node_id))
     return [f"{value} at broker {', '.join(at)}" for value, at in found.items()]
 
 
