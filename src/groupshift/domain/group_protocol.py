@@ -109,6 +109,11 @@ class KafkaGroup:
     members: tuple[KafkaMember, ...] = ()
 
     @property
+    def clients(self) -> frozenset[str]:
+        """The client ids of its members."""
+        return frozenset(member.client_id for member in self.members)
+
+    @property
     def empty(self) -> bool:
         """Whether nobody is in it; where members are not read (share, streams) the state tells."""
         return not self.members and self.state in {"", GONE, EMPTY}
