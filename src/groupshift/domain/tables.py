@@ -67,7 +67,9 @@ class Entry:
     def text(self, field: str, default: str | None = None) -> str:
         """A text of one line. Raises `Rejected` for any other value, also for an empty one."""
         value = self.values.get(field, default)
-        if not isinstance(value, str) or (field in self.values and not _is_line(value)):
+        if not isinstance(value, str) or (
+            field in self.values and not (value and value == value.strip() and value.isprintable())
+        ):
             raise self.fault(field, "a text of one line without a space at its ends")
         return value
 
@@ -133,10 +135,6 @@ def unique(values: Iterable[str], where: str) -> None:
         if value in known:
             raise Rejected(f"{where}: {value!r} is there twice; allowed: each value once")
         known.add(value)
-
-
-def _is_line(value: str) -> bool:
-    return bool(value) and value == value.strip() and value.isprintable()
 
 
 def _shown(value: object) -> str:
