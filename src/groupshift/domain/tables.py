@@ -108,17 +108,6 @@ class Entry:
             raise self.fault(field, "a table that is not empty")
         return Entry(f"{self.where}, {field}", value)
 
-    def tables(self, field: str, name: str = "") -> tuple[Entry, ...]:
-        """A list of tables, each named by its field ``name`` or by its position. Raises `Rejected` for any
-        other value, and for an empty list."""
-        value = self.values.get(field)
-        if not isinstance(value, list) or not value or not all(isinstance(each, dict) for each in value):
-            raise self.fault(field, "a list of tables that is not empty")
-        return tuple(
-            Entry(f"{self.where}, {each.get(name) or f'{field} {position}'}", each)
-            for position, each in enumerate(value, 1)
-        )
-
 
 def parsed(text: str, file: str) -> Entry:
     """The outermost table of a TOML file. Raises `Rejected` for what is no TOML."""
