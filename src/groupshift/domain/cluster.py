@@ -141,7 +141,7 @@ def retention_ms(view: PlacementView) -> int:
 def _number(broker: BrokerView, name: str, default: int) -> int:
     """A property that is a number. Raises `Rejected` for a broker that tells something else."""
     found = broker.properties.get(name)
-    if found is None or not found.value:
+    if found is None or found.value is None:
         return default
     return decimal(found.value, f"{name} of broker {broker.node_id}", low=-1, high=2**31 - 1)
 

@@ -299,9 +299,7 @@ def broker_versions(brokers: Sequence[str], target: str = "") -> dict[Role, tupl
 
 def client_versions(clients: Sequence[str]) -> dict[Role, tuple[Met, ...]]:
     """What --client says, by role; nothing where none is named: then all are unknown. Raises `Rejected`."""
-    if not clients:
-        return {}
-    found: dict[Role, tuple[Met, ...]] = dict.fromkeys(_ROLES, ())
+    found: dict[Role, tuple[Met, ...]] = dict.fromkeys(_ROLES if clients else (), ())
     for each in clients:
         if each == NOBODY:
             continue

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -125,24 +125,26 @@ def parse_awareness(data: bytes | None, where: str = "migration id") -> Awarenes
     """Read what ``migration/ids/<cid>`` adds. Raises `Rejected` when it is not a JSON object."""
     node = _load(data, where)
     fence, software, mode = node.get("fence"), node.get("software"), node.get("mode")
-    acting_on = [_zxid(node.get(name)) for name in ("mode_czxid", "mode_mzxid")]
+    write = [node.get(name) for name in ("mode_czxid", "mode_mzxid")]
+    told = [str(each) for each in write if isinstance(each, str | int) and not isinstance(each, bool)]
     return Awareness(
-        fence=fence if isinstance(fence, int) and not isinstance(fence, bool) else None,
-        mode=Mode(mode) if isinstance(mode, str) and mode in tuple(Mode) else None,
-        acting_on=":".join(each for each in acting_on if each) if all(acting_on) else None,
+        fence=fence if type(fence) is int else None,
+        mode=Mode(mode) if mode in tuple(Mode) else None,
+        acting_on=":".join(told) if [0 < len(each) <= _STAMP for each in told] == [True, True] else None,
         software=software[:_SOFTWARE] if isinstance(software, str) else None,
     )
 
 
-def _zxid(value: Any) -> str | None:
-    """As this implementation writes it (text), or as a number."""
-    text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
-    return text if text and len(text) <= _STAMP else None
-
-
-def encode_registration(registration: Registration) -> bytes:
-    """The bytes of ``ids/<cid>``."""
-    return _dump(_fields(registration))
+def encode_registration(registration: Registration, **more: object) -> bytes:
+    """The bytes of ``ids/<cid>``, with ``more`` fields those of a migration id."""
+    fields = {
+        "version": 1,
+        "subscription": dict(registration.subscription),
+        "pattern": registration.pattern.value,
+        "timestamp": registration.timestamp or "0",
+        **more,
+    }
+    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
 
 
 def encode_awareness(
@@ -152,10 +154,10 @@ def encode_awareness(
 
     The zxids are strings: a number beyond 32 bits must never appear in these nodes (§1.2).
     """
-    fields = _fields(registration) | {"fence": FENCE, "software": software}
+    acting: dict[str, object] = {}
     if mode is not None and node is not None:
-        fields |= {"mode": mode.value, "mode_czxid": str(node.czxid), "mode_mzxid": str(node.mzxid)}
-    return _dump(fields)
+        acting = {"mode": mode.value, "mode_czxid": str(node.czxid), "mode_mzxid": str(node.mzxid)}
+    return encode_registration(registration, fence=FENCE, software=software, **acting)
 
 
 def consumer_id(group: str, name: str) -> str:
@@ -164,19 +166,6 @@ def consumer_id(group: str, name: str) -> str:
         if not _NAME.fullmatch(value):
             raise Rejected(f"{field} {value!r} may hold only letters, digits, '.', '_' and '-'; rename it")
     return f"{group}_{name}"
-
-
-def _fields(registration: Registration) -> dict[str, Any]:
-    return {
-        "version": 1,
-        "subscription": dict(registration.subscription),
-        "pattern": registration.pattern.value,
-        "timestamp": registration.timestamp or "0",
-    }
-
-
-def _dump(fields: Mapping[str, Any]) -> bytes:
-    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
 
 
 def _load(data: bytes | None, where: str) -> dict[str, Any]:

@@ -42,11 +42,10 @@ class Says:
     def __init__(self, sentence: str, /, *, verdict: Verdict | None = None, **values: object) -> None:
         self.sentence = sentence
         self.verdict = verdict
-        self.values = {name: _shown(value) for name, value in values.items()}
-
-
-def _shown(value: object) -> object:
-    return sentence_list([str(each) for each in value]) if isinstance(value, list | tuple) else value
+        self.values = {
+            name: sentence_list([str(each) for each in value]) if isinstance(value, list | tuple) else value
+            for name, value in values.items()
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +58,6 @@ class Sentence:
 
 
 Look = Callable[[F], Iterator[Says]]
-
-
-def _never(_facts: object) -> bool:
-    return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +116,7 @@ class Rules(Mapping[str, Rule[F]]):
             if not letters or number[:-2] == letters:
                 self._entries[number] = entry
 
-    def rule(self, number: str, moot: Callable[[F], bool] = _never) -> Callable[[Look[F]], Look[F]]:
+    def rule(self, number: str, moot: Callable[[F], bool] = lambda _: False) -> Callable[[Look[F]], Look[F]]:
         """Return a decorator for what this rule looks at. Raises `Rejected` for a number without an entry."""
         entry = self._entries.get(number)
         if entry is None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -135,15 +135,7 @@ class Step:
 
     def as_json(self) -> dict[str, Any]:
         """Return the step as JSON; `step_from` reads it."""
-        undo = self.undo.as_json() if isinstance(self.undo, Step) else self.undo.value
-        plain = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {
-            **plain,
-            "args": dict(self.args),
-            "undo": undo,
-            "on_difference": self.on_difference.value,
-            "when_late": self.when_late.value,
-        }
+        return asdict(self)
 
 
 def member(vocabulary: type[E], value: object, where: str) -> E:

@@ -67,12 +67,7 @@ _DECISIVE = frozenset({POLICY, PROTOCOLS})
 _STICKY = frozenset({"sticky", "cooperative-sticky"})
 _AT_REST = frozenset({STABLE, EMPTY})
 _MOVABLE = frozenset({Kind.CLASSIC, Kind.CONSUMER})
-_SERVER: dict[str, str] = {
-    "range": "range",
-    "roundrobin": "uniform",
-    "sticky": "uniform",
-    "cooperative-sticky": "uniform",
-}
+_SERVER = {"range": "range", **dict.fromkeys(("roundrobin", *_STICKY), "uniform")}
 """The server's assignor that comes nearest to one of clients (KIP-848)."""
 
 
