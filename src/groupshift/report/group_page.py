@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from groupshift.domain.foreign_text import shell
 from groupshift.domain.modes import MemberKind
@@ -25,6 +26,7 @@ from groupshift.report.page import (
     Legend,
     Part,
     Section,
+    Table,
     Word,
     clock,
     code,
@@ -63,65 +65,59 @@ _KEY = Key(
 
 
 def sections(group: GroupHistory, *now: tuple[str, Cell]) -> list[Section]:
-    """Return the parts of the page before those that every run has; ``now`` are figures of the move."""
-    axis = _axis(group)
-    first = [
-        _summary(group, now),
-        _run(group, axis),
-        _findings(group),
-        _owners(group, axis),
-        _consumption(group) if group.audit else _unaudited(group),
-        _offsets(group),
-        _lag(group, axis),
-        _expectations(group),
-    ]
-    return [each for each in first if each is not None]
+    """Return the parts of the page before those that every run has: figures, pictures over one time axis,
+    findings, what was delivered, and what became of the committed offsets.
 
-
-def _axis(group: GroupHistory) -> Axis:
+    ``now`` are figures of the move, such as `mode_now`."""
     history = group.history
     times = [event.at_ms for event in history.events if event.at_ms <= history.ended_ms]
     times += [sighting.at_ms for sighting in group.sightings]
     times += {tenure.start_ms for tenure in group.tenures}
-    return axis_of([*times, history.record.created_at_ms])
+    axis = axis_of([*times, history.record.created_at_ms])
+    return [
+        _summary(group, now),
+        _run(group, axis),
+        _findings(group),
+        _owners(group, axis),
+        _consumption(group.audit) if group.audit else _unaudited(group),
+        _offsets(group),
+        _lag(group, axis),
+        *_expectations(group),
+    ]
 
 
 def _summary(group: GroupHistory, now: Sequence[tuple[str, Cell]]) -> Section:
+    """The figures. What was lost, processed twice, or stood still is from the audit, else from the ledgers;
+    without either nothing is said of it."""
     kinds, seen = list(group.members.values()), group.sightings
-    began = group.history.record.created_at_ms
+    audit, delivered, consumed = group.audit, group.delivered, list[tuple[str, Cell]]()
+    if audit:
+        consumed = [
+            ("without owner at most", duration(audit.get("longest_unowned_ms"))),
+            ("records lost", audit.get("lost")),
+            ("delivered again", audit.get("duplicates")),
+        ]
+    elif delivered:
+        consumed = [
+            ("longest pause of a partition", duration(delivered.longest_pause_ms)),
+            ("offsets passed over", delivered.passed_over),
+            ("delivered again", delivered.again),
+        ]
     return glance(
-        ("took", duration(group.history.ended_ms - began)),
+        ("took", duration(group.history.ended_ms - group.history.record.created_at_ms)),
         ("partitions", len(seen[-1].owners) if seen else None),
         ("members met", ", ".join(f"{kinds.count(kind)} {kind}" for kind in sorted(set(kinds))) or None),
         *now,
         ("offsets lost", group.differing("lost")),
         ("offsets gone back", group.differing("regressed")),
         ("hand-overs", sum(hand_overs(group.tenures).values()) if group.tenures else None),
-        *_consumed(group),
+        *consumed,
         ("seen", f"{clock(seen[0].at_ms)} to {clock(seen[-1].at_ms)} UTC" if seen else "never"),
     )
 
 
-def _consumed(group: GroupHistory) -> list[tuple[str, Cell]]:
-    """What was lost, processed twice, or stood still: from the audit, else from the ledgers, else nothing."""
-    audit, delivered = group.audit, group.delivered
-    if audit:
-        return [
-            ("without owner at most", duration(audit.get("longest_unowned_ms"))),
-            ("records lost", audit.get("lost")),
-            ("delivered again", audit.get("duplicates")),
-        ]
-    if delivered:
-        return [
-            ("longest pause of a partition", duration(delivered.longest_pause_ms)),
-            ("offsets passed over", delivered.passed_over),
-            ("delivered again", delivered.again),
-        ]
-    return []
-
-
 def mode_now(group: GroupHistory) -> tuple[str, Cell]:
-    """The mode that was written last."""
+    """Return a figure: the mode that was written last."""
     return "mode now", group.modes[-1][1] if group.modes else "zookeeper (never written)"
 
 
@@ -130,7 +126,7 @@ _SPOKEN = {MemberKind.PLAIN.value: "classic", MemberKind.NATIVE.value: "consumer
 
 
 def protocol_now(group: GroupHistory) -> tuple[str, Cell]:
-    """The protocols of those who owned partitions last."""
+    """Return a figure: the rebalance protocols of those who owned partitions last (KIP-848)."""
     last = group.sightings[-1].owners.values() if group.sightings else ()
     kinds = {group.members.get(owner, "") for owned in last for owner in owned}
     protocols = sorted({_SPOKEN[kind] for kind in kinds if kind in _SPOKEN})
@@ -138,7 +134,7 @@ def protocol_now(group: GroupHistory) -> tuple[str, Cell]:
 
 
 def proven(group: GroupHistory) -> str:
-    """How much was compared, and what became of the committed offsets."""
+    """Return a sentence: how much was compared, and what became of the committed offsets."""
     asked = [finding for each in group.compared for finding in each.findings]
     said = counted(asked, f"findings of {len(group.compared)} judgements")
     if not any(each.counts for each in group.compared):
@@ -152,15 +148,14 @@ def proven(group: GroupHistory) -> str:
 def _run(group: GroupHistory, axis: Axis) -> Section:
     """The run as a picture; its numbers are answers at gates, in the order of the table below."""
     steps = {each.step.key: each.step for each in group.history.steps}
-    events = group.history.events
     phases: dict[str, list[Event]] = {}
-    for event in events:
+    for event in group.history.events:
         step = steps.get(event.step)
         if step is not None and step.kind != APPROVE:
-            phases.setdefault(step.phase, []).append(event)
-    shown = [_gates(events), *(_phase(name, own, steps) for name, own in phases.items())]
-    names = ", ".join(each.replace("_", " ") for each in phases)
-    said = f"{len(phases)} phases from {clock(axis.from_ms)} to {clock(axis.to_ms)} UTC: {names}"
+            phases.setdefault(step.phase.replace("_", " "), []).append(event)
+    shown = [_gates(group.history.events), *(_phase(name, own, steps) for name, own in phases.items())]
+    span = f"from {clock(axis.from_ms)} to {clock(axis.to_ms)} UTC"
+    said = f"{len(phases)} phases {span}: {', '.join(phases)}"
     picture = lanes("The run over time", said, shown, axis, name="run", modes=group.modes)
     return section("The run", picture, _KEY)
 
@@ -180,8 +175,8 @@ def _gates(events: Iterable[Event]) -> Lane:
             shown.setdefault(event.step, event.at_ms)
         elif event.kind is EventKind.GATE_ANSWERED:
             since = shown.pop(event.step, event.at_ms)
-            name = event.step.partition(" ")[2]
-            title = f"{name}: {event_text(event)}, after {duration(event.at_ms - since)}"
+            waited = f"{event_text(event)}, after {duration(event.at_ms - since)}"
+            title = f"{event.step.partition(' ')[2]}: {waited}"
             over.append(Bar(from_ms=since, to_ms=event.at_ms, title=title, look="waiting"))
             look = f"gate {'no' if event.body['choice'] == 'reject' else 'yes'}"
             answers.append(Dot(at_ms=event.at_ms, sign=str(len(answers) + 1), title=title, look=look))
@@ -194,23 +189,18 @@ _MEASURES = frozenset({"snapshot", "compare", "judge", "rehearse"})
 def _phase(name: str, own: Sequence[Event], steps: Mapping[str, Step]) -> Lane:
     """A phase from its first to its last event, when it acted, and its verdicts."""
     begin, end = own[0].at_ms, own[-1].at_ms
-    name = name.replace("_", " ")
     took = f"{name}: {clock(begin)} to {clock(end)}, {duration(end - begin)}"
     over = [Bar(from_ms=begin, to_ms=end, title=took, look="stage")]
     acts = [event.at_ms for event in own if steps[event.step].kind not in _MEASURES]
     if acts:
         over.append(Bar(from_ms=acts[0], to_ms=acts[-1], title=f"{name} acted, and settled", look="act"))
-    return Lane(name=name, over=over, dots=[_verdict(event) for event in own if _judges(event)])
-
-
-def _judges(event: Event) -> bool:
-    return event.kind is EventKind.JUDGED and bool(event.body["findings"])
-
-
-def _verdict(event: Event) -> Dot:
-    verdict = worst_verdict(findings_from(event.body["findings"]))
-    title = f"{event.step.partition(' ')[2]}: {event_text(event)}"
-    return Dot(at_ms=event.at_ms, sign=SIGNS[verdict], title=title, look=f"dot {verdict}")
+    dots = []
+    for event in own:
+        if event.kind is EventKind.JUDGED and event.body["findings"]:
+            verdict = worst_verdict(findings_from(event.body["findings"]))
+            title = f"{event.step.partition(' ')[2]}: {event_text(event)}"
+            dots.append(Dot(at_ms=event.at_ms, sign=SIGNS[verdict], title=title, look=f"dot {verdict}"))
+    return Lane(name=name, over=over, dots=dots)
 
 
 def _findings(group: GroupHistory) -> Section:
@@ -241,36 +231,24 @@ def _findings(group: GroupHistory) -> Section:
 
 
 def _owners(group: GroupHistory, axis: Axis) -> Section:
+    """Who owned which partition when, and the same in figures."""
     if not group.tenures:
         return section("Owners over time", "No owner was ever seen.")
     colours = palette(tenure.member for tenure in group.tenures)
     named = dict(list(colours.items())[:_MOST_MEMBERS])
-    notes = [_SHARP[group.known_by]]
-    if (more := len({each.partition for each in group.tenures}) - MOST_OWNER_LANES) > 0:
-        notes.append(f"{more} partitions that changed hands least have no lane; the table has them.")
-    if len(colours) > len(named):
-        notes.append(f"{len(colours) - len(named)} further members are not named here.")
-    return section(
-        "Owners over time",
-        " ".join(notes),
-        Legend(named, group.members),
-        owners(group.tenures, group.modes, axis, colours),
-        Key([("unowned", "no owner")]) if group.known_by is KnownBy.LOG else None,
-        _by_partition(group),
-    )
-
-
-def _by_partition(group: GroupHistory) -> Details:
-    counts = hand_overs(group.tenures)
     gaps: dict[object, int] = {}
     owner: dict[object, str] = {}
     for each in sorted(group.tenures, key=lambda tenure: tenure.start_ms):
         gaps[each.partition] = max(gaps.get(each.partition, 0), each.unowned_ms or 0)
         owner[each.partition] = each.member
-    sharp = group.known_by is KnownBy.LOG
-    ordered = sorted(counts, key=lambda at: (-gaps[at], -counts[at], at))
+    notes, sharp = [_SHARP[group.known_by]], group.known_by is KnownBy.LOG
+    if (more := len(gaps) - MOST_OWNER_LANES) > 0:
+        notes.append(f"{more} partitions that changed hands least have no lane; the table has them.")
+    if len(colours) > len(named):
+        notes.append(f"{len(colours) - len(named)} further members are not named here.")
+    counts = hand_overs(group.tenures)
     listed = table(
-        ordered,
+        sorted(counts, key=lambda at: (-gaps[at], -counts[at], at)),
         {
             "partition": str,
             "hand-overs": lambda at: counts[at],
@@ -280,22 +258,25 @@ def _by_partition(group: GroupHistory) -> Details:
         numeric={"hand-overs", "longest without owner"},
         most=_MOST_ROWS,
     )
-    return Details(f"{len(counts)} partitions in figures", [listed])
+    return section(
+        "Owners over time",
+        " ".join(notes),
+        Legend(named, group.members),
+        owners(group.tenures, group.modes, axis, colours),
+        Key([("unowned", "no owner")]) if sharp else None,
+        Details(f"{len(counts)} partitions in figures", [listed]),
+    )
 
 
-def _consumption(group: GroupHistory) -> Section:
-    audit = group.audit or {}
+def _consumption(audit: Mapping[str, Any]) -> Section:
+    """What the audit of consumption counted."""
     names = ("deliveries", "lost", "duplicates", "unexplained", "overlaps")
+    longest = ("longest without owner", duration(audit.get("longest_unowned_ms")))
     return section(
         "What was delivered",
         "Every record that the members delivered, held against ZooKeeper's transaction log; the whole audit "
         "is in consumption/report.html.",
-        Facts(
-            [
-                *((name, audit.get(name)) for name in names),
-                ("longest without owner", duration(audit.get("longest_unowned_ms"))),
-            ]
-        ),
+        Facts([*((name, audit.get(name)) for name in names), longest]),
     )
 
 
@@ -326,15 +307,20 @@ _CLASSES = ("lost", "extra", "regressed", "advanced", "metadata_only")
 
 
 def _offsets(group: GroupHistory) -> Section:
-    """How the committed offsets of each comparison differ, by class, and what was not allowed."""
+    """How the committed offsets of each comparison differ, by class, and the first rows of each that its
+    phase does not allow."""
     compared = [each for each in group.compared if each.counts]
     if not compared:
         return section("Committed offsets", "Nothing was compared yet.")
 
+    def differing(kind: str, each: Compared) -> Cell:
+        number = each.counts.get(kind, 0)
+        return refused(number) if kind in _BAD_CLASSES else number
+
     columns: dict[str, str | Callable[[Compared], Cell]] = {
         "compared": "where",
         "verdict": lambda each: spoken(each.verdict),
-        **{kind.replace("_", " "): partial(_differing, kind) for kind in _CLASSES},
+        **{kind.replace("_", " "): partial(differing, kind) for kind in _CLASSES},
         "not allowed": lambda each: refused(each.refusals),
     }
     note = (
@@ -343,26 +329,15 @@ def _offsets(group: GroupHistory) -> Section:
         "does not make."
     )
     caption = "Differences of committed offsets by class"
-    listed = table(compared, columns, numeric=[*columns][2:], caption=caption)
-    return section("Committed offsets", note, listed, *(part for each in compared for part in _refused(each)))
-
-
-def _differing(kind: str, each: Compared) -> Cell:
-    number = each.counts.get(kind, 0)
-    return refused(number) if kind in _BAD_CLASSES else number
-
-
-def _refused(each: Compared) -> Iterator[Part]:
-    """The first rows that the phase does not allow."""
-    if each.refused:
-        yield Word(f"Not allowed: {each.where}", tag="h3")
-        yield table(
-            each.refused,
-            {"table": "table", "class": "class", "what": "subject", "before": "before", "after": "after"},
-            numeric={"before", "after"},
-        )
-        if each.refusals > len(each.refused):
-            yield f"And {each.refusals - len(each.refused)} more in differences.parquet."
+    parts: list[Part] = [note, table(compared, columns, numeric=[*columns][2:], caption=caption)]
+    rows = {"table": "table", "class": "class", "what": "subject", "before": "before", "after": "after"}
+    for each in compared:
+        if each.refused:
+            parts.append(Word(f"Not allowed: {each.where}", tag="h3"))
+            parts.append(table(each.refused, rows, numeric={"before", "after"}))
+        if each.refused and each.refusals > len(each.refused):
+            parts.append(f"And {each.refusals - len(each.refused)} more in differences.parquet.")
+    return section("Committed offsets", *parts)
 
 
 def _lag(group: GroupHistory, axis: Axis) -> Section:
@@ -390,77 +365,63 @@ def _lag(group: GroupHistory, axis: Axis) -> Section:
     )
 
 
-def _expectations(group: GroupHistory) -> Section | None:
+def _expectations(group: GroupHistory) -> Iterator[Section]:
     """What Great Expectations said of each snapshot; those that failed by name."""
     asked = [each for each in group.compared if each.expectations]
     if not asked:
-        return None
-
-    def failed(each: Compared, severity: str = "") -> list[Mapping[str, object]]:
-        found = [one for one in each.expectations if not one["success"]]
-        return [one for one in found if severity in {"", one["severity"]}]
-
-    def many(severity: str, each: Compared) -> Cell:
-        return refused(len(failed(each, severity)))
-
-    columns: dict[str, str | Callable[[Compared], Cell]] = {
-        "comparison": "where",
-        "hold": lambda each: f"{len(each.expectations) - len(failed(each))} of {len(each.expectations)}",
-        **{f"{severity} failed": partial(many, severity) for severity in ("critical", "warning", "info")},
-    }
+        return
+    severities = ("critical", "warning", "info")
+    rows: list[list[Cell]] = []
+    for each in asked:
+        failed = [one["severity"] for one in each.expectations if not one["success"]]
+        holds = f"{len(each.expectations) - len(failed)} of {len(each.expectations)}"
+        rows.append([each.where, holds, *(refused(failed.count(severity)) for severity in severities)])
+    heads = ["comparison", "hold", *(f"{severity} failed" for severity in severities)]
     caption = "Expectations that hold, and failures by severity"
-    bad = [(each, one) for each in asked for one in failed(each)]
-    named = table(
-        bad,
-        {
-            "comparison": lambda pair: pair[0].where,
-            "snapshot": lambda pair: pair[1]["snapshot"],
-            "table": lambda pair: pair[1]["table"],
-            "expectation": lambda pair: pair[1]["sentence"],
-            "severity": lambda pair: pair[1]["severity"],
-            "found": lambda pair: pair[1]["detail"],
-        },
-    )
-    note = "The rows themselves are in failing_rows.parquet of the comparison."
-    return section(
+    bad = [(each.where, one) for each in asked for one in each.expectations if not one["success"]]
+    keys = {"expectation": "sentence", "severity": "severity", "found": "detail"}
+    keys = {"snapshot": "snapshot", "table": "table", **keys}
+    named = [[where, *(one[key] for key in keys.values())] for where, one in bad]
+    yield section(
         "Great Expectations",
-        table(asked, columns, numeric=[*columns][1:], caption=caption),
-        *((named, note) if bad else ()),
+        Table(heads=heads, rows=rows, numeric=heads[1:], caption=caption),
+        Table(heads=["comparison", *keys], rows=named) if bad else None,
+        "The rows themselves are in failing_rows.parquet of the comparison." if bad else None,
     )
 
 
 def sentence(group: GroupHistory, reached: str) -> str:
-    """What became of the group, for a person who was just woken up; ``reached`` says where a run that moved
-    it has led to."""
+    """Return what became of the group, for a person who was just woken up; ``reached`` says where a run that
+    moved it has led to."""
     history, status = group.history, group.history.status
-    name, reason = f"Group {group.group}", status.reason.removesuffix(".")
+    name, reason, state = f"Group {group.group}", status.reason.removesuffix("."), history.state
     why = (history.trouble or history.waiting or reason).removesuffix(".")
-    passed, state = status.verdict == Verdict.PASS, history.state
-    if passed and state in {RunState.MOVED, RunState.FINALISED}:
-        gone = "; the mode node is gone, so there is no rollback" if state is RunState.FINALISED else ""
-        return f"{name} was moved: {reached}{gone}. {proven(group)}"
-    if state is RunState.ROLLED_BACK and passed:
-        return f"{name} is back where it came from ({reason}). {proven(group)}"
+    passed = status.verdict == Verdict.PASS
     match state:
+        case RunState.MOVED | RunState.FINALISED if passed:
+            gone = "; the mode node is gone, so there is no rollback" if state is RunState.FINALISED else ""
+            return f"{name} was moved: {reached}{gone}. {proven(group)}"
+        case RunState.ROLLED_BACK if passed:
+            return f"{name} is back where it came from ({reason}). {proven(group)}"
         case RunState.ROLLED_BACK:
             cause = reason.removeprefix("rolled back: ")
             return f"{name} was taken back, and that is proven. The reason: {cause}."
         case RunState.ROLLING_BACK:
             return f"{name} is on its way back and not proven to be there: {why or 'under way'}."
         case RunState.RUNNING | RunState.MOVED:
-            return f"{name} is {state.replace('running', 'under way')}: {why or _phase_now(group)}."
+            begun = [each.step.phase.replace("_", " ") for each in history.there if each.begun]
+            now = f"phase {begun[-1]} was begun last" if begun else "no phase has begun"
+            return f"{name} is {state.replace('running', 'under way')}: {why or now}."
         case _:
             return f"{name}: {why or state.value}. Nothing was changed."
 
 
-def _phase_now(group: GroupHistory) -> str:
-    begun = [each.step.phase for each in group.history.there if each.begun]
-    return f"phase {begun[-1].replace('_', ' ')} was begun last" if begun else "no phase has begun"
-
-
 def to_do(group: GroupHistory, again: str) -> tuple[tuple[str, str], ...]:
-    """What to do now; ``again`` is what a verb of the move is given for this group, such as
-    ``coordination VERB --group orders``."""
+    """Return what to do now: (words, command or empty), the first thing first.
+
+    ``again`` is what a verb of the move is given for this group, such as
+    ``coordination VERB --group orders``. What a rollback left in Kafka is named by the sentence of its end;
+    the command that removes it is the one that the run ended with."""
     me, status = group.history.record.run, group.history.status
     check = ("To prove that nobody changed this evidence since:", f"groupshift verify-evidence {me}")
     back = ("To take it back:", f"groupshift roll-back {me} --execute")
@@ -470,10 +431,13 @@ def to_do(group: GroupHistory, again: str) -> tuple[tuple[str, str], ...]:
     ready = (f"To try again{once}:", f"groupshift {again.replace('VERB', 'assess')}")
     stopped = ("A person stopped it here. The group consumes; decide whether it stays.", "")
     kept = ("Nothing has to be done now. The rollback stays open.", "")
+    left = ("Members and ZooKeeper are as they were. To remove what stays in Kafka:", status.following)
+    if not status.following or status.following.startswith("groupshift report "):
+        left = ("Nothing has to be done now: the group is as it was.", "")
     found: dict[RunState, tuple[tuple[str, str], ...]] = {
         RunState.MOVED: (kept, back, check) if passed else (stopped, back),
         RunState.FINALISED: (("Nothing has to be done: the move is over.", ""), check),
-        RunState.ROLLED_BACK: (*_left_behind(status.following), ready, check),
+        RunState.ROLLED_BACK: (left, ready, check),
         RunState.ROLLING_BACK: (("Correct what the first finding below names, then run this again:", go_on),),
         RunState.RUNNING: (("To go on where it stopped:", go_on), back),
         RunState.PLANNED: (("To run it:", go_on),),
@@ -481,10 +445,3 @@ def to_do(group: GroupHistory, again: str) -> tuple[tuple[str, str], ...]:
     }
     anew = (("To plan it again:", f"groupshift {again.replace('VERB', 'run')}"),)
     return found.get(group.history.state, anew)
-
-
-def _left_behind(following: str) -> tuple[tuple[str, str], ...]:
-    """What a rollback left in Kafka is in the sentence; the command that removes it follows."""
-    if not following or following.startswith("groupshift report "):
-        return (("Nothing has to be done now: the group is as it was.", ""),)
-    return (("Members and ZooKeeper are as they were. To remove what stays in Kafka:", following),)

@@ -148,7 +148,6 @@ def hostile(group: GroupHistory) -> GroupHistory:
         phase="canary",
         moment="after",
         verdict=Verdict.FAIL,
-        judged_at_ms=AT,
         findings=(finding,),
         counts={"lost": 1},
         refused=(row,),
