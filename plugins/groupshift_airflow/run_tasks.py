@@ -55,11 +55,6 @@ def person(user: Mapping[str, Any] | None) -> str:
     return named(str((user.get("name") or user.get("id")) if user else NOBODY))
 
 
-def run_key(dag_id: str, run_id: str) -> str:
-    """Return how the journal names an Airflow run."""
-    return f"{dag_id}/{run_id}"
-
-
 def require_execute(context: Context) -> None:
     """Skip this task, and with it what it guards, unless the run was triggered with ``execute``."""
     if not context["params"]["execute"]:
@@ -89,7 +84,8 @@ def uses_zookeeper(move: Move[Any], conn_id: str) -> bool:
 
 @contextmanager
 def telling(context: Context) -> Iterator[None]:
-    """Keep why the beginning of a run was refused, for its tab: there is no run to show."""
+    """Keep why the beginning of a run was refused, for the tab of the Airflow run: there is no run to show.
+    The error is raised again."""
     try:
         yield
     except GroupshiftError as why:
@@ -133,8 +129,11 @@ class ClusterTask(BaseOperator):
         self.zookeeper_conn_id = zookeeper_conn_id
 
     def settings(self, *, zookeeper: bool = True) -> Settings:
-        """Return the deployment's settings with these connections, or with that of Kafka alone. Raises
-        `Rejected` for a missing or wrong connection or setting."""
+        """Return the deployment's settings with these connections, or with that of Kafka alone.
+
+        Raises:
+            Rejected: a connection or a setting is missing or wrong.
+        """
         return cluster_settings(self.kafka_conn_id, self.zookeeper_conn_id if zookeeper else "")
 
 
@@ -158,7 +157,11 @@ class RunTask(ClusterTask):
     @contextmanager
     def opened(self) -> Iterator[Opened]:
         """Open the journal, and the ports of the run's move: a move without ZooKeeper needs no connection to
-        it. Raises `Rejected` for an unknown run or move."""
+        it.
+
+        Raises:
+            Rejected: the run is not in the journal, its move is not installed, or a connection is wrong.
+        """
         from groupshift.bootstrap.moves import journal, opened, tools_of
         from groupshift.engine.registry import move_named
 

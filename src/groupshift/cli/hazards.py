@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -52,12 +51,21 @@ def hazards(  # noqa: PLR0913 - the options of a verb
     if target and move is not Comparison.DOWNGRADE:
         raise Rejected(f"--target {target} is for --move downgrade only; leave it out")
     versions = {**client_versions(client or ()), **broker_versions(broker or (), target)}
-    findings = hazards_of(move, Facts(versions=versions, traits=_traits(having or (), lacking or ())))
+    both = sorted({*(having or ())} & {*(lacking or ())})
+    if both:
+        raise Rejected(f"{', '.join(both)} is named by --with and by --without; say which")
+    traits = {**dict.fromkeys(having or (), True), **dict.fromkeys(lacking or (), False)}
+    findings = hazards_of(move, Facts(versions=versions, traits=traits))
     shown = [each for each in findings if everything or each.hint]
     refused, asked = (sum(_does(each) == does for each in findings) for does in (Action.REFUSE, Action.ASK))
     rows = [{**output.plain(each), "does": _does(each)} for each in findings]
     said = f"{refused} refused, {asked} asked, {len(findings)} looked at (docs/reference/hazards.md)"
-    parts: list[output.Shown] = [*([_table(shown, move)] if shown else []), said]
+    told = (
+        (each.rule, styled(_does(each), output.COLOUR[each.verdict]), each.reason, each.hint)
+        for each in shown
+    )
+    table = Table(f"hazards of the move {move}", ("hazard", "groupshift", "reason", "remedy"), told)
+    parts: list[output.Shown] = [*([table] if shown else []), said]
     output.tell({"move": move, "refused": refused, "findings": rows}, parts, as_json=as_json)
     return 1 if refused else 0
 
@@ -67,18 +75,3 @@ def _does(finding: Finding) -> str:
     if finding.verdict is Verdict.PASS:
         return Action.WARN if finding.hint else "-"
     return Action.REFUSE if finding.verdict is Verdict.FAIL else Action.ASK
-
-
-def _table(findings: Sequence[Finding], move: Comparison) -> Table:
-    table = Table(f"hazards of the move {move}", ("hazard", "groupshift", "reason", "remedy"))
-    for finding in findings:
-        does = styled(_does(finding), output.COLOUR[finding.verdict])
-        table.add_row(finding.rule, does, finding.reason, finding.hint)
-    return table
-
-
-def _traits(having: Sequence[Trait], lacking: Sequence[Trait]) -> dict[Trait, bool]:
-    both = sorted(set(having) & set(lacking))
-    if both:
-        raise Rejected(f"{', '.join(both)} is named by --with and by --without; say which")
-    return {**dict.fromkeys(having, True), **dict.fromkeys(lacking, False)}

@@ -5,7 +5,7 @@ checked there, too, so that one sentence names everything that is wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from inspect import Parameter
 from typing import Annotated, Any
 
@@ -32,19 +32,16 @@ def parameters(
     None is the value of an option that was not given. Raises `Rejected` when an option has the name of a
     shared one."""
     later = tuple(shared)
-    flags = {flag for each in later for flag in _flags(each)}
+    flags = set()
+    for each in later:
+        info = each.annotation.__metadata__[0]
+        named = [one for one in (info.default, *(info.param_decls or ())) if isinstance(one, str)]
+        flags.update(named or [f"--{each.name.replace('_', '-')}"])
     found = options_of(move.request)
-    taken = [each.flag for each in found if each.flag in flags]
+    taken = [option.flag for option in found if option.flag in flags]
     if taken:
         raise Rejected(f"move {move.name} has options that every move has: {', '.join(taken)}; rename them")
-    return (*(_parameter(each) for each in found if assesses or not each.assesses), *later)
-
-
-def _flags(parameter: Parameter) -> tuple[str, ...]:
-    info = parameter.annotation.__metadata__[0]
-    return tuple(each for each in (info.default, *(info.param_decls or ())) if isinstance(each, str)) or (
-        f"--{parameter.name.replace('_', '-')}",
-    )
+    return (*(_parameter(option) for option in found if assesses or not option.assesses), *later)
 
 
 def _parameter(each: Option) -> Parameter:
@@ -53,20 +50,13 @@ def _parameter(each: Option) -> Parameter:
     if each.kind != "flag":
         more["metavar"] = "|".join(each.choices) or _METAVARS[each.kind]
     if each.choices:
-        more["autocompletion"] = _completes(each.choices)
+        more["autocompletion"] = lambda incomplete: [c for c in each.choices if c.startswith(incomplete)]
     switch = f"{each.flag}/--no-{each.flag.removeprefix('--')}"
     flag = switch if each.kind == "flag" and (each.optional or each.default is True) else each.flag
     option = typer.Option(flag, help=help_of(each), show_default=False, **more)
     if each.many:
         kind = list[str] | None
     return Parameter(each.name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option])
-
-
-def _completes(choices: Sequence[str]) -> Callable[[str], list[str]]:
-    def completed(incomplete: str) -> list[str]:
-        return [each for each in choices if each.startswith(incomplete)]
-
-    return completed
 
 
 def help_of(each: Option) -> str:
@@ -77,8 +67,9 @@ def help_of(each: Option) -> str:
     if each.minimum is not None or each.maximum is not None:
         parts.append(f"{_bounds(each)}.")
     default = default_of(each)
-    parts.append("Required." if each.required else f"Default: {default}." if default else "")
-    return " ".join(part for part in parts if part)
+    if each.required or default:
+        parts.append("Required." if each.required else f"Default: {default}.")
+    return " ".join(parts)
 
 
 def _bounds(each: Option) -> str:

@@ -201,7 +201,7 @@ def lag_curve(lags: Sequence[Lag], modes: Modes, axis: Axis) -> Markup:
 
 def nice(value: int) -> int:
     """Return the least of 10, 20, 50, 100 … that is not below ``value``: where an axis ends."""
-    steps = (factor * 10**power for power in count(1) for factor in (1, 2, 5))
+    steps: Iterator[int] = (factor * 10**power for power in count(1) for factor in (1, 2, 5))
     return next(each for each in steps if each >= value)
 
 
