@@ -252,8 +252,8 @@ class Verdict(RunTask):
             raise AirflowFailException(f"{closing.state}: {closing.reason}; next: {closing.following}")
 
     def _left_open(self, found: Opened, context: Context) -> str:
-        """Give the run up; return where it waits. The journal is all it asks: the cluster may be what does not
-        answer."""
+        """Give the run up; return where it waits. The journal is all it asks: the cluster may be what does
+        not answer."""
         from groupshift.engine.looks import stopped_event
         from groupshift.engine.move import Run
         from groupshift.engine.run import upcoming

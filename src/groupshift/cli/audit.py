@@ -33,17 +33,16 @@ from groupshift.cli.options import (
     wanted,
 )
 from groupshift.cli.output import number
+from groupshift.cli.run_output import section_parts
 from groupshift.cli.terminal import Table, joined, styled
 from groupshift.domain.cluster import configured
 from groupshift.domain.foreign_text import shell
 from groupshift.domain.verdict import Verdict, counted
-from groupshift.moves.expansion.facts import PlacementFacts
+from groupshift.moves.expansion.report import overview
 from groupshift.moves.expansion.rules import Placement, audit_placement, busy_groups
 
 _COLOUR = {Weight.EXPLAINED: "green", Weight.UNKNOWN: "magenta", Weight.MISMATCH: "red"}
 _MINUTE_MS = 60_000
-_COUNTS = 3
-"""How many counts of a broker are shown."""
 
 All = Annotated[bool, typer.Option("--all", help="Every group that any of the three sources has.")]
 _ENSEMBLE = "With --bootstrap-servers: host:port,host:port/chroot; without: two sources."
@@ -206,20 +205,6 @@ def placement(
     return 0 if found.clean else 1
 
 
-def _brokers(facts: PlacementFacts) -> dict[str, dict[str, Any]]:
-    """What every broker counts and serves, by its id."""
-    return {
-        str(broker.node_id): {
-            "coordinator": broker.coordinator,
-            "counts": sorted(facts.told.get(broker.node_id, ())),
-            "configured": configured(broker),
-            "leads": facts.view.topic.leaders.count(broker.node_id),
-            "groups": len(broker.groups),
-        }
-        for broker in facts.view.cluster.brokers
-    }
-
-
 def _placement_data(found: Placement) -> dict[str, Any]:
     facts, log = found.facts, found.facts.log
     return {
@@ -227,7 +212,16 @@ def _placement_data(found: Placement) -> dict[str, Any]:
         "verdict": found.judgement.verdict,
         "partitions": facts.view.count,
         "in_force": facts.in_force,
-        "brokers": _brokers(facts),
+        "brokers": {
+            str(broker.node_id): {
+                "coordinator": broker.coordinator,
+                "counts": sorted(facts.told.get(broker.node_id, ())),
+                "configured": configured(broker),
+                "leads": facts.view.topic.leaders.count(broker.node_id),
+                "groups": len(broker.groups),
+            }
+            for broker in facts.view.cluster.brokers
+        },
         "groups": len(facts.hashed.groups),
         "served_by_other_than_one": facts.several_owners,
         "asked_directly": facts.view.owned,
@@ -253,17 +247,7 @@ def _placement_data(found: Placement) -> dict[str, Any]:
 def _placement_parts(found: Placement, *, everything: bool) -> Iterator[render.Shown]:
     """By which count each broker coordinates, what did not pass, and what it comes to."""
     facts, findings = found.facts, found.judgement.findings
-    numbers = ("counts", "configured", "leads", "groups listed")
-    columns = ("broker", "coordinator", *numbers)
-    title = f"__consumer_offsets: {facts.view.count} partitions"
-    table = Table(title, columns, numbers=("broker", *numbers))
-    for broker, each in _brokers(facts).items():
-        counts = each["counts"]
-        listed = " or ".join(map(str, counts[:_COUNTS])) + (" …" if len(counts) > _COUNTS else "")
-        said = styled(listed or "-", "green" if facts.view.count in counts else "red")
-        told = (number(each["configured"]), str(each["leads"]), number(each["groups"]))
-        table.add_row(broker, each["coordinator"].value.upper(), said, *told)
-    yield table
+    yield from section_parts([next(overview(found))])
     chosen = [each for each in findings if everything or each.verdict is not Verdict.PASS or each.hint]
     if chosen:
         yield render.findings_table(chosen, "placement")

@@ -199,21 +199,17 @@ def _outcome_parts(done: Repaired, what: str) -> Iterator[Shown]:
 
 
 def _parts(planned: PlannedRepair, done: Repaired | None) -> Iterator[Shown]:
-    left = [each for each in planned.repairs if each.mend is not Mend.RESTORE]
-    to_do = planned.of(Mend.RESTORE) if done is None else ()
+    restored = () if done is None else planned.of(Mend.RESTORE)
+    listed = [each for each in planned.repairs if each not in restored]
     numbers = ("offset", "from partition", "at home")
-    for title, repairs in {"left alone, or to a person": left, "to be restored": to_do}.items():
-        rows = (
-            (
-                *(each.chosen.group, f"{each.chosen.topic}-{each.chosen.partition}"),
-                *(styled(each.mend, _COLOUR[each.mend]), number(each.chosen.offset)),
-                *(str(each.chosen.found), number(each.chosen.at_home), each.reason),
-            )
-            for each in repairs[:_SHOWN]
-        )
-        if repairs:
-            columns = ("group", "topic-partition", "what", *numbers, "why")
-            yield Table(_titled(title, repairs), columns, rows, numbers=numbers)
+    columns = ("group", "topic-partition", "what", *numbers, "why")
+    table = Table(_titled("offsets elsewhere", listed), columns, numbers=numbers)
+    for each in sorted(listed, key=lambda one: one.mend is Mend.RESTORE)[:_SHOWN]:
+        chosen, what = each.chosen, styled(each.mend, _COLOUR[each.mend])
+        told = (number(chosen.offset), str(chosen.found), number(chosen.at_home))
+        table.add_row(chosen.group, f"{chosen.topic}-{chosen.partition}", what, *told, each.reason)
+    if listed:
+        yield table
     if planned.against:
         yield styled(f"nothing may be committed: {planned.against}", "red")
     counts = ", ".join(f"{many:,} {mend}" for mend, many in planned.counts.items())

@@ -1,4 +1,4 @@
-"""The options of a move's request: as options of the command line, typed again, and as a table for docs.
+"""The options of a move's request: as options of the command line, and typed again.
 
 What they are comes from the request's dataclass alone (`groupshift.domain.requests`). Their values are
 checked there, too, so that one sentence names everything that is wrong."""
@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import typer
 
 from groupshift.domain.foreign_text import command
-from groupshift.domain.foreign_text import markdown as escaped
 from groupshift.domain.requests import Option, options_of
 from groupshift.engine.move import Move, request_data
 from groupshift.errors import Rejected
@@ -65,14 +64,15 @@ def help_of(each: Option) -> str:
     if each.many:
         parts.append("May be given several times.")
     if each.minimum is not None or each.maximum is not None:
-        parts.append(f"{_bounds(each)}.")
+        parts.append(f"{bounds_of(each)}.")
     default = default_of(each)
     if each.required or default:
         parts.append("Required." if each.required else f"Default: {default}.")
     return " ".join(parts)
 
 
-def _bounds(each: Option) -> str:
+def bounds_of(each: Option) -> str:
+    """Return the least and the most that an option may be, in words; it has at least one of them."""
     if each.minimum is None:
         return f"At most {each.maximum:g}"
     return f"At least {each.minimum:g}" + ("" if each.maximum is None else f", at most {each.maximum:g}")
@@ -109,15 +109,3 @@ def asked_again(move: Move[Any], verb: str, request: Any) -> str:
         for one in value if each.many else (value,):
             words += [each.flag, str(one)]
     return command("groupshift", move.name, verb, *words)
-
-
-def markdown(options: Iterable[Option]) -> str:
-    """Return a Markdown table of options: how each is spelled, what it is, its default."""
-    rows = [("option", "value", "what it is", "default"), ("---", "---", "---", "---")]
-    for each in options:
-        value = " ".join(each.choices) or {"flag": "yes or no", "text": "text"}.get(each.kind, "number")
-        default = "required" if each.required else escaped(default_of(each)) if default_of(each) else "-"
-        bounds = "" if each.minimum is None and each.maximum is None else f" {_bounds(each)}."
-        several = " May be given several times." if each.many else ""
-        rows.append((f"`{each.flag}`", escaped(value), escaped(f"{each.help}{bounds}{several}"), default))
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)

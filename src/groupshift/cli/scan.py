@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import json
-import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Annotated, Any
@@ -14,9 +12,9 @@ from rich.text import Text
 
 from groupshift.bootstrap.scans import build_scans
 from groupshift.cli.options import Json, SettingsFile, option, settings
-from groupshift.cli.output import Shown, plain, tell, verdict_text
+from groupshift.cli.output import Shown, tell, verdict_text
 from groupshift.cli.terminal import Console, Table, joined, progress_bar, styled
-from groupshift.domain.foreign_text import command, json_text, visible
+from groupshift.domain.foreign_text import command, visible
 from groupshift.domain.modes import Mode
 from groupshift.domain.plan import StageName
 from groupshift.domain.verdict import Readiness
@@ -80,11 +78,12 @@ def scan(  # noqa: PLR0913 - the options of a verb
             waves = scans.toggle(report, rules, told, execute=execute)
         elif take_back:
             waves = scans.take_back(patterns, rules, told, execute=execute)
+        data: dict[str, Any] = {"scan": report.record, "former": report.former, "waves": waves}
         if as_json:
-            _print_json(scans, report, waves)
-        else:
-            parts = _parts(scans, report, waves, patterns, limit)
-            tell({}, parts, _next(scans, waves, patterns, rules), as_json=False)
+            data["groups"] = [state_data(state) for state in scans.states()]
+            data["changes"] = list(scans.changes(report.record.number))
+        parts = _parts(scans, report, waves, patterns, limit)
+        tell(data, parts, _next(scans, waves, patterns, rules), as_json=as_json)
     return 1 if waves and (waves.count(ToggleState.FAILED) or waves.stopped) else 0
 
 
@@ -265,20 +264,3 @@ def _repeated(patterns: tuple[str, ...], rules: WaveRules) -> Iterator[str]:
     for flag, name in options.items():
         if getattr(rules, name) != getattr(_RULES, name):
             yield from (flag, str(getattr(rules, name)))
-
-
-def _print_json(scans: FleetScans, report: ScanReport, waves: WaveReport | None) -> None:
-    """One JSON document with every group, written piece by piece: it is never held as a whole."""
-    out = sys.stdout
-    out.write('{"scan": ' + json.dumps(plain(report.record)))
-    out.write(', "former": ' + json.dumps(plain(report.former)))
-    lists: dict[str, Iterator[Any]] = {
-        "groups": map(state_data, scans.states()),
-        "changes": map(plain, scans.changes(report.record.number)),
-    }
-    for name, values in lists.items():
-        out.write(f', "{name}": [')
-        for number, value in enumerate(values):
-            out.write((",\n" if number else "\n") + json_text(json.dumps(value, ensure_ascii=False)))
-        out.write("]")
-    out.write(', "waves": ' + json.dumps(plain(waves)) + "}\n")

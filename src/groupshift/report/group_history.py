@@ -32,8 +32,7 @@ _Tables = Mapping[str, Sequence[Row]]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
     """One comparison of two snapshots and its judgement: ``counts`` of offset differences by class,
-    ``refused`` the first rows that the phase does not allow and ``refusals`` how many there are,
-    ``expectations`` as the Spark job wrote them."""
+    ``refused`` the first rows that the phase does not allow and ``refusals`` how many there are."""
 
     phase: str
     moment: str
@@ -42,7 +41,6 @@ class Compared:
     counts: Mapping[str, int]
     refused: tuple[Row, ...] = ()
     refusals: int = 0
-    expectations: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def where(self) -> str:
@@ -193,7 +191,6 @@ def _compared(history: History, kept: Kept | None) -> Iterator[Compared]:
             counts={str(key): int(value) for key, value in data.get("counts", {}).items()},
             refused=refused[:SHOWN_DIFFERENCES],
             refusals=len(refused),
-            expectations=tuple(data.get("expectations", ())),
         )
 
 

@@ -3,8 +3,7 @@ compared, and what was delivered."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from groupshift.domain.foreign_text import shell
@@ -14,7 +13,7 @@ from groupshift.domain.run import APPROVE, RunState, Step, findings_from
 from groupshift.domain.verdict import NOT_ASKED, Verdict, counted
 from groupshift.engine.move import worst_verdict
 from groupshift.ports.runs import Event, EventKind
-from groupshift.report.group_history import Compared, GroupHistory
+from groupshift.report.group_history import GroupHistory
 from groupshift.report.history import event_text
 from groupshift.report.page import (
     SIGNS,
@@ -82,7 +81,6 @@ def sections(group: GroupHistory, *now: tuple[str, Cell]) -> list[Section]:
         _consumption(group.audit) if group.audit else _unaudited(group),
         _offsets(group),
         _lag(group, axis),
-        *_expectations(group),
     ]
 
 
@@ -205,26 +203,20 @@ def _phase(name: str, own: Sequence[Event], steps: Mapping[str, Step]) -> Lane:
 
 def _findings(group: GroupHistory) -> Section:
     """Every finding that did not pass, worst first; then all of them, phase by phase."""
-    found = [(each, finding) for each in group.compared for finding in each.findings]
-    bad = sorted(
-        ((each, finding) for each, finding in found if finding.verdict is not Verdict.PASS),
-        key=lambda pair: -pair[1].verdict.rank,
-    )
-    listed = table(
-        found,
-        {
-            "phase": lambda pair: pair[0].where,
-            "rule": lambda pair: pair[1].rule,
-            "severity": lambda pair: spoken(pair[1].verdict) if pair[1].asked else NOT_ASKED,
-            "what was found": lambda pair: pair[1].reason,
-        },
-    )
+    found = [(each.where, finding) for each in group.compared for finding in each.findings]
+    bad = [(where, finding) for where, finding in found if finding.verdict is not Verdict.PASS]
+    bad.sort(key=lambda pair: -pair[1].verdict.rank)
+    rows = [
+        (where, each.rule, spoken(each.verdict) if each.asked else NOT_ASKED, each.reason)
+        for where, each in found
+    ]
+    listed = Table(heads=("phase", "rule", "severity", "what was found"), rows=rows)
     return section(
         "Findings",
         f"{counted((f for _, f in found), 'findings')}." if found else "Nothing was judged yet.",
         *(
-            Alarm(lead=f"{finding.rule}, {each.where}:", text=finding.reason, hint=finding.hint)
-            for each, finding in bad[:_MOST_ALARMS]
+            Alarm(lead=f"{each.rule}, {where}:", text=each.reason, hint=each.hint)
+            for where, each in bad[:_MOST_ALARMS]
         ),
         Details(f"All {len(found)} findings", [listed]) if found else None,
     )
@@ -247,17 +239,13 @@ def _owners(group: GroupHistory, axis: Axis) -> Section:
     if len(colours) > len(named):
         notes.append(f"{len(colours) - len(named)} further members are not named here.")
     counts = hand_overs(group.tenures)
-    listed = table(
-        sorted(counts, key=lambda at: (-gaps[at], -counts[at], at)),
-        {
-            "partition": str,
-            "hand-overs": lambda at: counts[at],
-            "longest without owner": lambda at: duration(gaps[at]) if sharp else None,
-            "last owner": lambda at: owner[at],
-        },
-        numeric={"hand-overs", "longest without owner"},
-        most=_MOST_ROWS,
-    )
+    rows = [
+        (str(at), counts[at], duration(gaps[at]) if sharp else None, owner[at])
+        for at in sorted(counts, key=lambda at: (-gaps[at], -counts[at], at))
+    ]
+    heads = ("partition", "hand-overs", "longest without owner", "last owner")
+    rest = f"The first {_MOST_ROWS:,} of {len(rows):,}." if len(rows) > _MOST_ROWS else ""
+    listed = Table(heads=heads, rows=rows[:_MOST_ROWS], numeric=heads[1:3], rest=rest)
     return section(
         "Owners over time",
         " ".join(notes),
@@ -312,81 +300,39 @@ def _offsets(group: GroupHistory) -> Section:
     compared = [each for each in group.compared if each.counts]
     if not compared:
         return section("Committed offsets", "Nothing was compared yet.")
-
-    def differing(kind: str, each: Compared) -> Cell:
-        number = each.counts.get(kind, 0)
-        return refused(number) if kind in _BAD_CLASSES else number
-
-    columns: dict[str, str | Callable[[Compared], Cell]] = {
-        "compared": "where",
-        "verdict": lambda each: spoken(each.verdict),
-        **{kind.replace("_", " "): partial(differing, kind) for kind in _CLASSES},
-        "not allowed": lambda each: refused(each.refusals),
-    }
+    rows: list[list[Cell]] = []
+    for each in compared:
+        counts = {kind: each.counts.get(kind, 0) for kind in _CLASSES}
+        cells = (refused(many) if kind in _BAD_CLASSES else many for kind, many in counts.items())
+        rows.append([each.where, spoken(each.verdict), *cells, refused(each.refusals)])
+    heads = ["compared", "verdict", *(kind.replace("_", " ") for kind in _CLASSES), "not allowed"]
     note = (
         "Committed offsets of two snapshots, by class. A group that consumes advances; lost and regressed "
         "ones would be read again or skipped. Not allowed counts the rows of every table that the phase "
         "does not make."
     )
     caption = "Differences of committed offsets by class"
-    parts: list[Part] = [note, table(compared, columns, numeric=[*columns][2:], caption=caption)]
-    rows = {"table": "table", "class": "class", "what": "subject", "before": "before", "after": "after"}
+    parts: list[Part] = [note, Table(heads=heads, rows=rows, numeric=heads[2:], caption=caption)]
+    columns = {"table": "table", "class": "class", "what": "subject", "before": "before", "after": "after"}
     for each in compared:
         if each.refused:
             parts.append(Word(f"Not allowed: {each.where}", tag="h3"))
-            parts.append(table(each.refused, rows, numeric={"before", "after"}))
+            parts.append(table(each.refused, columns, numeric={"before", "after"}))
         if each.refused and each.refusals > len(each.refused):
             parts.append(f"And {each.refusals - len(each.refused)} more in differences.parquet.")
     return section("Committed offsets", *parts)
 
 
 def _lag(group: GroupHistory, axis: Axis) -> Section:
+    """Records behind the log end, as a picture: each measurement is a dot that tells its figures."""
     measured = lags(group.sightings)
     if not measured:
         return section("Lag", "The lag was never measured.")
-    figures = table(
-        measured,
-        {
-            "when": lambda each: clock(each.at_ms),
-            "at": "what",
-            "records in all": "total",
-            "most in one partition": "worst",
-            "which": lambda each: str(each.worst_at),
-        },
-        numeric={"records in all", "most in one partition"},
-        most=_MOST_ROWS,
-    )
     return section(
         "Lag",
         "Records behind the log end, by the offsets of the store that counts in the mode of that moment.",
         lag_curve(measured, group.modes, axis),
         "Solid: all partitions together. Dashed: the one that lags most.",
-        Details(f"{len(measured)} measurements in figures", [figures]),
-    )
-
-
-def _expectations(group: GroupHistory) -> Iterator[Section]:
-    """What Great Expectations said of each snapshot; those that failed by name."""
-    asked = [each for each in group.compared if each.expectations]
-    if not asked:
-        return
-    severities = ("critical", "warning", "info")
-    rows: list[list[Cell]] = []
-    for each in asked:
-        failed = [one["severity"] for one in each.expectations if not one["success"]]
-        holds = f"{len(each.expectations) - len(failed)} of {len(each.expectations)}"
-        rows.append([each.where, holds, *(refused(failed.count(severity)) for severity in severities)])
-    heads = ["comparison", "hold", *(f"{severity} failed" for severity in severities)]
-    caption = "Expectations that hold, and failures by severity"
-    bad = [(each.where, one) for each in asked for one in each.expectations if not one["success"]]
-    keys = {"expectation": "sentence", "severity": "severity", "found": "detail"}
-    keys = {"snapshot": "snapshot", "table": "table", **keys}
-    named = [[where, *(one[key] for key in keys.values())] for where, one in bad]
-    yield section(
-        "Great Expectations",
-        Table(heads=heads, rows=rows, numeric=heads[1:], caption=caption),
-        Table(heads=["comparison", *keys], rows=named) if bad else None,
-        "The rows themselves are in failing_rows.parquet of the comparison." if bad else None,
     )
 
 

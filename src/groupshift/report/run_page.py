@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 from markupsafe import Markup
 
 from groupshift.domain.run import APPROVE, JUDGE, Json, RunState, Step
-from groupshift.domain.seal import StoredFile
 from groupshift.engine import questions
 from groupshift.engine.move import Move, Run, Tools
 from groupshift.engine.questions import undo_words, words_of
@@ -33,6 +32,7 @@ from groupshift.report.kept import Kept
 from groupshift.report.page import (
     SIGNS,
     Alarm,
+    Cell,
     Columns,
     Details,
     Page,
@@ -61,7 +61,10 @@ class PageParts:
     """What a move brings to the page of its run. ``sentence`` says what became of it, ``now`` what to do
     (words, command or empty). ``first`` stand before the comparisons and the steps, ``own`` after them;
     ``compares`` is False for a move whose own parts show its comparisons. ``wrong`` says what it means that a
-    step is not as it has to be."""
+    step is not as it has to be.
+
+    A move with parts of its own has a method ``page``, which makes them from the run, its `History` and what
+    is kept of it (None: nothing is)."""
 
     title: str
     sentence: str
@@ -70,15 +73,6 @@ class PageParts:
     own: Sequence[Section] = ()
     compares: bool = True
     wrong: Callable[[Step], str] = wrong_words
-
-
-@runtime_checkable
-class HasPage(Protocol):
-    """A move that has parts of its own; one without them has its `Move.report`."""
-
-    def page(self, run: Run[Any], history: History, kept: Kept | None) -> PageParts:
-        """Return them, from the journal and what is kept (None: nothing is)."""
-        ...
 
 
 def document_of(run: Run[P], kept: Kept | None) -> str:
@@ -92,15 +86,8 @@ def document_of(run: Run[P], kept: Kept | None) -> str:
     """
     history = history_of(run)
     record, planned = history.record, history.record.created_at_ms
-    if isinstance(run.move, HasPage):
-        parts = run.move.page(run, history, kept)
-    else:
-        parts = PageParts(
-            title=f"{run.move.name} of {record.target}",
-            sentence=_usual_sentence(history),
-            now=(("Next:", history.status.following),),
-            own=[*sections_of(run.move.report(run))],
-        )
+    page_of_move: Callable[[Run[P], History, Kept | None], PageParts] = getattr(run.move, "page", _usual)
+    parts = page_of_move(run, history, kept)
     asked = f", asked for by {record.requester}" if record.requester else ""
     where = f"cluster {record.target.cluster}" if record.target.cluster else str(record.target)
     turned = max((each.at_ms for each in history.there), default=planned)
@@ -124,13 +111,18 @@ def document_of(run: Run[P], kept: Kept | None) -> str:
     return render(page)
 
 
-def _usual_sentence(history: History) -> str:
-    """What became of a run whose move has no words of its own."""
+def _usual(run: Run[P], history: History, _kept: Kept | None) -> PageParts:
+    """The parts of a run whose move has no page of its own: they show its `Move.report`."""
     status, step = history.status, history.next
     reason = (status.reason or history.trouble or history.waiting).removesuffix(".")
     at = f" at step {step.step.key}" if step and history.state.is_open else ""
     said = f"The run of {history.record.target} is {str(history.state).replace('_', ' ')}{at}"
-    return f"{said}: {reason}." if reason else f"{said}."
+    return PageParts(
+        title=f"{run.move.name} of {history.record.target}",
+        sentence=f"{said}: {reason}." if reason else f"{said}.",
+        now=(("Next:", status.following),),
+        own=sections_of(run.move.report(run)),
+    )
 
 
 def way_sentence(history: History, way: tuple[str, str], progress: str, back: str = "back") -> str:
@@ -161,17 +153,12 @@ def sections_of(found: Sequence[questions.Section]) -> list[Section]:
 
 def _journal(history: History) -> Section:
     """Every event but single looks, in order."""
-    listed = table(
-        (event for event in history.events if event.kind not in QUIET),
-        {
-            "no.": "seq",
-            "when": lambda event: moment_utc(event.at_ms),
-            "what": lambda event: event.kind.value.replace("_", " "),
-            "step": lambda event: event.step or None,
-            "said": event_text,
-        },
-        numeric={"no."},
-    )
+    rows = [
+        (e.seq, moment_utc(e.at_ms), e.kind.value.replace("_", " "), e.step or None, event_text(e))
+        for e in history.events
+        if e.kind not in QUIET
+    ]
+    listed = Table(heads=("no.", "when", "what", "step", "said"), rows=rows, numeric={"no."})
     return section("Journal", Details(f"All {len(history.events)} events of the journal", [listed]))
 
 
@@ -221,63 +208,40 @@ def _comparisons(compared: Sequence[Comparison]) -> Section:
         "Sets of groups, types, offsets, leader epochs and metadata of commits; the whole outcome is in the "
         "folder."
     )
-    listed = table(
-        compared,
-        {
-            "snapshot": "subject",
-            "with": "base",
-            "rules of": lambda each: each.rules.replace("_", " "),
-            "result": lambda each: spoken(each.verdict) if each.verdict else "not taken yet",
-            "groups": "groups",
-            "what differs": lambda each: (
-                "; ".join(each.reasons) or ("no problem and no difference" if each.verdict else None)
-            ),
-            "folder": lambda each: code(each.folder) if each.folder else None,
-            "when": lambda each: moment_utc(each.at_ms or None),
-        },
-        numeric={"groups"},
-        caption="Snapshots of all groups, held against each other",
-    )
+    rows: list[list[Cell]] = []
+    for each in compared:
+        verdict = spoken(each.verdict) if each.verdict else "not taken yet"
+        differs = "; ".join(each.reasons) or ("no problem and no difference" if each.verdict else None)
+        folder = code(each.folder) if each.folder else None
+        of = (each.subject, each.base, each.rules.replace("_", " "), verdict)
+        rows.append([*of, each.groups, differs, folder, moment_utc(each.at_ms or None)])
+    heads = ("snapshot", "with", "rules of", "result", "groups", "what differs", "folder", "when")
+    caption = "Snapshots of all groups, held against each other"
+    listed = Table(heads=heads, rows=rows, numeric={"groups"}, caption=caption)
     return section("Comparisons", note, listed)
 
 
 def _steps(title: str, steps: Sequence[StepHistory], since_ms: int) -> Section:
     """The steps of a plan; each took the time since the one before it, the first since then (epoch ms)."""
-    took = {}
+    rows: list[list[Cell]] = []
     for each in steps:
-        took[each.step.key] = max(0, each.at_ms - since_ms)
-        since_ms = each.at_ms or since_ms
-    listed = table(
-        steps,
-        {
-            "step": lambda each: code(each.step.key),
-            "what is done": lambda each: name(words_of(each.step)),
-            "proof before the next": lambda each: name(each.step.proof),
-            "way back": lambda each: None if each.step.kind in _NOT_UNDONE else name(undo_words(each.step)),
-            "when": lambda each: moment_utc(each.at_ms or None),
-            "took": lambda each: duration(took[each.step.key]) if each.at_ms else None,
-            "now": "now",
-        },
-        numeric={"took"},
-        caption="In order; times are those of the journal",
-    )
-    return section(title, listed)
+        step, at_ms = each.step, each.at_ms
+        back = None if step.kind in _NOT_UNDONE else name(undo_words(step))
+        took = duration(max(0, at_ms - since_ms)) if at_ms else None
+        since_ms = at_ms or since_ms
+        said = (code(step.key), name(words_of(step)), name(step.proof), back)
+        rows.append([*said, moment_utc(at_ms or None), took, each.now])
+    heads = ("step", "what is done", "proof before the next", "way back", "when", "took", "now")
+    caption = "In order; times are those of the journal"
+    return section(title, Table(heads=heads, rows=rows, numeric={"took"}, caption=caption))
 
 
 def _decided(decisions: Sequence[Decision]) -> Section:
     if not decisions:
         return section("Who decided", "Nobody was asked yet.")
     answers = {True: "approved", False: "refused", None: "nobody has answered"}
-    listed = table(
-        decisions,
-        {
-            "what": "subject",
-            "answer": lambda each: answers[each.approved],
-            "who": lambda each: each.who or None,
-            "when": lambda each: moment_utc(each.at_ms),
-        },
-    )
-    return section("Who decided", listed)
+    rows = [(e.subject, answers[e.approved], e.who or None, moment_utc(e.at_ms)) for e in decisions]
+    return section("Who decided", Table(heads=("what", "answer", "who", "when"), rows=rows))
 
 
 def _approved_for(history: History) -> Section:
@@ -298,12 +262,10 @@ def _approved_for(history: History) -> Section:
 def _evidence(plan_hash: str, kept: Kept | None) -> Section:
     """What is known of the evidence, and every file with its hash."""
     files = kept.shown if kept else ()
-    columns: Columns[StoredFile] = {
-        "file": "path",
-        "bytes": "bytes",
-        "SHA-256": lambda file: code(file.sha256, "hash"),
-    }
-    listed = Details(f"{len(files)} files with their SHA-256", [table(files, columns, numeric={"bytes"})])
+    hashes = [(file.path, file.bytes, code(file.sha256, "hash")) for file in files]
+    heads = ("file", "bytes", "SHA-256")
+    table_of_files = Table(heads=heads, rows=hashes, numeric={"bytes"})
+    listed = Details(f"{len(files)} files with their SHA-256", [table_of_files])
     rows = [("plan", code(plan_hash, "hash")), *(kept.about if kept else ())]
     return section("Evidence", Table(heads=["what", "value"], rows=rows), listed if files else None)
 
