@@ -73,15 +73,9 @@ class Audit(AuditTask):
 
     template_fields = (*AuditTask.template_fields, "spark_conn_id")
 
-    def __init__(
-        self,
-        *,
-        folder: str = "{{ dag_run.run_after | ts_nodash }}-{{ ti.try_number }}",
-        spark_conn_id: str = "{{ params.spark_conn_id }}",
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(folder=folder, **kwargs)
-        self.spark_conn_id = spark_conn_id
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(folder="{{ dag_run.run_after | ts_nodash }}-{{ ti.try_number }}", **kwargs)
+        self.spark_conn_id = "{{ params.spark_conn_id }}"
         self._submitting: SparkSubmitHook | None = None
 
     def execute(self, context: Context) -> str:
@@ -137,8 +131,8 @@ class Audit(AuditTask):
 class AuditVerdict(AuditTask):
     """The last task: red when a difference is not explained."""
 
-    def __init__(self, *, folder: str = "{{ ti.xcom_pull(task_ids='audit') }}", **kwargs: Any) -> None:
-        super().__init__(folder=folder, **kwargs)
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(folder="{{ ti.xcom_pull(task_ids='audit') }}", **kwargs)
 
     def execute(self, context: Context) -> None:  # noqa: ARG002
         """Log how many differences there are of each kind.

@@ -44,7 +44,7 @@ def number(title: str, text: str, default: int, limits: tuple[int, int]) -> Para
     They are written as exclusive ones: with ``minimum`` and ``maximum`` Airflow's form puts the limit in
     place of what a person typed (-5 becomes 0), and says nothing."""
     low, high = limits
-    bounds = {"type": "integer", "exclusiveMinimum": low - 1, "exclusiveMaximum": high + 1}
+    bounds: dict[str, Any] = {"type": "integer", "exclusiveMinimum": low - 1, "exclusiveMaximum": high + 1}
     text = f"{text} From {low} to {high}."
     return Param(default, **bounds, title=title, section=HOW, description_md=text)
 

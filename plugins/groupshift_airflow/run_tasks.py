@@ -113,20 +113,14 @@ class Opened:
 
 
 class ClusterTask(BaseOperator):
-    """Base: over which connections."""
+    """Base: over which connections, as the form of the run names them."""
 
     template_fields: Sequence[str] = ("kafka_conn_id", "zookeeper_conn_id")
 
-    def __init__(
-        self,
-        *,
-        kafka_conn_id: str = "{{ params.kafka_conn_id }}",
-        zookeeper_conn_id: str = "{{ params.get('zookeeper_conn_id') or '' }}",
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.kafka_conn_id = kafka_conn_id
-        self.zookeeper_conn_id = zookeeper_conn_id
+        self.kafka_conn_id = "{{ params.kafka_conn_id }}"
+        self.zookeeper_conn_id = "{{ params.get('zookeeper_conn_id') or '' }}"
 
     def settings(self, *, zookeeper: bool = True) -> Settings:
         """Return the deployment's settings with these connections, or with that of Kafka alone.
@@ -143,16 +137,9 @@ class RunTask(ClusterTask):
     template_fields: Sequence[str] = ("run", "holder", *ClusterTask.template_fields)
     operator_extra_links = (RunLink(),)
 
-    def __init__(
-        self,
-        *,
-        run: str = "{{ ti.xcom_pull(task_ids='plan') }}",
-        holder: str = "{{ dag.dag_id }}/{{ run_id }}",
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *, run: str = "{{ ti.xcom_pull(task_ids='plan') }}", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.run = run
-        self.holder = holder
+        self.run, self.holder = run, "{{ dag.dag_id }}/{{ run_id }}"
 
     @contextmanager
     def opened(self) -> Iterator[Opened]:

@@ -109,9 +109,9 @@ class Report(FleetTask):
 
     template_fields: Sequence[str] = (*FleetTask.template_fields, "number")
 
-    def __init__(self, *, number: str = "{{ ti.xcom_pull(task_ids='scan') }}", **kwargs: Any) -> None:
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.number = number
+        self.number = "{{ ti.xcom_pull(task_ids='scan') }}"
 
     def execute(self, context: Context) -> None:
         """Log it, a line each."""

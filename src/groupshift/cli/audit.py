@@ -49,6 +49,12 @@ _ENSEMBLE = "With --bootstrap-servers: host:port,host:port/chroot; without: two 
 Ensemble = Annotated[str, option("--zookeeper", _ENSEMBLE)]
 _FOLDER = "A new folder (or URI) for all differences."
 Interval = Annotated[float, typer.Option(help="Seconds that one store may be behind the other.", min=0.0)]
+_RETENTION = "offsets.retention.minutes; without it what the brokers say."
+Retention = Annotated[int | None, typer.Option(help=_RETENTION, min=1)]
+_SPARK = "As a Spark job (section spark of the settings): logs too large for one process."
+Spark = Annotated[bool, typer.Option("--spark", help=_SPARK)]
+_NO_LOG = "Ask the brokers only: what lies elsewhere in the log stays unknown."
+NoLog = Annotated[bool, typer.Option("--no-log", help=_NO_LOG)]
 Settle = Annotated[float, typer.Option(help="Seconds a commit may take until it is answered.", min=0.0)]
 
 
@@ -66,16 +72,8 @@ def audit(  # noqa: PLR0913 - the options of a verb
     output: Annotated[str | None, option("--output", _FOLDER, "-o")] = None,
     commit_interval: Interval = 5.0,
     settle: Settle = 1.0,
-    retention_minutes: Annotated[
-        int | None,
-        typer.Option(help="offsets.retention.minutes; without it what the brokers say.", min=1),
-    ] = None,
-    spark: Annotated[
-        bool,
-        typer.Option(
-            "--spark", help="As a Spark job (section spark of the settings): logs too large for one process."
-        ),
-    ] = False,
+    retention_minutes: Retention = None,
+    spark: Spark = False,
     limit: Annotated[int, typer.Option(help="Rows shown; --json and --output have all.", min=1)] = 40,
     timeout: Timeout = 10.0,
     settings_file: SettingsFile = None,
@@ -178,10 +176,7 @@ def _next(found: Audit, output: str | None) -> str:
 @app.command()
 def placement(
     *,
-    no_log: Annotated[
-        bool,
-        typer.Option("--no-log", help="Ask the brokers only: what lies elsewhere in the log stays unknown."),
-    ] = False,
+    no_log: NoLog = False,
     everything: AllRules = False,
     bootstrap_servers: Servers = "",
     timeout: Timeout = 10.0,

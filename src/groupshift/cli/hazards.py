@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from groupshift.cli import output
-from groupshift.cli.options import Json
+from groupshift.cli.options import Json, option
 from groupshift.cli.terminal import Table, styled
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.hazards import (
@@ -24,24 +25,18 @@ from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Rejected
 
 Move = Annotated[Comparison, typer.Option("--move", help="The move that is planned.")]
+Broker = Annotated[list[str] | None, option("--broker", "A version of Kafka that runs; may be repeated.")]
+_CLIENT = f"What members run: {', '.join(CLIENTS)}, or {NOBODY}; may be repeated."
+Client = Annotated[list[str] | None, option("--client", _CLIENT, metavar="NAME=VERSION")]
 Without = Annotated[list[Trait] | None, typer.Option("--without", help="A condition that does not hold.")]
 
 
 def hazards(  # noqa: PLR0913 - the options of a verb
     *,
     move: Move = Comparison.PROTOCOL,
-    broker: Annotated[
-        list[str] | None, typer.Option("--broker", help="A version of Kafka that runs; may be repeated.")
-    ] = None,
+    broker: Broker = None,
     target: Annotated[str, typer.Option("--target", help="The version that a downgrade goes to.")] = "",
-    client: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--client",
-            metavar="NAME=VERSION",
-            help=f"What members run: {', '.join(CLIENTS)}, or {NOBODY}; may be repeated.",
-        ),
-    ] = None,
+    client: Client = None,
     having: Annotated[list[Trait] | None, typer.Option("--with", help="A condition that holds.")] = None,
     lacking: Without = None,
     everything: Annotated[bool, typer.Option("--all", help="Show the hazards that are not met too.")] = False,
@@ -60,12 +55,7 @@ def hazards(  # noqa: PLR0913 - the options of a verb
     refused, asked = (sum(_does(each) == does for each in findings) for does in (Action.REFUSE, Action.ASK))
     rows = [{**output.plain(each), "does": _does(each)} for each in findings]
     said = f"{refused} refused, {asked} asked, {len(findings)} looked at (docs/reference/hazards.md)"
-    told = (
-        (each.rule, styled(_does(each), output.COLOUR[each.verdict]), each.reason, each.hint)
-        for each in shown
-    )
-    table = Table(f"hazards of the move {move}", ("hazard", "groupshift", "reason", "remedy"), told)
-    parts: list[output.Shown] = [*([table] if shown else []), said]
+    parts: list[output.Shown] = [*([_table(shown, move)] if shown else []), said]
     output.tell({"move": move, "refused": refused, "findings": rows}, parts, as_json=as_json)
     return 1 if refused else 0
 
@@ -75,3 +65,11 @@ def _does(finding: Finding) -> str:
     if finding.verdict is Verdict.PASS:
         return Action.WARN if finding.hint else "-"
     return Action.REFUSE if finding.verdict is Verdict.FAIL else Action.ASK
+
+
+def _table(findings: Sequence[Finding], move: Comparison) -> Table:
+    rows = (
+        (each.rule, styled(_does(each), output.COLOUR[each.verdict]), each.reason, each.hint)
+        for each in findings
+    )
+    return Table(f"hazards of the move {move}", ("hazard", "groupshift", "reason", "remedy"), rows)

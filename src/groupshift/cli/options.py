@@ -52,14 +52,8 @@ Execute = Annotated[bool, typer.Option("--execute", help="Act; without it only a
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 AllRules = Annotated[bool, typer.Option("--all", help="Show the rules that passed, too.")]
 Page = Annotated[Path | None, option("--output", "Write the page here (one HTML file).")]
-SettingsFile = Annotated[
-    Path | None,
-    option(
-        "--settings",
-        "Settings file (TOML). Default: the sandbox's, when it is up.",
-        envvar=SETTINGS_VARIABLE,
-    ),
-]
+_SETTINGS = "Settings file (TOML). Default: the sandbox's, when it is up."
+SettingsFile = Annotated[Path | None, option("--settings", _SETTINGS, envvar=SETTINGS_VARIABLE)]
 _BROKERS = "Brokers without login; else those and the properties of the settings file."
 Servers = Annotated[str, option("--bootstrap-servers", _BROKERS, callback=_servers)]
 Ensemble = Annotated[str, option("--zookeeper", "With --bootstrap-servers: host:port,host:port/chroot.")]

@@ -58,6 +58,12 @@ _MOST_HOURS = 24.0 * 365 * 10
 _HOUR_MS = 3_600_000
 _LOOK = "groupshift audit placement"
 
+_OLDER = (
+    "Commits older than this are left to a person: a deletion leaves no trace for longer than "
+    "delete.retention.ms."
+)
+Within = Annotated[float, typer.Option("--within", metavar="HOURS", help=_OLDER, min=0.0, max=_MOST_HOURS)]
+
 app = typer.Typer(name="repair", help="Put right what was broken without groupshift.", no_args_is_help=True)
 
 
@@ -69,17 +75,7 @@ def _several() -> None:
 @app.command("placement")
 def placement(
     *,
-    within: Annotated[
-        float,
-        typer.Option(
-            "--within",
-            metavar="HOURS",
-            help="Commits older than this are left to a person: a deletion leaves no trace for longer than "
-            "delete.retention.ms.",
-            min=0.0,
-            max=_MOST_HOURS,
-        ),
-    ] = 24.0,
+    within: Within = 24.0,
     execute: Execute = False,
     bootstrap_servers: Servers = "",
     timeout: Timeout = 10.0,

@@ -57,15 +57,13 @@ def _names(incomplete: str) -> list[str]:
 _COMPLETED = 100
 RunId = Annotated[str, typer.Argument(metavar="RUN", show_default=False, autocompletion=_names)]
 Yes = Annotated[bool, typer.Option("--yes", help="Approve gates; never a doubt, nothing optional.")]
-Patience = Annotated[
-    float, typer.Option("--patience", help="Seconds that one step may take; 0: its own.", min=0)
-]
+_STEP = "Seconds that one step may take; 0: its own."
+Patience = Annotated[float, typer.Option("--patience", help=_STEP, min=0)]
 For = Annotated[float, typer.Option("--for", help="Seconds to look for as long as it holds.", min=0)]
 TakeOver = Annotated[bool, typer.Option("--take-over", help="Take it over from a process that has it.")]
 Accept = Annotated[str, option("--accept", "Accept what this step showed.", metavar="STEP")]
-Audit = Annotated[
-    bool, typer.Option("--audit", help="Take up the audit of consumption that lies in its evidence.")
-]
+_AUDIT = "Take up the audit of consumption that lies in its evidence."
+Audit = Annotated[bool, typer.Option("--audit", help=_AUDIT)]
 _UNCHANGED = frozenset({RunState.PLANNED, RunState.APPROVED})
 _EVERY_S = 2.0
 _ONLY_SHOWN = "nothing was changed: without --execute this only shows what would be done"

@@ -180,13 +180,11 @@ def idle_text(state: GroupState) -> str:
 
 
 def _rank(state: GroupState) -> tuple[int, str]:
-    """What a person should look at comes first."""
+    """What a person should look at comes first: problems, then active groups that are not ready."""
     if state.life is not Life.ACTIVE:
         rank = 3 if state.life is Life.DEAD else 4
-    elif state.next is None:
-        rank = 5
     else:
-        rank = 2 if state.next.state is Readiness.READY else 1
+        rank = 5 if state.next is None else 1 + (state.next.state is Readiness.READY)
     return (0 if state.problems else rank, state.group)
 
 
