@@ -12,6 +12,7 @@ from groupshift.domain.evidence import Moment, Row, Store
 from groupshift.domain.old_members import NEVER
 from groupshift.domain.ownership_history import KnownBy, Position, Sighting, Tenure, audited, seen
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.plain import from_plain
 from groupshift.domain.run import JUDGE, findings_from
 from groupshift.domain.seal import AUDITED
 from groupshift.domain.verdict import Finding, Verdict
@@ -84,7 +85,7 @@ def group_history_of(history: History, kept: Kept | None) -> GroupHistory:
             found = kept.tables(str(stored[0]), Moment(stored[1]))
             tables |= {each.step.subject: found} if found is not None else {}
     looks = [
-        Look.from_data(event.body)
+        from_plain(Look, event.body)
         for event in history.events
         if event.kind is EventKind.NOTED and {"held", "canary"} <= event.body.keys()
     ]
