@@ -6,12 +6,12 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from groupshift.domain.foreign_json import load_object
-from groupshift.domain.plain import from_plain
+from groupshift.domain.plain import built, from_plain
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Conflict, Rejected
 
@@ -138,15 +138,6 @@ class Step:
         return asdict(self)
 
 
-_TYPES: Mapping[str, type] = {
-    **{each.name: type(each.default) for each in fields(Step)},
-    "phase": str,
-    "kind": str,
-    "args": dict,
-}
-"""The type of each field in JSON; words of a closed vocabulary by their values, and an undo may be a step."""
-
-
 def member(vocabulary: type[E], value: object, where: str) -> E:
     """Return the member of a closed vocabulary. Raises `Rejected` for any other value, with those it
     knows."""
@@ -157,29 +148,19 @@ def member(vocabulary: type[E], value: object, where: str) -> E:
         raise Rejected(f"{where}: {value!r} is not known; it is one of {known}") from None
 
 
-def step_from(data: object, where: str = "step") -> Step:
+def step_from(data: Any, where: str = "step") -> Step:
     """Return the step that `Step.as_json` wrote.
 
     Raises:
         Rejected: an unknown, missing or wrong field, or a word outside its vocabulary.
     """
-    if not isinstance(data, Mapping):
-        raise Rejected(f"{where}: a step is a JSON object")
-    if data.keys() != _TYPES.keys():
-        odd = ", ".join(sorted(map(str, data.keys() ^ _TYPES.keys())))
+    try:
+        step: Step = built(Step, data)
+    except (TypeError, ValueError) as wrong:
+        raise Rejected(f"{where}: {wrong}") from None
+    if step.as_json() != data:
+        odd = ", ".join(sorted(step.as_json().keys() ^ set(data))) or "undo"
         raise Rejected(f"{where}: fields that are unknown or missing: {odd}")
-    read: dict[str, Any] = {}
-    for name, kind in _TYPES.items():
-        value = data[name]
-        if name == "undo" and isinstance(value, Mapping):
-            read[name] = step_from(value, f"{where}, undo")
-        elif issubclass(kind, StrEnum):
-            read[name] = member(kind, value, where)
-        elif type(value) is not kind:
-            raise Rejected(f"{where}: {name} has the wrong type ({value!r})")
-        else:
-            read[name] = value
-    step = Step(**read)
     _require_words(step, where)
     return step
 
@@ -457,13 +438,7 @@ def findings_data(findings: Iterable[Finding]) -> list[dict[str, Any]]:
 
 def findings_from(data: Iterable[Json]) -> Findings:
     """Return the findings that `findings_data` wrote. Raises `Rejected` for an unknown verdict."""
-    return tuple(
-        Finding(
-            rule=str(each["rule"]),
-            verdict=member(Verdict, each["verdict"], "finding"),
-            reason=str(each["reason"]),
-            hint=str(each.get("hint", "")),
-            asked=bool(each.get("asked", True)),
-        )
-        for each in data
-    )
+    try:
+        return tuple(built(Finding, each) for each in data)
+    except (TypeError, ValueError) as wrong:
+        raise Rejected(f"finding: {wrong}") from None
