@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 from importlib.metadata import EntryPoint
 from importlib.util import find_spec
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,8 @@ def ours() -> list[type[Move[Any]]]:
         if find_spec(f"groupshift.moves.{package.name}.move") is None:
             continue
         module = importlib.import_module(f"groupshift.moves.{package.name}.move")
-        classes = [each for each in vars(module).values() if isinstance(each, type)]
+        own = [each for each in vars(module).values() if isinstance(each, type)]
+        classes = [each for each in own if "to" not in signature(each).parameters]  # that of scans is no verb
         found += [each for each in classes if each.__module__ == module.__name__ and Move in each.__mro__]
     return found
 
