@@ -88,9 +88,9 @@ def ours() -> list[type[Move[Any]]]:
         if find_spec(f"groupshift.moves.{package.name}.move") is None:
             continue
         module = importlib.import_module(f"groupshift.moves.{package.name}.move")
-        own = [each for each in vars(module).values() if isinstance(each, type)]
-        classes = [each for each in own if "to" not in signature(each).parameters]  # that of scans is no verb
-        found += [each for each in classes if each.__module__ == module.__name__ and Move in each.__mro__]
+        classes = [each for each in vars(module).values() if isinstance(each, type)]
+        own = [each for each in classes if each.__module__ == module.__name__ and Move in each.__mro__]
+        found += [each for each in own if "to" not in signature(each).parameters]  # that of scans is no verb
     return found
 
 
