@@ -15,10 +15,10 @@ from typing import Any
 from groupshift.adapters.kafka.broker import Access, BrokerConnection
 from groupshift.adapters.kafka.requests import (
     Quorum,
-    all_metadata,
     describe_quorum,
     fetch_offsets,
     fetched,
+    metadata,
     replicas_lacking,
 )
 from groupshift.adapters.kafka.transactions import OFFSETS_TOPIC
@@ -55,14 +55,14 @@ def what_lacks(node: Node, running: Collection[Node], log: Path) -> str:
 
 def _broker_lacks(connection: BrokerConnection, node: Node, running: Collection[Node], log: Path) -> str:
     wanted = {each.node_id for each in running if each.serves_clients}
-    metadata = all_metadata(connection)
-    missing = wanted - {int(each.node_id) for each in metadata.brokers}
+    told = metadata(connection, None)
+    missing = wanted - {int(each.node_id) for each in told.brokers}
     if missing:
         return f"it does not name broker {', '.join(map(str, sorted(missing)))}"
-    found = replicas_lacking(metadata.topics, wanted)
+    found = replicas_lacking(told.topics, wanted)
     if found:
         return found
-    found = _loading(connection, node, metadata.topics, log)
+    found = _loading(connection, node, told.topics, log)
     if found:
         return found
     return _quorum_lacks(describe_quorum(connection), node) if node.votes else ""
@@ -128,7 +128,7 @@ def leaders_of(address: str, topic: str) -> dict[int, int]:
     try:
         partitions: Sequence[Any] = [
             each
-            for found in all_metadata(connection).topics
+            for found in metadata(connection, None).topics
             if found.name == topic
             for each in found.partitions
         ]

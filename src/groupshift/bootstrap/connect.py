@@ -57,13 +57,14 @@ def zookeeper_side(settings: Settings, clock: Clock) -> tuple[ZookeeperSide, Cal
     """A group as ZooKeeper and Kafka know it, and who writes its mode, over one ZooKeeper session; and how to
     close what was opened."""
     from groupshift.adapters.groups import LiveAccess, LiveGroupReader
-    from groupshift.adapters.kafka.groups import KafkaConnection, KafkaGroups, KafkaRights
+    from groupshift.adapters.kafka.cluster import observer
+    from groupshift.adapters.kafka.groups import KafkaGroups, KafkaRights
     from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
     from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch, ZookeeperRights
     from groupshift.adapters.zookeeper.session import cluster_id
 
     zookeeper = zookeeper_connection(settings.zookeeper)
-    kafka = KafkaConnection(settings.kafka.bootstrap_servers, properties=settings.kafka.properties)
+    kafka = observer(settings.kafka.bootstrap_servers, properties=settings.kafka.properties)
     groups = LiveGroupReader(ZookeeperGroups(zookeeper), KafkaGroups(kafka), clock)
     side = ZookeeperSide(
         groups=groups,
@@ -78,11 +79,12 @@ def zookeeper_side(settings: Settings, clock: Clock) -> tuple[ZookeeperSide, Cal
 def broker_side(settings: Settings) -> tuple[BrokerSide, Callable[[], None]]:
     """A group as Kafka's brokers alone know it, and how to close what was opened."""
     from groupshift.adapters.groups import KafkaGroupReader, LiveAccess
-    from groupshift.adapters.kafka.groups import KafkaConnection, KafkaRights
+    from groupshift.adapters.kafka.cluster import observer
+    from groupshift.adapters.kafka.groups import KafkaRights
 
     where = settings.kafka
     groups = KafkaGroupReader(protocol_views(where), group_snapshots(where))
-    kafka = KafkaConnection(where.bootstrap_servers, properties=where.properties)
+    kafka = observer(where.bootstrap_servers, properties=where.properties)
     drivers = partial(fleet, settings.fleet, groups)
     side = GroupSide(groups=groups, fleets=drivers, access=LiveAccess(KafkaRights(kafka)))
 

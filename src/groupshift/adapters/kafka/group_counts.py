@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from groupshift.adapters.kafka.cluster import OfCluster
+from groupshift.adapters.kafka.cluster import OfCluster, attempted
 from groupshift.adapters.kafka.snapshots import listing
 from groupshift.domain.addresses import Server, one_server
 from groupshift.domain.group_counts import Counts, GaugedBroker
@@ -30,10 +30,11 @@ _TYPES = set(Kind) - {Kind.ABSENT}
 class LiveGroupLists(OfCluster):
     """Reads through one `KafkaCluster`, which it closes."""
 
+    @attempted
     def count(self) -> Mapping[int, Counts]:
         """See the port."""
-        self._cluster.attempt(self._cluster.refuse_several)
-        listed, totals = self._cluster.attempt(lambda: listing(self._cluster))
+        self._cluster.refuse_several()
+        listed, totals = listing(self._cluster)
         found: dict[int, Counter[tuple[Kind, str]]] = {node: Counter() for node in totals}
         for group in listed.values():
             kind = Kind(group.type) if group.type in _TYPES else Kind.UNKNOWN

@@ -19,7 +19,6 @@ from typing import Any
 
 from groupshift.adapters.kafka.broker import NEWEST_VERSIONS, SOFTWARE, BrokerConnection
 from groupshift.adapters.kafka.wire import Api, error_name, grouped, in_parts, raise_for
-from groupshift.domain.cluster import Property
 from groupshift.domain.group_protocol import ALIKE, ASSIGNMENT_INTERVAL, BrokerSettings, Kind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import NOBODY
@@ -43,12 +42,11 @@ _CLIENT = -1
 _GROUP_KEY = 0
 _BATCHED = 4
 """FindCoordinator 4 is the first for many keys."""
-_NOT_AVAILABLE, _NOT_COORDINATOR = 15, 16
+_NOT_AVAILABLE = 15
 TOPIC, BROKER, GROUP = 2, 4, 32
 """Types of resources that have configurations."""
-_STATIC, _DYNAMIC, _DEFAULT_OF_CLUSTER, _OF_GROUP = 4, 2, 3, 8
-"""Sources of a value: the broker's file, set for this broker, set for all brokers, set for a group."""
-_OF_TYPES = 1
+_OF_GROUP = 8
+"""The source of a value that is set for a group."""
 _HEARTBEAT = 68
 OF_GROUPS = (*ALIKE, ASSIGNMENT_INTERVAL)
 """The properties of a broker that bear on groups."""
@@ -82,16 +80,6 @@ def metadata(connection: BrokerConnection, topics: Iterable[str] | None, *, at_m
         include_topic_authorized_operations=False,
     )
     return connection.ask(asked)
-
-
-def all_metadata(connection: BrokerConnection) -> Any:
-    """Brokers and all topics, as this very broker tells them."""
-    return metadata(connection, None)
-
-
-def metadata_of(connection: BrokerConnection, topic: str) -> Any:
-    """Brokers and one topic, as this very broker tells them; asking does not make the topic."""
-    return metadata(connection, [topic])
 
 
 def replicas_lacking(topics: Iterable[Any], wanted: Collection[int]) -> str:
@@ -128,14 +116,13 @@ def fetch_offsets(
     *,
     partitions: Iterable[TopicPartition] | None = None,
     stable: bool = True,
-    together: bool = True,
 ) -> list[Question]:
     """Committed offsets: of ``partitions``, or of all that have one. ``stable`` gives an error for those that
     an open transaction commits, else what was committed before. A request for each group at brokers before
-    3.0, or where they are not to be asked ``together``."""
+    3.0."""
     topics = None if partitions is None else _named(partitions, "partition_indexes")
     ask = partial(connection.request, Api.OFFSET_FETCH, require_stable=stable)
-    if not together or connection.highest(Api.OFFSET_FETCH) < _MANY_GROUPS:
+    if connection.highest(Api.OFFSET_FETCH) < _MANY_GROUPS:
         alone = partial(ask, at_least=_FIRST_IN_KAFKA, at_most=_MANY_GROUPS - 1, topics=topics)
         return [(alone(group_id=group), (group,)) for group in groups]
     many = partial(ask, at_least=_MANY_GROUPS, at_most=_NAMED_TOPICS)
@@ -228,24 +215,6 @@ def named_by(connection: BrokerConnection, names: Sequence[str]) -> dict[str, in
     return found
 
 
-def with_offsets(connection: BrokerConnection, groups: Sequence[str]) -> Iterator[str]:
-    """Those of ``groups`` for which this broker, their coordinator, has an offset, or one that is not stable
-    yet. Raises `BrokerError`."""
-    for group, code, topics in fetch_now(connection, groups):
-        raise_for(code, f"{connection.address} does not tell the offsets of {group!r}")
-        told = (each for topic in topics or () for each in topic.partitions)
-        if any(int(each.committed_offset) >= 0 or int(each.error_code) for each in told):
-            yield group
-
-
-def served_by(connection: BrokerConnection, groups: Sequence[str]) -> Iterator[str]:
-    """Those of ``groups`` for which this very broker answers. Raises `BrokerError`."""
-    for group, code, _ in fetch_now(connection, groups):
-        if code != _NOT_COORDINATOR:
-            raise_for(code, f"{connection.address} does not tell the offsets of {group!r}")
-            yield group
-
-
 def ask_versions(connection: BrokerConnection) -> Any:
     """ApiVersions once more: what a connection was told when it was made is of that moment, and the levels of
     features change while it lives."""
@@ -302,32 +271,10 @@ def with_properties(settings: BrokerSettings, answer: Any) -> BrokerSettings:
     )
 
 
-def configured_properties(result: Any) -> dict[str, Property]:
-    """What was set in a broker's file, or for it in the metadata; no defaults."""
-    return {
-        each.name: Property(value=each.value, static=each.config_source == _STATIC)
-        for each in result.configs
-        if each.config_source in {_STATIC, _DYNAMIC, _DEFAULT_OF_CLUSTER}
-    }
-
-
 def set_values(result: Any, source: int, what: str) -> dict[str, str]:
     """The values of one source in a result of `describe_configs`. Raises `BrokerError` about ``what``."""
     raise_for(result.error_code, f"configurations of {what}", said=result.error_message)
     return {each.name: each.value or "" for each in result.configs if each.config_source == source}
-
-
-def lists_group_configs(connection: BrokerConnection) -> bool:
-    """Whether the broker lists which groups have configurations (since 4.1)."""
-    return connection.highest(Api.LIST_CONFIG_RESOURCES) >= _OF_TYPES
-
-
-def groups_with_configs(connection: BrokerConnection) -> tuple[str, ...]:
-    """Names of groups that have any. Raises `BrokerError`."""
-    asked = connection.request(Api.LIST_CONFIG_RESOURCES, at_least=_OF_TYPES, resource_types=(GROUP,))
-    answer = connection.ask(asked)
-    raise_for(answer.error_code, "the groups with configurations are not listed")
-    return tuple(sorted(str(each.resource_name) for each in answer.config_resources))
 
 
 def configs_of_groups(connection: BrokerConnection, groups: Sequence[str]) -> Mapping[str, dict[str, str]]:

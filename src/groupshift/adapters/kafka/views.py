@@ -8,47 +8,45 @@ Implements `groupshift.ports.cluster.DowngradeViews` (the whole cluster),
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any, TypeVar
 
 from groupshift.adapters.kafka.broker import BrokerConnection
-from groupshift.adapters.kafka.cluster import KafkaCluster, OfCluster
+from groupshift.adapters.kafka.cluster import KafkaCluster, OfCluster, attempted
 from groupshift.adapters.kafka.commit_places import told_topics
 from groupshift.adapters.kafka.requests import (
     BROKER,
     DESCRIBED,
+    GROUP,
     OF_GROUPS,
     ask_versions,
     configs_of_groups,
-    configured_properties,
     coordinator_of,
     describe,
     describe_configs,
     describe_quorum,
+    fetch_now,
     finalised,
     find_coordinators,
-    groups_with_configs,
     list_groups,
-    lists_group_configs,
-    metadata_of,
+    metadata,
     named_by,
-    served_by,
     supported,
-    with_offsets,
     with_properties,
     with_versions,
 )
 from groupshift.adapters.kafka.rows import kind_of, told
 from groupshift.adapters.kafka.transactions import OFFSETS_TOPIC, open_commits, unstable
-from groupshift.adapters.kafka.wire import Api, BrokerError, error_name, raise_for
+from groupshift.adapters.kafka.wire import Api, BrokerError, by_partition, error_name, grouped, raise_for
 from groupshift.domain.cluster import (
     Asked,
     BrokerView,
     ClusterView,
     ListedGroup,
     PlacementView,
+    Property,
     QuorumView,
     TopicView,
     configured,
@@ -61,11 +59,16 @@ from groupshift.domain.versions import METADATA
 from groupshift.ports.clock import Clock
 
 _UNKNOWN_TOPIC, _LEADER_NOT_AVAILABLE = 3, 5
-_LOADING, _NOT_AVAILABLE, _UNSUPPORTED, _NOT_FOUND = 14, 15, 35, 69
+_LOADING, _NOT_AVAILABLE, _NOT_COORDINATOR, _UNSUPPORTED, _NOT_FOUND = 14, 15, 16, 35, 69
 _WAITING = frozenset({_LOADING, _NOT_AVAILABLE})
 """Error codes of a coordinator that is loading or not there yet."""
 _GENERAL = 22
 """The first metadata.version of 4.0: groups have configurations from there on."""
+_STATIC = 4
+_CONFIGURED = frozenset({_STATIC, 2, 3})
+"""Sources of a broker's value that is no default: its file, set for this broker, set for all brokers."""
+_OF_TYPES = 1
+"""The first ListConfigResources that lists the groups which have configurations (4.1)."""
 _FLIP_S, _FLIP_READS = 2.0, 8
 """While its type changes a group is listed and not described for a moment; for longer when its partition of
 ``__consumer_offsets`` has moved, and a broker still holds the former one."""
@@ -101,47 +104,47 @@ class LiveDowngradeViews(_Views):
     """See the port."""
 
     def look(self) -> ClusterView:
-        """See the port."""
-        self._cluster.attempt(self._cluster.refuse_several)
-        view = self._cluster.attempt(self._read)
-        return replace(view, **self._quorum()) if view.kraft else view
+        """See the port. The quorum is asked apart: without a controller a broker waits, and the rest is told
+        still."""
+        view = self._read()
+        if not view.kraft:
+            return view
+        node = view.brokers[0].node_id
+        try:
+            found = describe_quorum(self._cluster.broker(node))
+        except (OSError, BrokerError) as why:
+            self._cluster.drop(node)
+            return replace(view, quorum_problem=str(why) or type(why).__name__)
+        behind = sorted(node for node, end in found.voters.items() if end < found.high_watermark)
+        quorum = QuorumView(
+            leader=found.leader,
+            voters=tuple(sorted(found.voters)),
+            high_watermark=found.high_watermark,
+            behind=tuple(behind),
+        )
+        return replace(view, quorum=quorum)
 
+    @attempted
     def _read(self) -> ClusterView:
+        self._cluster.refuse_several()
         taken_at_ms = self._clock.now_ms()
         brokers = self._looked(lambda node: BrokerView(node_id=node), _questions)
         connections = [self._cluster.broker(broker.node_id) for broker in brokers]
-        configs = _configs(connections[0], brokers)
         controller, topic = _offsets_topic(connections[0])
+        highest: dict[str, int] = {}  # all brokers tell levels of one log, some behind
+        for name, level in (each for broker in brokers for each in broker.finalised.items()):
+            highest[name] = max(level, highest.get(name, 0))
         return ClusterView(
             cluster_id=self._cluster.cluster_id,
             taken_at_ms=taken_at_ms,
             brokers=brokers,
             kraft=any(Api.DESCRIBE_QUORUM in each.versions for each in connections),
             controller=controller,
-            finalised=_highest(brokers),
+            finalised={name: level for name, level in highest.items() if level},
             partitions=len(topic.leaders),
             leaderless=tuple(number for number, leader in enumerate(topic.leaders) if leader < 0),
-            **configs,
+            **_configs(connections[0], brokers),
         )
-
-    def _quorum(self) -> dict[str, Any]:
-        """The quorum, or why it is not told: without a controller a broker waits, and the rest is told
-        still."""
-        node = self._cluster.brokers()[0].node_id
-        try:
-            found = describe_quorum(self._cluster.broker(node))
-        except (OSError, BrokerError) as why:
-            self._cluster.drop(node)
-            return {"quorum_problem": str(why) or type(why).__name__}
-        behind = sorted(node for node, end in found.voters.items() if end < found.high_watermark)
-        return {
-            "quorum": QuorumView(
-                leader=found.leader,
-                voters=tuple(sorted(found.voters)),
-                high_watermark=found.high_watermark,
-                behind=tuple(behind),
-            )
-        }
 
 
 def _questions(connection: BrokerConnection, node: int) -> _Questions[BrokerView]:
@@ -167,7 +170,11 @@ def _questions(connection: BrokerConnection, node: int) -> _Questions[BrokerView
         (found,) = answer.results
         if found.error_code:
             return replace(view, untold=error_name(found.error_code))
-        return replace(view, properties=configured_properties(found))
+        set_here = (each for each in found.configs if each.config_source in _CONFIGURED)
+        properties = {
+            each.name: Property(value=each.value, static=each.config_source == _STATIC) for each in set_here
+        }
+        return replace(view, properties=properties)
 
     return [
         (list_groups(connection), listed),
@@ -176,28 +183,21 @@ def _questions(connection: BrokerConnection, node: int) -> _Questions[BrokerView
     ]
 
 
-def _highest(brokers: Iterable[BrokerView]) -> dict[str, int]:
-    """The highest level that any broker tells of each feature: all are of one log, some behind."""
-    found: dict[str, int] = {}
-    for broker in brokers:
-        for name, level in broker.finalised.items():
-            if level:
-                found[name] = max(level, found.get(name, 0))
-    return found
-
-
 def _configs(connection: BrokerConnection, brokers: Sequence[BrokerView]) -> dict[str, Any]:
     """Of the groups that have any, or of all that are listed; a right that is missing is told."""
     if not any(each.supported.get(METADATA, (0, 0))[1] >= _GENERAL for each in brokers):
         return {}
-    every = lists_group_configs(connection)
+    every = connection.highest(Api.LIST_CONFIG_RESOURCES) >= _OF_TYPES
     asked = {"configs_asked": Asked.EVERY if every else Asked.LISTED}
     try:
-        names = (
-            groups_with_configs(connection)
-            if every
-            else tuple(sorted({group.group for broker in brokers for group in broker.groups}))
-        )
+        names = sorted({group.group for broker in brokers for group in broker.groups})
+        if every:
+            request = connection.request(
+                Api.LIST_CONFIG_RESOURCES, at_least=_OF_TYPES, resource_types=(GROUP,)
+            )
+            answer = connection.ask(request)
+            raise_for(answer.error_code, "the groups with configurations are not listed")
+            names = sorted(str(each.resource_name) for each in answer.config_resources)
         return {**asked, "group_configs": configs_of_groups(connection, names)}
     except BrokerError as why:
         if why.retriable:
@@ -208,7 +208,7 @@ def _configs(connection: BrokerConnection, brokers: Sequence[BrokerView]) -> dic
 def _offsets_topic(connection: BrokerConnection, *passing: int) -> tuple[int, TopicView]:
     """The controller and the offsets topic, as one broker's metadata tells them; of error codes of the topic
     only ``passing`` ones tell something."""
-    answer = metadata_of(connection, OFFSETS_TOPIC)
+    answer = metadata(connection, [OFFSETS_TOPIC])
     (topic,) = answer.topics
     if int(topic.error_code) not in {_UNKNOWN_TOPIC, *passing}:
         raise_for(topic.error_code, f"topic {OFFSETS_TOPIC!r}")
@@ -227,7 +227,7 @@ def _offsets_topic(connection: BrokerConnection, *passing: int) -> tuple[int, To
 
 
 class LivePlacementViews(OfCluster):
-    """Looks through one `KafkaCluster`, which it closes."""
+    """See the port. Looks through one `KafkaCluster`, which it closes."""
 
     def __init__(self, cluster: KafkaCluster, clock: Clock) -> None:
         super().__init__(cluster)
@@ -235,21 +235,40 @@ class LivePlacementViews(OfCluster):
 
     def look(self) -> PlacementView:
         """See the port."""
-        cluster = self._brokers.look()
-        return self._cluster.attempt(lambda: self._read(cluster))
+        return self._read(self._brokers.look())
 
+    @attempted
     def owners(self, groups: Collection[str]) -> Mapping[str, tuple[int, ...]]:
         """See the port."""
-        return self._cluster.attempt(lambda: self._owners(sorted(groups)))
+        found: dict[str, tuple[int, ...]] = dict.fromkeys(sorted(groups), ())
+        for node in self._cluster.brokers():
+            connection = self._cluster.broker(node.node_id)
+            for group, code, _ in fetch_now(connection, sorted(groups)):
+                if code != _NOT_COORDINATOR:
+                    raise_for(code, f"{connection.address} does not tell the offsets of {group!r}")
+                    found[group] = (*found[group], node.node_id)
+        return found
 
+    @attempted
     def answering(self, groups: Collection[str]) -> frozenset[str]:
-        """See the port."""
-        return self._cluster.attempt(lambda: self._answering(sorted(groups)))
+        """See the port: an offset that is not stable yet counts."""
+        nodes = self._cluster.coordinated(groups)
+        found: set[str] = set()
+        for node, asked in grouped((nodes[group], group) for group in sorted(groups)).items():
+            connection = self._cluster.broker(node)
+            for group, code, topics in fetch_now(connection, asked):
+                raise_for(code, f"{connection.address} does not tell the offsets of {group!r}")
+                each = by_partition(topics).values()
+                if any(int(at.committed_offset) >= 0 or int(at.error_code) for at in each):
+                    found.add(group)
+        return frozenset(found)
 
+    @attempted
     def topics(self, names: Collection[str]) -> Topics:
         """See the port."""
-        return self._cluster.attempt(lambda: Topics(now=told_topics(self._cluster, names)))
+        return Topics(now=told_topics(self._cluster, names))
 
+    @attempted
     def _read(self, cluster: ClusterView) -> PlacementView:
         before = self._topics(cluster)
         topic = before[cluster.brokers[0].node_id]
@@ -294,34 +313,19 @@ class LivePlacementViews(OfCluster):
             for broker in cluster.brokers
         }
 
-    def _owners(self, groups: list[str]) -> dict[str, tuple[int, ...]]:
-        found: dict[str, tuple[int, ...]] = dict.fromkeys(groups, ())
-        for node in self._cluster.brokers():
-            for group in served_by(self._cluster.broker(node.node_id), groups):
-                found[group] = (*found[group], node.node_id)
-        return found
-
-    def _answering(self, groups: list[str]) -> frozenset[str]:
-        nodes = self._cluster.coordinated(groups)
-        found: set[str] = set()
-        for node in set(nodes.values()):
-            asked = [group for group in groups if nodes[group] == node]
-            found |= set(with_offsets(self._cluster.broker(node), asked))
-        return frozenset(found)
-
 
 class LiveProtocolViews(_Views):
     """See the port."""
 
     def look(self, group: str) -> ProtocolView:
         """See the port."""
-        self._cluster.attempt(self._cluster.refuse_several)
         until, reads = time.monotonic() + _FLIP_S, count(1)
         return self._cluster.attempt(
             lambda: self._read(group, patient=next(reads) < _FLIP_READS or time.monotonic() < until)
         )
 
     def _read(self, group: str, *, patient: bool) -> ProtocolView:
+        self._cluster.refuse_several()
         taken_at_ms = self._clock.now_ms()
         brokers = self._looked(
             lambda node: BrokerLook(node_id=node, settings=BrokerSettings()),
