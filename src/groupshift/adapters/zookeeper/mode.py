@@ -131,8 +131,7 @@ def read_mode(session: Session, path: str) -> ModeNode:
 
 def _read(session: Session, path: str) -> Node | None:
     session.sync(path)
-    (node,) = session.read([path])
-    return node
+    return session.read(path)
 
 
 def _guard(session: Session, path: str, holder: Holder | None) -> Guard | None:
@@ -222,7 +221,7 @@ class ZookeeperBrake:
 
         def look(session: Session) -> str:
             session.sync("/")
-            (node,) = session.read([PATH])
+            node = session.read(PATH)
             return "" if node is None else node.data.decode(errors="replace") or "no reason given"
 
         return self._connection.call(look)
