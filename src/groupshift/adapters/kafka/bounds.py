@@ -95,7 +95,7 @@ def _field(schema: Any, field: Any) -> _Value:
     is_array = get_origin(kind) is tuple
     part: Any = without_none(get_args(kind)[0])[0] if is_array else kind
     count = _COMPACT if schema.__flexible__ else 4
-    if dataclasses.is_dataclass(part):
+    if hasattr(part, "__flexible__"):
         value = _entity(part)
         if optional and not is_array and "tag" not in field.metadata:
             value = _Value(partial(_nullable, value.skip), 1)

@@ -335,10 +335,11 @@ class MultiRead:
         """One header and one path an ask, closed by an empty header."""
         request = bytearray()
         for ask in self._asks:
-            kind = GetData if isinstance(ask, Data) else GetChildren
+            kind: Any = GetData if isinstance(ask, Data) else GetChildren
             part = kind(self._chroot + ask.path, False)
             request += multiheader_struct.pack(kind.type, 0, -1) + part.serialize()
-        return request + _END
+        request += _END
+        return request
 
     def deserialize(self, answer: bytes, at: int) -> list[Answer]:
         """One answer an ask, in order. Raises kazoo's error of the first that failed for another reason
