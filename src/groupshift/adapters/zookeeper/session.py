@@ -141,6 +141,13 @@ class Session:
         except NoNodeError:
             return None
 
+    def children(self, path: str) -> tuple[str, ...] | None:
+        """The names below the node, sorted; None where it is absent."""
+        try:
+            return tuple(sorted(self.result(self.client.get_children_async(path))))
+        except NoNodeError:
+            return None
+
     def create(self, path: str, data: bytes, acl: Sequence[ACL] = WORLD) -> None:
         """Create a persistent node; raises kazoo's NodeExistsError. Its parents are everybody's, for members
         have to create below them (zookeeper-coordination.md §1.4)."""
