@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
@@ -30,12 +31,12 @@ from groupshift.adapters.kafka.requests import DESCRIBED, describe, fetch_now, f
 from groupshift.adapters.kafka.rows import offset_rows
 from groupshift.adapters.kafka.wire import (
     Api,
-    BrokerError,
     error_name,
     grouped,
     id_of,
     id_text,
     in_parts,
+    is_retriable,
     raise_for,
 )
 from groupshift.domain.commit_places import FORMER
@@ -47,7 +48,9 @@ from groupshift.ports.changes import Refusals, unheld
 _NO_MEMBER, _NO_GENERATION, _NO_EPOCH = "", -1, -1
 _NAMED_TOPICS, _TOPICS_BY_ID = 9, 10
 _IN_FLIGHT = 16
-_UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID = 3, 100
+_NOT_THERE = frozenset({3, 100})
+"""UNKNOWN_TOPIC_OR_PARTITION and UNKNOWN_TOPIC_ID: such a topic stays away, although Kafka calls that worth
+asking again."""
 _FORMER = "it belongs to a former topic of that name, and is not committed to the topic of today"
 _PART_BYTES, _COMMIT_ROW_BYTES = 256 * 1024, 64
 """At most so many bytes of offsets in a request, with what each adds to its names: coordinators take one
@@ -91,14 +94,17 @@ def commit_rows(cluster: KafkaCluster, rows: Iterable[OffsetRow]) -> Refusals:
             for node, parts in asked.items()
         }
         for part, answer in cluster.ask_each(requests, in_flight=_IN_FLIGHT):
-            codes = _codes(left.pop(part), answer)
-            lasting = [(row, code) for row, code in codes if _is_lasting(code)]
-            for row, code in sorted(lasting, key=lambda each: each[1]):
+            passing, lasting = list[OffsetRow](), list[tuple[int, OffsetRow]]()
+            for row, code in _codes(left.pop(part), answer):
+                if code in _NOT_THERE or not is_retriable(code):
+                    lasting.append((code, row))
+                else:
+                    passing.append(row)
+                    again = max(again, code)
+            for code, row in sorted(lasting, key=itemgetter(0)):
                 refused.add(row, f"offsets of group {part[0]!r} are not committed: {error_name(code)}")
-            passing = [(row, code) for row, code in codes if not _is_lasting(code)]
             if passing:
-                left[part] = [row for row, _ in passing]
-                again = max(code for _, code in passing)
+                left[part] = passing
         raise_for(again, f"{len(left)} groups are not committed yet")
 
     if left:
@@ -125,25 +131,16 @@ def _commit_parts(rows: Iterable[OffsetRow]) -> Iterator[tuple[_Part, list[Offse
         numbers[group] += 1
 
 
-def _codes(rows: Iterable[OffsetRow], answer: Any) -> list[tuple[OffsetRow, int]]:
+def _codes(rows: Iterable[OffsetRow], answer: Any) -> Iterator[tuple[OffsetRow, int]]:
     """The offsets that were refused, with the error code of each."""
-    codes = {
-        (str(getattr(topic, "name", "")) or id_text(topic.topic_id), int(each.partition_index)): int(
-            each.error_code
-        )
-        for topic in answer.topics
-        for each in topic.partitions
-    }
-    found = [
-        (row, codes.get((row.topic, row.partition)) or codes.get((row.topic_id or "", row.partition), 0))
-        for row in rows
-    ]
-    return [(row, code) for row, code in found if code]
-
-
-def _is_lasting(code: int) -> bool:
-    """A topic that is not there stays so, although Kafka calls that worth asking again."""
-    return code in {_UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID} or not BrokerError(code, "").retriable
+    codes: dict[tuple[str, int], int] = {}
+    for topic in answer.topics:
+        name = str(getattr(topic, "name", "")) or id_text(topic.topic_id)
+        codes |= {(name, int(each.partition_index)): int(each.error_code) for each in topic.partitions}
+    for row in rows:
+        by_id = codes.get((row.topic_id or "", row.partition), 0)
+        if code := codes.get((row.topic, row.partition)) or by_id:
+            yield row, code
 
 
 def _commit(connection: BrokerConnection, group: str, rows: Iterable[OffsetRow]) -> Any:
@@ -216,7 +213,7 @@ def _deleted(cluster: KafkaCluster, groups: Collection[str], hold: Callable[[], 
         for _, answer in cluster.ask_at(places, _deletions):
             for each in answer.results:
                 code, group = int(each.error_code), str(each.group_id)
-                if code and code != _NOT_FOUND and BrokerError(code, group).retriable:
+                if is_retriable(code):
                     again = code
                     continue
                 if code and code != _NOT_FOUND:
@@ -237,7 +234,7 @@ def _large(cluster: KafkaCluster, groups: Collection[str]) -> list[str]:
         places = [(node, group) for group, node in cluster.coordinated(groups).items()]
         for part, answer in cluster.ask_at(places, fetch_offsets):
             for group, code, topics in fetched(part, answer):
-                if BrokerError(code, group).retriable:
+                if is_retriable(code):
                     raise_for(code, f"offsets of group {group!r} are not given yet")
                 bytes_[group] = sum(map(_tombstone, offset_rows(group, topics)[0]))
 
@@ -264,9 +261,11 @@ def _thin(cluster: KafkaCluster, group: str, hold: Callable[[], None]) -> str:
                 said[:] = [f"it is {state}{already}"]
                 return
             hold()
-            code = int(connection.ask(_offset_deletion(connection, group, part)).error_code)
-            if BrokerError(code, group).retriable:
-                raise_for(code, f"offsets of group {group!r} are not deleted yet")
+            named = grouped((row.topic, {"partition_index": row.partition}) for row in part)
+            topics = [{"name": name, "partitions": each} for name, each in named.items()]
+            answer = connection.ask(connection.request(Api.OFFSET_DELETE, group_id=group, topics=topics))
+            if is_retriable(int(answer.error_code)):
+                raise_for(answer.error_code, f"offsets of group {group!r} are not deleted yet")
             gone.update((row.topic, row.partition) for row in part)
         rest = _committed(connection, group)
         if sum(map(_tombstone, rest)) > _WHOLE_BYTES:
@@ -293,12 +292,6 @@ def _committed(connection: BrokerConnection, group: str) -> list[OffsetRow]:
             raise_for(code, f"offsets of group {group!r} are not given")
             found += offset_rows(group, topics)[0]
     return found
-
-
-def _offset_deletion(connection: BrokerConnection, group: str, rows: Iterable[OffsetRow]) -> Any:
-    partitions = grouped((row.topic, {"partition_index": row.partition}) for row in rows)
-    topics = [{"name": name, "partitions": each} for name, each in partitions.items()]
-    return connection.request(Api.OFFSET_DELETE, group_id=group, topics=topics)
 
 
 def _deletions(connection: BrokerConnection, groups: Sequence[str]) -> Iterator[tuple[Any, None]]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from groupshift.adapters.kafka.cluster import OfCluster, attempted
 from groupshift.adapters.kafka.snapshots import listing
-from groupshift.domain.addresses import Server, one_server
+from groupshift.domain.addresses import one_server
 from groupshift.domain.group_counts import Counts, GaugedBroker
 from groupshift.domain.group_protocol import Kind
 from groupshift.errors import Rejected, Transient
@@ -77,28 +77,16 @@ class JmxToolGauges:
             raise Rejected(
                 "no KAFKA_HOME: JmxTool is a class of Kafka's; name a Kafka distribution's folder with it"
             )
-        self._reach(address, where)
-        said, trouble = self._run(where)
-        found = list(gauges(said))
-        if found:
-            return broker(address, found)
-        raise _without_answer(address, said, trouble)
-
-    def _reach(self, address: str, where: Server) -> None:
-        """The tool tries for ten seconds, with a page of text a try; a closed port is told at once."""
-        try:
+        try:  # the tool tries for ten seconds, with a page of text a try; a closed port is told at once
             socket.create_connection((where.host, where.port), timeout=min(self._timeout_s, 10.0)).close()
         except OSError as why:
             raise Transient(
                 f"nobody answers at {address} ({why}): start the broker with JMX open there"
             ) from why
-
-    def _run(self, where: Server) -> tuple[str, str]:
-        url = f"service:jmx:rmi:///jndi/rmi://{where}/jmxrmi"
-        asked = [part for name in _NAMES for part in ("--object-name", name)]
         argv = [
             self._java, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx96m", "-cp", self._class_path,
-            "org.apache.kafka.tools.JmxTool", "--jmx-url", url, *asked,
+            "org.apache.kafka.tools.JmxTool", "--jmx-url", f"service:jmx:rmi:///jndi/rmi://{where}/jmxrmi",
+            *(part for name in _NAMES for part in ("--object-name", name)),
             "--one-time", "--report-format", "properties",
         ]  # fmt: skip
         try:
@@ -117,7 +105,10 @@ class JmxToolGauges:
             ) from missing
         except subprocess.TimeoutExpired as late:
             raise Transient(f"JMX at {where} does not answer in {self._timeout_s:g} s") from late
-        return done.stdout, done.stderr
+        found = list(gauges(done.stdout))
+        if found:
+            return broker(address, found)
+        raise _without_answer(address, done.stdout, done.stderr)
 
 
 def gauges(said: str) -> Iterator[Gauge]:

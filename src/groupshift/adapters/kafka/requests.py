@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
 from typing import Any
@@ -233,16 +233,18 @@ def finalised(answer: Any) -> dict[str, int]:
     return {each.name: int(each.max_version_level) for each in told}
 
 
-def with_versions(settings: BrokerSettings, answer: Any) -> BrokerSettings:
-    """What ApiVersions says of requests and features."""
-    highest = {int(each.api_key): int(each.max_version) for each in answer.api_keys}
-    return replace(
-        settings,
+def settings_of(versions: Any, configs: Any) -> BrokerSettings:
+    """What a broker's answers to ApiVersions and DescribeConfigs (of `OF_GROUPS`) say of it."""
+    highest = {int(each.api_key): int(each.max_version) for each in versions.api_keys}
+    (told,) = configs.results
+    return BrokerSettings(
         heartbeats=highest.get(_HEARTBEAT, -1),
         listings=highest.get(Api.LIST_GROUPS, -1),
         descriptions=highest.get(Api.DESCRIBE_GROUPS, -1),
-        features=finalised(answer),
-        metadata=supported(answer).get(METADATA, (0, 0))[1],
+        features=finalised(versions),
+        metadata=supported(versions).get(METADATA, (0, 0))[1],
+        properties={each.name: each.value or "" for each in told.configs},
+        untold=error_name(told.error_code) if told.error_code else "",
     )
 
 
@@ -261,16 +263,6 @@ def describe_configs(
     )
 
 
-def with_properties(settings: BrokerSettings, answer: Any) -> BrokerSettings:
-    """What is answered about the properties `OF_GROUPS` of a broker."""
-    told = answer.results[0]
-    return replace(
-        settings,
-        properties={each.name: each.value or "" for each in told.configs},
-        untold=error_name(told.error_code) if told.error_code else "",
-    )
-
-
 def set_values(result: Any, source: int, what: str) -> dict[str, str]:
     """The values of one source in a result of `describe_configs`. Raises `BrokerError` about ``what``."""
     raise_for(result.error_code, f"configurations of {what}", said=result.error_message)
@@ -280,12 +272,14 @@ def set_values(result: Any, source: int, what: str) -> dict[str, str]:
 def configs_of_groups(connection: BrokerConnection, groups: Sequence[str]) -> Mapping[str, dict[str, str]]:
     """What is set for each of these groups; groups for which nothing is are left out. Raises
     `BrokerError`."""
+    found: dict[str, dict[str, str]] = {}
     asked = (describe_configs(connection, GROUP, part) for part in in_parts(groups, _GROUPS_A_REQUEST))
-    results = (
-        (str(each.resource_name), each) for answer in connection.ask_all(asked) for each in answer.results
-    )
-    found = {group: set_values(each, _OF_GROUP, f"group {group!r}") for group, each in results}
-    return {group: values for group, values in found.items() if values}
+    for answer in connection.ask_all(asked):
+        for each in answer.results:
+            group = str(each.resource_name)
+            if values := set_values(each, _OF_GROUP, f"group {group!r}"):
+                found[group] = values
+    return found
 
 
 class FeatureChange(IntEnum):

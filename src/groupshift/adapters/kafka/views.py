@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any
 
 from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster, OfCluster, attempted
@@ -33,9 +33,8 @@ from groupshift.adapters.kafka.requests import (
     list_groups,
     metadata,
     named_by,
+    settings_of,
     supported,
-    with_properties,
-    with_versions,
 )
 from groupshift.adapters.kafka.rows import kind_of, told
 from groupshift.adapters.kafka.transactions import OFFSETS_TOPIC, open_commits, unstable
@@ -52,7 +51,7 @@ from groupshift.domain.cluster import (
     configured,
 )
 from groupshift.domain.commit_places import Topics
-from groupshift.domain.group_protocol import BrokerLook, BrokerSettings, KafkaGroup, Kind, ProtocolView
+from groupshift.domain.group_protocol import BrokerLook, KafkaGroup, Kind, ProtocolView
 from groupshift.domain.placement import Answers, probe_names
 from groupshift.domain.rows import GONE
 from groupshift.domain.versions import METADATA
@@ -74,9 +73,6 @@ _FLIP_S, _FLIP_READS = 2.0, 8
 ``__consumer_offsets`` has moved, and a broker still holds the former one."""
 LOADING = "Loading"
 """What stands for the state of a group whose coordinator is still reading its partition."""
-_View = TypeVar("_View", BrokerView, BrokerLook)
-_Questions = Sequence[tuple[Any, Callable[[_View, Any], _View]]]
-"""Requests to one broker, each with what makes of its answer a broker of which more is known."""
 
 
 class _Views(OfCluster):
@@ -86,18 +82,16 @@ class _Views(OfCluster):
         super().__init__(cluster)
         self._clock = clock
 
-    def _looked(
-        self, known: Callable[[int], _View], questions: Callable[[BrokerConnection, int], _Questions[_View]]
-    ) -> tuple[_View, ...]:
-        """Every broker, by node id: all are asked the same questions, at the same time."""
-        found = {node.node_id: known(node.node_id) for node in self._cluster.brokers()}
-        asked = {
-            node: [(request, (node, read)) for request, read in questions(self._cluster.broker(node), node)]
-            for node in found
-        }
-        for (node, read), answer in self._cluster.ask_each(asked):
-            found[node] = read(found[node], answer)
-        return tuple(found[node] for node in sorted(found))
+    def _asked(self, questions: Callable[[BrokerConnection, int], Sequence[Any]]) -> dict[int, list[Any]]:
+        """The answers of every broker, by node id, in the order of its ``questions``; all work at
+        the same time."""
+        nodes = sorted(node.node_id for node in self._cluster.brokers())
+        requests = {node: questions(self._cluster.broker(node), node) for node in nodes}
+        found: dict[int, list[Any]] = {node: [] for node in nodes}
+        asked = {node: [(request, node) for request in each] for node, each in requests.items()}
+        for node, answer in self._cluster.ask_each(asked):
+            found[node].append(answer)
+        return found
 
 
 class LiveDowngradeViews(_Views):
@@ -128,7 +122,14 @@ class LiveDowngradeViews(_Views):
     def _read(self) -> ClusterView:
         self._cluster.refuse_several()
         taken_at_ms = self._clock.now_ms()
-        brokers = self._looked(lambda node: BrokerView(node_id=node), _questions)
+        answers = self._asked(
+            lambda connection, node: (
+                list_groups(connection),
+                ask_versions(connection),
+                describe_configs(connection, BROKER, [str(node)]),
+            )
+        )
+        brokers = tuple(_broker(node, *told) for node, told in answers.items())
         connections = [self._cluster.broker(broker.node_id) for broker in brokers]
         controller, topic = _offsets_topic(connections[0])
         highest: dict[str, int] = {}  # all brokers tell levels of one log, some behind
@@ -147,40 +148,39 @@ class LiveDowngradeViews(_Views):
         )
 
 
-def _questions(connection: BrokerConnection, node: int) -> _Questions[BrokerView]:
-    def listed(view: BrokerView, answer: Any) -> BrokerView:
-        if answer.error_code in _WAITING:
-            return replace(view, loading=True)
-        raise_for(answer.error_code, f"broker {node} does not list its groups")
-        groups = (
+def _groups(node: int, listing: Any) -> Sequence[Any] | None:
+    """What a broker lists; None while it reads coordinator partitions, and cannot tell all."""
+    if listing.error_code in _WAITING:
+        return None
+    raise_for(listing.error_code, f"broker {node} does not list its groups")
+    groups: Sequence[Any] = listing.groups
+    return groups
+
+
+def _broker(node: int, listing: Any, versions: Any, configs: Any) -> BrokerView:
+    """One broker from its answers to ListGroups, ApiVersions and DescribeConfigs."""
+    groups, (told,) = _groups(node, listing), configs.results
+    return BrokerView(
+        node_id=node,
+        groups=tuple(
             ListedGroup(
                 group=each.group_id,
                 kind=kind_of(each),
                 protocol_type=each.protocol_type,
                 state=getattr(each, "group_state", ""),
             )
-            for each in answer.groups
-        )
-        return replace(view, groups=tuple(sorted(groups, key=lambda group: group.group)))
-
-    def levels(view: BrokerView, answer: Any) -> BrokerView:
-        return replace(view, supported=supported(answer), finalised=finalised(answer))
-
-    def properties(view: BrokerView, answer: Any) -> BrokerView:
-        (found,) = answer.results
-        if found.error_code:
-            return replace(view, untold=error_name(found.error_code))
-        set_here = (each for each in found.configs if each.config_source in _CONFIGURED)
-        properties = {
-            each.name: Property(value=each.value, static=each.config_source == _STATIC) for each in set_here
-        }
-        return replace(view, properties=properties)
-
-    return [
-        (list_groups(connection), listed),
-        (ask_versions(connection), levels),
-        (describe_configs(connection, BROKER, [str(node)]), properties),
-    ]
+            for each in sorted(groups or (), key=lambda group: str(group.group_id))
+        ),
+        loading=groups is None,
+        supported=supported(versions),
+        finalised=finalised(versions),
+        properties={
+            each.name: Property(value=each.value, static=each.config_source == _STATIC)
+            for each in (() if told.error_code else told.configs)
+            if each.config_source in _CONFIGURED
+        },
+        untold=error_name(told.error_code) if told.error_code else "",
+    )
 
 
 def _configs(connection: BrokerConnection, brokers: Sequence[BrokerView]) -> dict[str, Any]:
@@ -327,10 +327,15 @@ class LiveProtocolViews(_Views):
     def _read(self, group: str, *, patient: bool) -> ProtocolView:
         self._cluster.refuse_several()
         taken_at_ms = self._clock.now_ms()
-        brokers = self._looked(
-            lambda node: BrokerLook(node_id=node, settings=BrokerSettings()),
-            lambda connection, node: _group_questions(connection, node, group),
+        answers = self._asked(
+            lambda connection, node: (
+                list_groups(connection),
+                find_coordinators(connection, [group])[0][0],
+                ask_versions(connection),
+                describe_configs(connection, BROKER, [str(node)], OF_GROUPS),
+            )
         )
+        brokers = tuple(_look(node, group, *told) for node, told in answers.items())
         named = [broker.coordinator for broker in brokers if broker.coordinator is not None]
         unknown = KafkaGroup(group=group, kind=Kind.UNKNOWN)
         described = self._describe(group, named[0], brokers) if named else unknown
@@ -373,26 +378,15 @@ class LiveProtocolViews(_Views):
         return told(kind, found, node).group
 
 
-def _group_questions(connection: BrokerConnection, node: int, group: str) -> _Questions[BrokerLook]:
-    def listed(look: BrokerLook, answer: Any) -> BrokerLook:
-        if answer.error_code in _WAITING:
-            return replace(look, loading=True)
-        raise_for(answer.error_code, f"broker {node} does not list its groups")
-        for each in answer.groups:
-            if each.group_id == group:
-                return replace(look, lists=kind_of(each), state=getattr(each, "group_state", ""))
-        return look
-
-    ((coordinator, _),) = find_coordinators(connection, [group])
-    return [
-        (list_groups(connection), listed),
-        (coordinator, lambda look, answer: replace(look, coordinator=coordinator_of(answer))),
-        (
-            ask_versions(connection),
-            lambda look, answer: replace(look, settings=with_versions(look.settings, answer)),
-        ),
-        (
-            describe_configs(connection, BROKER, [str(node)], OF_GROUPS),
-            lambda look, answer: replace(look, settings=with_properties(look.settings, answer)),
-        ),
-    ]
+def _look(node: int, group: str, listing: Any, coordinator: Any, *settings: Any) -> BrokerLook:
+    """What one broker answers about a group to ListGroups and FindCoordinator, and of itself."""
+    groups = _groups(node, listing)
+    listed = next((each for each in groups or () if each.group_id == group), None)
+    return BrokerLook(
+        node_id=node,
+        settings=settings_of(*settings),
+        lists=kind_of(listed) if listed else None,
+        state=getattr(listed, "group_state", ""),
+        coordinator=coordinator_of(coordinator),
+        loading=groups is None,
+    )

@@ -86,6 +86,10 @@ _LOG.addFilter(NoCredentials())
 _LOG.setLevel(logging.ERROR)  # its warnings, one per attempt, end in the one sentence of the error
 
 
+Guard = tuple[str, int]
+"""Path and version of a node that a write depends on."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """A znode as read: ``owner`` is the ephemeral owner's session id, 0 for a persistent node. ``ctime_ms``
@@ -148,25 +152,28 @@ class Session:
         except NoNodeError:
             return None
 
-    def create(self, path: str, data: bytes, acl: Sequence[ACL] = WORLD) -> None:
+    def create(
+        self, path: str, data: bytes, acl: Sequence[ACL] = WORLD, *, guard: Guard | None = None
+    ) -> None:
         """Create a persistent node; raises kazoo's NodeExistsError. Its parents are everybody's, for members
         have to create below them (zookeeper-coordination.md §1.4)."""
         self.result(self.client.ensure_path_async(path.rpartition("/")[0], list(WORLD)))
-        self.result(self.client.create_async(path, data, list(acl)))
+        self.together(guard, lambda transaction: transaction.create(path, data, list(acl)))
 
-    def set(self, path: str, data: bytes, version: int) -> None:
+    def set(self, path: str, data: bytes, version: int, *, guard: Guard | None = None) -> None:
         """Set at exactly this data version; raises kazoo's BadVersionError or NoNodeError."""
-        self.result(self.client.set_async(path, data, version=version))
+        self.together(guard, lambda transaction: transaction.set_data(path, data, version))
 
-    def delete(self, path: str, version: int) -> None:
+    def delete(self, path: str, version: int, *, guard: Guard | None = None) -> None:
         """Delete at exactly this data version; raises kazoo's BadVersionError or NoNodeError."""
-        self.result(self.client.delete_async(path, version=version))
+        self.together(guard, lambda transaction: transaction.delete(path, version))
 
-    def together(self, guard: tuple[str, int], change: Callable[[Any], None]) -> None:
-        """One transaction: the node ``guard`` names is at this version, and ``change`` (which is given
+    def together(self, guard: Guard | None, change: Callable[[Any], None]) -> None:
+        """One transaction: the node that ``guard`` names is at this version, and ``change`` (which is given
         kazoo's transaction). Raises kazoo's error of the part that failed; then nothing was changed."""
         transaction = self.client.transaction()
-        transaction.check(*guard)
+        if guard is not None:
+            transaction.check(*guard)
         change(transaction)
         for outcome in self.result(transaction.commit_async()):
             if isinstance(outcome, Exception) and not isinstance(outcome, _DRAGGED_ALONG):
