@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from groupshift.domain.facts import Facts, OffsetTable, sentence_list
+from groupshift.domain.facts import Facts, sentence_list
 from groupshift.domain.group import CommittedOffset, GroupView, LogEnd, Member, Owner
 from groupshift.domain.group_rules import ask
 from groupshift.domain.modes import ABSENT_MODE, MemberKind, Mode
@@ -50,7 +50,7 @@ def look_at(view: GroupView) -> tuple[HeldPartition, ...]:
     if not worth_a_second_look(view):
         return ()
     old = {member.member_id for member in view.of_kind(MemberKind.OLD)}
-    zookeeper, kafka = (OffsetTable.of(s).by_partition for s in (view.zookeeper_offsets, view.kafka_offsets))
+    zookeeper, kafka = view.stores.values()
     ends = {end.partition: end.end for end in view.log_ends}
     return tuple(
         HeldPartition(
@@ -333,10 +333,9 @@ def lag_of(view: GroupView) -> int | None:
 
     The offset is the one of the store that the mode in effect starts from, else of the other one; None when
     no partition has both an offset and a log end."""
-    stores = [OffsetTable.of(view.zookeeper_offsets), OffsetTable.of(view.kafka_offsets)]
+    first, second = view.stores.values()
     if view.effective_mode is Mode.KAFKA or not view.ids:
-        stores.reverse()
-    first, second = (store.by_partition for store in stores)
+        first, second = second, first
     found = [
         max(0, end.end - first.get(end.partition, second.get(end.partition, 0)))
         for end in view.log_ends
