@@ -14,7 +14,6 @@ from typing import Any
 
 from groupshift.adapters.kafka.broker import Access, BrokerConnection
 from groupshift.adapters.kafka.requests import (
-    Quorum,
     describe_quorum,
     fetch_offsets,
     fetched,
@@ -23,6 +22,7 @@ from groupshift.adapters.kafka.requests import (
 )
 from groupshift.adapters.kafka.transactions import OFFSETS_TOPIC
 from groupshift.adapters.kafka.wire import BrokerError, UnsupportedByBroker, error_name
+from groupshift.domain.cluster import QuorumView
 from groupshift.domain.placement import partition_of
 from groupshift_sandbox.broker_log import failed_partitions
 from groupshift_sandbox.layout import Node
@@ -101,7 +101,7 @@ def _controller_lacks(node: Node, running: Collection[Node]) -> str:
     return ""
 
 
-def quorum_at(broker: Node) -> Quorum | None:
+def quorum_at(broker: Node) -> QuorumView | None:
     """The metadata quorum as a broker tells it, or None when it does not now."""
     try:
         connection = connect_to(broker.address)
@@ -115,10 +115,9 @@ def quorum_at(broker: Node) -> Quorum | None:
         connection.close()
 
 
-def _quorum_lacks(quorum: Quorum, node: Node) -> str:
-    end = quorum.voters.get(node.node_id, -1)
-    if end < quorum.high_watermark:
-        return f"its metadata log ends at {end}, the quorum's at {quorum.high_watermark}"
+def _quorum_lacks(quorum: QuorumView, node: Node) -> str:
+    if node.node_id in quorum.behind or node.node_id not in quorum.voters:
+        return f"its metadata log ends before the quorum's at {quorum.high_watermark}"
     return ""
 
 

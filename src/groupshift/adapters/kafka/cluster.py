@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -33,6 +33,7 @@ from groupshift.domain.addresses import PROTOCOLS, joined, kafka_servers, login_
 from groupshift.domain.commit_places import TopicNow
 from groupshift.domain.foreign_text import struck_out
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.rows import BrokerRow
 from groupshift.errors import Rejected, Transient
 
 KEYS = frozenset(
@@ -155,16 +156,6 @@ _IDS = 12
 """The newest Metadata that calls topics by name and tells their ids."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerNode:
-    """A broker as the metadata tells it: where clients of this listener are to connect."""
-
-    node_id: int
-    host: str
-    port: int
-    rack: str | None = None
-
-
 class KafkaCluster:
     """Requests to the brokers of one cluster; opens nothing before the first.
 
@@ -193,9 +184,10 @@ class KafkaCluster:
         self.address = joined(servers)
         self._bootstrap = [(each.host, each.port) for each in servers]
         self._access = access_of(self._properties, timeout_s)
-        self._nodes: dict[int, BrokerNode] = {}
+        self._nodes: dict[int, BrokerRow] = {}
         self._connections: dict[int, BrokerConnection] = {}
-        self._cluster_id = ""
+        self.cluster_id = ""
+        """The cluster's id, as of the last metadata; empty before."""
         self._cluster_ids: dict[str, str] | None = None
         self._sent = 0
         self._lock = threading.RLock()
@@ -255,11 +247,6 @@ class KafkaCluster:
         lasting = isinstance(failed, BrokerError) and not failed.retriable and not self._observer
         return f"refuses: {said}" if lasting else ""
 
-    @property
-    def cluster_id(self) -> str:
-        """The cluster's id, as of the last metadata; empty before."""
-        return self._cluster_id
-
     def refuse_several(self) -> None:
         """Ask every bootstrap server that answers now for its cluster, once.
 
@@ -269,7 +256,7 @@ class KafkaCluster:
             for server in self._bootstrap if len(self._bootstrap) > 1 else ():
                 with suppress(OSError):
                     self._ask_bootstrap(server)
-                    self._cluster_ids.setdefault(self._cluster_id, "{}:{}".format(*server))
+                    self._cluster_ids.setdefault(self.cluster_id, "{}:{}".format(*server))
             self._nodes.clear()
         if len(self._cluster_ids) > 1:
             told = " and ".join(f"{at} is of {each!r}" for each, at in self._cluster_ids.items())
@@ -277,7 +264,7 @@ class KafkaCluster:
                 f"bootstrap servers {self.address} are of several clusters ({told}): name those of one"
             )
 
-    def brokers(self) -> tuple[BrokerNode, ...]:
+    def brokers(self) -> tuple[BrokerRow, ...]:
         """Every broker now, by node id."""
         self._metadata(self._any(), ())
         return tuple(self._nodes[node] for node in sorted(self._nodes))
@@ -462,9 +449,9 @@ class KafkaCluster:
     ) -> Any:
         """The answer about these topics (None: all), after its brokers were noted."""
         answer = metadata(connection, topics, at_most=at_most)
-        self._cluster_id = answer.cluster_id or ""
+        self.cluster_id = answer.cluster_id or ""
         self._nodes = {
-            int(each.node_id): BrokerNode(
+            int(each.node_id): BrokerRow(
                 node_id=int(each.node_id), host=each.host, port=int(each.port), rack=each.rack
             )
             for each in answer.brokers

@@ -27,7 +27,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster, OfCluster
-from groupshift.adapters.kafka.requests import DESCRIBED, describe, fetch_now, fetch_offsets, fetched
+from groupshift.adapters.kafka.requests import DESCRIBED, describe, fetch_now, fetch_offsets, fetched, named
 from groupshift.adapters.kafka.rows import offset_rows
 from groupshift.adapters.kafka.wire import (
     Api,
@@ -261,8 +261,7 @@ def _thin(cluster: KafkaCluster, group: str, hold: Callable[[], None]) -> str:
                 said[:] = [f"it is {state}{already}"]
                 return
             hold()
-            named = grouped((row.topic, {"partition_index": row.partition}) for row in part)
-            topics = [{"name": name, "partitions": each} for name, each in named.items()]
+            topics = named((row.topic, {"partition_index": row.partition}) for row in part)
             answer = connection.ask(connection.request(Api.OFFSET_DELETE, group_id=group, topics=topics))
             if is_retriable(int(answer.error_code)):
                 raise_for(answer.error_code, f"offsets of group {group!r} are not deleted yet")

@@ -133,11 +133,9 @@ def broker(address: str, found: list[Gauge]) -> GaugedBroker:
 
 
 def _broker(address: str, found: list[Gauge]) -> GaugedBroker:
-    versions = {each.keys["id"]: each.value for each in found if each.attribute == "Version"}
+    ((node, release),) = ((each.keys["id"], each.value) for each in found if each.attribute == "Version")
     numbers = {each.keys["name"]: _number(each) for each in found if each.attribute == "Value"}
-    if len(versions) != 1 or _GROUPS not in numbers:
-        raise _no_broker(address)
-    ((node, release),) = versions.items()
+    groups = numbers[_GROUPS]
     types: dict[Kind, int] = {}
     states: dict[tuple[Kind, str], int] = {
         (Kind.CLASSIC, name.removeprefix(_GROUPS)): count
@@ -157,7 +155,7 @@ def _broker(address: str, found: list[Gauge]) -> GaugedBroker:
         address=address,
         node_id=int(node),
         release=release,
-        types=types or {Kind.CLASSIC: numbers[_GROUPS]},
+        types=types or {Kind.CLASSIC: groups},
         states=states,
         partitions=partitions if types else {},
     )

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
 from typing import Any
 
 from groupshift.adapters.kafka.broker import NEWEST_VERSIONS, SOFTWARE, BrokerConnection
 from groupshift.adapters.kafka.wire import Api, error_name, grouped, in_parts, raise_for
+from groupshift.domain.cluster import QuorumView
 from groupshift.domain.group_protocol import ALIKE, ASSIGNMENT_INTERVAL, BrokerSettings, Kind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import NOBODY
@@ -120,7 +120,7 @@ def fetch_offsets(
     """Committed offsets: of ``partitions``, or of all that have one. ``stable`` gives an error for those that
     an open transaction commits, else what was committed before. A request for each group at brokers before
     3.0."""
-    topics = None if partitions is None else _named(partitions, "partition_indexes")
+    topics = None if partitions is None else named(partitions, "partition_indexes")
     ask = partial(connection.request, Api.OFFSET_FETCH, require_stable=stable)
     if connection.highest(Api.OFFSET_FETCH) < _MANY_GROUPS:
         alone = partial(ask, at_least=_FIRST_IN_KAFKA, at_most=_MANY_GROUPS - 1, topics=topics)
@@ -132,7 +132,7 @@ def fetch_offsets(
     ]
 
 
-def _named(items: Iterable[tuple[str, Any]], of: str) -> list[dict[str, Any]]:
+def named(items: Iterable[tuple[str, Any]], of: str = "partitions") -> list[dict[str, Any]]:
     """Topics by name with what belongs to each, as requests have them."""
     return [{"name": name, of: each} for name, each in grouped(items).items()]
 
@@ -174,7 +174,7 @@ def log_offsets(
         at_most=_PLAIN,
         replica_id=_CLIENT,
         isolation_level=isolation,
-        topics=_named(asked, "partitions"),
+        topics=named(asked),
     )
 
 
@@ -289,26 +289,19 @@ class FeatureChange(IntEnum):
     SAFE_DOWNGRADE = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quorum:
-    """The metadata log: its leader, how far it is committed, and where each voter's copy ends."""
-
-    leader: int
-    high_watermark: int
-    voters: Mapping[int, int]
-
-
-def describe_quorum(connection: BrokerConnection) -> Quorum:
+def describe_quorum(connection: BrokerConnection) -> QuorumView:
     """The metadata quorum now. Raises `BrokerError`, `UnsupportedByBroker` (ZooKeeper mode, before 3.3)."""
     topic = {"topic_name": _METADATA_LOG, "partitions": [{"partition_index": 0}]}
     answer = connection.ask(connection.request(Api.DESCRIBE_QUORUM, at_most=2, topics=[topic]))
     raise_for(answer.error_code, "the metadata quorum is not told")
     (found,) = answer.topics[0].partitions
     raise_for(found.error_code, "the metadata quorum is not told")
-    return Quorum(
+    ends = {int(each.replica_id): int(each.log_end_offset) for each in found.current_voters}
+    return QuorumView(
         leader=int(found.leader_id),
+        voters=tuple(sorted(ends)),
         high_watermark=int(found.high_watermark),
-        voters={int(each.replica_id): int(each.log_end_offset) for each in found.current_voters},
+        behind=tuple(sorted(node for node, end in ends.items() if end < int(found.high_watermark))),
     )
 
 

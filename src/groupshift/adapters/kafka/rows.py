@@ -51,42 +51,30 @@ def told(kind: Kind, answer: Any, coordinator: int | None) -> Told:
     What members have now is told, not their target, which is not yet theirs; several members of a share group
     may have one partition. Of classic groups the bytes of consumers only are read: Connect and others put
     their own there."""
-    if kind is Kind.CLASSIC:
-        return _classic(answer, coordinator)
-    members = _streams(answer) if kind is Kind.STREAMS else map(_native, answer.members)
+    unread: dict[tuple[str, str], str] = {}
+    classic, consumers = kind is Kind.CLASSIC, getattr(answer, "protocol_type", "") == CONSUMERS
+    members: Iterable[KafkaMember]
+    if classic:
+        members = (_consumer(each, unread) if consumers else _member(each) for each in answer.members)
+    else:
+        members = _streams(answer) if kind is Kind.STREAMS else map(_native, answer.members)
+    group = KafkaGroup(
+        group=answer.group_id,
+        kind=kind,
+        state=answer.group_state,
+        protocol_type=answer.protocol_type if classic else kind.value,
+        protocol=answer.protocol_data if classic else getattr(answer, "assignor_name", ""),
+        epoch=None if classic else int(answer.group_epoch),
+        assignment_epoch=None if classic else int(answer.assignment_epoch),
+        coordinator=coordinator,
+        members=tuple(sorted(members, key=lambda member: str(member.member_id))),
+    )
     patterns = {
         str(member.member_id): str(member.subscribed_topic_regex)
         for member in answer.members
         if getattr(member, "subscribed_topic_regex", None)
     }
-    group = KafkaGroup(
-        group=answer.group_id,
-        kind=kind,
-        state=answer.group_state,
-        protocol_type=kind.value,
-        protocol=getattr(answer, "assignor_name", ""),
-        epoch=int(answer.group_epoch),
-        assignment_epoch=int(answer.assignment_epoch),
-        coordinator=coordinator,
-        members=_sorted(members),
-    )
-    return Told(group=group, patterns=patterns)
-
-
-def _classic(answer: Any, coordinator: int | None) -> Told:
-    unread: dict[tuple[str, str], str] = {}
-    consumers = answer.protocol_type == CONSUMERS
-    members = (_consumer(each, unread) if consumers else _member(each) for each in answer.members)
-    group = KafkaGroup(
-        group=answer.group_id,
-        kind=Kind.CLASSIC,
-        state=answer.group_state,
-        protocol_type=answer.protocol_type,
-        protocol=answer.protocol_data,
-        coordinator=coordinator,
-        members=_sorted(members),
-    )
-    return Told(group=group, unread=unread)
+    return Told(group=group, unread=unread, patterns=patterns)
 
 
 def _consumer(member: Any, unread: dict[tuple[str, str], str]) -> KafkaMember:
@@ -161,10 +149,6 @@ def _member(member: Any, *, speaks: Protocol | None = Protocol.CLASSIC, **more: 
 
 def _partitions(topics: Iterable[tuple[str, Iterable[int]]]) -> frozenset[TopicPartition]:
     return frozenset(TopicPartition(str(name), int(number)) for name, numbers in topics for number in numbers)
-
-
-def _sorted(members: Iterable[KafkaMember]) -> tuple[KafkaMember, ...]:
-    return tuple(sorted(members, key=lambda member: str(member.member_id)))
 
 
 def kind_of(listed: Any) -> Kind:

@@ -11,12 +11,12 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from groupshift.adapters.kafka.broker import BrokerConnection
-from groupshift.adapters.kafka.cluster import BrokerNode, KafkaCluster, OfCluster, attempted
+from groupshift.adapters.kafka.cluster import KafkaCluster, OfCluster, attempted
 from groupshift.adapters.kafka.commit_places import topics_now, with_topic_ids
 from groupshift.adapters.kafka.requests import (
     DESCRIBED,
@@ -254,20 +254,18 @@ class Reading:
         for group, code, topics in fetched(asked, answer):
             if code == _GROUP_ID_NOT_FOUND:
                 self._unfetched.discard(group)
-            elif not code:
-                self._offsets(group, topics)
-            elif self._final(group, code, "offsets are not given"):
+            elif code:
+                if self._final(group, code, "offsets are not given"):
+                    self._unfetched.discard(group)
+            else:
+                self.offsets[group], failed = offset_rows(group, topics)
+                unstable = [f"{topic}-{number}" for topic, number, each in failed if each == _UNSTABLE]
+                if unstable:
+                    self._causes[group] = f"a transaction that commits {', '.join(unstable)} is open"
+                    continue
+                for topic, number, each in failed:
+                    self._problem(group, f"the offset of {topic}-{number} is not given ({error_name(each)})")
                 self._unfetched.discard(group)
-
-    def _offsets(self, group: str, topics: Any) -> None:
-        self.offsets[group], failed = offset_rows(group, topics)
-        unstable = [f"{topic}-{number}" for topic, number, code in failed if code == _UNSTABLE]
-        if unstable:
-            self._causes[group] = f"a transaction that commits {', '.join(unstable)} is open"
-            return
-        for topic, number, code in failed:
-            self._problem(group, f"the offset of {topic}-{number} is not given ({error_name(code)})")
-        self._unfetched.discard(group)
 
     def _final(self, group: str, code: int, what: str) -> bool:
         """Note why a group was not answered; True (and a problem) when asking again is of no use."""
@@ -367,15 +365,6 @@ class LogEnds:
 _PAUSE_S = 0.1
 
 
-class _Rounds(Protocol):
-    """Something that is asked for in rounds."""
-
-    @property
-    def pending(self) -> int: ...
-
-    def give_up(self) -> None: ...
-
-
 class LiveGroupSnapshots(OfCluster):
     """Reads through one `KafkaCluster`, which it closes. ``patience_s`` is how long groups may stay
     unanswered (a coordinator moves, a transaction is open) after the last one that was answered."""
@@ -420,8 +409,8 @@ class LiveGroupSnapshots(OfCluster):
             offsets=offsets,
             log_ends=ends,
             brokers=[
-                BrokerRow(
-                    **asdict(node),
+                replace(
+                    node,
                     groups_listed=counts.get(node.node_id, 0),
                     groups_coordinated=coordinated[node.node_id],
                 )
@@ -433,7 +422,7 @@ class LiveGroupSnapshots(OfCluster):
         )
 
     @attempted
-    def _listed(self) -> tuple[dict[str, Listed], dict[int, int], tuple[BrokerNode, ...]]:
+    def _listed(self) -> tuple[dict[str, Listed], dict[int, int], tuple[BrokerRow, ...]]:
         """All groups of one cluster, how many each broker lists, and the brokers."""
         self._cluster.refuse_several()
         return *listing(self._cluster), self._cluster.brokers()
@@ -471,7 +460,7 @@ class LiveGroupSnapshots(OfCluster):
         self._in_rounds(ends, lambda: ends.round(self._cluster))
         return sorted(ends.rows, key=lambda row: (row.topic, row.partition)), ends.problems
 
-    def _in_rounds(self, asked: _Rounds, ask: Callable[[], None]) -> None:
+    def _in_rounds(self, asked: Reading | LogEnds, ask: Callable[[], None]) -> None:
         deadline = time.monotonic() + self._patience_s
         while before := asked.pending:
             self._cluster.attempt(ask)

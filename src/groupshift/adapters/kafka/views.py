@@ -46,7 +46,6 @@ from groupshift.domain.cluster import (
     ListedGroup,
     PlacementView,
     Property,
-    QuorumView,
     TopicView,
     configured,
 )
@@ -105,18 +104,10 @@ class LiveDowngradeViews(_Views):
             return view
         node = view.brokers[0].node_id
         try:
-            found = describe_quorum(self._cluster.broker(node))
+            return replace(view, quorum=describe_quorum(self._cluster.broker(node)))
         except (OSError, BrokerError) as why:
             self._cluster.drop(node)
             return replace(view, quorum_problem=str(why) or type(why).__name__)
-        behind = sorted(node for node, end in found.voters.items() if end < found.high_watermark)
-        quorum = QuorumView(
-            leader=found.leader,
-            voters=tuple(sorted(found.voters)),
-            high_watermark=found.high_watermark,
-            behind=tuple(behind),
-        )
-        return replace(view, quorum=quorum)
 
     @attempted
     def _read(self) -> ClusterView:
@@ -353,29 +344,22 @@ class LiveProtocolViews(_Views):
             if kind in listed:
                 return KafkaGroup(group=group, kind=kind, state=listed[kind], coordinator=node)
         kinds = [Kind.CLASSIC, Kind.CONSUMER]
+        connection = self._cluster.broker(node)
         for kind in reversed(kinds) if Kind.CONSUMER in listed else kinds:
-            found = self._ask(group, node, kind, listed)
-            if found is not None:
-                return found
+            if kind is Kind.CONSUMER and connection.highest(DESCRIBED[kind]) < 0:
+                continue
+            ((request, _),) = describe(connection, kind, [group])
+            (found,) = connection.ask(request).groups
+            code = int(found.error_code)
+            if code == _LOADING:
+                return KafkaGroup(group=group, kind=Kind.UNKNOWN, state=LOADING, coordinator=node)
+            if code == _UNSUPPORTED and kind in listed:
+                return KafkaGroup(group=group, kind=kind, state=listed[kind], coordinator=node)
+            if code not in {_UNSUPPORTED, _NOT_FOUND} and found.group_state != GONE:
+                raise_for(code, f"group {group!r} is not described")
+                return told(kind, found, node).group
         kind = Kind.UNKNOWN if Kind.UNKNOWN in listed else Kind.ABSENT
         return KafkaGroup(group=group, kind=kind, coordinator=node)
-
-    def _ask(self, group: str, node: int, kind: Kind, listed: Mapping[Kind, str]) -> KafkaGroup | None:
-        """The group of this kind; None when it is of another, or of none."""
-        connection = self._cluster.broker(node)
-        if kind is not Kind.CLASSIC and connection.highest(DESCRIBED[kind]) < 0:
-            return None
-        ((request, _),) = describe(connection, kind, [group])
-        (found,) = connection.ask(request).groups
-        code = int(found.error_code)
-        if code == _LOADING:
-            return KafkaGroup(group=group, kind=Kind.UNKNOWN, state=LOADING, coordinator=node)
-        if code == _UNSUPPORTED and kind in listed:
-            return KafkaGroup(group=group, kind=kind, state=listed[kind], coordinator=node)
-        if code in {_UNSUPPORTED, _NOT_FOUND} or found.group_state == GONE:
-            return None
-        raise_for(code, f"group {group!r} is not described")
-        return told(kind, found, node).group
 
 
 def _look(node: int, group: str, listing: Any, coordinator: Any, *settings: Any) -> BrokerLook:

@@ -110,15 +110,20 @@ def member_of(registered: Node, migration: Node | None) -> tuple[Member, tuple[s
     group = registered.path.split("/")[2]
     registration, problems = _registration(registered)
     if migration is None and registered.owner:
-        problems = _other_client(group, registered) or problems
+        client = client_of_registration(group, name, registered.data)
+        if client:
+            problems = (f"registration {registered.path} holds {_shown(registered.data)}: {_living(client)}",)
     awareness, more = _awareness(migration)
+    subscription = registration.subscription[:1]  # all that readers use (§1.2)
+    if registration.pattern is Pattern.STATIC:
+        subscription = tuple(sorted(registration.subscription))
     generated = _GENERATED_ID.fullmatch(name.removeprefix(f"{group}_"))
     found = Member(
         member_id=name,
         kind=MemberKind.OLD if migration is None else MemberKind.AWARE,
         host=generated["host"] if generated else None,
         pattern=registration.pattern.value,
-        subscription=_subscription(registration),
+        subscription=subscription,
         fence=awareness.fence,
         mode=awareness.mode,
         acting_on=awareness.acting_on,
@@ -195,12 +200,6 @@ def _registration(node: Node) -> tuple[Registration, tuple[str, ...]]:
         return Registration(subscription=()), (sentence,)
 
 
-def _other_client(group: str, node: Node) -> tuple[str, ...]:
-    """A sentence when a living client that is not Kafka's old consumer has registered."""
-    client = client_of_registration(group, node.path.rpartition("/")[2], node.data)
-    return (f"registration {node.path} holds {_shown(node.data)}: {_living(client)}",) if client else ()
-
-
 def _living(client: str) -> str:
     return (
         f"this looks like {client}, and its session lives; the group cannot be moved while that client is "
@@ -223,12 +222,6 @@ def _reason(wrong: Rejected, node: Node) -> str:
     clause = str(wrong).removeprefix(f"{node.path}: ")
     reason = clause.rpartition("; ")[0] or clause
     return "not a JSON object" if " is not JSON (" in reason or reason.endswith("JSON object") else reason
-
-
-def _subscription(registration: Registration) -> tuple[tuple[str, int], ...]:
-    if registration.pattern is Pattern.STATIC:
-        return tuple(sorted(registration.subscription))
-    return registration.subscription[:1]  # readers use the first entry only (zookeeper-coordination.md §1.2)
 
 
 def _persistent(node: Node) -> tuple[str, ...]:

@@ -55,11 +55,11 @@ def test_brokers_are_met_with_the_release_of_their_requests(
 ) -> None:
     """The newest request tells; one that was not asked, and an older one, tell none."""
     from groupshift.adapters.kafka.broker import BrokerConnection
-    from groupshift.adapters.kafka.cluster import BrokerNode
+    from groupshift.domain.rows import BrokerRow
 
     made, connection = KafkaCluster("127.0.0.1:1"), BrokerConnection.__new__(BrokerConnection)
     connection.versions = versions
-    nodes = {number: BrokerNode(node_id=number, host="b", port=9092) for number in (2, 1)}
+    nodes = {number: BrokerRow(node_id=number, host="b", port=9092) for number in (2, 1)}
     monkeypatch.setattr(made, "_nodes", nodes)
     monkeypatch.setattr(made, "_connections", {1: connection})
     speaks = f", speaks {release}" if release else ""
