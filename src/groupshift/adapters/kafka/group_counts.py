@@ -37,9 +37,9 @@ class LiveGroupLists(OfCluster):
         listed, totals = listing(self._cluster)
         found: dict[int, Counter[tuple[Kind, str]]] = {node: Counter() for node in totals}
         for group in listed.values():
-            kind = Kind(group.type) if group.type in _TYPES else Kind.UNKNOWN
+            kind = Kind(group.row.type) if group.row.type in _TYPES else Kind.UNKNOWN
             for node in group.brokers:
-                found[node][kind, group.state] += 1
+                found[node][kind, group.row.state] += 1
         return found
 
 
@@ -108,7 +108,7 @@ class JmxToolGauges:
         found = list(gauges(done.stdout))
         if found:
             return broker(address, found)
-        raise _without_answer(address, done.stdout, done.stderr)
+        raise _without_answer(address, done.stderr)
 
 
 def gauges(said: str) -> Iterator[Gauge]:
@@ -161,17 +161,16 @@ def _broker(address: str, found: list[Gauge]) -> GaugedBroker:
     )
 
 
-def _without_answer(address: str, said: str, trouble: str) -> Rejected | Transient:
+def _without_answer(address: str, trouble: str) -> Rejected | Transient:
     """What the tool's complaints mean; nothing of them is quoted but the last line that says something."""
-    if "java.lang.SecurityException" in trouble:
-        return Rejected(f"JMX at {address} asks for a login, and groupshift gives none: name a port without")
-    if "Could not connect" in trouble:
-        return Transient(f"JMX at {address} does not answer: {_words(trouble)}")
-    if "No matched attributes" in trouble or "time=" in said:
-        return _no_broker(address)
+    lines = [line.strip() for line in trouble.splitlines() if line.strip() and not line.startswith("\tat ")]
+    telling = [line for line in lines if "xception" in line or "Could not" in line or "Error" in line]
+    words = (telling or lines or ["it says nothing"])[-1][-_TAIL:]
+    if "Could not connect" in trouble and "java.lang.SecurityException" not in trouble:
+        return Transient(f"JMX at {address} does not answer: {words}")
     return Rejected(
-        f"Kafka's JmxTool cannot be run ({_words(trouble)}): name the folder libs of a Kafka since 3.5 with"
-        " --kafka-libs"
+        f"JMX at {address} tells nothing of a broker ({words}): name the JMX port of a broker that asks for "
+        "no login, and with --kafka-libs the folder libs of a Kafka since 3.5"
     )
 
 
@@ -181,10 +180,3 @@ def _no_broker(address: str) -> Rejected:
 
 def _number(gauge: Gauge) -> int:
     return int(float(gauge.value))
-
-
-def _words(trouble: str) -> str:
-    """The last line that names what went wrong, for a sentence."""
-    lines = [line.strip() for line in trouble.splitlines() if line.strip() and not line.startswith("\tat ")]
-    telling = [line for line in lines if "xception" in line or "Could not" in line or "Error" in line]
-    return (telling or lines or ["it says nothing"])[-1][-_TAIL:]

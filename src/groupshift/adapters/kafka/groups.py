@@ -101,7 +101,21 @@ class KafkaGroups(OfCluster):
         """
         known = {at.partition for at in view.kafka_offsets}
         missing = [partition for partition in partitions if partition not in known]
-        offsets, problems = _committed(self._cluster, view.group, missing) if missing else ((), ())
+        offsets: Sequence[CommittedOffset] = ()
+        problems: list[str] = []
+        if missing:
+            connection = self._cluster.coordinator(view.group)
+            ((request, asked),) = fetch_offsets(connection, [view.group], partitions=missing, stable=False)
+            answered = {name: each for name, *each in fetched(asked, connection.ask(request))}
+            code, topics = answered.get(view.group, (0, ()))
+            raise_for(code, f"offsets of group {view.group!r} are not given")
+            offsets, problems = _offsets(view.group, topics)
+            told = by_partition(topics)
+            if unsaid := [str(partition) for partition in missing if partition not in told]:
+                problems.append(
+                    f"the coordinator of group {view.group!r} said nothing about the committed offsets of "
+                    f"{', '.join(unsaid)}: whether they exist is unknown; read the group again"
+                )
         leaders, untold = self._cluster.partitions_of({at.topic for at in partitions})
         for topic, code in untold.items():
             raise_for(code, f"topic {topic!r}")
@@ -122,7 +136,7 @@ def _side(
     """What a coordinator's answers say of a group; ``embedded`` are client ids whose subscription need not be
     read, ``counts`` the number of partitions of every topic. A group that is Dead although it is ``listed``
     speaks another protocol, or is just gone."""
-    offsets, offset_problems = _offsets(group, answers.offsets[group][1])
+    offsets, problems = _offsets(group, answers.offsets[group][1])
     found = told(Kind.CLASSIC, answers.described[group], None)
     members, consumers = found.group.members, found.group.protocol_type == CONSUMERS
     strangers = [member for member in members if consumers and member.client_id not in embedded]
@@ -139,43 +153,22 @@ def _side(
             f"the brokers list group {group!r} but its coordinator describes it as Dead: it appears to use "
             "another group protocol than classic (convert it first), or was deleted just now"
         )
-        offset_problems = (*offset_problems, text)
+        problems.append(text)
     known = {each.member_id for each in strangers}
     told_members = (each if each.member_id in known else replace(each, topics=()) for each in members)
     return GroupView(
         group=group,
         kafka=replace(found.group, members=tuple(told_members)),
         topics=counts,
-        kafka_offsets=offsets,
-        problems=(*offset_problems, *unread),
+        kafka_offsets=tuple(offsets),
+        problems=(*problems, *unread),
     )
 
 
-def _committed(
-    cluster: KafkaCluster, group: str, partitions: Sequence[TopicPartition]
-) -> tuple[tuple[CommittedOffset, ...], tuple[str, ...]]:
-    """The committed offsets of these partitions, asked for by name, and a sentence for each error."""
-    connection = cluster.coordinator(group)
-    ((request, asked),) = fetch_offsets(connection, [group], partitions=partitions, stable=False)
-    answered = {name: (code, topics) for name, code, topics in fetched(asked, connection.ask(request))}
-    code, topics = answered.get(group, (0, ()))
-    raise_for(code, f"offsets of group {group!r} are not given")
-    offsets, problems = _offsets(group, topics)
-    told = by_partition(topics)
-    unsaid = [str(partition) for partition in partitions if partition not in told]
-    if unsaid:
-        text = (
-            f"the coordinator of group {group!r} said nothing about the committed offsets of "
-            f"{', '.join(unsaid)}: whether they exist is unknown; read the group again"
-        )
-        problems = (*problems, text)
-    return offsets, problems
-
-
-def _offsets(group: str, topics: Any) -> tuple[tuple[CommittedOffset, ...], tuple[str, ...]]:
+def _offsets(group: str, topics: Any) -> tuple[list[CommittedOffset], list[str]]:
     """Those that exist, with their metadata exactly as it is stored, and a sentence for each error."""
     rows, failed = offset_rows(group, topics)
-    offsets = (
+    offsets = [
         CommittedOffset(
             partition=TopicPartition(row.topic, row.partition),
             offset=row.offset,
@@ -183,13 +176,12 @@ def _offsets(group: str, topics: Any) -> tuple[tuple[CommittedOffset, ...], tupl
             leader_epoch=-1 if row.leader_epoch is None else row.leader_epoch,
         )
         for row in rows
-    )
-    problems = (
+    ]
+    return offsets, [
         f"the committed offset of group {group!r} for {topic}-{number} cannot be read "
         f"({error_name(code)}): whether it exists is unknown; read the group again"
         for topic, number, code in sorted(failed)
-    )
-    return tuple(offsets), tuple(problems)
+    ]
 
 
 @dataclass(slots=True)
@@ -303,19 +295,16 @@ def _told(group: str, answers: _Answers, embedded: Collection[str], known: _Know
 class KafkaRights(OfCluster):
     """Asks what the tool's identity may do, and changes nothing."""
 
-    def identity(self, group: str, topics: Sequence[str]) -> Identity:
-        """Describe on the group and on each topic. Raises as `KafkaCluster.attempt`."""
-        return Identity(server=Server.KAFKA, who=self._cluster.who, missing=self._missing(group, topics))
-
     @attempted
-    def _missing(self, group: str, topics: Sequence[str]) -> tuple[str, ...]:
+    def identity(self, group: str, topics: Sequence[str]) -> Identity:
+        """Whether Describe on the group and on each topic is granted. Raises as `KafkaCluster.attempt`."""
         _, untold = self._cluster.partitions_of(topics)
-        hidden = [f"Describe topic {topic}" for topic in topics if untold.get(topic) == _TOPIC_REFUSED]
+        missing = [f"Describe topic {topic}" for topic in topics if untold.get(topic) == _TOPIC_REFUSED]
         try:
             answers = _ask(self._cluster, self._cluster.coordinated([group]))
             raise_for(answers.code(group), f"group {group!r} is not described")
         except BrokerError as refusal:
             if refusal.code != _GROUP_REFUSED:
                 raise
-            return (f"Describe group {group}", *hidden)
-        return tuple(hidden)
+            missing.insert(0, f"Describe group {group}")
+        return Identity(server=Server.KAFKA, who=self._cluster.who, missing=tuple(missing))

@@ -184,6 +184,7 @@ def described(found: Told) -> Described:
     rows = Described(group=row)
     for member in group.members:
         at = {"group": group.group, "member_id": member.member_id}
+        native = group.kind is Kind.STREAMS or (group.kind is not Kind.CLASSIC and member.speaks)
         rows.members.append(
             MemberRow(
                 **at,
@@ -191,7 +192,7 @@ def described(found: Told) -> Described:
                 instance_id=member.instance_id,
                 host=member.host,
                 member_epoch=member.epoch,
-                member_type=_type(group.kind, member),
+                member_type=(member.speaks or Kind.STREAMS).value if native else None,
             )
         )
         why = next((why for (each, _), why in found.unread.items() if each == member.member_id), "")
@@ -208,12 +209,6 @@ def described(found: Told) -> Described:
             AssignmentRow(**at, topic=topic, partition=number) for topic, number in sorted(member.assigned)
         ]
     return rows
-
-
-def _type(kind: Kind, member: KafkaMember) -> str | None:
-    if kind is Kind.CLASSIC or (kind is not Kind.STREAMS and member.speaks is None):
-        return None
-    return member.speaks.value if member.speaks else Kind.STREAMS.value
 
 
 def within_logs(rows: Iterable[AssignmentRow], ends: Iterable[LogEndRow]) -> list[AssignmentRow]:

@@ -57,12 +57,10 @@ _UNSUPPORTED, _GROUP_ID_NOT_FOUND, _UNSTABLE = 35, 69, 88
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """A group as brokers list it; ``type`` and ``state`` are empty where they are too old to tell."""
+    """A group as brokers list it; ``row`` has no type and state where they are too old to tell."""
 
-    type: str = ""
-    state: str = ""
-    protocol_type: str = ""
-    brokers: tuple[int, ...] = ()
+    row: GroupRow
+    brokers: tuple[int, ...]
 
 
 def listing(cluster: KafkaCluster) -> tuple[dict[str, Listed], dict[int, int]]:
@@ -79,12 +77,13 @@ def listing(cluster: KafkaCluster) -> tuple[dict[str, Listed], dict[int, int]]:
         counts[node] = len(answer.groups)
         for each in answer.groups:
             other = found.get(each.group_id)
-            found[each.group_id] = Listed(
+            row = GroupRow(
+                group=each.group_id,
                 type=getattr(each, "group_type", "").lower(),
                 state=getattr(each, "group_state", ""),
                 protocol_type=each.protocol_type,
-                brokers=(*other.brokers, node) if other else (node,),
             )
+            found[each.group_id] = Listed(row=row, brokers=(*(other.brokers if other else ()), node))
     return found, counts
 
 
@@ -142,7 +141,7 @@ class Reading:
 
     def __post_init__(self) -> None:
         for group in self.groups:
-            kind = self.listed.get(group, Listed()).type
+            kind = self.listed[group].row.type if group in self.listed else ""
             if self.members and kind in {"", *DESCRIBED}:
                 self._ask[group] = Kind(kind or Kind.CLASSIC)
             elif self.members:
@@ -278,16 +277,9 @@ class Reading:
     def _undescribed(self, group: str) -> None:
         """Keep of a group what the listing told."""
         self._ask.pop(group, None)
-        known = self.listed.get(group, Listed())
-        self.described[group] = Described(
-            group=GroupRow(
-                group=group,
-                type=known.type,
-                state=known.state,
-                protocol_type=known.protocol_type,
-                coordinator=self._coordinators.get(group),
-            )
-        )
+        nothing = GroupRow(group=group, type="", state="", protocol_type="")
+        row = self.listed[group].row if group in self.listed else nothing
+        self.described[group] = Described(group=replace(row, coordinator=self._coordinators.get(group)))
 
     def _problem(self, group: str, text: str) -> None:
         self.problems.append(ProblemRow(group=group, problem=f"group {group!r}: {text}"))
@@ -483,7 +475,8 @@ def _listed_elsewhere(listed: Mapping[str, Listed], reading: Reading) -> list[Pr
     found = []
     for group in reading.groups:
         coordinator = reading.described[group].group.coordinator
-        others = [node for node in listed.get(group, Listed()).brokers if node != coordinator]
+        brokers = listed[group].brokers if group in listed else ()
+        others = [node for node in brokers if node != coordinator]
         if others and coordinator is not None:
             text = (
                 f"group {group!r}: listed by broker {', '.join(map(str, others))}{LISTED_TOO}"

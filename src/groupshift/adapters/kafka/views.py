@@ -85,9 +85,11 @@ class _Views(OfCluster):
         """The answers of every broker, by node id, in the order of its ``questions``; all work at
         the same time."""
         nodes = sorted(node.node_id for node in self._cluster.brokers())
-        requests = {node: questions(self._cluster.broker(node), node) for node in nodes}
+        asked = {
+            node: [(request, node) for request in questions(self._cluster.broker(node), node)]
+            for node in nodes
+        }
         found: dict[int, list[Any]] = {node: [] for node in nodes}
-        asked = {node: [(request, node) for request in each] for node, each in requests.items()}
         for node, answer in self._cluster.ask_each(asked):
             found[node].append(answer)
         return found
@@ -204,16 +206,11 @@ def _offsets_topic(connection: BrokerConnection, *passing: int) -> tuple[int, To
     if int(topic.error_code) not in {_UNKNOWN_TOPIC, *passing}:
         raise_for(topic.error_code, f"topic {OFFSETS_TOPIC!r}")
     partitions = sorted(topic.partitions, key=lambda each: int(each.partition_index))
-    late = {
-        int(each.partition_index): tuple(
-            sorted(set(map(int, each.replica_nodes)) - set(map(int, each.isr_nodes)))
-        )
-        for each in partitions
-    }
+    late = [sorted(set(map(int, each.replica_nodes)) - set(map(int, each.isr_nodes))) for each in partitions]
     return int(answer.controller_id), TopicView(
         leaders=tuple(int(each.leader_id) for each in partitions),
         replicas=tuple(len(each.replica_nodes) for each in partitions),
-        behind={number: nodes for number, nodes in late.items() if nodes},
+        behind={number: tuple(nodes) for number, nodes in enumerate(late) if nodes},
     )
 
 

@@ -212,19 +212,15 @@ class ZookeeperConnection:
         timeout_s: float = 6.0,
     ) -> None:
         root = chroot.strip("/")
-        self._address = hosts
-        self._hosts = f"{hosts.rstrip('/')}/{root}" if root else hosts
+        self.address = f"{hosts.rstrip('/')}/{root}" if root else hosts
+        """Hosts and chroot, for sentences to people."""
+        self._named = bool(hosts)
         self._user = (username, password)
         self._properties = dict(properties or {})
         self._login: ZookeeperLogin | None = None
         self._timeout_s = timeout_s
         self._client: KazooClient | None = None
         self._lock = threading.RLock()
-
-    @property
-    def address(self) -> str:
-        """Hosts and chroot, for sentences to people."""
-        return self._hosts
 
     def call(self, work: Callable[[Session], T]) -> T:
         """Run ``work`` and return its result; repeat it after a lost connection, until ``timeout_s``.
@@ -242,12 +238,21 @@ class ZookeeperConnection:
                     # A request that was given up must not be sent later: drop the client's queue.
                     self.close()
                     if time.monotonic() >= deadline:
-                        raise self._unreachable(lost) from lost
+                        tls = " (and zookeeper.properties ssl.*, for TLS is on)" if self.login.tls else ""
+                        raise Transient(
+                            f"ZooKeeper does not answer at {self.address} (setting [zookeeper] hosts) within "
+                            f"{self._timeout_s:g} s ({type(lost).__name__}): check that it runs and that the "
+                            f"address is right{tls}, then run the same command again"
+                        ) from lost
                 except _REFUSED as refused:
                     self.close()
                     # a server that is stopped during a login looks like one that refuses it
                     if asked_again or not isinstance(refused, AuthFailedError):
-                        raise self._refused(refused) from refused
+                        raise Rejected(
+                            f"ZooKeeper at {self.address} refuses {self.login.who} "
+                            f"({type(refused).__name__}): correct username and password of [zookeeper] (or "
+                            "sasl.* of [zookeeper.properties]), or the ACL of the group's nodes"
+                        ) from refused
                     asked_again = True
 
     @property
@@ -266,32 +271,17 @@ class ZookeeperConnection:
                 client.close()
 
     def _connected(self, deadline: float) -> KazooClient:
-        if not self._address:
+        if not self._named:
             raise Rejected(
                 "the settings name no ZooKeeper, which this needs: write [zookeeper] hosts as host:port"
             )
         if self._client is None:
-            where = zookeeper_ensemble(self._hosts, "the ZooKeeper address")
+            where = zookeeper_ensemble(self.address, "the ZooKeeper address")
             self._client = make_client(str(where), _SESSION_TIMEOUT_S, self.login, logger=_LOG)
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message="No chroot path exists")  # `Rejected` says it
                 self._client.start(timeout=max(0.001, deadline - time.monotonic()))
         return self._client
-
-    def _unreachable(self, cause: Exception) -> Transient:
-        tls = " (and zookeeper.properties ssl.*, for TLS is on)" if self.login.tls else ""
-        return Transient(
-            f"ZooKeeper does not answer at {self._hosts} (setting [zookeeper] hosts) within "
-            f"{self._timeout_s:g} s ({type(cause).__name__}): check that it runs and that the address is "
-            f"right{tls}, then run the same command again"
-        )
-
-    def _refused(self, cause: Exception) -> Rejected:
-        return Rejected(
-            f"ZooKeeper at {self._hosts} refuses {self.login.who} ({type(cause).__name__}): "
-            "correct username and password of [zookeeper] (or sasl.* of [zookeeper.properties]), "
-            "or the ACL of the group's nodes"
-        )
 
 
 def cluster_id(connection: ZookeeperConnection) -> str:
