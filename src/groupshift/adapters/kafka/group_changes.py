@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -205,12 +204,17 @@ def delete_groups(
 def _deleted(cluster: KafkaCluster, groups: Collection[str], hold: Callable[[], None]) -> dict[str, int]:
     """Ask until each is deleted, or refused for good: with which code."""
     left, refused = set(groups), dict[str, int]()
+    exactly = {"at_least": _DELETE_VERSION, "at_most": _DELETE_VERSION}
+
+    def questions(connection: BrokerConnection, asked: Sequence[str]) -> Iterator[tuple[Any, None]]:
+        for part in in_parts(sorted(asked), _GROUPS_A_REQUEST):
+            yield connection.request(Api.DELETE_GROUPS, groups_names=part, **exactly), None
 
     def work() -> None:
         places = [(node, group) for group, node in cluster.coordinated(left).items()]
         again = 0
         hold()
-        for _, answer in cluster.ask_at(places, _deletions):
+        for _, answer in cluster.ask_at(places, questions):
             for each in answer.results:
                 code, group = int(each.error_code), str(each.group_id)
                 if is_retriable(code):
@@ -291,11 +295,6 @@ def _committed(connection: BrokerConnection, group: str) -> list[OffsetRow]:
             raise_for(code, f"offsets of group {group!r} are not given")
             found += offset_rows(group, topics)[0]
     return found
-
-
-def _deletions(connection: BrokerConnection, groups: Sequence[str]) -> Iterator[tuple[Any, None]]:
-    ask = partial(connection.request, Api.DELETE_GROUPS, at_least=_DELETE_VERSION, at_most=_DELETE_VERSION)
-    return ((ask(groups_names=part), None) for part in in_parts(sorted(groups), _GROUPS_A_REQUEST))
 
 
 _TOPIC, _CLIENT = "__consumer_offsets", "__admin_client"

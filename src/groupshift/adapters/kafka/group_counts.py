@@ -170,7 +170,7 @@ def _without_answer(address: str, trouble: str) -> Rejected | Transient:
         return Transient(f"JMX at {address} does not answer: {words}")
     return Rejected(
         f"JMX at {address} tells nothing of a broker ({words}): name the JMX port of a broker that asks for "
-        "no login, and with --kafka-libs the folder libs of a Kafka since 3.5"
+        "no login, and with KAFKA_HOME the folder of a Kafka since 3.5"
     )
 
 

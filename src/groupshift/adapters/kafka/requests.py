@@ -332,8 +332,5 @@ def update_features(
     what = ", ".join(f"{name} to {level}" for name, level in levels.items())
     raise_for(answer.error_code, f"features are not changed ({what})", said=answer.error_message)
     for each in getattr(answer, "results", ()):
-        raise_for(
-            each.error_code,
-            f"{each.feature} is not changed to {levels[each.feature]}",
-            said=each.error_message,
-        )
+        what = f"{each.feature} is not changed to {levels[each.feature]}"
+        raise_for(each.error_code, what, said=each.error_message)

@@ -313,7 +313,17 @@ class LogEnds:
         """Ask each leader once for its partitions of ``pending``."""
         leaders, errors = cluster.partitions_of({*self._unknown, *(at.topic for at in self._left)})
         for topic in errors.keys() & self._unknown.keys():
-            self._not_told(topic, errors[topic])
+            code = errors[topic]
+            self._unknown[topic] += 1
+            if code == _UNKNOWN_TOPIC and self._unknown[topic] >= _UNKNOWN_ROUNDS:
+                text = f"topic {topic!r} has committed offsets or members but does not exist (any more)"
+                if topic in self.unread:
+                    text = f"topic {topic!r}{LEFT_OVER}its committed offsets are kept as they are"
+                self.problems.append(ProblemRow(problem=text))
+                del self._unknown[topic]
+            elif not is_retriable(code):
+                self._problem(f"topic {topic!r}", error_name(code))
+                del self._unknown[topic]
         fresh = self._unknown.keys() - errors.keys()
         self._left |= {at: error_name(_NO_LEADER) for at in leaders if at.topic in fresh}
         for topic in fresh:
@@ -336,18 +346,6 @@ class LogEnds:
             self._problem(str(at), cause)
         self._unknown.clear()
         self._left.clear()
-
-    def _not_told(self, topic: str, code: int) -> None:
-        self._unknown[topic] += 1
-        if code == _UNKNOWN_TOPIC and self._unknown[topic] >= _UNKNOWN_ROUNDS:
-            text = f"topic {topic!r} has committed offsets or members but does not exist (any more)"
-            if topic in self.unread:
-                text = f"topic {topic!r}{LEFT_OVER}its committed offsets are kept as they are"
-            self.problems.append(ProblemRow(problem=text))
-            del self._unknown[topic]
-        elif not is_retriable(code):
-            self._problem(f"topic {topic!r}", error_name(code))
-            del self._unknown[topic]
 
     def _problem(self, subject: str, cause: str) -> None:
         text = f"the log end of {subject} cannot be read ({cause}): check the leader of the partition"

@@ -211,13 +211,10 @@ def request_frame(request: Any, correlation_id: int, client_id: str) -> bytes:
         client_id=client_id,
     )
     out = io.BytesIO()
-    out.write(bytes(_LENGTH.size))
     entity_writer(type(header))(out, header)
     entity_writer(type(request))(out, request)
-    size = out.tell() - _LENGTH.size
-    out.seek(0)
-    out.write(_LENGTH.pack(size))
-    return out.getvalue()
+    body = out.getvalue()
+    return _LENGTH.pack(len(body)) + body
 
 
 def answer_of(request: Any, body: bytes) -> tuple[int, Any]:

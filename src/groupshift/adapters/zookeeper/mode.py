@@ -200,12 +200,8 @@ class ZookeeperBrake:
 
     def pulled(self) -> str:
         """See the port."""
-
-        def look(session: Session) -> str:
-            node = _read(session, PATH)
-            return "" if node is None else node.data.decode(errors="replace") or "no reason given"
-
-        return self._connection.call(look)
+        node = self._connection.call(lambda session: _read(session, PATH))
+        return "" if node is None else node.data.decode(errors="replace") or "no reason given"
 
     def pull(self, reason: str) -> None:
         """See the port."""
@@ -259,13 +255,10 @@ class ZookeeperRights:
     def identity(self, group: str) -> Identity:
         """Raises as `ZookeeperConnection.call`."""
         paths = paths_of(group)
-
-        def work(session: Session) -> tuple[str, ...]:
-            return tuple(
-                f"write {path}" for path in (paths.mode, paths.fence) if not _may_write(session, path)
-            )
-
-        missing = self._connection.call(work)
+        may_write = self._connection.call(
+            lambda session: {path: _may_write(session, path) for path in (paths.mode, paths.fence)}
+        )
+        missing = tuple(f"write {path}" for path, granted in may_write.items() if not granted)
         return Identity(server=Server.ZOOKEEPER, who=self._connection.login.who, missing=missing)
 
 
