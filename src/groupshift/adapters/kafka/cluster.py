@@ -309,14 +309,10 @@ class KafkaCluster:
             if code == _UNKNOWN_TOPIC:
                 found[name] = TopicNow(topic=name, exists=False)
             elif not code:
-                found[name] = TopicNow(
-                    topic=name,
-                    topic_id=id_text(getattr(each, "topic_id", None)),
-                    epochs={
-                        int(at.partition_index): int(getattr(at, "leader_epoch", -1))
-                        for at in each.partitions
-                    },
-                )
+                led = ((int(at.partition_index), getattr(at, "leader_epoch", -1)) for at in each.partitions)
+                topic_id = id_text(getattr(each, "topic_id", None))
+                epochs = {number: int(epoch) for number, epoch in led}
+                found[name] = TopicNow(topic=name, topic_id=topic_id, epochs=epochs)
         return found
 
     def coordinators(self, groups: Iterable[str]) -> tuple[dict[str, int], dict[str, int]]:
