@@ -146,7 +146,6 @@ _FEWEST_ITERATIONS, _MOST_ITERATIONS = 4_096, 1_000_000
 _HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 MECHANISMS = ("PLAIN", *_HASHES)
 """Every SASL mechanism that `log_in` knows."""
-_NONCE_BYTES = 24
 
 
 class LoginRefused(Exception):
@@ -183,7 +182,7 @@ def log_in(connection: BrokerConnection, access: Access) -> None:
         exchange(f"\0{user}\0{password}".encode())  # PLAIN, RFC 4616
         return
     try:
-        prove(access, exchange, nonce=secrets.token_urlsafe(_NONCE_BYTES))
+        prove(access, exchange, nonce=secrets.token_urlsafe(24))
     except ValueError as wrong:
         raise LoginRefused(f"the broker's part of {mechanism} is wrong ({wrong})") from None
 

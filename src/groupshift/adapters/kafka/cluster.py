@@ -18,6 +18,8 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from kio.schema.errors import ErrorCode
+
 from groupshift.adapters.kafka.broker import MECHANISMS, Access, BrokerConnection, LoginRefused
 from groupshift.adapters.kafka.requests import coordinators_told, metadata, replicas_lacking
 from groupshift.adapters.kafka.wire import (
@@ -151,7 +153,6 @@ _FIRST_SHARE_S = 1.0
 away without a word is asked again soon, a slow one is given more."""
 _NEEDED = {30: "Describe the group", 29: "Describe a topic", 31: "Describe the cluster"}
 """The operation that an observer lacks where a broker answers with this error."""
-_UNKNOWN_TOPIC = 3
 _IDS = 12
 """The newest Metadata that calls topics by name and tells their ids."""
 
@@ -306,7 +307,7 @@ class KafkaCluster:
         found: dict[str, TopicNow] = {}
         for each in self._metadata(self._any(), sorted(topics), at_most=_IDS).topics:
             code, name = int(each.error_code), str(each.name)
-            if code == _UNKNOWN_TOPIC:
+            if code == ErrorCode.unknown_topic_or_partition:
                 found[name] = TopicNow(topic=name, exists=False)
             elif not code:
                 led = ((int(at.partition_index), getattr(at, "leader_epoch", -1)) for at in each.partitions)

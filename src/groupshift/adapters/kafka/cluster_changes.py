@@ -21,11 +21,14 @@ import struct
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from kio.schema.errors import ErrorCode
+
 from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import OfCluster, attempted
 from groupshift.adapters.kafka.group_changes import commit_rows, delete_groups
 from groupshift.adapters.kafka.requests import (
     GROUP,
+    OF_TOPIC,
     TOPIC,
     FeatureChange,
     describe_configs,
@@ -107,15 +110,13 @@ class LiveClusterActs(OfCluster):
         ]
 
 
-_OF_TOPIC = 1
-"""The source of a value that is set for a topic itself."""
 _SET, _DELETE = 0, 1
 
 
 def topic_configs(connection: BrokerConnection, topic: str) -> dict[str, str]:
     """What is set for a topic itself, no defaults. Raises `BrokerError`."""
     (told,) = connection.ask(describe_configs(connection, TOPIC, [topic])).results
-    return set_values(told, _OF_TOPIC, f"topic {topic!r}")
+    return set_values(told, OF_TOPIC, f"topic {topic!r}")
 
 
 def alter(connection: BrokerConnection, kind: int, name: str, values: Mapping[str, str | None]) -> None:
@@ -158,7 +159,6 @@ def _refuse(refused: Mapping[str, str]) -> None:
 
 _NEWEST = {Api.JOIN_GROUP: 5, Api.LEAVE_GROUP: 3, Api.SYNC_GROUP: 3}
 """Versions with a place for ``group.instance.id``, offered since 2.3 and still by 4.4."""
-_MEMBER_ID_REQUIRED = 79
 _SESSION = dt.timedelta(seconds=10)
 """How long a member that was cut off stays: at least the broker's group.min.session.timeout.ms."""
 _WAIT_S = 60.0
@@ -171,7 +171,7 @@ def join_and_leave(coordinator: BrokerConnection, group: str) -> None:
 
     Raises `BrokerError` for what the coordinator refuses, `UnsupportedByBroker`."""
     joined = _join(coordinator, group, "")
-    if joined.error_code == _MEMBER_ID_REQUIRED:
+    if joined.error_code == ErrorCode.member_id_required:
         joined = _join(coordinator, group, joined.member_id)
     raise_for(joined.error_code, f"group {group!r} is not joined")
     try:
@@ -211,7 +211,6 @@ def _ask(coordinator: BrokerConnection, api: Api, **values: Any) -> Any:
 
 
 _CREATE_VERSION = 1
-_NO_CONTROLLER = 41
 _MADE_S = 30.0
 
 
@@ -244,7 +243,8 @@ class LiveTopicExpansion(OfCluster):
             return  # a try before this one was not answered in time, and done
         controller = int(told.controller_id)
         if controller < 0:
-            raise BrokerError(_NO_CONTROLLER, "the cluster has no controller; wait until it has one")
+            text = "the cluster has no controller; wait until it has one"
+            raise BrokerError(ErrorCode.not_controller, text)
         connection = self._cluster.broker(controller)
         try:
             asked = connection.request(

@@ -20,7 +20,6 @@ from groupshift.domain.rows import OffsetRow
 
 BY_ID = 10
 """The first OffsetFetch and OffsetCommit that name topics by id: Kafka 4.1."""
-_CONSUMER, _NO_EPOCH = -1, -1
 _PARTITIONS_A_REQUEST = 2000
 _GROUPS_A_REQUEST = 100
 _NONE = -1
@@ -59,9 +58,9 @@ def _epoch_ends(cluster: KafkaCluster, places: Sequence[Place]) -> dict[Place, i
 
 def _epoch_questions(connection: BrokerConnection, places: Iterable[Place]) -> Iterable[tuple[Any, int]]:
     """One request for each epoch: an answer does not repeat which was asked for."""
-    ask = partial(connection.request, Api.OFFSET_FOR_LEADER_EPOCH, at_least=2, replica_id=_CONSUMER)
+    ask = partial(connection.request, Api.OFFSET_FOR_LEADER_EPOCH, at_least=2, replica_id=-1)
     for epoch, found in grouped((epoch, (topic, number)) for topic, number, epoch in places).items():
-        known = {"current_leader_epoch": _NO_EPOCH, "leader_epoch": epoch}
+        known = {"current_leader_epoch": -1, "leader_epoch": epoch}
         for part in in_parts(found, _PARTITIONS_A_REQUEST):
             named = grouped((topic, {"partition": number, **known}) for topic, number in part)
             yield ask(topics=[{"topic": name, "partitions": each} for name, each in named.items()]), epoch

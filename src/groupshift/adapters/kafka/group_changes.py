@@ -23,6 +23,7 @@ from operator import itemgetter
 from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
+from kio.schema.errors import ErrorCode
 
 from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster, OfCluster
@@ -44,9 +45,7 @@ from groupshift.domain.rows import OffsetRow
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.changes import Refusals, unheld
 
-_NO_MEMBER, _NO_GENERATION, _NO_EPOCH = "", -1, -1
 _NAMED_TOPICS, _TOPICS_BY_ID = 9, 10
-_IN_FLIGHT = 16
 _NOT_THERE = frozenset({3, 100})
 """UNKNOWN_TOPIC_OR_PARTITION and UNKNOWN_TOPIC_ID: such a topic stays away, although Kafka calls that worth
 asking again."""
@@ -54,8 +53,6 @@ _FORMER = "it belongs to a former topic of that name, and is not committed to th
 _PART_BYTES, _COMMIT_ROW_BYTES = 256 * 1024, 64
 """At most so many bytes of offsets in a request, with what each adds to its names: coordinators take one
 batch of ``max.message.bytes`` of the offsets topic (1 MiB by default)."""
-_Part = tuple[str, int]
-"""A group, and which part of its offsets."""
 
 
 class LiveOffsetRestoring(OfCluster):
@@ -92,7 +89,7 @@ def commit_rows(cluster: KafkaCluster, rows: Iterable[OffsetRow]) -> Refusals:
             node: [(_commit(cluster.broker(node), part[0], left[part]), part) for part in parts]
             for node, parts in asked.items()
         }
-        for part, answer in cluster.ask_each(requests, in_flight=_IN_FLIGHT):
+        for part, answer in cluster.ask_each(requests, in_flight=16):
             passing, lasting = list[OffsetRow](), list[tuple[int, OffsetRow]]()
             for row, code in _codes(left.pop(part), answer):
                 if code in _NOT_THERE or not is_retriable(code):
@@ -111,7 +108,7 @@ def commit_rows(cluster: KafkaCluster, rows: Iterable[OffsetRow]) -> Refusals:
     return refused
 
 
-def _commit_parts(rows: Iterable[OffsetRow]) -> Iterator[tuple[_Part, list[OffsetRow]]]:
+def _commit_parts(rows: Iterable[OffsetRow]) -> Iterator[tuple[tuple[str, int], list[OffsetRow]]]:
     """The rows of each group, cut where a request would become one that a coordinator may refuse as too
     large: it writes each as one batch. Those with a topic id are asked apart, so that one without does not
     take the others' protection away."""
@@ -152,7 +149,7 @@ def _commit(connection: BrokerConnection, group: str, rows: Iterable[OffsetRow])
             {
                 "partition_index": row.partition,
                 "committed_offset": row.offset,
-                "committed_leader_epoch": _NO_EPOCH if row.leader_epoch is None else row.leader_epoch,
+                "committed_leader_epoch": -1 if row.leader_epoch is None else row.leader_epoch,
                 "committed_metadata": row.metadata,
             },
         )
@@ -163,9 +160,9 @@ def _commit(connection: BrokerConnection, group: str, rows: Iterable[OffsetRow])
         at_least=_TOPICS_BY_ID if by_id else 2,
         at_most=_TOPICS_BY_ID if by_id else _NAMED_TOPICS,
         group_id=group,
-        generation_id=_NO_GENERATION,
-        generation_id_or_member_epoch=_NO_GENERATION,
-        member_id=_NO_MEMBER,
+        generation_id=-1,
+        generation_id_or_member_epoch=-1,
+        member_id="",
         topics=[
             {"name": name, "topic_id": id_of(topic_id) if topic_id else None, "partitions": each}
             for (name, topic_id), each in partitions.items()
@@ -174,7 +171,6 @@ def _commit(connection: BrokerConnection, group: str, rows: Iterable[OffsetRow])
 
 
 _DELETE_VERSION = 1
-_NOT_FOUND = 69
 _TOO_LARGE = frozenset({-1, 10, 18})
 """UNKNOWN_SERVER_ERROR, which NEW coordinators say of it, MESSAGE_TOO_LARGE and RECORD_LIST_TOO_LARGE."""
 _UNUSED = frozenset({"Empty", "Dead"})
@@ -183,7 +179,6 @@ _WHOLE_BYTES, _ROW_BYTES = 64 * 1024, 64
 """Up to so many bytes of tombstones a group is deleted whole; each offset adds so many to its names."""
 _PART = 100
 """Offsets that one request deletes; their tombstones fit the smallest batch that anybody sets."""
-_Place = tuple[str, int]
 
 
 def delete_groups(
@@ -220,7 +215,7 @@ def _deleted(cluster: KafkaCluster, groups: Collection[str], hold: Callable[[], 
                 if is_retriable(code):
                     again = code
                     continue
-                if code and code != _NOT_FOUND:
+                if code and code != ErrorCode.group_id_not_found:
                     refused[group] = code
                 left.discard(group)
         raise_for(again, f"{len(left)} groups are not deleted yet")
@@ -255,7 +250,7 @@ def _thin(cluster: KafkaCluster, group: str, hold: Callable[[], None]) -> str:
     """Delete its offsets, some at a time, while it has no members. Why it may not be deleted whole then;
     empty where it may. Offsets of topics that are gone stay: the deletion of the group takes them."""
     said: list[str] = []
-    gone: set[_Place] = set()
+    gone: set[tuple[str, int]] = set()
 
     def work() -> None:
         connection = cluster.coordinator(group)
@@ -291,7 +286,7 @@ def _in_use(connection: BrokerConnection, group: str) -> str:
 def _committed(connection: BrokerConnection, group: str) -> list[OffsetRow]:
     found: list[OffsetRow] = []
     for _, code, topics in fetch_now(connection, [group]):
-        if code != _NOT_FOUND:
+        if code != ErrorCode.group_id_not_found:
             raise_for(code, f"offsets of group {group!r} are not given")
             found += offset_rows(group, topics)[0]
     return found

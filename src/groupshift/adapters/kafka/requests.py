@@ -16,6 +16,8 @@ from enum import IntEnum
 from functools import partial
 from typing import Any
 
+from kio.schema.errors import ErrorCode
+
 from groupshift.adapters.kafka.broker import NEWEST_VERSIONS, SOFTWARE, BrokerConnection
 from groupshift.adapters.kafka.wire import Api, error_name, grouped, in_parts, raise_for
 from groupshift.domain.cluster import QuorumView
@@ -38,20 +40,15 @@ ABSENT_IS_DEAD = 5
 EARLIEST, LATEST = -2, -1
 _BY_OFFSET, _PLAIN = 1, 7
 """ListOffsets 1 is the first that answers one offset (0 answers many); after 7 comes tiered storage."""
-_CLIENT = -1
-_GROUP_KEY = 0
 _BATCHED = 4
 """FindCoordinator 4 is the first for many keys."""
-_NOT_AVAILABLE = 15
 TOPIC, BROKER, GROUP = 2, 4, 32
 """Types of resources that have configurations."""
-_OF_GROUP = 8
-"""The source of a value that is set for a group."""
-_HEARTBEAT = 68
+OF_TOPIC, OF_GROUP = 1, 8
+"""The sources of values that are set for a topic itself, and for a group."""
 OF_GROUPS = (*ALIKE, ASSIGNMENT_INTERVAL)
 """The properties of a broker that bear on groups."""
 
-_METADATA_LOG = "__cluster_metadata"
 
 Question = tuple[Any, tuple[str, ...]]
 """A request and the groups it asks about."""
@@ -172,7 +169,7 @@ def log_offsets(
         Api.LIST_OFFSETS,
         at_least=_BY_OFFSET,
         at_most=_PLAIN,
-        replica_id=_CLIENT,
+        replica_id=-1,
         isolation_level=isolation,
         topics=named(asked),
     )
@@ -182,7 +179,7 @@ def find_coordinators(connection: BrokerConnection, groups: Sequence[str]) -> li
     """The questions for the coordinators of groups, as this very broker knows them. Where there is no offsets
     topic, asking makes it."""
     many = connection.highest(Api.FIND_COORDINATOR) >= _BATCHED
-    ask = partial(connection.request, Api.FIND_COORDINATOR, key_type=_GROUP_KEY)
+    ask = partial(connection.request, Api.FIND_COORDINATOR, key_type=0)
     parts = in_parts(groups, _KEYS_A_REQUEST if many else 1)
     return [(ask(key=part[0], coordinator_keys=part), part) for part in parts]
 
@@ -209,7 +206,7 @@ def named_by(connection: BrokerConnection, names: Sequence[str]) -> dict[str, in
     is none now. Raises `BrokerError` for anything else."""
     found = {}
     for name, each in coordinators_told(connection, names):
-        if int(each.error_code) != _NOT_AVAILABLE:
+        if int(each.error_code) != ErrorCode.coordinator_not_available:
             raise_for(each.error_code, f"{connection.address} names no coordinator of {name!r}")
         found[name] = NOBODY if each.error_code else int(each.node_id)
     return found
@@ -238,7 +235,7 @@ def settings_of(versions: Any, configs: Any) -> BrokerSettings:
     highest = {int(each.api_key): int(each.max_version) for each in versions.api_keys}
     (told,) = configs.results
     return BrokerSettings(
-        heartbeats=highest.get(_HEARTBEAT, -1),
+        heartbeats=highest.get(Api.CONSUMER_GROUP_HEARTBEAT, -1),
         listings=highest.get(Api.LIST_GROUPS, -1),
         descriptions=highest.get(Api.DESCRIBE_GROUPS, -1),
         features=finalised(versions),
@@ -277,7 +274,7 @@ def configs_of_groups(connection: BrokerConnection, groups: Sequence[str]) -> Ma
     for answer in connection.ask_all(asked):
         for each in answer.results:
             group = str(each.resource_name)
-            if values := set_values(each, _OF_GROUP, f"group {group!r}"):
+            if values := set_values(each, OF_GROUP, f"group {group!r}"):
                 found[group] = values
     return found
 
@@ -291,7 +288,7 @@ class FeatureChange(IntEnum):
 
 def describe_quorum(connection: BrokerConnection) -> QuorumView:
     """The metadata quorum now. Raises `BrokerError`, `UnsupportedByBroker` (ZooKeeper mode, before 3.3)."""
-    topic = {"topic_name": _METADATA_LOG, "partitions": [{"partition_index": 0}]}
+    topic = {"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}
     answer = connection.ask(connection.request(Api.DESCRIBE_QUORUM, at_most=2, topics=[topic]))
     raise_for(answer.error_code, "the metadata quorum is not told")
     (found,) = answer.topics[0].partitions

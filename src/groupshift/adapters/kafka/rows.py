@@ -28,7 +28,6 @@ from groupshift.log.schema import ASSIGNMENT, SUBSCRIPTION
 
 _SPEAKS = {0: Protocol.CLASSIC, 1: Protocol.CONSUMER}
 _NO_EPOCH = -1
-_HEX = 2
 _BLOBS = {
     "subscription": (SUBSCRIPTION, "member_metadata", "topics"),
     "assignment": (ASSIGNMENT, "member_assignment", "assignedPartitions"),
@@ -95,7 +94,7 @@ def _consumer(member: Any, unread: dict[tuple[str, str], str]) -> KafkaMember:
         member,
         topics=tuple(sorted(subscription.get("topics") or ())),
         assigned=_partitions((each["topic"], each["partitions"]) for each in assigned),
-        user_data=len(assignment.get("userData") or "") // _HEX,
+        user_data=len(assignment.get("userData") or "") // 2,
         unreadable=str(subscription.get("problem") or assignment.get("problem") or ""),
     )
 
