@@ -17,7 +17,6 @@ clients that call themselves ``__admin_client`` (docs/reference/group-coordinato
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
@@ -79,28 +78,29 @@ def commit_rows(cluster: KafkaCluster, rows: Iterable[OffsetRow]) -> Refusals:
             refused.add(row, f"the offset of {row.topic}-{row.partition} is not committed: {_FORMER}")
         else:
             chosen.append(row)
-    left = dict(_commit_parts(chosen))
+    left = dict(enumerate(_commit_parts(chosen)))
 
     def work() -> None:
-        nodes = cluster.coordinated({group for group, _ in left})
-        asked = grouped((nodes[part[0]], part) for part in left)
+        nodes = cluster.coordinated({group for group, _ in left.values()})
+        asked = grouped((nodes[group], number) for number, (group, _) in left.items())
         again = 0
         requests = {
-            node: [(_commit(cluster.broker(node), part[0], left[part]), part) for part in parts]
-            for node, parts in asked.items()
+            node: [(_commit(cluster.broker(node), *left[number]), number) for number in numbers]
+            for node, numbers in asked.items()
         }
-        for part, answer in cluster.ask_each(requests, in_flight=16):
+        for number, answer in cluster.ask_each(requests, in_flight=16):
+            group, part = left.pop(number)
             passing, lasting = list[OffsetRow](), list[tuple[int, OffsetRow]]()
-            for row, code in _codes(left.pop(part), answer):
+            for row, code in _codes(part, answer):
                 if code in _NOT_THERE or not is_retriable(code):
                     lasting.append((code, row))
                 else:
                     passing.append(row)
                     again = max(again, code)
             for code, row in sorted(lasting, key=itemgetter(0)):
-                refused.add(row, f"offsets of group {part[0]!r} are not committed: {error_name(code)}")
+                refused.add(row, f"offsets of group {group!r} are not committed: {error_name(code)}")
             if passing:
-                left[part] = passing
+                left[number] = group, passing
         raise_for(again, f"{len(left)} groups are not committed yet")
 
     if left:
@@ -108,23 +108,20 @@ def commit_rows(cluster: KafkaCluster, rows: Iterable[OffsetRow]) -> Refusals:
     return refused
 
 
-def _commit_parts(rows: Iterable[OffsetRow]) -> Iterator[tuple[tuple[str, int], list[OffsetRow]]]:
-    """The rows of each group, cut where a request would become one that a coordinator may refuse as too
+def _commit_parts(rows: Iterable[OffsetRow]) -> Iterator[tuple[str, list[OffsetRow]]]:
+    """Each group with its rows, cut where a request would become one that a coordinator may refuse as too
     large: it writes each as one batch. Those with a topic id are asked apart, so that one without does not
     take the others' protection away."""
-    numbers = Counter[str]()
     for (group, _), found in grouped(((row.group, bool(row.topic_id)), row) for row in rows).items():
         size, part = 0, list[OffsetRow]()
         for row in found:
             bytes_ = _COMMIT_ROW_BYTES + len((row.group + row.topic + (row.metadata or "")).encode())
             if part and size + bytes_ > _PART_BYTES:
-                yield (group, numbers[group]), part
-                numbers[group] += 1
+                yield group, part
                 size, part = 0, []
             size += bytes_
             part.append(row)
-        yield (group, numbers[group]), part
-        numbers[group] += 1
+        yield group, part
 
 
 def _codes(rows: Iterable[OffsetRow], answer: Any) -> Iterator[tuple[OffsetRow, int]]:

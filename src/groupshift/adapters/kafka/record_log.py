@@ -19,7 +19,6 @@ from groupshift.domain.log_gaps import Gap, GapPass, GapRead
 from groupshift.domain.partitions import TopicPartition
 
 _AT_ONCE = 500
-_POLL_S = 0.1
 _NEAR = 2_000
 """So many offsets between two gaps are read through: that is faster than to fetch anew behind them."""
 
@@ -89,7 +88,7 @@ class KafkaRecordLog:
             if position is None or wanted - position > _NEAR:
                 position = wanted
                 consumer.assign([KafkaPartition(*at, position)])
-            given = consumer.consume(_AT_ONCE, timeout=_POLL_S)
+            given = consumer.consume(_AT_ONCE, timeout=0.1)
             if given:
                 deadline = time.monotonic() + self._timeout_s
             elif time.monotonic() >= deadline:

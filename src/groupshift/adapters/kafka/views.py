@@ -246,8 +246,7 @@ class LivePlacementViews(OfCluster):
             connection = self._cluster.broker(node)
             for group, code, topics in fetch_now(connection, asked):
                 raise_for(code, f"{connection.address} does not tell the offsets of {group!r}")
-                each = by_partition(topics).values()
-                if any(int(at.committed_offset) >= 0 or int(at.error_code) for at in each):
+                if any(at.committed_offset >= 0 or at.error_code for at in by_partition(topics).values()):
                     found.add(group)
         return frozenset(found)
 

@@ -264,13 +264,10 @@ class ZookeeperRights:
 
 def _may_write(session: Session, path: str) -> bool:
     """Asked again when the node came or went between looking and asking."""
-    for _ in range(_RIGHTS_ATTEMPTS):
+    for _ in range(_ATTEMPTS):
         *changes, last = session.result(ask(session.client, writing(session, path)))
         if refused(changes):
             return False
         if isinstance(last, NoNodeError):
             return True
     raise Transient(f"{path} came and went while the right to write it was asked for: run it again")
-
-
-_RIGHTS_ATTEMPTS = 5
