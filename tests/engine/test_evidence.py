@@ -20,7 +20,7 @@ from groupshift.adapters.sqlalchemy.runs import SqlRuns
 from groupshift.domain.run import Json, RunState, StepState
 from groupshift.domain.seal import JOURNAL, PACK, SIGNATURE, Pack, State, Verification, pack_from_json
 from groupshift.engine.begin import begin
-from groupshift.engine.evidence import Sealer, origins_of
+from groupshift.engine.evidence import Sealer, known_of
 from groupshift.engine.move import attempt_stem
 from groupshift.engine.questions import Question
 from groupshift.engine.roll_back import begin_roll_back
@@ -464,13 +464,6 @@ def objection_of_added(world: SealedWorld, run: str) -> str:
     return objection(world.evidence, world.runs, run, "mine.html")
 
 
-def test_a_page_may_not_take_the_place_of_what_sealing_writes(quick: SealedWorld) -> None:
-    """It is named."""
-    quick.pages = lambda _run, _closing: {PACK: "{}"}
-    with pytest.raises(Rejected, match=r"is named pack\.json"):
-        moved(quick)
-
-
 Change = Callable[[dict[str, Any]], object]
 ODD: dict[str, Change] = {
     "no events": lambda data: data.pop("events"),
@@ -543,7 +536,7 @@ def test_paths_of_an_outcome_are_below_the_run_or_below_the_job(quick: SealedWor
     outcomes = ({"verdict.json": "a" * 64}, {"a-1-protocol-back/verdict.json": "a" * 64})
     for outcome in outcomes:
         data = _journal(step, {"spark_job": job, "outcome": outcome})
-        found = origins_of(quick.evidence, "r-1", {}, data)
+        found = known_of(quick.evidence, "r-1", {}, data)
         assert {path: each.sha256 for path, each in found.demands.items()} == {
             "a-1-protocol-back/verdict.json": "a" * 64
         }
@@ -558,7 +551,7 @@ def _journal(step: str, result: Json) -> Json:
     """A journal of one step that claim 4 began and did not end."""
     record = {"state": "intended", "token": 4, "at_ms": 0, "intent": {}, "result": result}
     begun = {"seq": 1, "at_ms": 0, "token": 4, "kind": "intended", "step": step, "body": {}}
-    return {"run": "r-1", "steps": {step: record}, "events": [begun]}
+    return {"run": "r-1", "plan": "", "plan_hash": "", "steps": {step: record}, "events": [begun]}
 
 
 def test_what_was_doubted_survives_the_loss_of_the_manifest(quick: SealedWorld) -> None:

@@ -34,7 +34,7 @@ class Kept:
 
     def relied_on(self, path: str) -> bool:
         """Whether a file is there, and is the one that was journaled."""
-        demand, there = self.known.origins.demands.get(path), self.files.get(path)
+        demand, there = self.known.demands.get(path), self.files.get(path)
         if there is None and demand is None:
             return False
         if there is None:
