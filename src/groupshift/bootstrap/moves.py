@@ -142,7 +142,7 @@ def _log_verification(place: Place, _stack: ExitStack) -> LogVerification:
 
 
 def _outcomes() -> ComparisonOutcomes:
-    from groupshift.adapters.parquet.comparisons import ComparisonFolders
+    from groupshift.adapters.parquet.snapshots import ComparisonFolders
 
     return ComparisonFolders()
 

@@ -150,7 +150,7 @@ def findings_table(findings: Iterable[Finding], title: str) -> Table:
 
 def write_page(path: Path, text: str) -> None:
     """Write beside the target, then rename onto it. Raises `Rejected` or `Transient` where that cannot be."""
-    from groupshift.adapters.parquet.evidence import unwritable
+    from groupshift.adapters.parquet.store import unwritable
     from groupshift.foreign_files import made_anew
 
     try:

@@ -333,7 +333,7 @@ def _log_of_a_job(place: Path) -> None:
         ("page.html.part", _page),
         ("verdict.json.part", _result),
         ("journal.json.part", _evidence),
-        (".A-1.commits.json.part", _hashes),
+        ("A-1.commits.json.part", _hashes),
         (".state.json.PID", _state),
         ("spark.log", _log_of_a_job),
     ],

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,12 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from groupshift.adapters.parquet import compare_inputs
-from groupshift.adapters.parquet.row_hashes import Remaining
 from groupshift.domain.equality_rules import RULES, Comparison, in_force
 from groupshift.domain.evidence import MANIFEST
 from groupshift.domain.foreign_json import FILE_BYTES, load_object
 from groupshift.errors import Rejected
 from groupshift.foreign_files import read
-from groupshift.spark.checks import Ruled, to_json
+from groupshift.spark.checks import to_json
 from groupshift.spark.compare import differences, work
 from groupshift.spark.compare.differences import Class
 from groupshift.spark.compare.judging import (
@@ -31,9 +30,7 @@ from groupshift.spark.compare.judging import (
     incomplete,
     judged,
     needs_spark,
-    not_proven,
     of_equal_files,
-    register,
 )
 from groupshift.spark.compare.work import SIDES, Sizes, Told, Work
 from groupshift.spark.output import FOLDER, Progress, room_in, write_text
@@ -43,7 +40,7 @@ VERDICT, DIFFERENCES = "verdict.json", "differences"
 _PART = f"{DIFFERENCES}.part"
 _OF_COMPARISON = {"verdict", "counts", "inputs", "files"}
 """Keys of the manifest that a comparison leaves."""
-_STEPS = 2
+_STEPS = 3
 """Raised when a step computes something else: parts of an older release are not used."""
 
 
@@ -169,56 +166,29 @@ def _work(
 
 
 def _compared(job: Work, request: Request) -> tuple[Outcome, list[Path]]:
-    remaining = work.left_by_bytes(job)
-    if remaining.none and _same_files(job) and not needs_spark(job):
-        return _outcome(job, request, of_equal_files(job), settled_by="files of the same bytes"), []
-    settled, paths, segments = _settled(job, remaining)
-    register(job)
-    frame = job.spark.read.parquet(*map(str, paths)) if paths else None
-    counts = counted(paths) if paths else []
-    by_rule = {(row["rule"], row["allowed"]): 0 for row in counts}
-    for row in counts:
-        by_rule[row["rule"], row["allowed"]] += row["count"]
-    results = judged(job, frame, by_rule)
-    return _outcome(job, request, results, settled_by=settled, counts=counts, segments=segments), paths
-
-
-def _same_files(job: Work) -> bool:
-    sides = [
-        Counter((entry.table, entry.sha256) for entry in job.inputs[side].manifest.files) for side in SIDES
-    ]
-    return sides[0] == sides[1]
-
-
-def _settled(job: Work, remaining: Remaining) -> tuple[str, list[Path], dict[str, int]]:
-    """Which step decided, folders with differences, and how many segments differ."""
-    if remaining.none:
-        return "files of the same bytes", [], {}
-    remaining = work.left_by_rows(job, remaining)
-    if remaining.none:
-        return "checksums of files", [], {}
-    numbers = work.differing_segments(job, remaining)
-    segments = {"differing": len(numbers), "all": job.segments}
-    if not len(numbers):
-        return "checksums of segments", [], segments
-    return "rows", work.found_differences(job, numbers), segments
-
-
-def _outcome(
-    job: Work,
-    request: Request,
-    results: Iterable[Ruled],
-    *,
-    settled_by: str,
-    counts: list[dict[str, Any]] | None = None,
-    segments: Mapping[str, int] | None = None,
-) -> Outcome:
+    """What was found, and folders with the differences. Each step leaves less to the next one: files of other
+    bytes, segments with other checksums, rows."""
+    settled_by, paths, segments = "files of the same bytes", list[Path](), dict[str, int]()
+    left = work.left_by_bytes(job)
+    if any(left.values()):
+        settled_by, numbers = "checksums of segments", work.differing_segments(job, left)
+        segments = {"differing": len(numbers), "all": job.segments}
+        if len(numbers):
+            settled_by, paths = "rows", work.found_differences(job, numbers)
+    same = [Counter((one.table, one.sha256) for one in job.inputs[side].manifest.files) for side in SIDES]
     totals = {class_.value: 0 for class_ in Class}
-    allowed = dict(totals)
-    for row in counts or []:
+    allowed, refused = dict(totals), Counter[str]()
+    for row in counted(paths):
         totals[row["class"]] += row["count"]
-        allowed[row["class"]] += row["count"] if row["allowed"] else 0
-    return Outcome(
+        if row["allowed"]:
+            allowed[row["class"]] += row["count"]
+        else:
+            refused[row["rule"]] += row["count"]
+    if same[0] == same[1] and not needs_spark(job):
+        results = of_equal_files(job)
+    else:
+        results = judged(job, paths, refused)
+    outcome = Outcome(
         move=request.comparison,
         commits_went_on=request.live,
         results=tuple(sorted(results, key=lambda one: one.finding.rule)),
@@ -227,10 +197,11 @@ def _outcome(
         rows={side: sum(entry.rows for entry in job.entries(side)) for side in SIDES},
         manifests={side: job.inputs[side].manifest.digest for side in SIDES},
         settled_by=settled_by,
-        incomplete=(*incomplete(job), *not_proven(job)),
-        segments=segments or {},
+        incomplete=incomplete(job),
+        segments=segments,
         parts={"kept": job.progress.kept, "made": job.progress.made},
     )
+    return outcome, paths
 
 
 def _leave(output: Path, outcome: Outcome, found: list[Path]) -> None:
