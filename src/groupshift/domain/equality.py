@@ -85,18 +85,6 @@ class Needed(StrEnum):
     PAIR = "pair"
     """Two snapshots: of one beside itself the rule would prove nothing."""
 
-    def lacking(self, changes: AllowedChanges, *, itself: bool) -> str:
-        """Why a rule that needs this is not asked; empty where it is there."""
-        canary = (changes.stage, changes.moment) == (StageName.CANARY, Moment.AFTER)
-        absent = {
-            Needed.KAFKA_MODE: (not changes.kafka_mode, "not asked in zookeeper mode"),
-            Needed.MEMBERS: (changes.nobody, "not asked of an empty group"),
-            Needed.CANARY: (not canary, "asked after stage canary only"),
-            Needed.PAIR: (itself, "not asked, the snapshot is compared with itself"),
-        }
-        is_absent, why = absent[self]
-        return why if is_absent else ""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageRule:
@@ -113,6 +101,18 @@ class StageRule:
     about: str = ""
     explained: str = ""
     table: str = ""
+
+    def unasked(self, changes: AllowedChanges, *, itself: bool) -> str:
+        """Return why this rule is not asked of a comparison (``itself``: of a snapshot beside itself); empty
+        where it is."""
+        canary = (changes.stage, changes.moment) == (StageName.CANARY, Moment.AFTER)
+        lacking = {
+            Needed.KAFKA_MODE: "" if changes.kafka_mode else "not asked in zookeeper mode",
+            Needed.MEMBERS: "not asked of an empty group" if changes.nobody else "",
+            Needed.CANARY: "" if canary else "asked after stage canary only",
+            Needed.PAIR: "not asked, the snapshot is compared with itself" if itself else "",
+        }
+        return next((why for each in self.only if (why := lacking[each])), "")
 
 
 FILE = "domain/stage_rules.toml"

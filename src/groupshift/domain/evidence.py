@@ -186,7 +186,7 @@ def refuse_older(what: str, taken_at_ms: int, plan: PlanOf) -> None:
     if taken_at_ms < plan.made_at_ms:
         raise Rejected(
             f"{what} was taken at {clock(taken_at_ms)}, before its plan of {clock(plan.made_at_ms)} "
-            f"(run {plan.migration}) was made: it says nothing about this move; take it again"
+            f"(run {plan.migration or '?'}) was made: it says nothing about this move; take it again"
         )
 
 

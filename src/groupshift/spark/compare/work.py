@@ -163,18 +163,18 @@ def found_differences(work: Work, segments: NDArray[np.int64]) -> list[Path]:
     every = {side: [entry.file for entry in work.entries(side)] for side in SIDES}
     for side, number, files in work.each("rows of segments that differ", every):
         name = f"rows-{side}-{number:04d}"
-        taken[side].append(work.progress.folder(name, partial(_take, work, (side, files), range_of)))
+        taken[side].append(work.progress.part(name, partial(_take, work, (side, files), range_of)))
     left = []
     for number in range(ranges):
         work.told("keys compared", number, ranges)
-        left.append(work.progress.folder(f"keys-{number:04d}", partial(_leave_equal, taken, number)))
+        left.append(work.progress.part(f"keys-{number:04d}", partial(_leave_equal, taken, number)))
     pieces = [path for folder in left for path in folder.glob("*.parquet")]
     work.few_left = sum(pq.read_metadata(path).num_rows for path in pieces) <= _FEW_ROWS
     ends = rows.read(work.spark, work.inputs["after"], "log_ends")
     found = []
     for number, folder in enumerate(left):
         work.told("rows compared", number, ranges)
-        found.append(work.progress.folder(f"found-{number:04d}", partial(_compare, work, folder, ends)))
+        found.append(work.progress.part(f"found-{number:04d}", partial(_compare, work, folder, ends)))
     work.told("rows compared", ranges, ranges)
     return found
 
