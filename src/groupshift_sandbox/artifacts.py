@@ -181,11 +181,11 @@ def verify(folder: Path) -> None:
                 f"jar {jar} is not in groupshift's table of checksums, so it is not run: remove it, or add "
                 "its release with: python -m groupshift_sandbox.artifacts"
             )
-        told = jar.stat()
-        found = _sha256(jar, told.st_mtime_ns, told.st_size, told.st_ino)
-        if found != known[jar.name]:
+        status = jar.stat()
+        digest = _sha256(jar, status.st_mtime_ns, status.st_size, status.st_ino)
+        if digest != known[jar.name]:
             raise Broken(
-                f"jar {jar} is not the published one (SHA-256 {found[:16]}…, expected "
+                f"jar {jar} is not the published one (SHA-256 {digest[:16]}…, expected "
                 f"{known[jar.name][:16]}…), so it is not run: find out who replaced it, remove {folder}, and "
                 "run it again"
             )
@@ -239,8 +239,8 @@ def _fetch(artifact: Artifact, folder: Path, *, unchecked: bool = False) -> None
 
 
 def _ivy() -> Path:
-    found = importlib.util.find_spec("pyspark")
-    folders = list(found.submodule_search_locations or ()) if found else []
+    pyspark = importlib.util.find_spec("pyspark")
+    folders = list(pyspark.submodule_search_locations or ()) if pyspark else []
     for folder in folders:
         for jar in sorted(Path(folder, "jars").glob("ivy-*.jar")):
             return jar
@@ -281,9 +281,9 @@ def _wanted(artifact: Artifact) -> list[str]:
 
 def every() -> tuple[Artifact, ...]:
     """All that is fetched by anything here."""
-    clients = (each for found in JAVA_CLIENTS.values() for each in found)
-    found = (*ALL, *BROKERS.values(), SIMPLE_LOGGING, *clients, *ZOOKEEPER_ERA.values(), JAXB)
-    return tuple(dict.fromkeys(found))
+    clients = (each for artifacts in JAVA_CLIENTS.values() for each in artifacts)
+    artifacts = (*ALL, *BROKERS.values(), SIMPLE_LOGGING, *clients, *ZOOKEEPER_ERA.values(), JAXB)
+    return tuple(dict.fromkeys(artifacts))
 
 
 def add(table: Path, artifacts: Iterable[Artifact]) -> list[str]:
@@ -299,8 +299,8 @@ def add(table: Path, artifacts: Iterable[Artifact]) -> list[str]:
                 _fetch(artifact, folder, unchecked=True)
         for jar in sorted(folder.glob("*.jar")):
             if jar.name not in known:
-                told = jar.stat()
-                known[jar.name] = _sha256(jar, told.st_mtime_ns, told.st_size, told.st_ino)
+                status = jar.stat()
+                known[jar.name] = _sha256(jar, status.st_mtime_ns, status.st_size, status.st_ino)
                 new.append(jar.name)
     table.write_text("".join(f"{known[name]}  {name}\n" for name in sorted(known)), encoding="ascii")
     return new

@@ -57,9 +57,9 @@ def failed_partitions(log: Path) -> frozenset[int]:
 
 def lines_that_matter(log: Path) -> tuple[LogLines, ...]:
     """Those of `PATTERNS` that occur since the last start, in their order."""
-    lines, found = since_last_start(log).splitlines(), []
+    lines, matches = since_last_start(log).splitlines(), []
     for pattern in PATTERNS:
         matching = [line for line in lines if pattern in line]
         if matching:
-            found.append(LogLines(pattern=pattern, count=len(matching), first=matching[0]))
-    return tuple(found)
+            matches.append(LogLines(pattern=pattern, count=len(matching), first=matching[0]))
+    return tuple(matches)

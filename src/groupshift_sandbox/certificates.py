@@ -30,20 +30,20 @@ def make_certificates(folder: Path) -> Certificates:
     folder.mkdir(parents=True, exist_ok=True)
     root_key = ec.generate_private_key(ec.SECP256R1())
     root = _certificate("groupshift sandbox", root_key, None)
-    found = Certificates(
+    certificates = Certificates(
         authority=folder / "authority.pem",
         server=folder / "server.pem",
         client=folder / "client.pem",
         client_key=folder / "client-key.pem",
     )
-    found.authority.write_bytes(root.public_bytes(serialization.Encoding.PEM))
+    certificates.authority.write_bytes(root.public_bytes(serialization.Encoding.PEM))
     server_key, client_key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     server = _certificate("localhost", server_key, (root, root_key))
     client = _certificate("client", client_key, (root, root_key))
-    found.server.write_bytes(_key(server_key) + server.public_bytes(serialization.Encoding.PEM))
-    found.client.write_bytes(client.public_bytes(serialization.Encoding.PEM))
-    found.client_key.write_bytes(_key(client_key))
-    return found
+    certificates.server.write_bytes(_key(server_key) + server.public_bytes(serialization.Encoding.PEM))
+    certificates.client.write_bytes(client.public_bytes(serialization.Encoding.PEM))
+    certificates.client_key.write_bytes(_key(client_key))
+    return certificates
 
 
 def _key(key: ec.EllipticCurvePrivateKey) -> bytes:

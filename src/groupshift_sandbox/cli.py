@@ -76,9 +76,9 @@ def status(*, as_json: Json = False) -> None:
     """What runs, and where it answers; exit code 1 when not everything does."""
     from groupshift_sandbox.status import status as look
 
-    found = look(Home.from_environment())
-    _show(found, as_json=as_json)
-    if not found.up:
+    state = look(Home.from_environment())
+    _show(state, as_json=as_json)
+    if not state.up:
         raise typer.Exit(1)
 
 
@@ -96,47 +96,47 @@ def down(*, as_json: Json = False) -> None:
     _console.print("Next: groupshift sandbox up")
 
 
-def _show(found: SandboxStatus, *, as_json: bool) -> None:
+def _show(state: SandboxStatus, *, as_json: bool) -> None:
     if as_json:
-        print(json.dumps({**asdict(found), "up": found.up}))
+        print(json.dumps({**asdict(state), "up": state.up}))
         return
-    if not found.processes:
-        _console.print(f"No sandbox in {found.home}.")
+    if not state.processes:
+        _console.print(f"No sandbox in {state.home}.")
         _console.print("Next: groupshift sandbox up")
         return
-    _console.print(_processes(found))
-    if found.slots:
-        _console.print(_members(found))
-    if "airflow" in found.addresses:
+    _console.print(_processes(state))
+    if state.slots:
+        _console.print(_members(state))
+    if "airflow" in state.addresses:
         from groupshift_sandbox.airflow import USERS
 
         logins = " or ".join(f"{user} / {user}" for user in USERS)
-        _console.print(f"Airflow: {found.addresses['airflow']}  login {logins}")
-    if not found.up:
+        _console.print(f"Airflow: {state.addresses['airflow']}  login {logins}")
+    if not state.up:
         _console.print("Not everything runs. Next: groupshift sandbox down")
         return
-    _console.print(f"Next: export GROUPSHIFT_SETTINGS={shell(str(found.settings))}")
-    _console.print(f"      {command('groupshift', 'coordination', 'assess', '--group', found.group or '')}")
+    _console.print(f"Next: export GROUPSHIFT_SETTINGS={shell(str(state.settings))}")
+    _console.print(f"      {command('groupshift', 'coordination', 'assess', '--group', state.group or '')}")
     _console.print("      groupshift sandbox down")
 
 
-def _processes(found: SandboxStatus) -> Table:
-    table = Table(f"Sandbox in {found.home}", ("process", "state", "pid", "address", "log"))
-    for process in found.processes:
+def _processes(state: SandboxStatus) -> Table:
+    table = Table(f"Sandbox in {state.home}", ("process", "state", "pid", "address", "log"))
+    for process in state.processes:
         colour = "green" if process.state == "running" else "red"
         table.add_row(
             process.name,
             styled(process.state, colour),
             str(process.pid or ""),
-            found.addresses.get(process.name, ""),
+            state.addresses.get(process.name, ""),
             Path(process.log).name,
         )
     return table
 
 
-def _members(found: SandboxStatus) -> Table:
-    table = Table(f"Group {found.group}", ("slot", "kind", "state", "member", "pid"))
-    for slot in found.slots:
+def _members(state: SandboxStatus) -> Table:
+    table = Table(f"Group {state.group}", ("slot", "kind", "state", "member", "pid"))
+    for slot in state.slots:
         colour = "green" if slot["state"] == "running" else "yellow"
         table.add_row(
             slot["name"],
@@ -235,11 +235,11 @@ def _ended(home: Home) -> Iterator[None]:
 def _teller() -> Callable[[str], None]:
     start = time.monotonic()
 
-    def told(line: str) -> None:
+    def tell(line: str) -> None:
         minutes, seconds = divmod(int(time.monotonic() - start), 60)
         _console.line(styled(f"{minutes:02d}:{seconds:02d}", "dim"), f" {line}")
 
-    return told
+    return tell
 
 
 def _keep_up(url: str) -> None:

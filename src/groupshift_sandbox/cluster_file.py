@@ -38,17 +38,17 @@ def save(cluster: Cluster) -> None:
 
 def load(home: Home, name: str) -> Cluster:
     """The cluster with this name (`ServerOptions.name`). Raises `Rejected` when none was started here."""
-    found = read_document(_file(home, name))
-    if not found:
+    document = read_document(_file(home, name))
+    if not document:
         raise Rejected(f"no cluster {name!r} was started in {home.root}; start it, or name another home")
     nodes = (
         Node(**{**node, "role": Role(node["role"]), "folder": Path(node["folder"])})
-        for node in found["nodes"]
+        for node in document["nodes"]
     )
     return Cluster(
         home=home,
-        cluster_id=found["cluster_id"],
-        options=ServerOptions(**{**found["options"], "java": tuple(found["options"]["java"])}),
+        cluster_id=document["cluster_id"],
+        options=ServerOptions(**{**document["options"], "java": tuple(document["options"]["java"])}),
         nodes=tuple(nodes),
-        zookeeper=found["zookeeper"],
+        zookeeper=document["zookeeper"],
     )

@@ -50,8 +50,8 @@ def forget(cluster: KafkaCluster, group: str, topic: str, numbers: Sequence[int]
         named = {"name": topic, "partitions": [{"partition_index": number} for number in numbers]}
         answer = connection.ask(connection.request(Api.OFFSET_DELETE, group_id=group, topics=[named]))
         raise_for(answer.error_code, f"offsets of group {group!r}")
-        for told in answer.topics:
-            for each in told.partitions:
+        for topic_answer in answer.topics:
+            for each in topic_answer.partitions:
                 raise_for(each.error_code, f"offset of {topic}-{each.partition_index}")
 
     cluster.attempt(delete)

@@ -80,10 +80,10 @@ class DemoResult:
 class Demo:
     """One demo in one home. ``told`` gets one line for each thing that happened."""
 
-    def __init__(self, home: Home, options: DemoOptions, told: Callable[[str], None]) -> None:
+    def __init__(self, home: Home, options: DemoOptions, tell: Callable[[str], None]) -> None:
         self._home = home
         self._options = options
-        self._told = told
+        self._tell = tell
         self._asked: dict[str, float] = {}
 
     def prepare(self) -> str:
@@ -92,7 +92,7 @@ class Demo:
         up(
             self._home,
             UpOptions(members=options.members, partitions=options.partitions, rate=options.rate),
-            self._told,
+            self._tell,
         )
         return SandboxState(self._home).addresses()["airflow"]
 
@@ -127,17 +127,17 @@ class Demo:
     def _run(self, api: AirflowApi, dag: str, run: str, conf: dict[str, Any]) -> str:
         """Trigger a DAG, tell its progress, answer its gates; returns the final state."""
         wait_until(lambda: api.knows(dag), 120.0, f"Airflow knows the DAG {dag}", every_s=1.0)
-        self._told(f"{dag}: run {run} triggered  {api.url}/dags/{dag}/runs/{run}")
+        self._tell(f"{dag}: run {run} triggered  {api.url}/dags/{dag}/runs/{run}")
         api.trigger(dag, run, conf)
-        seen: dict[str, str] = {}
+        states: dict[str, str] = {}
         deadline = _PERSON_S if self._options.person else _RUN_S
         state = "queued"
         for now in api.follow(dag, run, deadline):
             state = now
             for question in api.questions(dag, run):
                 self._answer(api, question)
-            self._progress(dag, api.tasks(dag, run), seen)
-        self._told(f"{dag}: {state}")
+            self._progress(dag, api.tasks(dag, run), states)
+        self._tell(f"{dag}: {state}")
         return state
 
     def _answer(self, api: AirflowApi, question: Question) -> None:
@@ -146,27 +146,27 @@ class Demo:
         opened = self._asked.setdefault(key, now)
         if self._options.person:
             if new:
-                self._told(f"waiting for you: {question.subject}  {api.url}/required_actions")
+                self._tell(f"waiting for you: {question.subject}  {api.url}/required_actions")
             return
         if now < opened + _OPEN_S:
             return
         wanted = (each for word in _ANSWERS for each in question.options if each.startswith(word))
         choice = next(wanted, _OTHERWISE)
-        self._told(f"gate: {question.subject}: the demo answers {choice!r}")
+        self._tell(f"gate: {question.subject}: the demo answers {choice!r}")
         api.answer(question, choice)
         del self._asked[key]
 
-    def _progress(self, dag: str, tasks: dict[str, str], seen: dict[str, str]) -> None:
+    def _progress(self, dag: str, tasks: dict[str, str], states: dict[str, str]) -> None:
         for task, state in tasks.items():
-            if state in {"success", "failed", "upstream_failed"} and seen.get(task) != state:
-                self._told(f"{dag}: {task} {'done' if state == 'success' else state}")
-            seen[task] = state
+            if state in {"success", "failed", "upstream_failed"} and states.get(task) != state:
+                self._tell(f"{dag}: {task} {'done' if state == 'success' else state}")
+            states[task] = state
 
     def _begun(self, runs: Runs) -> str:
-        found = runs.recent(1, move=MOVE, previews=False)
-        if not found:
+        latest = runs.recent(1, move=MOVE, previews=False)
+        if not latest:
             raise Broken(f"no run of {GROUP} was journaled; look at the run's log in Airflow")
-        return found[0].run
+        return latest[0].run
 
     def _drain(self, settings: Settings) -> None:
         """Stop the producer and wait until every record was delivered: the audit then sees all of it."""
@@ -176,19 +176,19 @@ class Demo:
         ends = log_ends(settings.kafka.bootstrap_servers, TOPIC, self._options.partitions)
 
         def everything() -> bool:
-            seen = delivered(read_ledgers(self._home.ledgers, GROUP))
-            counts = defaultdict(Counter, seen)
+            times = delivered(read_ledgers(self._home.ledgers, GROUP))
+            counts = defaultdict(Counter, times)
             return all(counts[at][end - 1] for at, end in ends.items() if end)
 
-        self._told("producer stopped; waiting until every record is delivered")
+        self._tell("producer stopped; waiting until every record is delivered")
         try:
             wait_until(everything, _DRAIN_S, "every record delivered", every_s=0.5)
         except Transient:
-            self._told("not every record was delivered; the audit says which")
+            self._tell("not every record was delivered; the audit says which")
 
     def _audit(self, settings: Settings, run: str) -> Path:
         """Run the consumption audit over everything the members ever did; returns its folder."""
-        self._told("auditing every delivery against ZooKeeper's transaction log")
+        self._tell("auditing every delivery against ZooKeeper's transaction log")
         output = self._home.evidence / "consumption" / run
         arguments = (
             *("--ledgers", str(self._home.ledgers), "--zookeeper-log", str(self._home.zookeeper)),
@@ -201,6 +201,6 @@ class Demo:
     def _rows(self, runs: Runs, run: str) -> list[Row]:
         logs = sorted((self._home.zookeeper / "version-2").glob("log.*"))
         transactions = merge(parse(path.read_bytes(), path.name) for path in logs)
-        seen = history(transactions, GROUP)
+        owners = history(transactions, GROUP)
         made = phases(runs.find(run), runs.events(run))
-        return rows(made, hand_overs(seen.intervals), read_ledgers(self._home.ledgers, GROUP))
+        return rows(made, hand_overs(owners.intervals), read_ledgers(self._home.ledgers, GROUP))

@@ -60,7 +60,7 @@ _DELIVERED_S = 120.0
 _TRANSIENT, _INTERRUPTED = 4, 130
 _TRIES = 5
 _TIMEOUT_S = 60.0
-Told = Callable[[str], None]
+Tell = Callable[[str], None]
 T = TypeVar("T")
 
 
@@ -100,7 +100,7 @@ class Verbs:
     """The command line on one sandbox. ``nodes`` is the file of who replaces nodes; empty: nobody has to."""
 
     home: Home
-    told: Told
+    tell: Tell
     nodes: str = ""
 
     def __call__(self, *words: str, expected: int = 0) -> None:
@@ -110,7 +110,7 @@ class Verbs:
         for _ in range(_TRIES):
             if code != _TRANSIENT:
                 break
-            self.told("a server did not answer in time; the command is repeated, as it says itself")
+            self.tell("a server did not answer in time; the command is repeated, as it says itself")
             code = self._code(*words)
         if code != expected:
             raise Broken(f"{command('groupshift', *words)} ended with exit code {code}; read what it printed")
@@ -118,7 +118,7 @@ class Verbs:
     def _code(self, *words: str) -> int:
         nodes = ("--nodes", self.nodes) if self.nodes and words[0] != "report" else ()
         whole = (*words, "--settings", str(self.home.settings_file), *nodes)
-        self.told(f"$ {command('groupshift', *whole)}")
+        self.tell(f"$ {command('groupshift', *whole)}")
         code = main(whole)
         if code == _INTERRUPTED:
             raise KeyboardInterrupt
@@ -129,7 +129,7 @@ class Verbs:
         with journal(settings_at(self.home.settings_file)) as runs:
             return runs.recent(1, previews=False)[0].run
 
-    def result(self, run: str, proofs: Sequence[Proof], found: Sequence[MemberEvent] = ()) -> MoveResult:
+    def result(self, run: str, proofs: Sequence[Proof], members: Sequence[MemberEvent] = ()) -> MoveResult:
         """What the journal, the demo's own looks and the members (if any) tell of a run."""
         with journal(settings_at(self.home.settings_file)) as runs:
             events, status = runs.events(run), status_of(runs, run)
@@ -137,11 +137,11 @@ class Verbs:
         return MoveResult(
             run=run,
             verdict=status.verdict,
-            rows=tuple(rows(made, taken_over(owned(found)), _deliveries(found))),
+            rows=tuple(rows(made, taken_over(owned(members)), _deliveries(members))),
             proofs=tuple(proofs),
             report=command("groupshift", "report", run, "--settings", str(self.home.settings_file)),
             evidence=str(self.home.evidence / run),
-            consumers=bool(found),
+            consumers=bool(members),
         )
 
 
@@ -151,7 +151,7 @@ class ProtocolDemo:
     records arrive, and all the way back."""
 
     home: Home
-    told: Told
+    tell: Tell
     members: int = 3
     partitions: int = 6
     soak_s: int = 20
@@ -159,11 +159,11 @@ class ProtocolDemo:
 
     def prepare(self) -> None:
         """Start a broker, a group and a producer."""
-        self.told(f"starting Kafka {NOW}")
+        self.tell(f"starting Kafka {NOW}")
         cluster = start_kraft(self.home, KraftOptions(heap="384m", properties={POLICY: "bidirectional"}))
         self.bootstrap = cluster.bootstrap
         create_topic(self.bootstrap, TOPIC, self.partitions)
-        self.told(f"starting {self.members} classic members in group {GROUP}")
+        self.tell(f"starting {self.members} classic members in group {GROUP}")
         slots = tuple(
             SlotDefinition(name=f"m{number}", kind=MemberKind.PLAIN, client=CLIENTS[0])
             for number in range(1, self.members + 1)
@@ -172,26 +172,28 @@ class ProtocolDemo:
         write_document(self.home.fleet_file, fleet.to_json())
         start_supervisor(self.home)
         wait_until(self._whole, _READY_S, "every member runs, and every partition has an owner", every_s=0.5)
-        told = UpOptions(topic=TOPIC, partitions=self.partitions)
-        self.told(f"starting the producer: {told.rate:g} records/s on each of {self.partitions} partitions")
-        start_producer(self.home, told, self.bootstrap)
+        options = UpOptions(topic=TOPIC, partitions=self.partitions)
+        self.tell(
+            f"starting the producer: {options.rate:g} records/s on each of {self.partitions} partitions"
+        )
+        start_producer(self.home, options, self.bootstrap)
         write_settings(self.home, "", self.bootstrap)
 
     def move(self) -> MoveResult:
         """There, and back."""
-        verbs = Verbs(self.home, self.told)
-        asked = ("--group", GROUP, "--to", "consumer")
+        verbs = Verbs(self.home, self.tell)
+        arguments = ("--group", GROUP, "--to", "consumer")
         start = self._kinds()
-        verbs("protocol", "assess", *asked, "--patience", str(_READY_S))
-        verbs("protocol", "run", *asked, "--soak", str(self.soak_s), "--execute", "--yes")
+        verbs("protocol", "assess", *arguments, "--patience", str(_READY_S))
+        verbs("protocol", "run", *arguments, "--soak", str(self.soak_s), "--execute", "--yes")
         run, there = verbs.latest(), self._kinds()
         verbs("watch", run)
         verbs("roll-back", run, "--execute", "--yes")
         back = self._kinds()
         ends = self._drained()
-        found = delivered(self._events())
-        lost = sum(end - len(set(found.get(at, ()))) for at, end in ends.items())
-        twice = sum(len(each) - len(set(each)) for each in found.values())
+        offsets_of = delivered(self._events())
+        lost = sum(end - len(set(offsets_of.get(at, ()))) for at, end in ends.items())
+        twice = sum(len(each) - len(set(each)) for each in offsets_of.values())
         whole = f"{sum(ends.values())} written, {lost} lost, {twice} delivered again"
         proofs = (
             Proof(
@@ -211,9 +213,9 @@ class ProtocolDemo:
         except Transient:
             return False
         owners = owned(self._events())
-        now = {at: [each for each in found if each.to_ms is None] for at, found in owners.items()}
-        at_rest = [at for at, found in now.items() if len(found) == 1]
-        used = {found[0].member for found in now.values() if len(found) == 1}
+        now = {at: [each for each in intervals if each.to_ms is None] for at, intervals in owners.items()}
+        at_rest = [at for at, intervals in now.items() if len(intervals) == 1]
+        used = {intervals[0].member for intervals in now.values() if len(intervals) == 1}
         return (
             all(each["state"] == "running" for each in slots)
             and len(at_rest) == self.partitions
@@ -236,16 +238,16 @@ class ProtocolDemo:
         if producer is not None:
             stop(producer, 40.0)
         ends = log_ends(self.bootstrap, TOPIC, self.partitions)
-        self.told("producer stopped; waiting until every record is delivered")
+        self.tell("producer stopped; waiting until every record is delivered")
 
         def everything() -> bool:
-            found = delivered(self._events())
-            return all(len(set(found.get(at, ()))) == end for at, end in ends.items())
+            offsets_of = delivered(self._events())
+            return all(len(set(offsets_of.get(at, ()))) == end for at, end in ends.items())
 
         try:
             wait_until(everything, _DELIVERED_S, "every record is delivered", every_s=0.5)
         except Transient:
-            self.told("not every record was delivered; the table says how many")
+            self.tell("not every record was delivered; the table says how many")
         return ends
 
 
@@ -255,12 +257,12 @@ class DowngradeDemo:
     answers the same after each node."""
 
     home: Home
-    told: Told
+    tell: Tell
     cluster: Cluster = field(init=False)
 
     def prepare(self) -> None:
         """Start the cluster, with groups that have committed, one of them of the consumer protocol."""
-        self.told(f"starting 2 brokers and a controller of Kafka {NOW}, with metadata that {OLDER} reads")
+        self.tell(f"starting 2 brokers and a controller of Kafka {NOW}, with metadata that {OLDER} reads")
         arguments = ("--release-version", "3.9", "--feature", "group.version=1")
         properties = {
             "metadata.log.max.snapshot.interval.ms": "5000",
@@ -270,7 +272,7 @@ class DowngradeDemo:
         options = KraftOptions(
             nodes=2, controllers=1, heap="320m", format_arguments=arguments, properties=properties
         )
-        self.cluster = _started(self.home, options, (*GROUPS, NATIVE), self.told)
+        self.cluster = _started(self.home, options, (*GROUPS, NATIVE), self.tell)
         member = Consumer(
             {
                 "bootstrap.servers": self.cluster.bootstrap,
@@ -290,11 +292,11 @@ class DowngradeDemo:
 
     def move(self) -> MoveResult:
         """There, and back."""
-        verbs = Verbs(self.home, self.told, _nodes(self.home))
-        asked = ("--to", OLDER, "--from", NOW)
+        verbs = Verbs(self.home, self.tell, _nodes(self.home))
+        arguments = ("--to", OLDER, "--from", NOW)
         start, before = _committed(self.cluster, (*GROUPS, NATIVE)), self._releases()
-        verbs("downgrade", "assess", *asked, "--patience", str(_READY_S))
-        verbs("downgrade", "run", *asked, "--execute", "--yes")
+        verbs("downgrade", "assess", *arguments, "--patience", str(_READY_S))
+        verbs("downgrade", "run", *arguments, "--execute", "--yes")
         run = verbs.latest()
         there, older = _committed(self.cluster, (*GROUPS, NATIVE)), self._releases()
         verbs("watch", run)
@@ -313,10 +315,10 @@ class DowngradeDemo:
         return verbs.result(run, proofs)
 
     def _releases(self) -> str:
-        found: dict[str, list[str]] = {}
+        nodes_of: dict[str, list[str]] = {}
         for each in cluster_at(self.home, self.cluster.options.name).nodes:
-            found.setdefault(each.release, []).append(str(each.node_id))
-        return "; ".join(f"{release} on {', '.join(nodes)}" for release, nodes in sorted(found.items()))
+            nodes_of.setdefault(each.release, []).append(str(each.node_id))
+        return "; ".join(f"{release} on {', '.join(nodes)}" for release, nodes in sorted(nodes_of.items()))
 
 
 @dataclass(slots=True)
@@ -324,22 +326,22 @@ class ExpansionDemo:
     """The offsets topic of three brokers gets more partitions, and every group keeps its offsets."""
 
     home: Home
-    told: Told
+    tell: Tell
     cluster: Cluster = field(init=False)
 
     def prepare(self) -> None:
         """Start the cluster, with groups that have committed."""
-        self.told(f"starting 3 brokers of Kafka {NOW}, whose offsets topic has {BEFORE} partitions")
+        self.tell(f"starting 3 brokers of Kafka {NOW}, whose offsets topic has {BEFORE} partitions")
         options = KraftOptions(nodes=3, heap="320m", properties={"offsets.topic.num.partitions": str(BEFORE)})
-        self.cluster = _started(self.home, options, GROUPS, self.told)
+        self.cluster = _started(self.home, options, GROUPS, self.tell)
 
     def move(self) -> MoveResult:
         """There; no way leads back."""
-        verbs = Verbs(self.home, self.told, _nodes(self.home))
-        asked = ("--to", str(AFTER))
+        verbs = Verbs(self.home, self.tell, _nodes(self.home))
+        arguments = ("--to", str(AFTER))
         start, before = _committed(self.cluster, GROUPS), self._count()
-        verbs("expansion", "assess", *asked, "--patience", str(_READY_S))
-        verbs("expansion", "run", *asked, "--execute", "--yes")
+        verbs("expansion", "assess", *arguments, "--patience", str(_READY_S))
+        verbs("expansion", "run", *arguments, "--execute", "--yes")
         run = verbs.latest()
         verbs("watch", run)
         there, after = _committed(self.cluster, GROUPS), self._count()
@@ -362,7 +364,7 @@ class ExpansionDemo:
             return _patiently(lambda: views.look().count)
 
 
-DEMOS: Mapping[str, Callable[[Home, Told], ProtocolDemo | DowngradeDemo | ExpansionDemo]] = {
+DEMOS: Mapping[str, Callable[[Home, Tell], ProtocolDemo | DowngradeDemo | ExpansionDemo]] = {
     "protocol": ProtocolDemo,
     "downgrade": DowngradeDemo,
     "expansion": ExpansionDemo,
@@ -370,23 +372,23 @@ DEMOS: Mapping[str, Callable[[Home, Told], ProtocolDemo | DowngradeDemo | Expans
 """The demos of moves by their names; coordination goes through Airflow (`groupshift_sandbox.demo`)."""
 
 
-def demonstrate(move: str, home: Home, told: Told) -> MoveResult:
+def demonstrate(move: str, home: Home, tell: Tell) -> MoveResult:
     """Run the demo of a move in a fresh home; the caller ends the sandbox. Raises `Rejected` while one is up
     there, `Transient` when something does not start in time, `Broken` where a verb does not end as it
     should."""
     require_unused(home)
     fresh(home)
-    demo = DEMOS[move](home, told)
+    demo = DEMOS[move](home, tell)
     demo.prepare()
     return demo.move()
 
 
-def _started(home: Home, options: KraftOptions, groups: Sequence[str], told: Told) -> Cluster:
+def _started(home: Home, options: KraftOptions, groups: Sequence[str], tell: Tell) -> Cluster:
     """A cluster with a topic and these groups without members, each with offsets of its own."""
     cluster = start_kraft(home, options)
     create_topic(cluster.bootstrap, TOPIC, _PARTITIONS)
     write_settings(home, "", cluster.bootstrap)
-    told(f"committing offsets of {len(groups)} groups")
+    tell(f"committing offsets of {len(groups)} groups")
     offsets: Commits = {
         group: {TopicPartition(TOPIC, at): (100 * number + at, group) for at in range(_PARTITIONS)}
         for number, group in enumerate(groups)
@@ -407,8 +409,8 @@ def _committed(cluster: Cluster, groups: Sequence[str]) -> dict[tuple[str, int],
     """Offset and metadata by group and partition, as coordinators answer now."""
     settings = settings_at(cluster.home.settings_file)
     with closing(group_snapshots(settings.kafka, timeout_s=_TIMEOUT_S)) as reader:
-        found = _patiently(lambda: reader.take(list(groups)))
-    return {(row.group, row.partition): (row.offset, row.metadata or "") for row in found.offsets}
+        snapshot = _patiently(lambda: reader.take(list(groups)))
+    return {(row.group, row.partition): (row.offset, row.metadata or "") for row in snapshot.offsets}
 
 
 def _offsets(

@@ -65,12 +65,12 @@ class Row:
 def phases(record: RunRecord, events: Sequence[Event]) -> list[Phase]:
     """The phases of a run that were begun, there and back, in order. What a step waits for counts to the
     phase that it belongs to."""
-    found: dict[str, list[Event]] = defaultdict(list)
+    events_of: dict[str, list[Event]] = defaultdict(list)
     of = dict(_names(record, events))
     for event in events:
         if event.step in of:
-            found[of[event.step]].append(event)
-    return [_phase(name, seen) for name, seen in found.items()]
+            events_of[of[event.step]].append(event)
+    return [_phase(name, own_events) for name, own_events in events_of.items()]
 
 
 def _names(record: RunRecord, events: Iterable[Event]) -> Iterator[tuple[str, str]]:
@@ -110,27 +110,29 @@ def hand_overs(intervals: Iterable[Interval]) -> list[HandOver]:
 
 def taken_over(owners: Mapping[TopicPartition, Iterable[Owned]]) -> list[HandOver]:
     """Every change of owner that members told of, by time."""
-    return _changes({at: [(each.from_ms, each.to_ms) for each in found] for at, found in owners.items()})
+    return _changes(
+        {at: [(each.from_ms, each.to_ms) for each in intervals] for at, intervals in owners.items()}
+    )
 
 
 def _changes(times: Mapping[TopicPartition, Sequence[tuple[int, int | None]]]) -> list[HandOver]:
-    found = []
+    changes = []
     for partition, of_one in times.items():
         for (_, ended), (began, _) in pairwise(of_one):
             gap = began - (ended if ended is not None else began)
-            found.append(HandOver(partition=partition, at_ms=began, unowned_ms=max(0, gap)))
-    return sorted(found, key=lambda one: one.at_ms)
+            changes.append(HandOver(partition=partition, at_ms=began, unowned_ms=max(0, gap)))
+    return sorted(changes, key=lambda one: one.at_ms)
 
 
 def repeated_at(deliveries: Iterable[Delivery]) -> list[int]:
     """When each record was delivered once more than needed (epoch ms, sorted)."""
-    seen: set[tuple[TopicPartition, int]] = set()
+    delivered: set[tuple[TopicPartition, int]] = set()
     again = []
     for delivery in sorted(deliveries, key=lambda delivery: delivery.at_ms):
         key = (delivery.partition, delivery.offset)
-        if key in seen:
+        if key in delivered:
             again.append(delivery.at_ms)
-        seen.add(key)
+        delivered.add(key)
     return again
 
 
@@ -148,11 +150,13 @@ def missing_at(deliveries: Iterable[Delivery]) -> list[int]:
     )
 
 
-def rows(found: Iterable[Phase], changes: Sequence[HandOver], deliveries: Sequence[Delivery]) -> list[Row]:
+def rows(
+    run_phases: Iterable[Phase], changes: Sequence[HandOver], deliveries: Sequence[Delivery]
+) -> list[Row]:
     """One row for each phase."""
     again, missing = repeated_at(deliveries), missing_at(deliveries)
     made = []
-    for phase in found:
+    for phase in run_phases:
         moved = [change for change in changes if phase.start_ms <= change.at_ms < phase.end_ms]
         made.append(
             Row(

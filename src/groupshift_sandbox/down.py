@@ -45,19 +45,19 @@ def down(home: Home) -> int:
 
 def _pids(home: Home, names: Sequence[str]) -> set[int]:
     """The named processes and all they started, except what the supervisor did."""
-    found: set[int] = set()
+    pids: set[int] = set()
     for name in names:
         process = known(home, name)
         if process is not None and is_running(process):
-            found.add(process.pid)
+            pids.add(process.pid)
             if name != "supervisor":
-                found |= {child.pid for child in descendants(process.pid)}
-    return found
+                pids |= {child.pid for child in descendants(process.pid)}
+    return pids
 
 
 def _all(home: Home, names: Sequence[str]) -> list[Running]:
     """Everything alive: named, started by a named one, a remembered member, or marked."""
-    found = {process.pid: process for process in marked(home)}
+    by_pid = {process.pid: process for process in marked(home)}
     roots = [process for name in names if (process := known(home, name)) is not None]
     places = read_document(home.supervisor_file).get("places", {}).values()
     roots += [
@@ -67,9 +67,9 @@ def _all(home: Home, names: Sequence[str]) -> list[Running]:
     ]
     for process in roots:
         if is_running(process):
-            found[process.pid] = process
-            found |= {child.pid: child for child in descendants(process.pid)}
-    return list(found.values())
+            by_pid[process.pid] = process
+            by_pid |= {child.pid: child for child in descendants(process.pid)}
+    return list(by_pid.values())
 
 
 def _shut_members(home: Home) -> None:

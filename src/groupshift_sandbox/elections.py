@@ -49,10 +49,10 @@ def lead_as_preferred(cluster: Cluster, topic: str, within_s: float = 120.0) -> 
     def back() -> bool:
         try:
             elect_preferred(cluster, topic, leaders_of(cluster.brokers[0].address, topic))
-            told = [leaders_of(node.address, topic) for node in cluster.brokers]
+            views = [leaders_of(node.address, topic) for node in cluster.brokers]
         except (Transient, BrokerError, OSError):
             return False
-        return set(told[0].values()) == nodes and all(each == told[0] for each in told)
+        return set(views[0].values()) == nodes and all(each == views[0] for each in views)
 
     wait_until(back, within_s, f"partitions of {topic} are led by their first replicas", every_s=0.5)
 
@@ -62,19 +62,23 @@ def _elected(connection: BrokerConnection, topic: str, partitions: Collection[in
     version = min(_NEWEST, connection.versions[_ELECT_LEADERS].highest)
     schema = load_payload_module(_ELECT_LEADERS, version, EntityType.request)
     wanted = schema.TopicPartitions(topic=topic, partitions=tuple(sorted(partitions)))
-    asked = schema.ElectLeadersRequest(
+    request = schema.ElectLeadersRequest(
         election_type=_PREFERRED, topic_partitions=(wanted,), timeout=dt.timedelta(seconds=_ANSWER_S)
     )
-    answer = connection.ask(asked, timeout_s=_ANSWER_S + 5.0)
+    answer = connection.ask(request, timeout_s=_ANSWER_S + 5.0)
     if answer.error_code == ErrorCode.not_controller:
         return False
     raise_for(answer.error_code, f"preferred leaders of {topic!r} are not elected")
-    told = [each for result in answer.replica_election_results for each in result.partition_result]
-    if any(each.error_code == ErrorCode.not_controller for each in told):  # with ZooKeeper it is told here
+    partition_results = [
+        each for result in answer.replica_election_results for each in result.partition_result
+    ]
+    if any(
+        each.error_code == ErrorCode.not_controller for each in partition_results
+    ):  # with ZooKeeper it is told here
         return False
     refused = [
         f"{topic}-{each.partition_id}: {error_name(each.error_code)}"
-        for each in told
+        for each in partition_results
         if each.error_code not in _FINE
     ]
     if refused:

@@ -235,25 +235,25 @@ def next_actions(
     active = memory.in_turn()
     actions = [action for name in active for action in _replace(memory.places[name], observed[name], stop_s)]
     starting = any(
-        seen.alive and not seen.ready and seen.since_s < READY_GRACE_S for seen in observed.values()
+        now.alive and not now.ready and now.since_s < READY_GRACE_S for now in observed.values()
     ) or any(action.verb is Verb.LAUNCH for action in actions)
     for name, place in sorted(memory.places.items()):
-        seen = observed[name]
-        idle = name in active or seen.alive or place.held or place.wanted is MemberKind.VACANT
-        if not idle and seen.restart_due and not starting:
+        now = observed[name]
+        idle = name in active or now.alive or place.held or place.wanted is MemberKind.VACANT
+        if not idle and now.restart_due and not starting:
             actions.append(Action(verb=Verb.LAUNCH, slot=name))
             starting = True
     return actions
 
 
-def _replace(place: Place, seen: Observed, stop_s: float) -> list[Action]:
-    if seen.alive and place.kind is not place.wanted:
-        if seen.stopping_s is None:
+def _replace(place: Place, now: Observed, stop_s: float) -> list[Action]:
+    if now.alive and place.kind is not place.wanted:
+        if now.stopping_s is None:
             return [Action(verb=Verb.TERMINATE, slot=place.name)]
-        return [Action(verb=Verb.KILL, slot=place.name)] if seen.stopping_s > stop_s else []
+        return [Action(verb=Verb.KILL, slot=place.name)] if now.stopping_s > stop_s else []
     if place.wanted is MemberKind.VACANT:
         return [Action(verb=Verb.COMPLETE, slot=place.name)]
-    if not seen.alive:
-        due = seen.restart_due or place.kind is not place.wanted
+    if not now.alive:
+        due = now.restart_due or place.kind is not place.wanted
         return [Action(verb=Verb.LAUNCH, slot=place.name)] if due else []
-    return [Action(verb=Verb.COMPLETE, slot=place.name)] if seen.ready else []
+    return [Action(verb=Verb.COMPLETE, slot=place.name)] if now.ready else []

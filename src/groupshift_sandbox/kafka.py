@@ -96,7 +96,9 @@ def broker_properties(
         "broker.id": "0",
         "zookeeper.connect": zookeeper,
         "listeners": ",".join(f"{name}://127.0.0.1:{own}" for name, (own, _) in ports.items()),
-        "advertised.listeners": ",".join(f"{name}://127.0.0.1:{told}" for name, (_, told) in ports.items()),
+        "advertised.listeners": ",".join(
+            f"{name}://127.0.0.1:{advertised}" for name, (_, advertised) in ports.items()
+        ),
         "listener.security.protocol.map": ",".join(f"{each}:{name}" for each, name in protocols.items()),
         "inter.broker.listener.name": "PLAINTEXT",
         "log.dirs": str(home.kafka),
@@ -148,24 +150,24 @@ def log_ends(bootstrap: str, topic: str, partitions: int) -> dict[TopicPartition
     """The log end of every partition now. A broker that has just started may say that the topic has no
     partitions (seen with 3.9.2): it is asked again. Raises `Transient` when it does not tell in time."""
     client = Consumer({"bootstrap.servers": bootstrap, "group.id": "log-ends", "log_level": 0})
-    found: dict[TopicPartition, int] = {}
+    ends: dict[TopicPartition, int] = {}
 
-    def told() -> bool:
+    def complete() -> bool:
         try:
             for number in range(partitions):
                 marks = client.get_watermark_offsets(KafkaPartition(topic, number), timeout=_ANSWER_S)
-                found[TopicPartition(topic, number)] = marks[1]
+                ends[TopicPartition(topic, number)] = marks[1]
         except KafkaException:
             return False
         return True
 
     try:
-        wait_until(told, _ANSWER_S, f"log ends of topic {topic!r}")
+        wait_until(complete, _ANSWER_S, f"log ends of topic {topic!r}")
     finally:
         client.close()
-    return found
+    return ends
 
 
 def _led(admin: AdminClient, topic: str) -> int:
-    found = admin.list_topics(topic=topic, timeout=_ANSWER_S).topics[topic]
-    return sum(1 for partition in found.partitions.values() if partition.leader >= 0)
+    metadata = admin.list_topics(topic=topic, timeout=_ANSWER_S).topics[topic]
+    return sum(1 for partition in metadata.partitions.values() if partition.leader >= 0)

@@ -61,13 +61,13 @@ def read_ledger(path: Path) -> list[Delivery]:
 
 def read_ledgers(folder: Path, group: str | None = None) -> list[Delivery]:
     """All deliveries in the folder (of one group), sorted by time; each member's order is kept."""
-    found = [
+    deliveries = [
         delivery
         for path in sorted(folder.glob("*.jsonl"))
         for delivery in read_ledger(path)
         if group is None or delivery.member.startswith(f"{group}_")
     ]
-    return sorted(found, key=lambda delivery: delivery.at_ms)
+    return sorted(deliveries, key=lambda delivery: delivery.at_ms)
 
 
 def delivered(deliveries: Iterable[Delivery]) -> dict[TopicPartition, Counter[int]]:
@@ -108,26 +108,26 @@ def overlaps(deliveries: Iterable[Delivery]) -> list[Overlap]:
     by_partition: dict[TopicPartition, list[Delivery]] = defaultdict(list)
     for delivery in sorted(deliveries, key=lambda delivery: delivery.at_ms):
         by_partition[delivery.partition].append(delivery)
-    found = []
+    times = []
     for partition, ordered in by_partition.items():
         last: dict[str, Delivery] = {}
         for index, delivery in enumerate(ordered):
             before = last.get(delivery.member)
             if before is not None and delivery.offset == before.offset + 1:
-                found += _between(partition, ordered[:index], before, delivery)
+                times += _between(partition, ordered[:index], before, delivery)
             last[delivery.member] = delivery
-    return found
+    return times
 
 
 def _between(
     partition: TopicPartition, earlier: list[Delivery], before: Delivery, after: Delivery
 ) -> list[Overlap]:
-    found = []
+    times = []
     for other in reversed(earlier):
         if other.at_ms <= before.at_ms:
             break
         if other.member != after.member and other.at_ms < after.at_ms:
-            found.append(
+            times.append(
                 Overlap(
                     partition=partition,
                     member=after.member,
@@ -136,4 +136,4 @@ def _between(
                     at_ms=other.at_ms,
                 )
             )
-    return found
+    return times

@@ -126,16 +126,16 @@ def is_ready(home: Home, place: Place) -> bool:
 
 def _says_running(home: Home, place: Place) -> bool:
     try:
-        told = json.loads((home.members / f"{place.occupant}.json").read_text())
+        state = json.loads((home.members / f"{place.occupant}.json").read_text())
     except (FileNotFoundError, ValueError):
         return False
-    return bool(told.get("pid") == place.pid and told.get("state") == "running")
+    return bool(state.get("pid") == place.pid and state.get("state") == "running")
 
 
 def _says_assigned(home: Home, place: Place) -> bool:
-    told = read_events(home.members / f"{place.occupant}.events.jsonl")
-    begun = [each.at_ms for each in told if each.event == "started" and each.fields["pid"] == place.pid]
+    events = read_events(home.members / f"{place.occupant}.events.jsonl")
+    begun = [each.at_ms for each in events if each.event == "started" and each.fields["pid"] == place.pid]
     if not begun:
         return False
-    quiet = len(told) == 1 and time.time() * 1000 - begun[0] > QUIET_S * 1000
-    return quiet or any(each.event == "assigned" for each in told)
+    quiet = len(events) == 1 and time.time() * 1000 - begun[0] > QUIET_S * 1000
+    return quiet or any(each.event == "assigned" for each in events)

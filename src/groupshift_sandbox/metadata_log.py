@@ -23,9 +23,9 @@ def newest_snapshot(node: Node) -> int:
 def quorum_of(cluster: Cluster) -> Quorum:
     """The quorum as some broker tells it. Raises `Transient` when none does."""
     for broker in cluster.brokers:
-        found = quorum_at(broker)
-        if found is not None:
-            return found
+        quorum = quorum_at(broker)
+        if quorum is not None:
+            return quorum
     raise Transient(f"no broker of {cluster.bootstrap} tells the metadata quorum; run it again")
 
 

@@ -38,7 +38,7 @@ def _identity(cluster: Cluster, node: Node) -> dict[str, str]:
     listeners = {name: f"{name}://{node.at(name)}" for name in node.ports}
     advertised = [where for name, where in listeners.items() if name != "CONTROLLER"]
     voters = (f"{each.node_id}@{each.at('CONTROLLER')}" for each in cluster.voters)
-    found = {
+    properties = {
         "process.roles": node.role.value,
         "node.id": str(node.node_id),
         "controller.quorum.voters": ",".join(voters),
@@ -48,9 +48,9 @@ def _identity(cluster: Cluster, node: Node) -> dict[str, str]:
         "log.dirs": str(node.folder),
     }
     if advertised:
-        found["advertised.listeners"] = ",".join(advertised)
-        found["inter.broker.listener.name"] = "PLAINTEXT"
-    return found
+        properties["advertised.listeners"] = ",".join(advertised)
+        properties["inter.broker.listener.name"] = "PLAINTEXT"
+    return properties
 
 
 def _zookeeper_mode(cluster: Cluster, node: Node) -> dict[str, str]:

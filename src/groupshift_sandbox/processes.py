@@ -180,12 +180,12 @@ def _pids() -> Iterator[int]:
 
 def session_of(pid: int) -> list[int]:
     """Living processes of the session that ``pid`` leads or led."""
-    found = []
+    living = []
     for candidate in _pids():
         status = _status(candidate)
         if status is not None and status[0] != "Z" and int(status[3]) == pid:
-            found.append(candidate)
-    return found
+            living.append(candidate)
+    return living
 
 
 def descendants(pid: int) -> list[Running]:
@@ -195,14 +195,14 @@ def descendants(pid: int) -> list[Running]:
         status = _status(candidate)
         if status is not None and status[0] != "Z":
             children.setdefault(int(status[1]), []).append(candidate)
-    found, waiting = [], [pid]
+    living, waiting = [], [pid]
     while waiting:
         for child in children.get(waiting.pop(), []):
             ticks = start_ticks(child)
             if ticks is not None:
-                found.append(Running(name=f"child {child}", pid=child, ticks=ticks))
+                living.append(Running(name=f"child {child}", pid=child, ticks=ticks))
             waiting.append(child)
-    return found
+    return living
 
 
 def marks_of(pid: int) -> dict[str, str]:
@@ -217,15 +217,15 @@ def marks_of(pid: int) -> dict[str, str]:
 
 def marked(home: Home, name: str | None = None) -> list[Running]:
     """Living processes that carry this sandbox's mark (and ``name``'s): whoever forked them."""
-    found = []
+    living = []
     for pid in _pids():
         marks = marks_of(pid)
         if marks.get(MARK_SANDBOX) != str(home.root) or name not in (None, marks.get(MARK_PROCESS)):
             continue
         ticks = start_ticks(pid)
         if ticks is not None and pid != os.getpid():
-            found.append(Running(name=marks.get(MARK_PROCESS, "?"), pid=pid, ticks=ticks))
-    return found
+            living.append(Running(name=marks.get(MARK_PROCESS, "?"), pid=pid, ticks=ticks))
+    return living
 
 
 def send(process: Running, number: signal.Signals) -> bool:

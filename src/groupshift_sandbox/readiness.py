@@ -59,12 +59,12 @@ def _broker_lacks(connection: BrokerConnection, node: Node, running: Collection[
     missing = wanted - {int(each.node_id) for each in metadata.brokers}
     if missing:
         return f"it does not name broker {', '.join(map(str, sorted(missing)))}"
-    found = replicas_lacking(metadata.topics, wanted)
-    if found:
-        return found
-    found = _loading(connection, node, metadata.topics, log)
-    if found:
-        return found
+    lack = replicas_lacking(metadata.topics, wanted)
+    if lack:
+        return lack
+    lack = _loading(connection, node, metadata.topics, log)
+    if lack:
+        return lack
     return _quorum_lacks(describe_quorum(connection), node) if node.votes else ""
 
 
@@ -73,8 +73,8 @@ def _loading(connection: BrokerConnection, node: Node, topics: Iterable[Any], lo
     partitions = [each for topic in topics if topic.name == OFFSETS_TOPIC for each in topic.partitions]
     led = {int(each.partition_index) for each in partitions if int(each.leader_id) == node.node_id}
     probes = {group: number for number, group in _probes(len(partitions)).items() if number in led}
-    for request, asked in fetch_offsets(connection, list(probes)):
-        for group, code, _ in fetched(asked, connection.ask(request)):
+    for request, names in fetch_offsets(connection, list(probes)):
+        for group, code, _ in fetched(names, connection.ask(request)):
             if code and probes[group] not in failed_partitions(log):
                 return f"its groups are not served yet: {error_name(code)}"
     return ""
@@ -83,13 +83,13 @@ def _loading(connection: BrokerConnection, node: Node, topics: Iterable[Any], lo
 @cache
 def _probes(partitions: int) -> dict[int, str]:
     """For each partition of the offsets topic the name of a group that nobody has."""
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     tried = 0
-    while len(found) < partitions:
+    while len(names) < partitions:
         name = f"groupshift-probe-{tried}"
-        found.setdefault(partition_of(name, partitions), name)
+        names.setdefault(partition_of(name, partitions), name)
         tried += 1
-    return found
+    return names
 
 
 def _controller_lacks(node: Node, running: Collection[Node]) -> str:
@@ -128,9 +128,9 @@ def leaders_of(address: str, topic: str) -> dict[int, int]:
     try:
         partitions: Sequence[Any] = [
             each
-            for found in all_metadata(connection).topics
-            if found.name == topic
-            for each in found.partitions
+            for each_topic in all_metadata(connection).topics
+            if each_topic.name == topic
+            for each in each_topic.partitions
         ]
         return {int(each.partition_index): int(each.leader_id) for each in partitions}
     finally:

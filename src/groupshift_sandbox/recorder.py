@@ -72,9 +72,14 @@ def _announce(zookeeper: str, group: str, member: str, state: Path) -> None:
         time.sleep(0.1)
     client.stop()
     client.close()
-    told = {"member": member, "pid": os.getpid(), "state": "running", "at_ms": time.time_ns() // 1_000_000}
+    document = {
+        "member": member,
+        "pid": os.getpid(),
+        "state": "running",
+        "at_ms": time.time_ns() // 1_000_000,
+    }
     draft = state.with_suffix(".draft")
-    draft.write_text(json.dumps(told))
+    draft.write_text(json.dumps(document))
     draft.replace(state)
 
 
@@ -92,11 +97,11 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
 def main(argv: list[str]) -> int:
     """Run the consumer to its end; returns its exit code (128 + signal number when it was killed)."""
     wanted = _arguments(argv)
-    asked = threading.Event()
+    ending = threading.Event()
     consumer = subprocess.Popen(wanted.command, stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
 
     def forward(_number: int, _frame: FrameType | None) -> None:
-        asked.set()
+        ending.set()
         consumer.terminate()
 
     signal.signal(signal.SIGTERM, forward)
@@ -110,7 +115,7 @@ def main(argv: list[str]) -> int:
         count = record(consumer.stdout, ledger, wanted.member)
     code = consumer.wait()
     sys.stderr.write(f"{wanted.member}: {count} records, consumer ended with {code}\n")
-    if asked.is_set():
+    if ending.is_set():
         return 0
     return code if code >= 0 else 128 - code
 

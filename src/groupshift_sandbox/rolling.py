@@ -42,9 +42,9 @@ class NodeFailed(Transient):
 
     The way back is `replace_node` of the cluster as it was: nothing but this node was touched."""
 
-    def __init__(self, why: str, seen: Seen) -> None:
-        super().__init__(why + "".join(f"; {each.count} times {each.first!r}" for each in seen.lines))
-        self.seen = seen
+    def __init__(self, why: str, log: Seen) -> None:
+        super().__init__(why + "".join(f"; {each.count} times {each.first!r}" for each in log.lines))
+        self.seen = log
 
 
 def replace_node(cluster: Cluster, node_id: int, change: Change) -> tuple[Cluster, Seen]:
@@ -61,7 +61,7 @@ def replace_node(cluster: Cluster, node_id: int, change: Change) -> tuple[Cluste
     stopped = time.monotonic()
     cleanly = stopped - before < _STOP_S and (not node.serves_clients or (node.folder / _CLEAN).exists())
 
-    def seen() -> Seen:
+    def look() -> Seen:
         return Seen(
             node=node,
             stop_s=stopped - before,
@@ -73,9 +73,9 @@ def replace_node(cluster: Cluster, node_id: int, change: Change) -> tuple[Cluste
     try:
         await_node(changed, node, start_node(changed, node))
     except Transient as why:
-        raise NodeFailed(str(why), seen()) from why
+        raise NodeFailed(str(why), look()) from why
     save(changed)
-    return changed, seen()
+    return changed, look()
 
 
 def roll(
@@ -87,9 +87,9 @@ def roll(
 ) -> tuple[Cluster, tuple[Seen, ...]]:
     """`replace_node` for these nodes (all when none is named), one after the other; ``after`` each of them
     is called, and ends the roll by raising. Raises `NodeFailed` at the first that does not become ready."""
-    found = []
+    logs = []
     for node_id in node_ids or [node.node_id for node in cluster.nodes]:
-        cluster, seen = replace_node(cluster, node_id, change)
-        found.append(seen)
-        after(cluster, seen)
-    return cluster, tuple(found)
+        cluster, log = replace_node(cluster, node_id, change)
+        logs.append(log)
+        after(cluster, log)
+    return cluster, tuple(logs)

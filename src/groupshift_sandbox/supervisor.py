@@ -66,7 +66,7 @@ class Supervisor:
         """Find members started by a former daemon that could not note their pid any more."""
         for place in self.memory.places.values():
             if place.pid is None and place.incarnation:
-                leaders = [found for found in marked(self._home, place.occupant) if _leads(found)]
+                leaders = [process for process in marked(self._home, place.occupant) if _leads(process)]
                 if leaders:
                     place.pid, place.ticks = leaders[0].pid, leaders[0].ticks
         self._note()

@@ -62,8 +62,8 @@ class UpOptions:
     properties: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
-def up(home: Home, options: UpOptions, told: Callable[[str], None]) -> None:
-    """Bring everything up in a fresh home; ``told`` gets one line a step.
+def up(home: Home, options: UpOptions, tell: Callable[[str], None]) -> None:
+    """Bring everything up in a fresh home; ``tell`` gets one line a step.
 
     Whatever an earlier sandbox left in this home is removed first. Ends what it started when it fails or
     is interrupted. Raises `Rejected` for options that cannot be used and while a sandbox is up here,
@@ -72,34 +72,34 @@ def up(home: Home, options: UpOptions, told: Callable[[str], None]) -> None:
     complete = False
     before = os.umask(0o077)  # what is started has it too: journal and evidence are nobody else's
     try:
-        _start_all(home, options, told)
+        _start_all(home, options, tell)
         complete = True
     finally:
         os.umask(before)
         if not complete:
-            told("not complete: ending what was started")
+            tell("not complete: ending what was started")
             down(home)
 
 
-def _start_all(home: Home, options: UpOptions, told: Callable[[str], None]) -> None:
+def _start_all(home: Home, options: UpOptions, tell: Callable[[str], None]) -> None:
     fresh(home)
-    told("fetching Kafka and the Scala consumers (kept for the next time)")
+    tell("fetching Kafka and the Scala consumers (kept for the next time)")
     for artifact in ALL:
         jars(artifact)
-    told("starting ZooKeeper and Kafka")
+    tell("starting ZooKeeper and Kafka")
     zookeeper = start_zookeeper(home)
     broker = start_kafka(home, zookeeper, options.kafka)
     create_topic(broker.address, options.topic, options.partitions)
     legacy.seed_offsets(zookeeper, options.group, options.topic, options.partitions)
-    told(f"starting the producer: {options.rate:g} records/s on each of {options.partitions} partitions")
+    tell(f"starting the producer: {options.rate:g} records/s on each of {options.partitions} partitions")
     start_producer(home, options, broker.address)
-    told(f"starting {options.members} {options.kind.value} members in group {options.group}")
+    tell(f"starting {options.members} {options.kind.value} members in group {options.group}")
     write_fleet(home, options, zookeeper, broker)
     start_supervisor(home)
     await_fleet(home, options, zookeeper)
     write_settings(home, zookeeper, broker.address)
     if options.airflow:
-        told("starting Airflow")
+        tell("starting Airflow")
         start_airflow(home, zookeeper, broker.address)
 
 

@@ -82,14 +82,16 @@ def _secured(options: ZookeeperOptions) -> str:
 
 def _java_options(home: Home, options: ZookeeperOptions) -> list[str]:
     """What ZooKeeper takes from the command line only; TLS needs Netty, on both ports."""
-    found = []
+    options_of_java = []
     if options.users:
         module = "org.apache.zookeeper.server.auth.DigestLoginModule"
         entries = {f"user_{name}": password for name, password in options.users.items()}
-        found.append(jaas_option(write_jaas(home, NAME, {"Server": (module, entries)})))
+        options_of_java.append(jaas_option(write_jaas(home, NAME, {"Server": (module, entries)})))
     if options.tls is not None:
-        found.append("-Dzookeeper.serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory")
-    return found
+        options_of_java.append(
+            "-Dzookeeper.serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory"
+        )
+    return options_of_java
 
 
 def await_zookeeper(home: Home, process: Running, address: str) -> None:

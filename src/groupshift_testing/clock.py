@@ -20,5 +20,5 @@ class ManualClock:
     def sleep(self, seconds: float) -> None:
         """Let the time pass at once."""
         self._now_ms += int(seconds * 1000)
-        for told in self.on_sleep:
-            told(seconds)
+        for listener in self.on_sleep:
+            listener(seconds)

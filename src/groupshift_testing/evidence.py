@@ -101,7 +101,7 @@ class MemoryEvidence:
     def _contents(self, migration: str) -> dict[str, Callable[[], bytes]]:
         """What would be on disk, and how to make it: texts, and tables of snapshots with their manifests."""
         folder = self.path(migration) + "/"
-        found: dict[str, Callable[[], bytes]] = {
+        contents: dict[str, Callable[[], bytes]] = {
             path.removeprefix(folder): text.encode
             for path, text in self.texts.items()
             if path.startswith(folder)
@@ -109,9 +109,9 @@ class MemoryEvidence:
         for key, (manifest, tables) in self.snapshots.items():
             if key[0] == migration:
                 where = f"{key[1]}/{key[2]}"
-                found[f"{where}/{MANIFEST}"] = partial(_text, key, manifest.taken_at_ms, manifest.files)
-                found |= {f"{where}/{name}": partial(_bytes, tables, name) for name in TABLES}
-        return found
+                contents[f"{where}/{MANIFEST}"] = partial(_text, key, manifest.taken_at_ms, manifest.files)
+                contents |= {f"{where}/{name}": partial(_bytes, tables, name) for name in TABLES}
+        return contents
 
 
 _Key = tuple[str, str, Moment]
@@ -176,13 +176,13 @@ class MemoryProof:
 def _compare(
     before: Mapping[str, Sequence[Row]], after: Mapping[str, Sequence[Row]], rules: Mapping[str, Any]
 ) -> Sequence[Mapping[str, str]]:
-    found = [
+    reasons = [
         f"offset of {key} went back from {old} to {new}"
         for key, old in _offsets(before).items()
         if (new := _offsets(after).get(key, -1)) < old
     ]
     owners = [(row["topic"], row["partition"]) for row in after["owners"]]
-    found += [
+    reasons += [
         f"partition {each} has more than one owner"
         for each in sorted(set(owners), key=str)
         if owners.count(each) > 1
@@ -193,8 +193,8 @@ def _compare(
         then[rules["new"]] = then.get(rules["new"], 0) + rules["replaced"]
     then.pop(MemberKind.VACANT.value, None)
     if {k: n for k, n in then.items() if n} != now:
-        found.append(f"members are {now}, expected {then}")
-    return [{"rule": "V01", "verdict": "fail", "reason": reason} for reason in found]
+        reasons.append(f"members are {now}, expected {then}")
+    return [{"rule": "V01", "verdict": "fail", "reason": reason} for reason in reasons]
 
 
 def _offsets(snapshot: Mapping[str, Sequence[Row]]) -> dict[str, int]:

@@ -192,12 +192,12 @@ class MemoryFetch:
         calls, self._calls = self._calls, []
         for call in calls:
             call()
-        found: list[Record] = []
+        records: list[Record] = []
         for each in sorted(set(self._next) - self._paused):
-            while self._next[each] < self._ends.get(each, 0) and len(found) < limit:
-                found.append(MemoryRecord(each, self._next[each]))
+            while self._next[each] < self._ends.get(each, 0) and len(records) < limit:
+                records.append(MemoryRecord(each, self._next[each]))
                 self._next[each] += 1
-        return found
+        return records
 
     def ends(self) -> Mapping[TopicPartition, int]:
         """Next offsets."""

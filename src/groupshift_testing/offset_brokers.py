@@ -110,9 +110,9 @@ class OffsetBrokers:
 
     # what clients and tools ask one broker
 
-    def find_coordinator(self, asked: int, group: str) -> int:
+    def find_coordinator(self, node_id: int, group: str) -> int:
         """The node that this broker names; `NOBODY` for a partition that is not there or not led."""
-        place = partition_of(group, self.brokers[asked].count)
+        place = partition_of(group, self.brokers[node_id].count)
         return self.leaders[place] if place < len(self.logs) else NOBODY
 
     def serves(self, node: int, group: str) -> bool:
@@ -214,24 +214,24 @@ class OffsetBrokers:
             del broker.cache[group]
 
     def _load(self, broker: OffsetBroker, partition: int) -> None:
-        found = materialised(self.logs[partition])
+        by_group = materialised(self.logs[partition])
         if self.kind is Coordinator.NEW:
-            broker.shards[partition] = found
+            broker.shards[partition] = by_group
             return
-        for group, kept in found.items():
+        for group, kept in by_group.items():
             broker.cache.setdefault(group, kept)
 
 
 def materialised(records: Iterable[LogRecord]) -> dict[str, _Kept]:
     """What the records of one partition add up to, by group: the newest of each key, unless a tombstone."""
-    found: dict[str, _Kept] = defaultdict(dict)
+    by_group: dict[str, _Kept] = defaultdict(dict)
     for row, base, dead in _read(records):
         at = row.topic, row.partition
         if dead:
-            found[row.group].pop(at, None)
+            by_group[row.group].pop(at, None)
         else:
-            found[row.group][at] = base, row
-    return {group: kept for group, kept in found.items() if kept}
+            by_group[row.group][at] = base, row
+    return {group: kept for group, kept in by_group.items() if kept}
 
 
 def _read(records: Iterable[LogRecord]) -> Iterator[tuple[OffsetRow, int, bool]]:
@@ -257,13 +257,13 @@ def _read(records: Iterable[LogRecord]) -> Iterator[tuple[OffsetRow, int, bool]]
 @dataclass(slots=True)
 class MemoryPlacementViews:
     """``view`` at every look; each broker serves what the first count that fits its answers gives it;
-    ``asked`` are the groups that brokers were asked about directly, ``answered`` those with offsets; ``told``
+    ``looked_up`` are the groups that brokers were asked about, ``answered`` those with offsets; ``known``
     is what there is to know of topics."""
 
     view: PlacementView
     answered: frozenset[str] = frozenset()
-    asked: list[str] = field(default_factory=list)
-    told: Topics = field(default_factory=Topics)
+    looked_up: list[str] = field(default_factory=list)
+    known: Topics = field(default_factory=Topics)
     closed: bool = False
 
     def look(self) -> PlacementView:
@@ -272,7 +272,7 @@ class MemoryPlacementViews:
 
     def owners(self, groups: Collection[str]) -> Mapping[str, tuple[int, ...]]:
         """See the port."""
-        self.asked += groups
+        self.looked_up += groups
         using = {node: counts[0] for node, counts in self.view.counted.items() if counts}
         return {group: owners(group, using, self.view.topic.leaders) for group in groups}
 
@@ -282,7 +282,7 @@ class MemoryPlacementViews:
 
     def topics(self, names: Collection[str]) -> Topics:
         """See the port."""
-        return Topics(now={name: each for name, each in self.told.now.items() if name in names})
+        return Topics(now={name: each for name, each in self.known.now.items() if name in names})
 
     def close(self) -> None:
         """See the port."""
@@ -291,16 +291,16 @@ class MemoryPlacementViews:
 
 @dataclass(slots=True)
 class MemoryProtocolViews:
-    """``views`` in the order of the looks, the last one again and again; ``asked`` are the groups."""
+    """``views`` in the order of the looks, the last one again and again; ``looked_up`` are the groups."""
 
     views: Sequence[ProtocolView]
-    asked: list[str] = field(default_factory=list)
+    looked_up: list[str] = field(default_factory=list)
     closed: bool = False
 
     def look(self, group: str) -> ProtocolView:
         """See the port."""
-        self.asked.append(group)
-        return self.views[min(len(self.asked), len(self.views)) - 1]
+        self.looked_up.append(group)
+        return self.views[min(len(self.looked_up), len(self.views)) - 1]
 
     def close(self) -> None:
         """See the port."""

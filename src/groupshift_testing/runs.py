@@ -46,8 +46,8 @@ class MemoryRuns:
 
     def in_the_way(self, target: Target) -> tuple[RunRecord, ...]:
         """See the port."""
-        found = (r for r in self._runs.values() if r.state.is_open and r.target.excludes(target))
-        return tuple(sorted(found, key=lambda each: each.created_at_ms))
+        excluded = (r for r in self._runs.values() if r.state.is_open and r.target.excludes(target))
+        return tuple(sorted(excluded, key=lambda each: each.created_at_ms))
 
     def of_target(self, target: Target) -> tuple[RunRecord, ...]:
         """See the port."""
@@ -63,28 +63,28 @@ class MemoryRuns:
         previews: bool = True,
     ) -> tuple[RunRecord, ...]:
         """See the port."""
-        found = (
+        matching = (
             each
             for each in self._runs.values()
             if move in {"", each.move} and target in {"", each.target.name}
             if (each.state.is_open or not open_only) and (previews or each.state is not RunState.PREVIEW)
         )
-        return tuple(sorted(found, key=lambda r: (r.created_at_ms, r.run), reverse=True)[:limit])
+        return tuple(sorted(matching, key=lambda r: (r.created_at_ms, r.run), reverse=True)[:limit])
 
     def claim(self, run: str, holder: str, at_ms: int, *, anew: bool, take_over: bool = False) -> int:
         """See the port."""
-        found, latest = self.find(run), self.held(run)
+        record, latest = self.find(run), self.held(run)
         if latest is not None and latest.holder == holder and not anew:
             return latest.token
         other = latest is not None and latest.holder != holder and not latest.stopped
-        if latest is not None and other and not take_over and found.state.is_open:
+        if latest is not None and other and not take_over and record.state.is_open:
             raise Fenced(
                 f"{taken_over('run', latest.holder, latest.at_ms)}; to drive it from here all the same: "
                 f"groupshift continue {run} --take-over"
             )
         token = len(self._claims[run]) + 1
         self._claims[run].append(Claim(token=token, holder=holder, at_ms=at_ms))
-        self._runs[run] = replace(found, updated_at_ms=at_ms)
+        self._runs[run] = replace(record, updated_at_ms=at_ms)
         self._add(run, (token, at_ms), NewEvent(kind=EventKind.CLAIMED, body={"holder": holder}))
         return token
 
@@ -154,5 +154,5 @@ class MemoryRuns:
 
 def _json(value: Json) -> Json:
     """A copy as a database would give it back."""
-    found: Json = json.loads(canonical(dict(value)))
-    return found
+    plain: Json = json.loads(canonical(dict(value)))
+    return plain

@@ -52,8 +52,8 @@ class MemoryScans:
     def put(self, record: ScanRecord, states: Sequence[GroupState], changes: Sequence[Change]) -> None:
         """See the port."""
         self._states[record.ensemble].update({each.group: (record.number, each) for each in states})
-        found = {(each.group, each.aspect): each for each in changes}
-        self._changes[record.ensemble, record.number].update(found)
+        newest = {(each.group, each.aspect): each for each in changes}
+        self._changes[record.ensemble, record.number].update(newest)
 
     def sweep(self, record: ScanRecord) -> int:
         """See the port."""

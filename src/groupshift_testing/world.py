@@ -129,8 +129,8 @@ class World:
 
     def delivered_below(self, group: str, bounds: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """`groupshift.ports.evidence.Ledger`: every record was delivered."""
-        found = self.last_delivered(group)
-        return {at: min(found[at], bound - 1) for at, bound in bounds.items() if at in found}
+        delivered = self.last_delivered(group)
+        return {at: min(delivered[at], bound - 1) for at, bound in bounds.items() if at in delivered}
 
     def delivered(self, group: str, from_ms: int, to_ms: int) -> None:
         """`groupshift.ports.evidence.Ledger`: as `tenures`."""
@@ -149,12 +149,12 @@ class World:
 
     def _members(self) -> list[Member]:
         subscription = tuple((topic, 1) for topic in sorted(self.partitions))
-        found = []
+        members = []
         for number, (place, occupant) in enumerate(sorted(self.places.items())):
             aware = occupant.kind is MemberKind.AWARE
             plain = occupant.kind is MemberKind.PLAIN
             if occupant.running:
-                found.append(
+                members.append(
                     Member(
                         member_id=self.identity(place) + ("-uuid" if plain else ""),
                         kind=occupant.kind,
@@ -170,7 +170,7 @@ class World:
             Member(member_id=name, kind=MemberKind.PLAIN, client_id=name, subscription=subscription)
             for name in self.strangers
         ]
-        return [*found, *strange]
+        return [*members, *strange]
 
     def _assignment(self) -> dict[TopicPartition, str]:
         """Partition to place, in contiguous even shares over the running places."""

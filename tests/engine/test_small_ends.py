@@ -89,7 +89,10 @@ def test_no_fence_of_a_rollback_is_raised_while_another_open_run_is_in_the_way()
     other = begin(stage.move, stage.tools(), stage.done, Nothing(), options, execute=True).run
     with pytest.raises(Conflict, match=f"run {other} .* is in the way of rolling back"):
         begin_roll_back(claimed, "start")
-    assert (raised, stage.state) == ([], RunState.MOVED)
+    again = stage.claim()
+    with pytest.raises(Conflict, match=f"run {other} .* is in the way of rolling back"):
+        begin_roll_back(again, "start")
+    assert (raised, stage.state) == ([], RunState.MOVED), "nor by the claim"
 
 
 def test_a_run_that_was_turned_since_it_was_read_is_not_driven_on() -> None:

@@ -177,21 +177,22 @@ def test_a_job_that_failed_left_no_answer() -> None:
 
 
 def test_a_series_goes_on_until_time_and_number_are_enough() -> None:
-    """The next process goes on with what is there; its findings are there for a judge."""
+    """The next process goes on with what is there; its findings are there for a judge. The last sample of
+    the time that was asked for is taken at its end, whatever is left of the pause."""
 
     def judged(run, step, samples):
-        verdict = Verdict.PASS if [each["at"] for each in samples] == [0, 4, 8] else Verdict.FAIL
+        verdict = Verdict.PASS if [each["at"] for each in samples] == [0, 4, 6, 10] else Verdict.FAIL
         return (Finding(rule="X01", verdict=verdict, reason=f"{len(samples)} samples"),)
 
     def sample(run, step):
         return {"at": (run.now() - began) // 1000}
 
-    args = {"seconds": 6, "every_s": 4, "samples": 3}
+    args = {"seconds": 6, "every_s": 4, "samples": 4}
     watch = Step(phase="p", kind="series", args=args, patience_s=60)
     stage = Stage(Small(DO, watch, series=Series(sample, judged)))
     began = stage.clock.now_ms()
     assert isinstance(stage.drive(), Ended)
-    assert stage.runs.steps(stage.run)["02 p/series"].result["samples"] == 3
+    assert stage.runs.steps(stage.run)["02 p/series"].result["samples"] == 4
     assert stage.state is RunState.MOVED
 
 

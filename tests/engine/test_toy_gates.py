@@ -39,6 +39,34 @@ def test_an_approval_becomes_void_when_the_target_changes_while_somebody_thinks(
     assert [each.gate for each in asked] == ["01 ask/approve plan"] * 2 + ["15 go/approve burn"]
 
 
+def test_a_gate_that_becomes_void_at_the_third_question_is_asked_again(world: World) -> None:
+    """Two gates, each void once, are four questions of one process."""
+    run, asked = world.begin().run, []
+
+    def changing(question):
+        asked.append(question.gate)
+        if asked.count(question.gate) == 1:
+            world.target.write("owner", f"eve {len(asked)}")
+        return yes(question)
+
+    assert isinstance(world.drive(run, decide=changing), Ended)
+    assert asked == ["01 ask/approve plan"] * 2 + ["15 go/approve burn"] * 2
+
+
+def test_a_target_that_is_never_still_ends_the_process_at_the_third_void_approval(world: World) -> None:
+    """The run stays where it is, for another process."""
+    run, asked = world.begin().run, []
+
+    def changing(question):
+        asked.append(question.gate)
+        world.target.write("owner", f"eve {len(asked)}")
+        return yes(question)
+
+    with pytest.raises(Void):
+        world.drive(run, decide=changing)
+    assert (len(asked), world.target.values()["colour"]) == (3, "red")
+
+
 def test_an_approval_becomes_void_between_the_answer_and_the_act(world: World) -> None:
     """Patience first, then the gate again; it stays void although the change is taken back."""
     run = world.begin().run

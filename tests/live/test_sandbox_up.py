@@ -23,12 +23,12 @@ from groupshift_sandbox.down import down
 from groupshift_sandbox.faults import kill
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import KafkaOptions
-from groupshift_sandbox.listening import listening_sockets
 from groupshift_sandbox.processes import Running, is_running, known, marked, start_ticks, wait_until
 from groupshift_sandbox.state import read_document
 from groupshift_sandbox.status import status
 from groupshift_sandbox.up import UpOptions, start_supervisor, up
 from support.group_log import GroupLog
+from support.listening import listening_sockets
 
 GROUP = "orders-app"
 OPTIONS = UpOptions(airflow=False, kafka=KafkaOptions(initial_rebalance_delay_ms=0))

@@ -177,14 +177,18 @@ def claim(
 
 
 def _begin_as(claimed: Run[P], then: RunState) -> None:
-    """Raise the fences of a run that is as it was when it was read."""
+    """Raise the fences of a run that is as it was when it was read. One that is over leaves an open run of
+    its target alone: what it may still begin asks for a free target and takes the fences then."""
     now = claimed.refresh().state
     if now is not then:
         raise Conflict(
             f"run {claimed.name} was {then} and is {now} by another process since; nothing was changed here; "
             f"look at it with: groupshift status {claimed.name}"
         )
-    if now not in _NEVER_ACTS:
+    over_in_the_way = not now.is_open and any(
+        each.run != claimed.name for each in claimed.tools.runs.in_the_way(claimed.record.target)
+    )
+    if now not in _NEVER_ACTS and not over_in_the_way:  # that open run would be fenced off
         claimed.move.fence(claimed, "claimed")
 
 

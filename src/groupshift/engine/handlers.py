@@ -328,8 +328,9 @@ def _is_due(run: Run[P], step: Step, notes: Sequence[tuple[int, Json]]) -> bool:
 
 class Series(Handler[P]):
     """Takes samples for ``args["seconds"]``, one at most every ``args["every_s"]``, each journaled, and goes
-    on until there are ``args["samples"]``; then all of them are judged. The time runs from the first one,
-    and the next process goes on with what is there. Its findings are in the result, for a judge."""
+    on until there are ``args["samples"]``; then all of them are judged. The time runs from the first one to
+    one at its end, and the next process goes on with what is there. Its findings are in the result, for a
+    judge."""
 
     def __init__(
         self,
@@ -341,10 +342,12 @@ class Series(Handler[P]):
     def check(self, run: Run[P], step: Step, record: StepRecord) -> Checked:
         """See `Handler`."""
         notes = run.notes(step)
-        if _is_due(run, step, notes):
+        seconds, wanted = int(step.args["seconds"]), int(step.args["samples"])
+        end_ms = notes[0][0] + seconds * 1000 if notes else None
+        ends = end_ms is not None and notes[-1][0] < end_ms <= run.now()
+        if ends or _is_due(run, step, notes):
             run.note(step, self._sample(run, step))
             notes = run.notes(step)
-        seconds, wanted = int(step.args["seconds"]), int(step.args["samples"])
         left_s = seconds - (run.now() - notes[0][0]) // 1000
         if left_s > 0:
             return Checked(outcome=Outcome.WAIT, detail=f"{left_s} of {seconds} s left")

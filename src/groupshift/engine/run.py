@@ -31,7 +31,7 @@ from groupshift.ports.runs import EventKind, NewEvent
 
 P = TypeVar("P")
 _ASKED_AGAIN = 3
-"""How often one process asks again in place because an approval became void."""
+"""How many approvals may become void while one process asks, before it ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ def drive(run: Run[P]) -> Progress:
     """Advance until the run ends, stops, pauses, or asks what nobody answers here.
 
     Raises as `advance`."""
-    tries = _ASKED_AGAIN
+    voids: list[Void] = []
     while True:
         progress = advance(run)
         match progress:
@@ -62,8 +62,7 @@ def drive(run: Run[P]) -> Progress:
                 run.options.tell(step, checked.detail or "; ".join(checked.sentences) or "waits")
                 run.tools.clock.sleep(run.options.every_s)
             case Asks():
-                tries -= 1
-                left = _put_to_somebody(run, progress, last=tries == 0)
+                left = _put_to_somebody(run, progress, voids)
                 if left is not None:
                     return left
             case Paused(step=step):
@@ -73,9 +72,8 @@ def drive(run: Run[P]) -> Progress:
                 return progress
 
 
-def _put_to_somebody(run: Run[P], asks: Asks, *, last: bool) -> Progress | None:
-    """Journal the answer; None: go on. What became void meanwhile is asked again, unless it is the ``last``
-    time."""
+def _put_to_somebody(run: Run[P], asks: Asks, voids: list[Void]) -> Progress | None:
+    """Journal the answer; None: go on. What became void meanwhile is asked again, and one of ``voids``."""
     given = run.options.decide(asks.question)
     if given is None:
         detail = f"gate {asks.step.key} waits for an answer"
@@ -83,8 +81,9 @@ def _put_to_somebody(run: Run[P], asks: Asks, *, last: bool) -> Progress | None:
         return stop(run, asks.step, checked, Response(reaction=Reaction.PARK))
     try:
         answer(run, asks.question.gate, given)
-    except Void:
-        if last:
+    except Void as why:
+        voids.append(why)
+        if len(voids) == _ASKED_AGAIN:
             raise
     return None
 

@@ -68,11 +68,11 @@ class Toggles:
     tools: Tools
     ports: CoordinationPorts
 
-    def start(self, group: str, to: Mode, holder: str) -> Toggle:
+    def start(self, toggle: Toggle, holder: str) -> None:
         """Journal a run and make its one write, unless the group is not fit any more or somebody else's.
 
         ``holder`` begins with `ORIGIN` and names this wave."""
-        toggle = Toggle(group=group, to=to)
+        group, to = toggle.group, toggle.to
         try:
             record = self._to_kafka(group, holder) if to is Mode.KAFKA else self._to_zookeeper(group)
             toggle.run = self._claimed(record, to, holder) if record else None
@@ -84,7 +84,6 @@ class Toggles:
             toggle.end(ToggleState.FAILED, str(failed))
         if toggle.run is not None and toggle.state is ToggleState.STARTED:
             self._act(toggle, toggle.run)
-        return toggle
 
     def look(self, toggle: Toggle) -> None:
         """Go on with a run until it has to wait or is over. Whatever keeps a group from kafka mode sends it

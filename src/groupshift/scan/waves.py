@@ -168,8 +168,15 @@ class Waves:
         )
         while names := next_wave(progress, self.rules, why):
             wave += 1
-            begun = self._start(names, to, wave)
-            noted = [self._note(each, wave) for each in self._settle(begun)]
+            begun: list[Toggle] = []
+            try:
+                self._start(begun, names, to, wave)
+                self._settle(begun)
+            except (KeyboardInterrupt, SystemExit):
+                for each in begun:
+                    self.toggles.leave(each, "the scan was interrupted")
+                raise
+            noted = [self._note(each, wave) for each in begun]
             progress = Progress(todo=progress.todo[len(begun) :], failed=progress.failed + _failed(noted))
             ended += noted
             why = self._pulled()
@@ -185,30 +192,23 @@ class Waves:
         reason = self.brake.pulled()
         return f"the brake is pulled: {reason}" if reason else ""
 
-    def _start(self, names: tuple[str, ...], to: Mode, wave: int) -> list[Toggle]:
-        """Those that were started before the brake, if it is pulled meanwhile, stopped it."""
-        begun: list[Toggle] = []
+    def _start(self, begun: list[Toggle], names: tuple[str, ...], to: Mode, wave: int) -> None:
+        """Start toggles until the brake is pulled; each is in ``begun`` before anything is changed for it."""
         holder = f"{ORIGIN}{self.record.number}-{self.clock.now_ms()}-{wave}"
         for name in names:
             if self.brake.pulled():
                 break
-            self._note(Toggle(group=name, to=to), wave)
-            begun.append(self.toggles.start(name, to, holder))
-        return begun
+            begun.append(Toggle(group=name, to=to))
+            self._note(begun[-1], wave)
+            self.toggles.start(begun[-1], holder)
 
-    def _settle(self, begun: list[Toggle]) -> list[Toggle]:
-        """Each with its end: done, or failed and taken back. The patience of the steps bounds it."""
-        try:
-            while waiting := [each for each in begun if each.state is ToggleState.STARTED]:
-                for each in waiting:
-                    self.toggles.look(each)
-                if any(each.state is ToggleState.STARTED for each in waiting):
-                    self.clock.sleep(LOOK_AGAIN_S)
-        except (KeyboardInterrupt, SystemExit):
-            for each in begun:
-                self.toggles.leave(each, "the scan was interrupted")
-            raise
-        return begun
+    def _settle(self, begun: list[Toggle]) -> None:
+        """Look until each is done, or failed and taken back. The patience of the steps bounds it."""
+        while waiting := [each for each in begun if each.state is ToggleState.STARTED]:
+            for each in waiting:
+                self.toggles.look(each)
+            if any(each.state is ToggleState.STARTED for each in waiting):
+                self.clock.sleep(LOOK_AGAIN_S)
 
     def _note(self, toggle: Toggle, wave: int) -> ToggleRecord:
         noted = ToggleRecord(

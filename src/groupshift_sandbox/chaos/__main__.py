@@ -23,11 +23,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=4.0)
     parser.add_argument("--rate", type=float, default=10.0, help="records/s on each partition")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     for artifact in ALL:
         jars(artifact)
     home = Home(Path(tempfile.mkdtemp(prefix="groupshift-chaos-")))
-    options = ChaosOptions(seed=given.seed, seconds=given.minutes * 60, rate=given.rate)
+    options = ChaosOptions(seed=arguments.seed, seconds=arguments.minutes * 60, rate=arguments.rate)
     failed = True
     try:
         judged = run(home, options, lambda line: print(line, flush=True))
@@ -38,7 +38,8 @@ def main() -> int:
         down(home)
         if failed:
             print(
-                f"kept for a look: {home.root}; again: make chaos SEED={given.seed} MINUTES={given.minutes:g}"
+                f"kept for a look: {home.root}; again: "
+                f"make chaos SEED={arguments.seed} MINUTES={arguments.minutes:g}"
             )
         else:
             shutil.rmtree(home.root, ignore_errors=True)

@@ -90,14 +90,14 @@ def _outside(ran: Ran) -> list[Delivery]:
     for each in ran.history.intervals:
         owned[each.partition, each.member_id].append(each)
     starts = {key: [each.start_ms for each in intervals] for key, intervals in owned.items()}
-    found = []
+    outside = []
     for delivery in ran.deliveries:
         key = (delivery.partition, delivery.member)
         at = bisect_right(starts.get(key, []), delivery.at_ms) - 1
         interval = owned[key][at] if at >= 0 else None
         if interval is None or (interval.end_ms is not None and delivery.at_ms > interval.end_ms):
-            found.append(delivery)
-    return found
+            outside.append(delivery)
+    return outside
 
 
 def _in_flight(ran: Ran, strangers: Iterable[Delivery]) -> list[Delivery]:
@@ -158,10 +158,10 @@ def _given_up(interval: Interval, ran: Ran) -> bool:
 def evidence(judged: Judged) -> Iterator[str]:
     """What is wrong and what was counted apart, one line for each member and partition."""
     for name in ("outside", "in_flight", "untold", "outside_old"):
-        found: dict[tuple[str, TopicPartition], list[Delivery]] = defaultdict(list)
+        groups: dict[tuple[str, TopicPartition], list[Delivery]] = defaultdict(list)
         for each in getattr(judged, name):
-            found[each.member, each.partition].append(each)
-        for (member, partition), group in sorted(found.items()):
+            groups[each.member, each.partition].append(each)
+        for (member, partition), group in sorted(groups.items()):
             offsets, times = [each.offset for each in group], [each.at_ms for each in group]
             yield (
                 f"{name}: {member} {partition} {len(group)} of offsets {min(offsets)} to {max(offsets)}, "

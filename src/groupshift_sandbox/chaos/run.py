@@ -36,7 +36,7 @@ _PATIENT = KazooRetry(max_tries=-1, max_delay=1.0, deadline=60.0)
 _SESSION_S = 10.0
 """A server that is just starting may take a connection and never answer: a client waits that long for it."""
 
-Told = Callable[[str], None]
+Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class Chaos:
     zookeeper: str
     bootstrap: str
     client: KazooClient
-    told: Told
+    tell: Tell
     begun: float = field(default_factory=time.monotonic)
     stopped: dict[str, int] = field(default_factory=dict)
     pauses: list[Pause] = field(default_factory=list)
@@ -88,7 +88,7 @@ class Chaos:
         """Wait for its time, then do it."""
         due = self.begun + event.at_s
         wait_until(lambda: time.monotonic() >= due, max(due - time.monotonic(), 0) + 5, str(event))
-        self.told(f"{event.at_s:7.1f} s  {event}")
+        self.tell(f"{event.at_s:7.1f} s  {event}")
         _CARRY_OUT[event.act](self, event.target)
         self.keep_load()
 
@@ -97,7 +97,7 @@ class Chaos:
         producer; started again, it goes on at the log end."""
         producer = known(self.home, "producer")
         if producer is None or not is_running(producer):
-            self.told("           the producer had ended: started again")
+            self.tell("           the producer had ended: started again")
             start_producer(self.home, self.options.load, self.bootstrap)
 
     def pause(self, slot: str) -> None:
@@ -153,7 +153,7 @@ class Chaos:
         wait_until(self._all_ready, SETTLED_S, "all members run", every_s=0.5)
         obeys = partial(self.client.retry, self._obeys, effective)
         wait_until(obeys, SETTLED_S, f"all of ours obey {effective}", every_s=0.2)
-        self.told(f"calm: {len(slots)} members run in {effective} mode")
+        self.tell(f"calm: {len(slots)} members run in {effective} mode")
         producer = known(self.home, "producer")
         if producer is not None:
             stop(producer, 20.0)
@@ -161,7 +161,7 @@ class Chaos:
 
     def _all_ready(self) -> bool:
         for slot in self.members.revive():
-            self.told(f"{slot} had ended by itself: started again")
+            self.tell(f"{slot} had ended by itself: started again")
         return all(self.members.ready(slot) for slot in self.members.places)
 
     def _obeys(self, effective: Mode) -> bool:
@@ -231,7 +231,7 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def run(home: Home, options: ChaosOptions, told: Told) -> Judged:
+def run(home: Home, options: ChaosOptions, tell: Tell) -> Judged:
     """Everything from nothing to the verdict; the caller ends the home. Raises `Transient` when the group
     does not settle within `SETTLED_S`."""
     fleet = Fleet()
@@ -247,7 +247,7 @@ def run(home: Home, options: ChaosOptions, told: Told) -> Judged:
     try:
         chaos = Chaos(
             home=home, options=options, zookeeper=zookeeper, bootstrap=broker.address, client=client,
-            told=told,
+            tell=tell,
             members=Members.make(home, fleet, group=GROUP, topic=TOPIC, zookeeper=zookeeper, broker=broker),
         )  # fmt: skip
         return judge(chaos.play(events))

@@ -83,16 +83,18 @@ def command(home: Home, member: ClientMember) -> Command:
     if member.client not in CLIENTS:
         raise Rejected(f"client {member.client!r} is not known here; choose one of {', '.join(CLIENTS)}")
     product, release = member.client.split()
-    told = ["--member", member.name, "--events", str(events_file(home, member))]
-    told += ["--close-s", f"{member.close_s:g}"]
-    argv = _confluent(member, release, told) if product == _CONFLUENT else _java(home, member, release, told)
+    common = ["--member", member.name, "--events", str(events_file(home, member))]
+    common += ["--close-s", f"{member.close_s:g}"]
+    argv = (
+        _confluent(member, release, common) if product == _CONFLUENT else _java(home, member, release, common)
+    )
     return Command(name=member.name, argv=argv)
 
 
-def _confluent(member: ClientMember, release: str, told: Sequence[str]) -> list[str]:
+def _confluent(member: ClientMember, release: str, common: Sequence[str]) -> list[str]:
     python = sys.executable if release == _OURS else str(interpreter_with(release))
     program = Path(__file__).with_name("confluent_member.py")
-    argv = [python, "-I", str(program), *told, "--topic", member.topic, "--commit", member.commit]
+    argv = [python, "-I", str(program), *common, "--topic", member.topic, "--commit", member.commit]
     for key, value in _librdkafka_properties(member).items():
         argv += ["--property", f"{key}={value}"]
     return argv
@@ -115,7 +117,7 @@ def _librdkafka_properties(member: ClientMember) -> dict[str, str]:
     return {**chosen, **member.properties}
 
 
-def _java(home: Home, member: ClientMember, release: str, told: Sequence[str]) -> list[str]:
+def _java(home: Home, member: ClientMember, release: str, common: Sequence[str]) -> list[str]:
     if member.commit is Commit.NONE:
         raise Rejected(f"member {member.name!r}: a {member.client} here always commits; choose auto or each")
     file = home.configuration / f"{member.name}.properties"
@@ -128,7 +130,7 @@ def _java(home: Home, member: ClientMember, release: str, told: Sequence[str]) -
     binding = LOGGING if release.startswith("3.") else SIMPLE_LOGGING
     return [
         sys.executable, "-m", "groupshift_sandbox.client_members.java_member",
-        "--client", member.client, *told, "--",
+        "--client", member.client, *common, "--",
         java_binary(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx96m",
         f"-Dlog4j.configuration=file:{write_logging(home)}",
         "-cp", class_path(binding, *JAVA_CLIENTS[release]), "org.apache.kafka.tools.VerifiableConsumer",

@@ -52,8 +52,8 @@ class _Teller:
     def committed(self, error: KafkaError | None, offsets: Sequence[TopicPartition]) -> None:
         """Offsets that were committed, or not."""
         failed = error or next((each.error for each in offsets if each.error), None)
-        told = [[each.topic, each.partition, each.offset] for each in offsets if each.offset >= 0]
-        self.tell("committed", offsets=told, code=failed.code() if failed else 0)
+        positions = [[each.topic, each.partition, each.offset] for each in offsets if each.offset >= 0]
+        self.tell("committed", offsets=positions, code=failed.code() if failed else 0)
 
     def records(self, messages: Sequence[Message]) -> None:
         """A line for each run of consecutive offsets of a partition."""

@@ -65,12 +65,12 @@ def _event(line: dict[str, Any]) -> MemberEvent:
 
 def delivered(events: Iterable[MemberEvent]) -> dict[TopicPartition, list[int]]:
     """Every offset that was delivered, as often as it was, in order of offset."""
-    found: dict[TopicPartition, list[int]] = defaultdict(list)
+    offsets_of: dict[TopicPartition, list[int]] = defaultdict(list)
     for each in events:
         if each.event == "records":
             at = TopicPartition(each.fields["topic"], int(each.fields["partition"]))
-            found[at] += range(int(each.fields["first"]), int(each.fields["last"]) + 1)
-    return {at: sorted(offsets) for at, offsets in found.items()}
+            offsets_of[at] += range(int(each.fields["first"]), int(each.fields["last"]) + 1)
+    return {at: sorted(offsets) for at, offsets in offsets_of.items()}
 
 
 def owned(
@@ -78,14 +78,14 @@ def owned(
 ) -> dict[TopicPartition, list[Owned]]:
     """By partition, who owned it from when to when, in order of time. ``killed_ms`` says when members ended
     that could not tell it."""
-    found: dict[TopicPartition, list[Owned]] = defaultdict(list)
+    intervals_of: dict[TopicPartition, list[Owned]] = defaultdict(list)
     members: dict[str, list[MemberEvent]] = defaultdict(list)
     for each in events:
         members[each.member].append(each)
-    for member, told in members.items():
-        for at, interval in _owned_by(told, (killed_ms or {}).get(member)):
-            found[at].append(interval)
-    return {at: sorted(intervals, key=lambda each: each.from_ms) for at, intervals in found.items()}
+    for member, own_events in members.items():
+        for at, interval in _owned_by(own_events, (killed_ms or {}).get(member)):
+            intervals_of[at].append(interval)
+    return {at: sorted(intervals, key=lambda each: each.from_ms) for at, intervals in intervals_of.items()}
 
 
 def _owned_by(events: Sequence[MemberEvent], killed_ms: int | None) -> Iterator[tuple[TopicPartition, Owned]]:
@@ -105,15 +105,15 @@ def _owned_by(events: Sequence[MemberEvent], killed_ms: int | None) -> Iterator[
 def gaps(intervals: Sequence[Owned]) -> list[tuple[int, int]]:
     """From when to when (epoch ms) nobody owned anything of these, which are in order of time, as `owned` has
     them; not before the first and not after the last. Overlapping owners leave none."""
-    found: list[tuple[int, int]] = []
+    times: list[tuple[int, int]] = []
     until = intervals[0].to_ms if intervals else None
     for each in intervals[1:]:
         if until is None:
             break
         if each.from_ms > until:
-            found.append((until, each.from_ms))
+            times.append((until, each.from_ms))
         until = None if each.to_ms is None else max(until, each.to_ms)
-    return found
+    return times
 
 
 def unowned_ms(intervals: Sequence[Owned]) -> list[int]:

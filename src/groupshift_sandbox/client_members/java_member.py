@@ -31,40 +31,40 @@ def events_of(line: str, member: str) -> Iterator[Event]:
     """The events of one printed line; none for a line that is not one of the consumer's."""
     if not line.startswith("{"):
         return
-    told = json.loads(line)
-    base = {"at_ms": int(told["timestamp"]), "member": member}
-    name = told["name"]
+    event = json.loads(line)
+    base = {"at_ms": int(event["timestamp"]), "member": member}
+    name = event["name"]
     if name in ("partitions_assigned", "partitions_revoked"):
-        found = [[each["topic"], each["partition"]] for each in told["partitions"]]
-        yield {**base, "event": name.removeprefix("partitions_"), "partitions": found}
+        partitions = [[each["topic"], each["partition"]] for each in event["partitions"]]
+        yield {**base, "event": name.removeprefix("partitions_"), "partitions": partitions}
     elif name == "records_consumed":
-        yield from ({**base, "event": "records", **_run(each)} for each in told["partitions"])
+        yield from ({**base, "event": "records", **_run(each)} for each in event["partitions"])
     elif name == "offsets_committed":
-        offsets = [[each["topic"], each["partition"], each["offset"]] for each in told["offsets"]]
-        failed = {} if told["success"] else {"said": told.get("error", "")}
+        offsets = [[each["topic"], each["partition"], each["offset"]] for each in event["offsets"]]
+        failed = {} if event["success"] else {"said": event.get("error", "")}
         yield {
             **base,
             "event": "committed",
             "offsets": offsets,
-            "code": 0 if told["success"] else -1,
+            "code": 0 if event["success"] else -1,
             **failed,
         }
 
 
-def _run(told: Mapping[str, Any]) -> Event:
+def _run(batch: Mapping[str, Any]) -> Event:
     return {
-        "topic": told["topic"],
-        "partition": told["partition"],
-        "first": told["minOffset"],
-        "last": told["maxOffset"],
-        "count": told["count"],
+        "topic": batch["topic"],
+        "partition": batch["partition"],
+        "first": batch["minOffset"],
+        "last": batch["maxOffset"],
+        "count": batch["count"],
     }
 
 
 def thrown_in(line: str) -> tuple[str, str] | None:
     """Class and text of an exception that ends the consumer, as the JVM prints it; None for other lines."""
-    found = _THROWN.match(line)
-    return None if found is None else (found.group(2), found.group(1).strip())
+    match = _THROWN.match(line)
+    return None if match is None else (match.group(2), match.group(1).strip())
 
 
 class _Translation:
@@ -114,10 +114,10 @@ def _started(argv: Sequence[str]) -> subprocess.Popen[str]:
 def _ended_by_signals(consumer: subprocess.Popen[str], close_s: float) -> threading.Event:
     """SIGTERM and SIGINT end the consumer, which is killed when it has not closed in time; the event says
     that one came."""
-    asked = threading.Event()
+    ending = threading.Event()
 
     def forward(_number: int, _frame: FrameType | None) -> None:
-        asked.set()
+        ending.set()
         consumer.terminate()
         late = threading.Timer(close_s, consumer.kill)
         late.daemon = True
@@ -125,7 +125,7 @@ def _ended_by_signals(consumer: subprocess.Popen[str], close_s: float) -> thread
 
     signal.signal(signal.SIGTERM, forward)
     signal.signal(signal.SIGINT, forward)
-    return asked
+    return ending
 
 
 def main(argv: Sequence[str]) -> int:
@@ -133,20 +133,20 @@ def main(argv: Sequence[str]) -> int:
 
     What ends it otherwise is told from its log: the tool ends with 0 after an exception too (4.3.1)."""
     wanted = _arguments(argv)
-    told, consumer = _Translation(wanted.events, wanted.member), _started(wanted.command)
-    asked = _ended_by_signals(consumer, wanted.close_s)
+    translation, consumer = _Translation(wanted.events, wanted.member), _started(wanted.command)
+    ending = _ended_by_signals(consumer, wanted.close_s)
     if consumer.stdout is None or consumer.stderr is None:
         raise Broken("the consumer was started without pipes")
-    told.tell("started", client=wanted.client, pid=os.getpid(), jvm=consumer.pid)
-    errors = threading.Thread(target=told.errors, args=(consumer.stderr,), daemon=True)
+    translation.tell("started", client=wanted.client, pid=os.getpid(), jvm=consumer.pid)
+    errors = threading.Thread(target=translation.errors, args=(consumer.stderr,), daemon=True)
     errors.start()
-    told.output(consumer.stdout)
+    translation.output(consumer.stdout)
     code = consumer.wait()
     errors.join(5.0)
-    failed = not asked.is_set()
-    if told.thrown and failed:
-        told.tell("error", code=-1, name=told.thrown[0], fatal=True, said=told.thrown[1])
-    told.tell("closed", code=code)
+    failed = not ending.is_set()
+    if translation.thrown and failed:
+        translation.tell("error", code=-1, name=translation.thrown[0], fatal=True, said=translation.thrown[1])
+    translation.tell("closed", code=code)
     return (abs(code) or 1) if failed else 0
 
 

@@ -27,6 +27,7 @@ from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind
 from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.scan.ports import ToggleRecord, ToggleState
+from groupshift.scan.toggles import Toggle
 from groupshift.scan.waves import WaveRules
 from groupshift_testing.evidence import MemoryProof
 from groupshift_testing.world import Killed
@@ -253,7 +254,8 @@ def test_a_journal_that_is_silent_for_a_while_fails_nobody(fleet: Fleet) -> None
             raise Transient("the journal does not answer")
         return steps(run)
 
-    toggle = fleet.scans().toggles.start("a", Mode.KAFKA, "scan-1")
+    toggle = Toggle(group="a", to=Mode.KAFKA)
+    fleet.scans().toggles.start(toggle, "scan-1")
     fleet.runs.steps = reading  # type: ignore[method-assign]
     toggles = fleet.scans().toggles
     for _ in range(6):
@@ -275,7 +277,8 @@ def test_a_journal_that_is_silent_right_after_the_write_fails_nobody(fleet: Flee
         return found
 
     fleet.runs.steps = reading  # type: ignore[method-assign]
-    toggle = toggles.start("a", Mode.KAFKA, "scan-1")
+    toggle = Toggle(group="a", to=Mode.KAFKA)
+    toggles.start(toggle, "scan-1")
     assert (toggle.state, len(silent)) == (ToggleState.STARTED, 1)
     for _ in range(6):
         toggles.look(toggle)
@@ -298,3 +301,26 @@ def test_an_interrupted_scan_leaves_its_runs_to_whoever_comes(fleet: Fleet) -> N
     held = fleet.runs.held(fleet.run_of("a").run)
     assert held is not None
     assert held.stopped
+
+
+def test_a_scan_interrupted_while_it_starts_a_wave_leaves_each_run_of_it(fleet: Fleet) -> None:
+    """The first group was toggled and the second is at its write: nothing of either has to be taken over."""
+    fleet.add("a")
+    fleet.add("b")
+    fleet.scan()
+    scans, steps = fleet.scans(), fleet.runs.steps
+
+    def reading(run: str) -> Any:
+        found = steps(run)
+        if fleet.runs.find(run).target.name == "b" and found:
+            fleet.runs.steps = steps  # type: ignore[method-assign]
+            raise KeyboardInterrupt
+        return found
+
+    fleet.runs.steps = reading  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        scans.toggle(scans.last(), RULES, execute=True)
+    for group in ("a", "b"):
+        held = fleet.runs.held(fleet.run_of(group).run)
+        assert held is not None
+        assert held.stopped, group

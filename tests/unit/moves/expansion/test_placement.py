@@ -28,7 +28,7 @@ def test_the_log_is_held_against_the_count_in_force() -> None:
     assert found.facts.log is not None
     assert (found.facts.in_force, found.facts.log.count, found.facts.log.elsewhere) == (5, 5, ())
     assert not found.clean
-    assert (views.asked, len(log.read_at)) == ([], 1)
+    assert (views.looked_up, len(log.read_at)) == ([], 1)
 
 
 @pytest.mark.parametrize("answered", [GROUPS, []])
@@ -70,7 +70,7 @@ def test_groups_that_two_may_own_are_asked_about_at_each_broker() -> None:
     """What was inferred is proven by what each broker answers."""
     views = MemoryPlacementViews(view(8, {1: 5, 2: 5, 3: 8}))
     found = audit_placement(views, Log(at(GROUPS, 5)))
-    assert set(views.asked) == set(found.facts.several_owners)
+    assert set(views.looked_up) == set(found.facts.several_owners)
     assert dict(found.facts.view.owned) == dict(found.facts.several_owners)
     reasons = [each.reason for each in found.judgement.findings if each.rule == "X05"]
     two = sum(len(nodes) > 1 for nodes in found.facts.several_owners.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from groupshift_sandbox.listening import ListeningSocket, decode_address
+from support.listening import ListeningSocket, decode_address
 
 
 @pytest.mark.parametrize(
