@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sealed_world import FORMS, PAGE, PUBLIC, DyingRuns, DyingStore, SealedWorld, TableTarget, keys, said
+from sealed_world import FORMS, PAGE, PUBLIC, DyingRuns, DyingStore, SealedWorld, keys, said
 from toy_move.move import ToyRequest
 from toy_world import Killed, KillOnce, no, yes
 
@@ -507,26 +507,6 @@ def test_a_journal_that_makes_no_sense_is_named_although_its_manifest_lists_it(q
     found: Verification = quick.verified(run, "folder")
     assert said(found) == {JOURNAL: State.ALTERED}
     assert "cannot be understood" in found.troubles[0].reason
-
-
-class Retaking(TableTarget):
-    """A target whose snapshots promise rows that they do not have."""
-
-    def take(self, name: str) -> dict[str, Any]:
-        """See `TableTarget`."""
-        made = super().take(name)
-        file = self.folder / name / "manifest.json"
-        data = json.loads(file.read_text())
-        data["files"][0]["rows"] = 5
-        file.write_text(json.dumps(data))
-        return {**made, "manifest_sha256": hashlib.sha256(file.read_bytes()).hexdigest()}
-
-
-def test_rows_that_a_manifest_promises_are_counted(quick: SealedWorld) -> None:
-    """A table with other rows than its journaled manifest says was made by no process of ours."""
-    quick.target = Retaking(file=quick.target.file, folder=quick.target.folder)
-    run = moved(quick)
-    assert "promises 5 rows" in " ".join(each.reason for each in quick.verified(run).troubles)
 
 
 def test_paths_of_an_outcome_are_below_the_run_or_below_the_job(quick: SealedWorld) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 from groupshift.domain.evidence import Moment, Row
 from groupshift.domain.foreign_json import whole_number
 from groupshift.domain.modes import MemberKind, Mode
+from groupshift.domain.plain import from_plain
 from groupshift.domain.plan import ReplaceMembers, SetMode, Stage, StageName
 from groupshift.domain.tables import Entry, parsed, shipped
 from groupshift.domain.verdict import Verdict
@@ -61,16 +62,18 @@ class AllowedChanges:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> AllowedChanges:
-        """What `to_data` gave. Raises `Rejected`, naming the key, when it is not complete."""
+        """Return what `to_data` gave.
+
+        Raises:
+            Rejected: another release wrote it, or a key (which is named) is missing or spoilt.
+        """
         try:
             if data["version"] != RULES_VERSION:
                 raise Rejected(f"rules version {data['version']!r} is not {RULES_VERSION}; update groupshift")
             given = {each.name: data[each.name] for each in fields(cls)}
             for name in ("gap", "replaced"):
                 whole_number(given[name], f"the rules: {name}")
-            for name in ("old", "new"):
-                given[name] = given[name] and MemberKind(given[name])
-            return cls(**{**given, "stage": StageName(given["stage"]), "moment": Moment(given["moment"])})
+            return from_plain(cls, given)
         except (KeyError, TypeError, ValueError) as error:
             raise Rejected(f"the rules lack or spoil the key {error}; plan the migration again") from error
 

@@ -220,11 +220,10 @@ class Verification:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
     """What one file has to be, by who knows it besides the pack: ``by`` is the journal, or the manifest of a
-    snapshot, ``rows`` what that says of a Parquet file (None: nothing)."""
+    snapshot."""
 
     sha256: str
     by: str = "the journal"
-    rows: int | None = None
 
     def met_by(self, now: StoredFile | None) -> bool:
         """Return True where this is the file that is there now."""
@@ -385,7 +384,6 @@ class _Entry:
 
     file: str
     sha256: str
-    rows: int
 
 
 def entries_of(text: str, folder: str) -> Mapping[str, Demand]:
@@ -397,11 +395,5 @@ def entries_of(text: str, folder: str) -> Mapping[str, Demand]:
         return {}
     if any("/" in entry.file or entry.file in {"", ".", ".."} for entry in found):
         return {}
-    return {
-        f"{folder}/{entry.file}": Demand(
-            sha256=entry.sha256,
-            by=f"{MANIFEST} of {folder}",
-            rows=entry.rows if entry.file.endswith(".parquet") else None,
-        )
-        for entry in found
-    }
+    by = f"{MANIFEST} of {folder}"
+    return {f"{folder}/{entry.file}": Demand(sha256=entry.sha256, by=by) for entry in found}

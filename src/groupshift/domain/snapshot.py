@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Any
 
 from groupshift.domain.evidence import Row, SnapshotOf, Store, Value
 from groupshift.domain.group import GroupView
@@ -66,37 +67,20 @@ def _columns(entry: Entry) -> tuple[Column, ...]:
 SCHEMA: Mapping[str, tuple[Column, ...]] = {
     name: _columns(_WHOLE.table("schema").table(name)) for name in _WHOLE.table("schema").values
 }
-"""Every column of every snapshot, of any move, by table; a kind of snapshot is a selection (`part`)."""
-
-
-def part(
-    of: str,
-    columns: str = "",
-    *,
-    key: str,
-    name: str = "",
-    required: str = "",
-) -> Table:
-    """A table with these ``columns`` of `SCHEMA`'s table ``of``, in this order (names with blanks between
-    them; none: all), called ``name`` (none: as there); ``required`` ones may not be null here."""
-    known = {column.name: column for column in SCHEMA[of]}
-    needed = required.split()
-    chosen = (known[each] for each in (columns.split() or known))
-    return Table(
-        name=name or of,
-        columns=tuple(replace(each, nullable=False) if each.name in needed else each for each in chosen),
-        key=tuple(key.split()),
-    )
+"""Every column of every snapshot, of any move, by table; a kind of snapshot is a selection."""
 
 
 def _selection(of: SnapshotOf) -> Mapping[str, Table]:
-    """The tables of a kind of snapshot."""
+    """The tables of a kind of snapshot: each takes columns of a table of `SCHEMA`, in its own order."""
     found = {}
     for name in _WHOLE.table(of).values:
         entry = _WHOLE.table(of).table(name)
         entry.only(("key",), ("of", "columns", "required"))
-        given = {field: entry.text(field, "") for field in ("columns", "required")}
-        found[name] = part(entry.text("of", name), key=entry.text("key"), name=name, **given)
+        known = {column.name: column for column in SCHEMA[entry.text("of", name)]}
+        required = entry.text("required", "").split()
+        chosen = (known[each] for each in entry.text("columns", "").split() or known)
+        columns = (replace(each, nullable=each.nullable and each.name not in required) for each in chosen)
+        found[name] = Table(name=name, columns=tuple(columns), key=tuple(entry.text("key").split()))
     return found
 
 
@@ -130,7 +114,10 @@ def snapshot_rows(view: GroupView, ledger: Mapping[TopicPartition, int]) -> Mapp
             for member in members
             for topic, streams in sorted(member.subscription)
         ],
-        "owners": sorted(_owners(view), key=_owner_key),
+        "owners": sorted(
+            _owners(view),
+            key=lambda row: (row["topic"], row["partition"], str(row["store"]), row["member_id"]),
+        ),
         "offsets": [
             _row("offsets", at, {**_at(partition), "store": store})
             for partition, store, at in sorted(offsets, key=lambda row: row[:2])
@@ -156,7 +143,7 @@ def _at(partition: TopicPartition) -> dict[str, Value]:
     return {"topic": partition.topic, "partition": partition.partition}
 
 
-def _owners(view: GroupView) -> Iterator[Row]:
+def _owners(view: GroupView) -> Iterator[Mapping[str, Any]]:
     """Owner nodes, and what the coordinator assigned to its own members; two rows are two owners."""
     for owner in view.owners:
         yield _row("owners", owner, {**_at(owner.partition), "store": Store.ZOOKEEPER})
@@ -165,7 +152,3 @@ def _owners(view: GroupView) -> Iterator[Row]:
     for member in view.kafka.members:
         for partition in member.assigned if member.member_id in plain else ():
             yield _row("owners", member, {**_at(partition), "store": Store.KAFKA, **of_no_node})
-
-
-def _owner_key(row: Row) -> tuple[str, int, str, str]:
-    return str(row["topic"]), int(row["partition"] or 0), str(row["store"]), str(row["member_id"])

@@ -128,7 +128,6 @@ def _verified(
             for each in files
             if each.path not in doubtful or each.state not in {State.ALTERED, State.MISSING}
         ),
-        *_miscounted(evidence, name, there, known),
         *said,
         *(
             Check(path=path, state=State.IRREGULAR, reason=f"{kind} is in its place, and was not read")
@@ -172,17 +171,6 @@ def _of_pack(text: str, pack: Pack, name: str, known: Known) -> Iterator[Check]:
     if known.plan is not None and not sha256_of(known.plan[0]) == known.plan[1] == pack.plan_hash:
         reason = f"the plan is not the one of hash {pack.plan_hash[:12]}…, which was approved"
         yield Check(path=JOURNAL, state=State.SWAPPED, reason=reason)
-
-
-def _miscounted(evidence: EvidenceStore, name: str, there: Files, known: Known) -> Iterator[Check]:
-    """Parquet files with other rows than a manifest promises."""
-    for path, demand in known.demands.items():
-        if demand.rows is not None and demand.met_by(there.get(path)):
-            rows = evidence.row_count(name, path)
-            if rows != demand.rows:
-                has = "cannot be read" if rows is None else f"has {rows} rows"
-                reason = f"it {has}, and {demand.by} promises {demand.rows} rows"
-                yield Check(path=path, state=State.ALTERED, reason=reason)
 
 
 def _of_signature(

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from groupshift.domain.evidence import MANIFEST, Moment, Row
 from groupshift.domain.run import Json
-from groupshift.domain.seal import JOURNAL, OWN, REPORT, StoredFile, values_of
-from groupshift.engine.evidence import Known, brokers_met, exported, known_of, measured, versions_met
+from groupshift.domain.seal import JOURNAL, OWN, REPORT, Known, StoredFile, values_of
+from groupshift.engine.evidence import brokers_met, exported, known_of, measured, versions_met
 from groupshift.errors import Broken, GroupshiftError
 from groupshift.ports.evidence import EvidenceStore, Ledger
 from groupshift.ports.runs import Runs

@@ -61,7 +61,7 @@ class Offence:
 
 
 def offences(rows: Iterable[Row | Mapping[str, Any]]) -> tuple[Offence, ...]:
-    """Return what rows with ``topic``, ``partition``, ``reason`` and perhaps ``group`` say, in their order."""
+    """Return what rows with ``topic``, ``partition``, ``reason`` and perhaps ``group`` say, in order."""
     names = [each.name for each in fields(Offence)]
     return tuple(Offence(**{name: row[name] for name in names if name in row}) for row in rows)
 

@@ -68,8 +68,8 @@ def columns(of: str) -> dict[str, str]:
 
 
 def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]], types: Mapping[str, str]) -> None:
-    """Write one Parquet file beside the target, then rename onto it; ``types`` maps the names of its columns to
-    ``string``, ``int``, ``long`` or ``bool``.
+    """Write one Parquet file beside the target, then rename onto it; ``types`` maps the names of its columns
+    to ``string``, ``int``, ``long`` or ``bool``.
 
     Raises:
         OSError: it cannot be written; the target is as it was.

@@ -472,9 +472,7 @@ def _readers(folder: Path) -> dict[str, tuple[bytes, Callable[[bytes], object]]]
 
     def of_table(data: bytes) -> object:
         table.write_bytes(data)
-        return store.rows("m", "canary", "differences.parquet"), store.row_count(
-            "m", "canary/differences.parquet"
-        )
+        return store.rows("m", "canary", "differences.parquet")
 
     def of_export(data: bytes) -> object:
         export.write_bytes(data)

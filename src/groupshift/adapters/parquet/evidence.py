@@ -7,10 +7,7 @@ import posixpath
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
 from groupshift.adapters.parquet.store import (
-    UNREADABLE,
     Place,
     decoded,
     encoded,
@@ -115,14 +112,6 @@ class ParquetEvidence:
         """See the port."""
         data = self._at(migration, *parts).read()
         return None if data is None else decoded(without_login(self.path(migration, *parts)), data)
-
-    def row_count(self, migration: str, path: str) -> int | None:
-        """See the port."""
-        try:
-            with (self._at(migration) / path).opened() as stream:
-                return int(pq.read_metadata(stream).num_rows)
-        except UNREADABLE:
-            return None
 
     def files(self, migration: str) -> tuple[str, ...]:
         """See the port."""

@@ -32,7 +32,7 @@ from groupshift.foreign_files import kind_of, made_anew, opened
 
 TABLE_LIMIT = 1 << 30
 """The longest table that is read into memory (bytes)."""
-UNREADABLE = (pa.ArrowException, OSError, ValueError, KeyError, TypeError, MemoryError)
+_UNREADABLE = (pa.ArrowException, OSError, ValueError, KeyError, TypeError, MemoryError)
 """What Arrow raises for bytes that are no Parquet file."""
 _MOST_ROWS = 20_000_000
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -81,7 +81,7 @@ def decoded(where: str, data: bytes) -> list[dict[str, Any]]:
         if file.metadata.num_rows > _MOST_ROWS:
             raise ValueError(f"{file.metadata.num_rows} rows")
         rows: list[dict[str, Any]] = file.read().to_pylist()
-    except UNREADABLE as wrong:
+    except _UNREADABLE as wrong:
         raise Broken(f"evidence file {where} cannot be read ({wrong}): it was altered or torn") from wrong
     return rows
 
