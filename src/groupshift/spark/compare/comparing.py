@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from groupshift.adapters.parquet import compare_inputs
+from groupshift.adapters.parquet.store import entry_of, manifest_bytes
 from groupshift.domain.equality_rules import RULES, Comparison, in_force
 from groupshift.domain.evidence import MANIFEST
 from groupshift.domain.foreign_json import FILE_BYTES, load_object
@@ -33,7 +31,7 @@ from groupshift.spark.compare.judging import (
     of_equal_files,
 )
 from groupshift.spark.compare.work import SIDES, Sizes, Told, Work
-from groupshift.spark.output import FOLDER, Progress, room_in, write_text
+from groupshift.spark.output import FOLDER, Progress, fresh, room_in, write_text
 from groupshift.spark.session import large_session
 
 VERDICT, DIFFERENCES = "verdict.json", "differences"
@@ -66,26 +64,55 @@ def compare(
     request: Request, told: Told = _nothing, session: Callable[[], SparkSession] | None = None
 ) -> Outcome:
     """Compare, and leave ``verdict.json``, ``manifest.json`` and the folder ``differences`` (Parquet) below
-    ``output``: the folder first, the manifest last.
+    ``output``: the folder first, the manifest last. Killed and called again on the same inputs it does what
+    is missing. ``told`` gets the progress; ``session`` gives Spark where this process has it.
 
-    Killed and called again on the same inputs it does what is missing. Raises `Rejected` for snapshots that
-    cannot be compared and for an ``output`` that holds something else, `Broken` for a snapshot that was
-    altered or truncated, `Transient` when a disk is full."""
-    given = _verified(request, told)
-    with room_in(request.output):
-        _clear(request.output)
-        job = _work(request, given, told, session)
+    Raises:
+        Rejected: the snapshots cannot be compared, or ``output`` holds something else.
+        Broken: a snapshot was altered or truncated.
+        Transient: a disk is full.
+    """
+    output, inputs = request.output, _verified(request, told)
+    rules = {rule.field: rule for rule in in_force(RULES[request.comparison], live=request.live)}
+    values = differences.compared(rules, (inputs[side].columns["offsets"] for side in SIDES))
+    identity = {
+        "steps": _STEPS,
+        "move": request.comparison.value,
+        "commits_went_on": request.live,
+        "values": [field.value for field in values],
+        "manifests": {side: inputs[side].manifest.digest for side in SIDES},
+        "sizes": [request.sizes.part, request.sizes.at_once],
+    }
+
+    def started() -> SparkSession:
+        brief = job.few_left and not needs_spark(job)
+        return large_session("groupshift compare", request.memory, brief=brief)
+
+    with room_in(output):
+        fresh(output, (MANIFEST, VERDICT, f"{MANIFEST}.part", f"{VERDICT}.part"))  # no verdict survives
+        for name in (DIFFERENCES, _PART):
+            shutil.rmtree(output / name, ignore_errors=True)
+        job = Work(
+            inputs=inputs,
+            rules=rules,
+            values=values,
+            progress=Progress(root=output / FOLDER, identity=identity),
+            session=session or started,
+            told=told,
+            sizes=request.sizes,
+        )
         try:
             outcome, found = _compared(job, request)
-            _leave(request.output, outcome, found)
+            _leave(output, outcome, found)
         finally:
             job.progress.sweep()
-            shutil.rmtree(request.output / _PART, ignore_errors=True)
+            shutil.rmtree(output / _PART, ignore_errors=True)
         job.progress.remove()
     return outcome
 
 
 def _verified(request: Request, told: Told) -> Mapping[str, compare_inputs.Input]:
+    """Both snapshots by side, proven whole and fit to be compared."""
     folders = {"before": request.before, "after": request.after}
     manifests = {side: compare_inputs.read_manifest(folder) for side, folder in folders.items()}
     compare_inputs.comparable(manifests["before"], manifests["after"], request.comparison)
@@ -121,48 +148,6 @@ def _refuse_foreign(output: Path) -> None:
             f"--output {output} holds {there[0]}, which no comparison wrote: name another folder "
             "(a new one, or that of an earlier comparison)"
         )
-
-
-def _clear(output: Path) -> None:
-    """No verdict of an earlier run survives the start of this one."""
-    output.mkdir(parents=True, exist_ok=True)
-    for name in (MANIFEST, VERDICT, f"{MANIFEST}.part", f"{VERDICT}.part"):
-        (output / name).unlink(missing_ok=True)
-    for name in (DIFFERENCES, _PART):
-        shutil.rmtree(output / name, ignore_errors=True)
-
-
-def _work(
-    request: Request,
-    given: Mapping[str, compare_inputs.Input],
-    told: Told,
-    session: Callable[[], SparkSession] | None,
-) -> Work:
-    rules = {rule.field: rule for rule in in_force(RULES[request.comparison], live=request.live)}
-    values = differences.compared(rules, (given[side].columns["offsets"] for side in SIDES))
-    identity = {
-        "steps": _STEPS,
-        "move": request.comparison.value,
-        "commits_went_on": request.live,
-        "values": [field.value for field in values],
-        "manifests": {side: given[side].manifest.digest for side in SIDES},
-        "sizes": [request.sizes.part, request.sizes.at_once],
-    }
-
-    def started() -> SparkSession:
-        brief = job.few_left and not needs_spark(job)
-        return large_session("groupshift compare", request.memory, brief=brief)
-
-    job = Work(
-        inputs=given,
-        rules=rules,
-        values=values,
-        progress=Progress(root=request.output / FOLDER, identity=identity),
-        session=session or started,
-        told=told,
-        sizes=request.sizes,
-    )
-    return job
 
 
 def _compared(job: Work, request: Request) -> tuple[Outcome, list[Path]]:
@@ -213,20 +198,14 @@ def _leave(output: Path, outcome: Outcome, found: list[Path]) -> None:
             shutil.copyfile(path, part / f"differences-{number:04d}-{piece:04d}.parquet")
     os.replace(part, output / DIFFERENCES)  # noqa: PTH105 - the atomic one
     write_text(output / VERDICT, to_json(outcome.to_data()))
-    files = [output / VERDICT, *sorted((output / DIFFERENCES).glob("*.parquet"))]
-    document = {
-        "version": 1,
+    entries = []
+    for path in (output / VERDICT, *sorted((output / DIFFERENCES).glob("*.parquet"))):
+        rows = pq.read_metadata(path).num_rows if path.suffix == ".parquet" else 1
+        name = path.relative_to(output).as_posix()
+        entries.append(entry_of(DIFFERENCES, name, rows, path.read_bytes()))
+    about = {
         "verdict": outcome.verdict.value,
         "counts": dict(outcome.counts),
         "inputs": dict(outcome.manifests),
-        "files": [_entry(output, path) for path in files],
     }
-    write_text(output / MANIFEST, json.dumps(document, indent=2) + "\n")
-
-
-def _entry(output: Path, path: Path) -> dict[str, Any]:
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    rows = pq.read_metadata(path).num_rows if path.suffix == ".parquet" else 1
-    name = path.relative_to(output).as_posix()
-    return {"file": name, "rows": rows, "bytes": path.stat().st_size, "sha256": digest}
+    write_text(output / MANIFEST, manifest_bytes(about, entries).decode())
