@@ -12,8 +12,14 @@ from typing import Annotated, Any
 
 import typer
 
-from groupshift.bootstrap.connect import group_snapshots, log_erasing, offset_restoring, placement_views
-from groupshift.bootstrap.moves import journal, zookeeper_sided
+from groupshift.bootstrap.connect import (
+    group_snapshots,
+    log_erasing,
+    offset_restoring,
+    placement_views,
+    zookeeper_side,
+)
+from groupshift.bootstrap.moves import journal
 from groupshift.cli.options import (
     Execute,
     Group,
@@ -122,7 +128,7 @@ def offsets(
     Kafka's offset is the only or the higher one, or where nobody is there and the mode node is gone. Exit
     code 1: something is left, or it is refused."""
     parsed = settings(settings_file)
-    with journal(parsed) as runs, zookeeper_sided(parsed) as side:
+    with journal(parsed) as runs, zookeeper_side(parsed) as side:
         found, against = stale_offsets(side, runs, group)
         removed = execute and found is not None
         if removed:

@@ -27,7 +27,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from groupshift.domain.foreign_json import FILE_BYTES, built, load_object, whole_number
+from groupshift.domain.foreign_json import FILE_BYTES, load_object, whole_number
+from groupshift.domain.plain import built
 from groupshift.domain.rows import ReadFrom
 from groupshift.errors import Broken, Rejected
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 
@@ -106,8 +106,15 @@ def flexible(*fields: Field, layout: Layout = Layout.CURRENT) -> Schema:
     return Schema(fields=fields, flexible=0, layout=layout)
 
 
-TOPIC_PARTITIONS = (uuid("topicId"), numbers("partitions"))
-"""``{topicId, partitions[]}``, the element of most assignments."""
+# What several messages have in common.
+_TOPIC_PARTITIONS = (uuid("topicId"), numbers("partitions"))
+_ASSIGNMENT_EPOCHS = numbers("assignmentEpochs", nullable=True, tag=0)
+"""KIP-1251: at which epoch each partition was assigned."""
+_CLIENT = (text("clientId"), text("clientHost"))
+_EPOCHS = (int32("memberEpoch"), int32("previousMemberEpoch"))
+_ASSIGNOR_DATA = (int16("metadataVersion"), blob("metadataBytes"))
+_KEY_VALUE = (text("key"), text("value"))
+_EARLY = Layout.EARLY_ACCESS
 
 OFFSET_COMMIT = Schema(
     fields=(
@@ -133,8 +140,7 @@ GROUP_METADATA = Schema(
             "members",
             text("memberId"),
             text_or_null("groupInstanceId", since=3),
-            text("clientId"),
-            text("clientHost"),
+            *_CLIENT,
             int32("rebalanceTimeout", since=1),
             int32("sessionTimeout"),
             blob("subscription"),
@@ -155,21 +161,21 @@ _TOPICS = structs(
     structs("partitionMetadata", int32("partition"), texts("racks")),
 )
 PARTITION_METADATA = flexible(_TOPICS)
-PARTITION_METADATA_EARLY = flexible(int32("epoch"), _TOPICS, layout=Layout.EARLY_ACCESS)
+PARTITION_METADATA_EARLY = flexible(int32("epoch"), _TOPICS, layout=_EARLY)
 
 _MEMBER = (
     text_or_null("instanceId"),
     text_or_null("rackId"),
-    text("clientId"),
-    text("clientHost"),
+    *_CLIENT,
     texts("subscribedTopicNames"),
     text_or_null("subscribedTopicRegex"),
     int32("rebalanceTimeoutMs"),
     text_or_null("serverAssignor"),
 )
 _CLASSIC = (int32("sessionTimeoutMs"), structs("supportedProtocols", text("name"), blob("metadata")))
-_CLASSIC_MEMBER = Field("classicMemberMetadata", Kind.STRUCT, nullable=True, tag=0, fields=_CLASSIC)
-MEMBER = flexible(*_MEMBER, _CLASSIC_MEMBER)
+MEMBER = flexible(
+    *_MEMBER, Field("classicMemberMetadata", Kind.STRUCT, nullable=True, tag=0, fields=_CLASSIC)
+)
 MEMBER_EARLY = flexible(
     *_MEMBER,
     structs(
@@ -181,68 +187,45 @@ MEMBER_EARLY = flexible(
         int16("version"),
         blob("metadata"),
     ),
-    layout=Layout.EARLY_ACCESS,
+    layout=_EARLY,
 )
 
 TARGET_EPOCH = flexible(int32("assignmentEpoch"), int64("assignmentTimestamp", tag=0))
-
-TARGET = flexible(structs("topicPartitions", *TOPIC_PARTITIONS))
-TARGET_EARLY = flexible(
-    int8("error"),
-    structs("topicPartitions", *TOPIC_PARTITIONS),
-    int16("metadataVersion"),
-    blob("metadataBytes"),
-    layout=Layout.EARLY_ACCESS,
-)
-
-ASSIGNMENT_EPOCHS = numbers("assignmentEpochs", nullable=True, tag=0)
-"""KIP-1251: at which epoch each partition was assigned."""
+_TARGET = structs("topicPartitions", *_TOPIC_PARTITIONS)
+TARGET = flexible(_TARGET)
+TARGET_EARLY = flexible(int8("error"), _TARGET, *_ASSIGNOR_DATA, layout=_EARLY)
 
 CURRENT = flexible(
-    int32("memberEpoch"),
-    int32("previousMemberEpoch"),
+    *_EPOCHS,
     int8("state"),
-    structs("assignedPartitions", *TOPIC_PARTITIONS, ASSIGNMENT_EPOCHS),
-    structs("partitionsPendingRevocation", *TOPIC_PARTITIONS, ASSIGNMENT_EPOCHS),
+    structs("assignedPartitions", *_TOPIC_PARTITIONS, _ASSIGNMENT_EPOCHS),
+    structs("partitionsPendingRevocation", *_TOPIC_PARTITIONS, _ASSIGNMENT_EPOCHS),
 )
 CURRENT_EARLY = flexible(
-    int32("memberEpoch"),
-    int32("previousMemberEpoch"),
+    *_EPOCHS,
     int32("targetMemberEpoch"),
-    structs("assignedPartitions", *TOPIC_PARTITIONS),
-    structs("partitionsPendingRevocation", *TOPIC_PARTITIONS),
-    structs("partitionsPendingAssignment", *TOPIC_PARTITIONS),
+    structs("assignedPartitions", *_TOPIC_PARTITIONS),
+    structs("partitionsPendingRevocation", *_TOPIC_PARTITIONS),
+    structs("partitionsPendingAssignment", *_TOPIC_PARTITIONS),
     int8("error"),
-    int16("metadataVersion"),
-    blob("metadataBytes"),
-    layout=Layout.EARLY_ACCESS,
+    *_ASSIGNOR_DATA,
+    layout=_EARLY,
 )
 
 REGULAR_EXPRESSION = flexible(texts("topics"), int64("version"), int64("timestamp"))
 
-_EARLY = Layout.EARLY_ACCESS
-_PARTITIONS = numbers("partitions")
-
-SHARE_MEMBER = flexible(
-    text_or_null("rackId"), text("clientId"), text("clientHost"), texts("subscribedTopicNames")
-)
+SHARE_MEMBER = flexible(text_or_null("rackId"), *_CLIENT, texts("subscribedTopicNames"))
 SHARE_EPOCH = flexible(int32("epoch"), int64("metadataHash"))
 SHARE_EPOCH_EARLY = flexible(int32("epoch"), layout=_EARLY)
-SHARE_CURRENT = flexible(
-    int32("memberEpoch"),
-    int32("previousMemberEpoch"),
-    int8("state"),
-    structs("assignedPartitions", *TOPIC_PARTITIONS),
-)
+SHARE_CURRENT = flexible(*_EPOCHS, int8("state"), structs("assignedPartitions", *_TOPIC_PARTITIONS))
 
-_INITIALIZED = (uuid("topicId"), text("topicName"), _PARTITIONS)
+_INITIALIZED = (uuid("topicId"), text("topicName"), numbers("partitions"))
 _DELETING = structs("deletingTopics", uuid("topicId"), text("topicName"))
 SHARE_STATE = flexible(
     structs("initializingTopics", *_INITIALIZED), structs("initializedTopics", *_INITIALIZED), _DELETING
 )
 SHARE_STATE_EARLY = flexible(structs("initializedTopics", *_INITIALIZED), _DELETING, layout=_EARLY)
 
-_KEY_VALUE = (text("key"), text("value"))
 STREAMS_EPOCH = flexible(
     int32("epoch"),
     int64("metadataHash"),
@@ -254,8 +237,7 @@ STREAMS_EPOCH = flexible(
 STREAMS_MEMBER = flexible(
     text_or_null("instanceId"),
     text_or_null("rackId"),
-    text("clientId"),
-    text("clientHost"),
+    *_CLIENT,
     int32("rebalanceTimeoutMs"),
     int32("topologyEpoch"),
     text("processId"),
@@ -263,15 +245,14 @@ STREAMS_MEMBER = flexible(
     structs("clientTags", *_KEY_VALUE),
 )
 
-_TASKS = (text("subtopologyId"), _PARTITIONS)
+_TASKS = (text("subtopologyId"), numbers("partitions"))
 _ROLES = ("activeTasks", "standbyTasks", "warmupTasks")
 STREAMS_TARGET = flexible(*(structs(role, *_TASKS) for role in _ROLES))
 STREAMS_CURRENT = flexible(
-    int32("memberEpoch"),
-    int32("previousMemberEpoch"),
+    *_EPOCHS,
     int8("state"),
-    *(structs(role, *_TASKS, ASSIGNMENT_EPOCHS) for role in _ROLES),
-    *(structs(f"{role}PendingRevocation", *_TASKS, ASSIGNMENT_EPOCHS) for role in _ROLES),
+    *(structs(role, *_TASKS, _ASSIGNMENT_EPOCHS) for role in _ROLES),
+    *(structs(f"{role}PendingRevocation", *_TASKS, _ASSIGNMENT_EPOCHS) for role in _ROLES),
 )
 
 _TOPIC_INFO = (
@@ -280,9 +261,7 @@ _TOPIC_INFO = (
     int16("replicationFactor"),
     structs("topicConfigs", *_KEY_VALUE),
 )
-_INDEXES = tuple(
-    int16(name, array=True) for name in ("sourceTopics", "sourceTopicRegex", "repartitionSourceTopics")
-)
+_INDEXES = ("sourceTopics", "sourceTopicRegex", "repartitionSourceTopics")
 STREAMS_TOPOLOGY = flexible(
     int32("epoch"),
     structs(
@@ -293,7 +272,7 @@ STREAMS_TOPOLOGY = flexible(
         structs("stateChangelogTopics", *_TOPIC_INFO),
         texts("repartitionSinkTopics"),
         structs("repartitionSourceTopics", *_TOPIC_INFO),
-        structs("copartitionGroups", *_INDEXES),
+        structs("copartitionGroups", *(int16(name, array=True) for name in _INDEXES)),
     ),
 )
 
@@ -309,19 +288,24 @@ class Family(StrEnum):
     STREAMS = "streams"
 
 
-@dataclass(frozen=True, slots=True)
-class RecordType:
-    """One type. ``values`` are tried in order, the current layout first; none: never seen on a server.
+_EPOCH_FIRST = frozenset({11, 12, 14, 17, 20, 22, 23})
 
-    ``head`` is what every layout of an unstable type begins with, also one that we do not know.
-    """
+
+@dataclass(frozen=True)
+class RecordType:
+    """One type. ``values`` are tried in order, the current layout first; none: never seen on a server."""
 
     number: int
     name: str
     family: Family
     key: Schema
     values: tuple[Schema, ...] = ()
-    head: Schema | None = None
+
+    @cached_property
+    def head(self) -> Schema | None:
+        """What every layout of an unstable type begins with, also one that we do not know: an epoch, which is
+        all that an audit needs. None for the other types."""
+        return Schema(fields=self.values[0].fields[:1]) if self.number in _EPOCH_FIRST else None
 
 
 _GROUP, _GROUP_ID, _MEMBER_ID = text("group"), text("groupId"), text("memberId")
@@ -361,13 +345,5 @@ _TABLE: tuple[tuple[int, str, Family, Schema, tuple[Schema, ...]], ...] = (
     (24, "StreamsGroupTargetAssignmentResolvedTopicIds", Family.STREAMS, _OF_GROUP, ()),
 )  # fmt: skip
 
-_EPOCH_FIRST = frozenset({11, 12, 14, 17, 20, 22, 23})
-"""Unstable types whose first field is an epoch in every layout: all an audit needs of them."""
-
-
-def _head(number: int, values: tuple[Schema, ...]) -> Schema | None:
-    return Schema(fields=values[0].fields[:1]) if number in _EPOCH_FIRST else None
-
-
-TYPES = {row[0]: RecordType(*row, head=_head(row[0], row[4])) for row in _TABLE}
+TYPES = {row[0]: RecordType(*row) for row in _TABLE}
 """Type number → type."""

@@ -12,6 +12,7 @@ from groupshift.domain.evidence import Moment, Row, Store
 from groupshift.domain.old_members import NEVER
 from groupshift.domain.ownership_history import KnownBy, Position, Sighting, Tenure, audited, seen
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.plain import from_plain
 from groupshift.domain.run import JUDGE, findings_from
 from groupshift.domain.seal import AUDITED
 from groupshift.domain.verdict import Finding, Verdict
@@ -136,7 +137,7 @@ def _samples(history: History) -> Iterator[Look]:
     """Looks at a canary."""
     for event in history.events:
         if event.kind is EventKind.NOTED and {"held", "canary"} <= event.body.keys():
-            yield Look.from_data(event.body)
+            yield from_plain(Look, event.body)
 
 
 def _looks(history: History) -> Iterator[Sighting]:

@@ -7,13 +7,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from groupshift.domain import cluster_rules
+from groupshift.domain import cluster_rules, group_counts
 from groupshift.domain.cluster import Asked
 from groupshift.domain.cluster_rules import at_brokers
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.facts import sentence_list
 from groupshift.domain.foreign_text import shell
-from groupshift.domain.group_counts import counted
 from groupshift.domain.group_protocol import ASSIGNORS, PROTOCOLS, Kind
 from groupshift.domain.hazards import Facts, Met, Role, Trait, met_hazards
 from groupshift.domain.rules import Rules, Says
@@ -366,7 +365,7 @@ def _traits(facts: DowngradeFacts) -> dict[Trait, bool]:
 def ask(facts: DowngradeFacts) -> tuple[Finding, ...]:
     """What the rules say, passed ones included, what the hazard book has against this way (H…), and how
     brokers count groups (PG…), where that was asked."""
-    counts = counted(facts.counts) if facts.counts is not None else ()
+    counts = group_counts.RULES.ask(facts.counts) if facts.counts is not None else ()
     return (*RULES.ask(facts), *bugs(facts), *counts)
 
 
