@@ -19,7 +19,7 @@ from groupshift.domain.foreign_json import whole_number
 from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.plain import from_plain
 from groupshift.domain.plan import ReplaceMembers, SetMode, Stage, StageName
-from groupshift.domain.tables import Entry, parsed, shipped
+from groupshift.domain.tables import table_of
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 
@@ -91,15 +91,15 @@ class Needed(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageRule:
-    """One rule; ``stage_rules.toml`` says what each field is."""
+    """One rule, by its number ``rule``; ``stage_rules.toml`` says what each other field is."""
 
-    rule: str
     holds: str
     hint: str
-    verdict: Verdict
+    rule: str = ""
+    verdict: Verdict = Verdict.FAIL
     only: tuple[Needed, ...] = ()
     statement: str = ""
-    class_: str = ""
+    difference: str = ""
     allowed: str = ""
     about: str = ""
     explained: str = ""
@@ -118,31 +118,14 @@ class StageRule:
         return next((why for each in self.only if (why := lacking[each])), "")
 
 
-FILE = "domain/stage_rules.toml"
-"""The rules, below the package ``groupshift``."""
-_TEXTS = ("statement", "class", "allowed", "about", "explained", "table")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Book:
+    rules: Mapping[str, StageRule]
 
 
-def _rule(number: str, entry: Entry) -> StageRule:
-    entry.only(("holds", "hint"), ("only", "verdict", *_TEXTS))
-    texts = {name.replace("class", "class_"): entry.text(name, "") for name in _TEXTS}
-    return StageRule(
-        rule=number,
-        holds=entry.text("holds"),
-        hint=entry.text("hint"),
-        verdict=entry.word("verdict", Verdict) if "verdict" in entry.values else Verdict.FAIL,
-        only=entry.words("only", Needed),
-        **texts,
-    )
-
-
-def read_stage_rules(text: str, file: str = FILE) -> tuple[StageRule, ...]:
-    """The rules of a table in TOML, in their order. Raises `Rejected` for a table that is not whole."""
-    whole = parsed(text, file)
-    return tuple(_rule(number, whole.table(number)) for number in whole.values)
-
-
-STAGE_RULES = read_stage_rules(shipped(FILE))
+STAGE_RULES = tuple(
+    replace(rule, rule=number) for number, rule in table_of(_Book, "domain/stage_rules.toml").rules.items()
+)
 """Every rule about two snapshots of a group, in the order of their numbers."""
 
 

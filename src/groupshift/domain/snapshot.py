@@ -13,10 +13,10 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from groupshift.domain.evidence import Row, SnapshotOf, Store, Value
+from groupshift.domain.evidence import Row, Store, Value
 from groupshift.domain.group import GroupView
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.tables import Entry, parsed, shipped
+from groupshift.domain.tables import table_of
 
 
 class ColumnType(StrEnum):
@@ -46,47 +46,46 @@ class Table:
     key: tuple[str, ...]
 
 
-_FILE = "domain/snapshot_tables.toml"
-_WHOLE = parsed(shipped(_FILE), _FILE)
-_WHOLE.only(("schema", *SnapshotOf))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Selected:
+    key: str
+    of: str = ""
+    columns: str = ""
+    required: str = ""
 
 
-def _columns(entry: Entry) -> tuple[Column, ...]:
-    """The columns of a table of the schema. Raises `Rejected` for a type that is unknown."""
-    columns = []
-    for name in entry.values:
-        type_ = entry.text(name).removesuffix("?")
-        if type_ not in set(ColumnType):
-            raise entry.fault(
-                name, f"one of {', '.join(ColumnType)}, with a question mark where it may be null"
-            )
-        columns.append(Column(name=name, type=ColumnType(type_), nullable=entry.text(name).endswith("?")))
-    return tuple(columns)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Book:
+    schema: Mapping[str, Mapping[str, str]]
+    group: Mapping[str, _Selected]
+    cluster: Mapping[str, _Selected]
 
 
-SCHEMA: Mapping[str, tuple[Column, ...]] = {
-    name: _columns(_WHOLE.table("schema").table(name)) for name in _WHOLE.table("schema").values
+_BOOK = table_of(_Book, "domain/snapshot_tables.toml")
+SCHEMA: Mapping[str, Mapping[str, Column]] = {
+    table: {
+        name: Column(name=name, type=ColumnType(text.removesuffix("?")), nullable=text.endswith("?"))
+        for name, text in columns.items()
+    }
+    for table, columns in _BOOK.schema.items()
 }
-"""Every column of every snapshot, of any move, by table; a kind of snapshot is a selection."""
+"""Every column of every snapshot, of any move, by table and name; a kind of snapshot is a selection."""
 
 
-def _selection(of: SnapshotOf) -> Mapping[str, Table]:
+def _selected(tables: Mapping[str, _Selected]) -> Mapping[str, Table]:
     """The tables of a kind of snapshot: each takes columns of a table of `SCHEMA`, in its own order."""
     found = {}
-    for name in _WHOLE.table(of).values:
-        entry = _WHOLE.table(of).table(name)
-        entry.only(("key",), ("of", "columns", "required"))
-        known = {column.name: column for column in SCHEMA[entry.text("of", name)]}
-        required = entry.text("required", "").split()
-        chosen = (known[each] for each in entry.text("columns", "").split() or known)
+    for name, one in tables.items():
+        known, required = SCHEMA[one.of or name], one.required.split()
+        chosen = (known[each] for each in one.columns.split() or known)
         columns = (replace(each, nullable=each.nullable and each.name not in required) for each in chosen)
-        found[name] = Table(name=name, columns=tuple(columns), key=tuple(entry.text("key").split()))
+        found[name] = Table(name=name, columns=tuple(columns), key=tuple(one.key.split()))
     return found
 
 
-TABLES = _selection(SnapshotOf.GROUP)
+TABLES = _selected(_BOOK.group)
 """Every table of a stage's snapshot, of one group, by name."""
-CLUSTER_TABLES = _selection(SnapshotOf.CLUSTER)
+CLUSTER_TABLES = _selected(_BOOK.cluster)
 """Every table of a cluster snapshot, by name."""
 KEY = CLUSTER_TABLES["offsets"].key
 

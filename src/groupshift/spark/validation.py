@@ -20,7 +20,7 @@ from groupshift.spark.compare.differences import read
 from groupshift.spark.expectations import Expected, Library, Rows, Suite, expectation_data, judged
 from groupshift.spark.session import versions
 
-CLASSES = tuple(rule.class_ for rule in STAGE_RULES if rule.class_)
+CLASSES = tuple(rule.difference for rule in STAGE_RULES if rule.difference)
 """The classes of differences between offsets, in the order of their rules."""
 
 Unread = frozenset[tuple[str, int]]
@@ -126,8 +126,8 @@ def _counts(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
 def _by_class(rows: Sequence[Mapping[str, Any]], changes: AllowedChanges, *, itself: bool) -> list[Ruled]:
     """Differences of what members read, by class; of what they do not see `_left_over`."""
     results = []
-    for rule in (rule for rule in STAGE_RULES if rule.class_):
-        found = offences(row for row in rows if (row["table"], row["class"]) == ("offsets", rule.class_))
+    for rule in (rule for rule in STAGE_RULES if rule.difference):
+        found = offences(row for row in rows if (row["table"], row["class"]) == ("offsets", rule.difference))
         holds = f"{rule.holds} ({len(found)})" if found else rule.holds
         if why := rule.unasked(changes, itself=itself) or rule.allowed:
             results.append(not_asked(rule.rule, holds, why))
@@ -170,7 +170,7 @@ def _is_allowed(row: Mapping[str, Any], failed: set[str], unread: Unread) -> boo
     if row["table"] in {"offsets", "log_ends"} and _is_of(unread, row):
         return "V25" not in failed
     if row["table"] == "offsets":
-        return any(rule.class_ == row["class"] and rule.allowed for rule in STAGE_RULES)
+        return any(rule.difference == row["class"] and rule.allowed for rule in STAGE_RULES)
     return failed.isdisjoint(rule.rule for rule in STAGE_RULES if rule.table == row["table"])
 
 

@@ -35,7 +35,7 @@ def test_form_1_is_what_it_was() -> None:
 
 def test_every_column_of_every_snapshot_is_one_of_the_schema() -> None:
     """Name and type are the schema's; a selection may forbid null, never allow it."""
-    known = {column.name: column for columns in SCHEMA.values() for column in columns}
+    known = {name: column for columns in SCHEMA.values() for name, column in columns.items()}
     for table in (*TABLES.values(), *CLUSTER_TABLES.values()):
         for column in table.columns:
             assert column.type is known[column.name].type, (table.name, column.name)
@@ -45,7 +45,7 @@ def test_every_column_of_every_snapshot_is_one_of_the_schema() -> None:
 def test_a_name_has_one_type_wherever_it_stands() -> None:
     """So that tables of different snapshots can be joined."""
     types: dict[str, set[ColumnType]] = defaultdict(set)
-    for columns in (*SCHEMA.values(), DIFFERENCES.columns):
+    for columns in (*(each.values() for each in SCHEMA.values()), DIFFERENCES.columns):
         for column in columns:
             types[column.name].add(column.type)
     assert {name: found for name, found in types.items() if len(found) > 1} == {}
