@@ -83,13 +83,12 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
-    """An answer at a gate: who said what when (epoch ms); ``stage`` only where one was reviewed."""
+    """An answer at a gate: who said what when (epoch ms)."""
 
     gate: str
     choice: str
     who: str
     at_ms: int
-    stage: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -435,7 +435,7 @@ def _approvals(data: Json) -> Iterator[Approval]:
             said = f"accepted ({body['verdict']})"
         if said:
             who = str(body["who"])
-            yield Approval(gate=event["step"], choice=said, who=who, at_ms=event["at_ms"], stage="")
+            yield Approval(gate=event["step"], choice=said, who=who, at_ms=event["at_ms"])
 
 
 def brokers_met(data: Json) -> tuple[str, ...]:

@@ -15,8 +15,6 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from pyarrow import fs
-
 from groupshift.adapters.parquet.store import (
     Place,
     decoded,
@@ -29,6 +27,7 @@ from groupshift.adapters.parquet.store import (
 from groupshift.domain.evidence import MANIFEST, FileEntry, Manifest, PlanOf, SnapshotOf, manifest_of
 from groupshift.domain.foreign_json import FILE_BYTES, load_object
 from groupshift.domain.rows import ROWS, ClusterState, OffsetRow
+from groupshift.domain.run import findings_from
 from groupshift.domain.snapshot import CLUSTER_TABLES, Table
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Broken, Rejected
@@ -38,7 +37,6 @@ from groupshift.ports.spark_jobs import Compared
 
 VERDICT = "verdict.json"
 _ROWS_A_FILE = 1_000_000
-_FILE_LIMIT = 4 << 30
 _TOPIC_ID = "topic_id"
 _FORM = 1
 _BAD = frozenset({Verdict.FAIL, Verdict.ERROR})
@@ -81,30 +79,17 @@ class ParquetClusterSnapshots:
 
     def digest(self, folder: Path) -> str:
         """See the port."""
-        return hashlib.sha256(_bytes_of(folder / MANIFEST)).hexdigest()
+        return hashlib.sha256((Place.local(folder) / MANIFEST).required()).hexdigest()
 
     def offsets(self, folder: Path, digest: str) -> tuple[OffsetRow, ...]:
         """See the port."""
-        text = _bytes_of(folder / MANIFEST, digest)
-        known = {each.name for each in fields(OffsetRow)}
+        place, known = Place.local(folder), {each.name for each in fields(OffsetRow)}
+        text = (place / MANIFEST).verified(digest)
         return tuple(
             OffsetRow(**{name: row[name] for name in row if name in known})
             for entry in manifest_of(text, str(folder / MANIFEST), SnapshotOf.CLUSTER).of_table("offsets")
-            for row in decoded(str(folder / entry.file), _bytes_of(folder / entry.file, entry.sha256))
+            for row in decoded(str(folder / entry.file), (place / entry.file).verified(entry.sha256))
         )
-
-
-def _bytes_of(path: Path, digest: str = "") -> bytes:
-    """All of a file of a snapshot, which has to have this SHA-256 (empty: any)."""
-    try:
-        data = read(path, _FILE_LIMIT, below=path.parent)
-    except (OSError, ValueError) as failed:
-        raise Broken(
-            f"{path} of a snapshot cannot be read ({failed}): bring it back, nothing was changed"
-        ) from failed
-    if digest and hashlib.sha256(data).hexdigest() != digest:
-        raise Broken(f"{path} was altered since the snapshot was taken: bring it back, nothing was changed")
-    return data
 
 
 def _written(draft: Path, table: Table, rows: Sequence[Any]) -> Iterator[FileEntry]:
@@ -132,21 +117,12 @@ class CommitHashFiles:
             raise Rejected(f"{path} is there already: the hashes of a snapshot are never overwritten")
         document = {"version": _FORM, "commits": [asdict(each) for each in commits]}
         data = (json.dumps(document, indent=0, ensure_ascii=False) + "\n").encode()
-        folder = str(path.parent.absolute())
-        Place(fs.LocalFileSystem(), folder, folder).put({path.name: data})
+        Place.local(path.parent).put({path.name: data})
         return hashlib.sha256(data).hexdigest()
 
     def read(self, path: Path, sha256: str) -> tuple[LiveCommit, ...]:
         """See the port."""
-        try:
-            data = read(path, FILE_BYTES, below=path.parent)
-        except (OSError, ValueError) as failed:
-            raise Broken(
-                f"{path} cannot be read ({getattr(failed, 'strerror', failed)}): "
-                "the evidence of the run is not whole"
-            ) from failed
-        if hashlib.sha256(data).hexdigest() != sha256:
-            raise Broken(f"{path} is not what the journal says was written: the evidence was altered")
+        data = (Place.local(path.parent) / path.name).verified(sha256)
         commits = load_object(data, str(path), at_most=FILE_BYTES)["commits"]
         return tuple(LiveCommit(**each) for each in commits)
 
@@ -166,16 +142,7 @@ class ComparisonFolders:
             lacks = (
                 Finding(rule="E00", verdict=Verdict.ERROR, reason=str(each)) for each in verdict["incomplete"]
             )
-            judged = (
-                Finding(
-                    rule=str(each["rule"]),
-                    verdict=Verdict(each["verdict"]),
-                    reason=str(each["reason"]),
-                    hint=str(each["hint"]),
-                )
-                for each in verdict["findings"]
-            )
-            findings = (*lacks, *judged)
+            findings = (*lacks, *findings_from(verdict["findings"]))
             return Compared(
                 verdict=Verdict(verdict["verdict"]),
                 reasons=tuple(f"{each.rule}: {each.reason}" for each in findings if each.verdict in _BAD),

@@ -123,7 +123,7 @@ class Place:
             Rejected: it cannot be opened: ``what`` begins the sentence, ``then`` is what to do.
         """
         if "://" not in where:
-            return cls(fs.LocalFileSystem(), where, where)
+            return cls.local(where)
         try:
             system, path = fs.FileSystem.from_uri(where)
         except (pa.ArrowException, OSError) as wrong:
@@ -131,6 +131,12 @@ class Place:
                 f"{what} cannot be opened ({type(wrong).__name__}): {then} a folder or a URI that Arrow knows"
             ) from None  # its words may hold the key of a store
         return cls(system, path, path)
+
+    @classmethod
+    def local(cls, path: str | Path) -> Place:
+        """Return a path of the operating system, which is its own root."""
+        where = str(Path(path).absolute())
+        return cls(fs.LocalFileSystem(), where, where)
 
     @property
     def is_local(self) -> bool:
@@ -164,22 +170,31 @@ class Place:
             raise Broken(f"evidence file {self.path} is longer than {limit} bytes, which nothing here writes")
         return data
 
-    def verified(self, sha256: str) -> bytes:
-        """Return all of the file, which has to be the one that its manifest names.
+    def required(self) -> bytes:
+        """Return all of the file.
 
         Raises:
-            Broken: it is gone, was altered, or as `read`.
+            Broken: it is gone, or as `read`.
         """
         data = self.read()
         if data is None:
             raise Broken(
-                f"evidence file {self.path} is gone, its manifest names it: take no decision on this snapshot"
+                f"evidence file {self.path} is gone: bring it back, and take no decision on this evidence"
             )
+        return data
+
+    def verified(self, sha256: str) -> bytes:
+        """Return all of the file, which has to be the one that its manifest or the journal names.
+
+        Raises:
+            Broken: it was altered, or as `required`.
+        """
+        data = self.required()
         found = hashlib.sha256(data).hexdigest()
         if found != sha256:
             raise Broken(
-                f"evidence file {self.path} has SHA-256 {found}, its manifest says {sha256}: "
-                "the file was altered after it was written; take no decision on this snapshot"
+                f"evidence file {self.path} has SHA-256 {found}, its manifest or the journal says {sha256}: "
+                "the file was altered after it was written; take no decision on this evidence"
             )
         return data
 
