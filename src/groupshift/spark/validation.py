@@ -17,7 +17,7 @@ from groupshift.domain.verdict import Finding, Verdict
 from groupshift.spark import checks
 from groupshift.spark.checks import Judgement, Offence, Ruled, not_asked, offences, ruled
 from groupshift.spark.compare.differences import read
-from groupshift.spark.expectations import Expected, Library, Rows, Suite, expectation_data, judged
+from groupshift.spark.expectations import Expected, Library, Rows, expectation_data, expectations, judged
 from groupshift.spark.session import versions
 
 CLASSES = tuple(rule.difference for rule in STAGE_RULES if rule.difference)
@@ -69,11 +69,10 @@ def compare(
     unread = leftovers(spark)
     members_read = [row for row in found if not _is_of(unread, row)]
     tables = {moment: {name: given.rows(name) for name in TABLES} for moment, given in inputs.items()}
-    suite = Suite(library.get())
-    expectations = {}
+    sound = {}
     for moment, rows in tables.items():  # what no member reads is held against no log
-        ends = [row for row in rows["log_ends"] if not _is_of(unread, row)]
-        expectations[moment] = suite.validate(moment, {**rows, "log_ends": ends}, nobody=changes.nobody)
+        sound[moment] = {**rows, "log_ends": [row for row in rows["log_ends"] if not _is_of(unread, row)]}
+    expected = expectations(library.get(), sound, nobody=changes.nobody)
     files = sum(len(manifest.files) for manifest in manifests.values())
     results = [
         ruled("V01", f"all {files} files of both snapshots are the ones their manifests name", ()),
@@ -81,8 +80,8 @@ def compare(
         *checks.run(spark, changes, itself=itself),
         *_by_class(members_read, changes, itself=itself),
         _left_over(tables["after"]["offsets"], found, unread, itself=itself),
-        judged("V21", "before", expectations["before"]),
-        judged("V22", "after", expectations["after"]),
+        judged("V21", "before", expected["before"]),
+        judged("V22", "after", expected["after"]),
     ]
     outcome = Outcome(
         migration=manifests["after"].migration,
@@ -91,7 +90,7 @@ def compare(
         results=tuple(sorted(results, key=lambda result: result.finding.rule)),
         counts=_counts(members_read),
         manifests={moment: manifest.digest for moment, manifest in manifests.items()},
-        expectations=expectation_data(expectations),
+        expectations=expectation_data(expected),
         versions={**versions(spark), "great_expectations": str(library.get().__version__)},
     )
     failed = {result.finding.rule for result in results if result.finding.verdict is not Verdict.PASS}
@@ -100,7 +99,7 @@ def compare(
         inputs=inputs,
         tables=tables,
         differences=[{**row, "allowed": _is_allowed(row, failed, unread)} for row in found],
-        expectations=expectations,
+        expectations=expected,
     )
 
 
