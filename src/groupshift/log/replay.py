@@ -23,7 +23,7 @@ from groupshift.domain.tables import parsed, shipped, unique
 from groupshift.log.codec import Unreadable, read_message
 from groupshift.log.decode import Decoded, DecodeStatus
 from groupshift.log.releases import Coordinator, Loader, loader
-from groupshift.log.schema import GROUP_METADATA, TYPES, Family, Layout, int16
+from groupshift.log.schema import TYPES, Family, Field, Kind, Layout
 from groupshift.log.state import GroupFamily, GroupState, State, materialise
 
 _CLASSIC = 2
@@ -337,10 +337,11 @@ _ENOUGH = 2
 may be damaged."""
 _UNREAD = frozenset({DecodeStatus.ERROR, DecodeStatus.TRAILING_BYTES})
 _VERSION_BYTES = 2
-_EXTRA = int16("extra")
-*_BEFORE, _MEMBER = GROUP_METADATA.fields
+_EXTRA = Field("extra", Kind.INT16)
+(_KNOWN,) = TYPES[_CLASSIC].values
+*_BEFORE, _MEMBER = _KNOWN.fields
 _OTHERS = tuple(
-    replace(GROUP_METADATA, fields=(*_BEFORE, replace(_MEMBER, fields=fields)))
+    replace(_KNOWN, fields=(*_BEFORE, replace(_MEMBER, fields=fields)))
     for fields in ((_EXTRA, *_MEMBER.fields), (*_MEMBER.fields, _EXTRA))
 )
 """GroupMetadata with one int16 more in each member, its last field."""

@@ -19,8 +19,8 @@ from groupshift.engine.progress import Asks, Ended, Moved, Progress, Stopped, Wa
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.run import advance, give_up
 from groupshift.errors import Conflict, Rejected, Transient
-from groupshift.moves.coordination.alone import ModeAlone
 from groupshift.moves.coordination.facts import CoordinationPorts
+from groupshift.moves.coordination.move import ModeAlone
 from groupshift.moves.coordination.plan import MANUAL, SET_MODE
 from groupshift.moves.coordination.rules import BEFORE
 from groupshift.ports.runs import RunRecord
