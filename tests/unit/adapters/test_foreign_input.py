@@ -445,6 +445,7 @@ def _readers(folder: Path) -> dict[str, tuple[bytes, Callable[[bytes], object]]]
         versions={},
         brokers=(),
         doubts=(),
+        signed=False,
     )
     store = ParquetEvidence(folder / "e")
     store.write(("m", "canary", Moment.AFTER), 5, {})
