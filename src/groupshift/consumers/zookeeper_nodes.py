@@ -490,7 +490,7 @@ def find_brokers(hosts: str, timeout: float, protocol: str, login: ZookeeperLogi
     endpoints = [each for each in endpoints_of(read) if each.protocol == protocol]
     if not endpoints:
         raise Rejected(f"no broker speaks security.protocol {protocol!r}; set bootstrap.servers")
-    return ",".join(sorted({each.address for each in endpoints}))
+    return ",".join(sorted({str(each.server) for each in endpoints}))
 
 
 def endpoints_of(nodes: Mapping[str, bytes | None]) -> list[Endpoint]:
@@ -499,7 +499,7 @@ def endpoints_of(nodes: Mapping[str, bytes | None]) -> list[Endpoint]:
     problems: list[str] = []
     for path, data in sorted(nodes.items()):
         try:
-            found += parse_broker(data, path).endpoints
+            found += parse_broker(data, path)
         except Rejected as wrong:
             _LOG.warning("%s: left out", wrong)
             problems.append(str(wrong))
