@@ -24,7 +24,8 @@ def build_scans(settings: Settings) -> Iterator[FleetScans]:
         Transient: see `FleetScans`.
     """
     from groupshift.adapters.groups import LiveEnsembleReader
-    from groupshift.adapters.kafka.groups import KafkaConnection, KafkaEnsemble
+    from groupshift.adapters.kafka.cluster import observer
+    from groupshift.adapters.kafka.groups import KafkaEnsemble
     from groupshift.adapters.sqlalchemy.scans import SqlScans
     from groupshift.adapters.system import SystemClock
     from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
@@ -32,7 +33,7 @@ def build_scans(settings: Settings) -> Iterator[FleetScans]:
 
     clock, moves = SystemClock(), {each: ModeAlone(each) for each in Mode}
     zookeeper = zookeeper_connection(settings.zookeeper)
-    kafka = KafkaConnection(settings.kafka.bootstrap_servers, properties=settings.kafka.properties)
+    kafka = observer(settings.kafka.bootstrap_servers, properties=settings.kafka.properties)
     with (
         journal(settings) as runs,
         opened(moves[Mode.KAFKA], Place(settings=settings), None) as ports,
