@@ -125,7 +125,7 @@ def _contender(source: str, where: str, output: str) -> None:
 
 def _write(spark: Any, source: str, where: str, output: Path) -> None:
     from groupshift.spark.batches.records import Keep
-    from groupshift.spark.broker_source import Brokers, fetched_into
+    from groupshift.spark.broker_source import Brokers, fetched
     from groupshift.spark.coordinator_log import decoded, decoding, winners
     from groupshift.spark.segments import read_segments, scan_segments
     from measuring.parquet_log import write_by_tasks
@@ -136,7 +136,7 @@ def _write(spark: Any, source: str, where: str, output: Path) -> None:
         write_by_tasks(lambda into: read_segments(spark, log, into=into), state, output)
     elif source == "broker":
         brokers = Brokers(bootstrap_servers=where)
-        write_by_tasks(lambda into: fetched_into(spark, brokers, into, topic=TOPIC), state, output)
+        write_by_tasks(lambda into: fetched(spark, brokers, into, topic=TOPIC), state, output)
     else:
         decoded(winners(spark.read.parquet(where)), PARTITIONS).write.parquet(str(output))
 

@@ -6,10 +6,10 @@ The command line reads a TOML file (`load`), Airflow builds the same mapping fro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, cast, get_type_hints
 
 from groupshift.domain.addresses import (
     api_server_problem,
@@ -213,29 +213,34 @@ def load(path: str | Path) -> Settings:
 
 
 def parse(data: Mapping[str, Any], source: str = "settings") -> Settings:
-    """Settings from sections of plain values. Raises `Rejected` with every problem in one sentence."""
+    """Return settings from sections of plain values.
+
+    Raises:
+        Rejected: they cannot be used; one sentence names every problem.
+    """
     problems = [f"unknown section [{name}]" for name in data if name not in _SECTIONS]
     sections = {name: _section(name, kind, data.get(name, {}), problems) for name, kind in _SECTIONS.items()}
     if not problems:
-        problems = _semantic_problems(sections)
-    if problems:
-        raise Rejected(f"{source} cannot be used: {'; '.join(problems)}; correct these and run again")
+        problems = [sentence for wrong, sentence in _checks(Settings(**sections)) if wrong]
+    _refuse(problems, source)
     return Settings(**sections)
 
 
 def approval_of(data: Mapping[str, Any]) -> ApprovalSettings:
-    """Section ``[approval]`` alone, checked. Raises `Rejected` as `parse`."""
+    """Return section ``[approval]`` alone, checked. Raises `Rejected` as `parse`."""
     problems: list[str] = []
-    found: ApprovalSettings | None = _section(
-        "approval", ApprovalSettings, data.get("approval", {}), problems
-    )
-    if found is None:
-        raise Rejected(f"settings cannot be used: {'; '.join(problems)}; correct these and run again")
-    return found
+    found = _section("approval", ApprovalSettings, data.get("approval", {}), problems)
+    _refuse(problems, "settings")
+    return cast("ApprovalSettings", found)
+
+
+def _refuse(problems: Sequence[str], source: str) -> None:
+    if problems:
+        raise Rejected(f"{source} cannot be used: {'; '.join(problems)}; correct these and run again")
 
 
 def _section(name: str, kind: Any, values: object, problems: list[str]) -> Any:
-    """One section, or None after adding its problems."""
+    """Return one section, by the fields of its dataclass; None after adding its problems."""
     if not isinstance(values, Mapping):
         problems.append(f"[{name}] is not a table")
         return None
@@ -248,18 +253,17 @@ def _section(name: str, kind: Any, values: object, problems: list[str]) -> Any:
             taken[entry.name] = _value(key, known[entry.name], value, found)
         elif entry.default is MISSING and entry.default_factory is MISSING:
             found.append(f"{name}.{entry.name} is missing")
-    made = None
     if not found:
         try:
-            made = kind(**taken)
+            return kind(**taken)
         except Rejected as wrong:
             found.append(str(wrong))
     problems.extend(found)
-    return made
+    return None
 
 
 def _value(key: str, kind: Any, value: object, problems: list[str]) -> Any:
-    """One value as its field wants it, after adding what is wrong with it."""
+    """Return one value as its field wants it, after adding what is wrong with it."""
     if is_dataclass(kind):
         return _section(key, kind, value, problems)
     wanted, words = _TYPES[kind]
@@ -270,55 +274,29 @@ def _value(key: str, kind: Any, value: object, problems: list[str]) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _semantic_problems(sections: Mapping[str, Any]) -> list[str]:
-    """What the types cannot say. Values that may hold secrets are not repeated."""
-    zookeeper, fleet, thresholds = sections["zookeeper"], sections["fleet"], sections["thresholds"]
-    problems = [
-        f"{name} is empty"
-        for name, value in (
-            ("kafka.bootstrap_servers", sections["kafka"].bootstrap_servers),
-            ("journal.url", sections["journal"].url),
-            ("evidence.root", sections["evidence"].root),
-        )
-        if not value.strip()
-    ]
-    if zookeeper != ZookeeperSettings() and not zookeeper.hosts.strip():
-        problems.append("zookeeper.hosts is empty")
-    without_effect = login_problem(sections["kafka"].properties, "kafka.properties ")
-    if without_effect:
-        problems.append(without_effect)
-    problems.extend(_fleet_problems(fleet))
-    problems.extend(
-        f"thresholds.{entry.name} {getattr(thresholds, entry.name)} is negative"
-        for entry in fields(Thresholds)
-        if getattr(thresholds, entry.name) < 0
-    )
-    return problems
-
-
-def _fleet_problems(fleet: FleetSettings) -> list[str]:
-    """What is wrong with the drivers; what only another driver needs may be missing."""
-    problems = []
-    if fleet.driver not in DRIVERS:
-        problems.append(f"fleet.driver {fleet.driver!r} is none of {', '.join(DRIVERS)}")
-    levels = tuple(each.value for each in Isolation)
-    if fleet.isolation_level not in levels:
-        problems.append(f"fleet.isolation_level {fleet.isolation_level!r} is none of {', '.join(levels)}")
-    if fleet.driver == "process" and not fleet.socket:
-        problems.append("fleet.socket is missing, which the driver process needs")
-    if fleet.driver == "command":
-        missing = [name for name in ("start", "observe", "undo") if not getattr(fleet.command, name)]
-        problems.extend(
-            f"fleet.command.{name} is missing, which the driver command needs" for name in missing
-        )
-    where = fleet.kubernetes
-    if where.server and where.kubeconfig:
-        problems.append("fleet.kubernetes names a server and a kubeconfig: keep one of both")
-    wrong = api_server_problem(where.server, "fleet.kubernetes.server") if where.server else None
-    if wrong:
-        problems.append(wrong)
-    timeouts = {"command": fleet.command.timeout_s, "kubernetes": where.timeout_s}
-    problems.extend(
-        f"fleet.{name}.timeout_s {value} is less than 1" for name, value in timeouts.items() if value < 1
-    )
-    return problems
+def _checks(settings: Settings) -> Iterator[tuple[object, str]]:
+    """Yield what the types cannot say: whether it is wrong, and the sentence. Values that may hold secrets
+    are not repeated; what only another driver needs may be missing."""
+    zookeeper, fleet, where = settings.zookeeper, settings.fleet, settings.fleet.kubernetes
+    yield not settings.kafka.bootstrap_servers.strip(), "kafka.bootstrap_servers is empty"
+    yield not settings.journal.url.strip(), "journal.url is empty"
+    yield not settings.evidence.root.strip(), "evidence.root is empty"
+    yield zookeeper != ZookeeperSettings() and not zookeeper.hosts.strip(), "zookeeper.hosts is empty"
+    login = login_problem(settings.kafka.properties, "kafka.properties ")
+    yield login, str(login)
+    yield fleet.driver not in DRIVERS, f"fleet.driver {fleet.driver!r} is none of {', '.join(DRIVERS)}"
+    level, levels = fleet.isolation_level, [each.value for each in Isolation]
+    yield level not in levels, f"fleet.isolation_level {level!r} is none of {', '.join(levels)}"
+    process = fleet.driver == "process"
+    yield process and not fleet.socket, "fleet.socket is missing, which the driver process needs"
+    for name in ("start", "observe", "undo"):
+        missing = fleet.driver == "command" and not getattr(fleet.command, name)
+        yield missing, f"fleet.command.{name} is missing, which the driver command needs"
+    both = where.server and where.kubeconfig
+    yield both, "fleet.kubernetes names a server and a kubeconfig: keep one of both"
+    server = where.server and api_server_problem(where.server, "fleet.kubernetes.server")
+    yield server, str(server)
+    for name, value in (("command", fleet.command.timeout_s), ("kubernetes", where.timeout_s)):
+        yield value < 1, f"fleet.{name}.timeout_s {value} is less than 1"
+    for name, value in asdict(settings.thresholds).items():
+        yield value < 0, f"thresholds.{name} {value} is negative"

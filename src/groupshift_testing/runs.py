@@ -6,10 +6,19 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
-from groupshift.domain.modes import taken_over
 from groupshift.domain.run import Json, RunState, StepRecord, Target, canonical, require_transition
-from groupshift.errors import Conflict, Fenced, Rejected
-from groupshift.ports.runs import UNHELD, Claim, Entry, Event, EventKind, NewEvent, RunRecord
+from groupshift.errors import Conflict, Rejected
+from groupshift.ports.runs import (
+    Claim,
+    Entry,
+    Event,
+    EventKind,
+    NewEvent,
+    RunRecord,
+    next_token,
+    require_free,
+    require_writer,
+)
 
 
 class MemoryRuns:
@@ -76,13 +85,7 @@ class MemoryRuns:
         record, latest = self.find(run), self.held(run)
         if latest is not None and latest.holder == holder and not anew:
             return latest.token
-        other = latest is not None and latest.holder != holder and not latest.stopped
-        if latest is not None and other and not take_over and record.state.is_open:
-            raise Fenced(
-                f"{taken_over('run', latest.holder, latest.at_ms)}; to drive it from here all the same: "
-                f"groupshift continue {run} --take-over"
-            )
-        token = len(self._claims[run]) + 1
+        token = next_token(record, latest, holder, take_over=take_over)
         self._claims[run].append(Claim(token=token, holder=holder, at_ms=at_ms))
         self._runs[run] = replace(record, updated_at_ms=at_ms)
         self._add(run, (token, at_ms), NewEvent(kind=EventKind.CLAIMED, body={"holder": holder}))
@@ -99,7 +102,7 @@ class MemoryRuns:
     def append(self, entry: Entry) -> None:
         """See the port."""
         run = self.find(entry.run)
-        self._require_writer(run, entry)
+        require_writer(run, entry, self.held(run.run))
         steps = [replace(each, intent=_json(each.intent), result=_json(each.result)) for each in entry.steps]
         events = [replace(each, body=_json(each.body)) for each in entry.events]
         if entry.state is not None:
@@ -123,25 +126,7 @@ class MemoryRuns:
         """Nothing is open."""
 
     def _require_free(self, run: RunRecord) -> None:
-        for other in self.in_the_way(run.target):
-            if other.run != run.run:
-                raise Conflict(
-                    f"run {other.run} of {other.target} is {other.state} and excludes another one of "
-                    f"{run.target}: end it first, with: groupshift continue {other.run}, or: groupshift "
-                    f"roll-back {other.run}"
-                )
-
-    def _require_writer(self, run: RunRecord, entry: Entry) -> None:
-        latest = self.held(run.run)
-        if entry.token is not None and (latest is None or entry.token != latest.token):
-            by = f"{taken_over('run', latest.holder, latest.at_ms)}; " if latest else ""
-            raise Fenced(f"{by}token {entry.token} of run {run.run} is void: nothing more is done here")
-        opens = entry.state is not None and entry.state.is_open
-        if not run.state.is_open and entry.steps and not opens:
-            raise Conflict(f"run {run.run} is {run.state}: its steps do not change any more")
-        free = not run.state.is_open and all(each.kind in UNHELD for each in entry.events)
-        if entry.token is None and (entry.state or not free):
-            raise Conflict(f"run {run.run} is {run.state}: only who holds it writes that")
+        require_free(run.target, (each for each in self.in_the_way(run.target) if each.run != run.run))
 
     def _add(self, run: str, by: tuple[int, int], event: NewEvent) -> None:
         token, at_ms = by

@@ -40,10 +40,6 @@ class MemoryScans:
         ]
         return ended[-1] if ended else None
 
-    def history(self, ensemble: str, limit: int) -> tuple[ScanRecord, ...]:
-        """See the port."""
-        return tuple(reversed(self._scans[ensemble][-limit:])) if limit else ()
-
     def known(self, ensemble: str, groups: Sequence[str]) -> Mapping[str, GroupState]:
         """See the port."""
         states = self._states[ensemble]

@@ -326,7 +326,7 @@ def test_what_was_done_again_stays_evidence(quick: SealedWorld) -> None:
     quick.drive(run, decide=lambda q: None if "burn" in q.gate else yes(q))
     record = quick.record_of(run, "prove/snapshot after")
     claimed = quick.claim(run)
-    again = claimed.put(claimed.plan.steps[8], StepState.REOPENED, record.intent, {})
+    again = claimed.put(claimed.plan.steps[8], StepState.REOPENED, record, result={})
     claimed.write(steps=(again,))
     quick.drive(run)
     stem = attempt_stem("09 prove/snapshot after")

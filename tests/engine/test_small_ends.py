@@ -87,10 +87,10 @@ def test_no_fence_of_a_rollback_is_raised_while_another_open_run_is_in_the_way()
     options = RunOptions(who="bob", holder="other")
     stage.clock.sleep(1)
     other = begin(stage.move, stage.tools(), stage.done, Nothing(), options, execute=True).run
-    with pytest.raises(Conflict, match=f"run {other} .* is in the way of rolling back"):
+    with pytest.raises(Conflict, match=f"run {other} .* is in the way of one of group t"):
         begin_roll_back(claimed, "start")
     again = stage.claim()
-    with pytest.raises(Conflict, match=f"run {other} .* is in the way of rolling back"):
+    with pytest.raises(Conflict, match=f"run {other} .* is in the way of one of group t"):
         begin_roll_back(again, "start")
     assert (raised, stage.state) == ([], RunState.MOVED), "nor by the claim"
 

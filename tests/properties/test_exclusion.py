@@ -51,7 +51,7 @@ class SimulatedMember:
 
     def commit(self):
         """The timer of the auto commit."""
-        self.reconciler._agenda.cancel("commit")
+        self.reconciler._agenda.plan("commit", None)
         self.reconciler._agenda.hasten("commit", 0)
         self.step()
 

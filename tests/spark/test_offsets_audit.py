@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from groupshift.audit.case import read_log
 from groupshift.audit.offsets import Looked, Reading, audit
-from groupshift.audit.rules import BY_NUMBER, Fact
+from groupshift.audit.rules import BY_NUMBER, FACTS
 from groupshift.domain.tables import shipped
 from groupshift.log import LogRecord
 from groupshift.spark.audit_offsets import look
@@ -84,4 +84,4 @@ def test_an_empty_cluster_has_no_keys(spark: SparkSession) -> None:
 def test_every_fact_is_told_both_ways() -> None:
     """The table of facts is whole, and each is a column of the statement."""
     text = shipped("sql/audit/facts.sql")
-    assert [fact for fact in Fact if f" AS {fact.value}" not in text and f" {fact.value}," not in text] == []
+    assert [fact for fact in FACTS if f" AS {fact}" not in text and f" {fact}," not in text] == []

@@ -9,9 +9,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from groupshift.errors import Broken, Rejected
-from groupshift.spark.batches.records import Keep
 from groupshift.spark.batches.transactions import Visible
-from groupshift.spark.segments import Copies, read_segments, scan_segments, segments
+from groupshift.spark.segments import read_segments, scan_segments, segments
 from support.batch_encoder import TRANSACTIONAL, Record, batch, marker, message_set
 
 TOPIC = "__consumer_offsets"
@@ -201,15 +200,13 @@ def test_a_copy_made_during_a_compaction_is_refused(spark: SparkSession, tmp_pat
         segments(spark, str(tmp_path))
 
 
-def test_two_brokers_copies_are_refused_or_the_longest_is_chosen(spark: SparkSession, tmp_path: Path) -> None:
-    """A partition in two folders is ambiguous; on request the one that reaches furthest counts."""
+def test_two_brokers_copies_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """A partition in two folders is ambiguous."""
     write(tmp_path / "broker-1", 0, 0, batch(records(0, 1)))
     write(tmp_path / "broker-2", 0, 0, batch(records(0, 1, 2)))
     write(tmp_path / "broker-2", 1, 0, batch(records(4)))
     with pytest.raises(Rejected, match=r"partition 0 of __consumer_offsets is in .*broker-1.* and in .*-2"):
         segments(spark, str(tmp_path))
-    found = segments(spark, str(tmp_path), copies=Copies.LONGEST).collect()
-    assert [(row[0], row[1]) for row in found] == [(0, 0), (0, 1), (0, 2), (1, 4)]
 
 
 def test_a_place_without_segments_is_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -221,18 +218,3 @@ def test_a_place_without_segments_is_refused(spark: SparkSession, tmp_path: Path
         segments(spark, str(tmp_path), topic="orders")
     with pytest.raises(Rejected, match="cannot be opened"):
         segments(spark, "gopher://there/here")
-
-
-def test_records_that_a_later_one_replaces_can_be_left_out(spark: SparkSession, tmp_path: Path) -> None:
-    """The newest of a key stays, tombstones too; an aborted one replaces nothing."""
-    log = batch(
-        [
-            Record(offset=at, timestamp_ms=at, key=key, value=value)
-            for at, (key, value) in enumerate([(b"a", b"1"), (b"b", b"2"), (b"a", None), (b"c", b"3")])
-        ]
-    )
-    aborted = Record(offset=4, timestamp_ms=4, key=b"c", value=b"never")
-    log += batch([aborted], attributes=TRANSACTIONAL, producer=9) + marker(5, 9, commit=False)
-    write(tmp_path, 0, 0, log)
-    found = segments(spark, str(tmp_path), keep=Keep.NEWEST)
-    assert [row[1:] for row in values(found)] == [(1, 1, b"b", b"2"), (2, 2, b"a", None), (3, 3, b"c", b"3")]

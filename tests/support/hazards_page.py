@@ -48,7 +48,6 @@ _FIXES = {
     Fix.MERGED: " (merged to the branch; that release was not seen)",
     Fix.NOT_CONFIRMED: " (an older release may have the fix: not confirmed)",
     Fix.LINE: " (no fix: the line ends)",
-    Fix.NONE: "",
 }
 
 
@@ -62,7 +61,7 @@ def ranges(spans: Sequence[Span]) -> str:
     """Some ranges in words, with the newest release that is known to be affected."""
     return "; ".join(
         f"{span}{_FIXES[span.fix]}"
-        + (f", seen up to {span.last}" if span.fix is Fix.NONE and span.last else "")
+        + (f", seen up to {span.last}" if span.before is None and span.last else "")
         for span in spans
     )
 

@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 
-from groupshift.adapters.sqlalchemy.database import Database, statement_of
+from groupshift.adapters.sqlalchemy.database import Database
 from groupshift.adapters.sqlalchemy.runs import VERSION, SqlRuns
 from groupshift.adapters.sqlalchemy.scans import SqlScans
 from groupshift.errors import Conflict, Fenced
@@ -127,5 +127,5 @@ def test_of_many_that_open_an_empty_database_one_makes_its_tables(url: str) -> N
     at_once([read] * 5)
     assert found == [0] * 5
     database = Database(url, "runs", versions="run_schema", version=VERSION)
-    assert [row["version"] for row in database.rows(statement_of("runs", "latest_schema"))] == [VERSION]
+    assert [row["version"] for row in database.rows("latest_schema")] == [VERSION]
     database.close()

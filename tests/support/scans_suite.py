@@ -26,7 +26,6 @@ def test_numbers_rise_per_ensemble_and_only_ended_scans_are_compared_with(scans:
     scans.end(ended)
     assert scans.latest(HERE) == ended
     assert scans.latest(HERE, before=1) is None
-    assert [each.number for each in scans.history(HERE, 9)] == [2, 1]
 
 
 def test_the_last_state_counts_and_pages_lose_nothing(scans: Scans) -> None:

@@ -15,7 +15,7 @@ from groupshift.domain.commit_places import Stray
 from groupshift.domain.modes import Mode
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import LogEndRow, OffsetRow
-from groupshift.log import Decoded, DecodeStatus, LogRecord, decode
+from groupshift.log import DecodeStatus, LogRecord, decode
 from groupshift.log.decode import Position
 from groupshift.log.state import (
     Commit,
@@ -68,8 +68,14 @@ def read_log(
     Records of aborted or open transactions must not be among them, nor any at or behind ``closed``."""
     lines = _lines(records, opened, groups, len(closed))
     latest = {at: decode(line[-1], partitions=len(closed)) for at, line in lines.items()}
-    state = materialise(latest.values(), closed)
-    return LogSide(opened=opened, closed=closed, state=state, lines=_of_commits(lines, latest))
+    of_commits: dict[Key, list[LogRecord]] = defaultdict(list)
+    for at, last in latest.items():
+        if last.record_type in _COMMITS and last.expected_partition == last.src_partition:
+            group, topic, partition = last.group_id, last.topic, last.partition
+            if group is not None and topic is not None and partition is not None:
+                of_commits[group, topic, partition].extend(lines[at])  # types 0 and 1 are one key
+    kept = {key: tuple(found) for key, found in of_commits.items()}
+    return LogSide(opened=opened, closed=closed, state=materialise(latest.values(), closed), lines=kept)
 
 
 def _lines(
@@ -82,7 +88,9 @@ def _lines(
         at = record.partition, record.key
         line = lines.get(at)
         if line is None:
-            if record.key in unwanted or not _is_wanted(record, groups, partitions):
+            if record.key in unwanted:
+                continue
+            if groups is not None and decode(record, partitions=partitions).group_id not in groups:
                 unwanted.add(record.key)
                 continue
             line = lines[at] = []
@@ -90,29 +98,6 @@ def _lines(
         if len(line) > 2 * KEPT and record.offset < opened.get(record.partition, 0):
             del line[:-KEPT]
     return lines
-
-
-def _is_wanted(record: LogRecord, groups: Collection[str] | None, partitions: int) -> bool:
-    return groups is None or decode(record, partitions=partitions).group_id in groups
-
-
-def _of_commits(
-    lines: Mapping[_Line, list[LogRecord]], latest: Mapping[_Line, Decoded]
-) -> dict[Key, tuple[LogRecord, ...]]:
-    """Records of commits in their group's own partition; types 0 and 1 are one key."""
-    found: dict[Key, list[LogRecord]] = defaultdict(list)
-    for at, last in latest.items():
-        if last.record_type in _COMMITS and last.expected_partition == last.src_partition:
-            key = _key(last)
-            if key is not None:
-                found[key].extend(lines[at])
-    return {key: tuple(records) for key, records in found.items()}
-
-
-def _key(record: Decoded) -> Key | None:
-    if record.group_id is None or record.topic is None or record.partition is None:
-        return None
-    return record.group_id, record.topic, record.partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any
 
 from groupshift.audit.case import Case, Key, LogSide, Terms, ZookeeperGroup
 from groupshift.audit.rules import KAFKA_RULES, STORE_RULES, AuditRule, Weight
 from groupshift.audit.sources import Sources, untold
+from groupshift.domain.plain import from_plain
 from groupshift.domain.rows import GONE, ClusterState
 from groupshift.domain.snapshot import Column, ColumnType, Table
 from groupshift.log.decode import Position
@@ -153,16 +154,18 @@ def unheard_of(looked: Looked, reading: Reading) -> Looked:
     known = {row.group for row in reading.admin.groups if row.state != GONE}
     known |= {row.group for row in reading.admin.offsets} | set(reading.zookeeper or {})
     known |= {one.group for one in looked.mismatches} | set(looked.unread)
-    unknown = {group: (_unknown(group),) for group in reading.groups or () if group not in known}
+    unknown = {
+        group: (
+            (
+                f"group {group!r}: neither a coordinator nor its log nor ZooKeeper knows it: "
+                "see that its name is right, letter by letter"
+            ),
+        )
+        for group in reading.groups or ()
+        if group not in known
+    }
     told = tuple(each for sentences in unknown.values() for each in sentences)
     return replace(looked, problems=(*looked.problems, *told), unread={**looked.unread, **unknown})
-
-
-def _unknown(group: str) -> str:
-    return (
-        f"group {group!r}: neither a coordinator nor its log nor ZooKeeper knows it: "
-        "see that its name is right, letter by letter"
-    )
 
 
 def confirmed(first: Looked, second: Looked) -> Looked:
@@ -189,17 +192,19 @@ def _first(rules: Iterable[AuditRule], case: Case) -> AuditRule | None:
     return next((rule for rule in rules if rule.applies(case)), None)
 
 
+def mismatch(key: Key, rule: AuditRule, **says: Any) -> Mismatch:
+    """The difference of which this rule speaks; ``says`` is what each source says, by the fields of
+    `Mismatch`."""
+    group, topic, partition = key
+    told = {name: getattr(rule, name) for name in ("kind", "weight", "reason", "remedy")}
+    return Mismatch(group=group, topic=topic, partition=partition, rule=rule.number, **told, **says)
+
+
 def _mismatch(case: Case, rule: AuditRule) -> Mismatch:
     foreign = case.foreign[0].commit if case.foreign else None
-    return Mismatch(
-        group=case.key[0],
-        topic=case.key[1],
-        partition=case.key[2],
-        kind=rule.kind,
-        weight=rule.weight,
-        rule=rule.number,
-        reason=rule.reason,
-        remedy=rule.remedy,
+    return mismatch(
+        case.key,
+        rule,
         answered=case.answered,
         logged=case.logged,
         zookeeper=None if case.znode is None else case.znode.offset,
@@ -212,55 +217,32 @@ def _mismatch(case: Case, rule: AuditRule) -> Mismatch:
     )
 
 
-_LONG, _INT = ColumnType.LONG, ColumnType.INT
-
-
-def _column(name: str, type_: ColumnType = ColumnType.STRING, *, null: bool = False) -> Column:
-    return Column(name=name, type=type_, nullable=null)
+def _column(of: Field[Any]) -> Column:
+    kind = ColumnType.STRING
+    if "int" in str(of.type):
+        kind = ColumnType.INT if of.name.endswith("partition") else ColumnType.LONG
+    return Column(name=of.name, type=kind, nullable="None" in str(of.type))
 
 
 DIFFERENCES = Table(
     name="differences",
-    columns=(
-        _column("group"),
-        _column("topic"),
-        _column("partition", _INT),
-        _column("kind"),
-        _column("weight"),
-        _column("rule"),
-        _column("reason"),
-        _column("remedy"),
-        _column("answered", _LONG, null=True),
-        _column("logged", _LONG, null=True),
-        _column("zookeeper", _LONG, null=True),
-        _column("mode", null=True),
-        _column("log_partition", _INT, null=True),
-        _column("log_offset", _LONG, null=True),
-        _column("foreign_partition", _INT, null=True),
-        _column("foreign_offset", _LONG, null=True),
-        _column("log_end", _LONG, null=True),
-    ),
+    columns=tuple(map(_column, fields(Mismatch))),
     key=("group", "topic", "partition"),
 )
 """The columns are the fields of `Mismatch`."""
+_ABOUT = ("cluster_id", "began_ms", "ended_ms", "zookeeper", "retention_ms")
+_LOOKED = ("keys", "agreeing", "kinds", "problems")
 
 
 def summary(audit: Audit) -> dict[str, Any]:
     """Counts by kind and weight, and of what; only values that JSON knows."""
     looked = audit.looked
-    weights = {str(weight): 0 for weight in Weight}
-    for one in looked.mismatches:
-        weights[str(one.weight)] += 1
+    weights = Counter(str(one.weight) for one in looked.mismatches)
     return {
-        "cluster_id": audit.cluster_id,
-        "began_ms": audit.began_ms,
-        "ended_ms": audit.ended_ms,
-        "zookeeper": audit.zookeeper,
-        "retention_ms": audit.retention_ms,
+        **{name: getattr(audit, name) for name in _ABOUT},
         "clean": audit.clean,
-        "keys": looked.keys,
-        "agreeing": looked.agreeing,
-        "weights": weights,
+        **{name: getattr(looked, name) for name in ("keys", "agreeing")},
+        "weights": {str(weight): weights[weight] for weight in Weight},
         "kinds": dict(sorted(looked.kinds.items())),
         "problems": list(looked.problems),
         "unread": {group: list(told) for group, told in looked.unread.items()},
@@ -271,20 +253,6 @@ def audit_of(told: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> Audi
     """The audit of which `summary` told this, and whose differences these rows are.
 
     Raises `KeyError` and `ValueError` for what no audit has."""
-    mismatches = (Mismatch(**{**row, "weight": Weight(row["weight"])}) for row in rows)
-    looked = Looked(
-        keys=told["keys"],
-        agreeing=told["agreeing"],
-        mismatches=tuple(mismatches),
-        problems=tuple(told["problems"]),
-        unread={group: tuple(each) for group, each in told.get("unread", {}).items()},
-        kinds=told["kinds"],
-    )
-    return Audit(
-        began_ms=told["began_ms"],
-        ended_ms=told["ended_ms"],
-        cluster_id=told["cluster_id"],
-        zookeeper=told["zookeeper"],
-        retention_ms=told["retention_ms"],
-        looked=looked,
-    )
+    looked = from_plain(Looked, {name: told[name] for name in _LOOKED} | {"mismatches": rows})
+    unread = {group: tuple(sentences) for group, sentences in told.get("unread", {}).items()}
+    return Audit(**{name: told[name] for name in _ABOUT}, looked=replace(looked, unread=unread))

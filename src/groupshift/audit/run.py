@@ -12,7 +12,6 @@ from typing import Any, Protocol
 from groupshift.audit.case import Terms, ZookeeperGroup, homes, read_log
 from groupshift.audit.offsets import Audit, Looked, Reading, audit, confirmed, unheard_of
 from groupshift.domain.znodes import refuse_other_cluster
-from groupshift.log.decode import Position
 from groupshift.ports.clock import Clock
 from groupshift.ports.cluster import GroupSnapshots
 from groupshift.ports.log import LogProgress, LogReader
@@ -123,15 +122,40 @@ def audit_offsets(
     if sources.zookeeper is not None:
         refuse_other_cluster(sources.zookeeper.cluster_id(), cluster_id)
     retention = sources.log.retention_ms() if options.retention_ms is None else options.retention_ms
-    look = _Look(sources, options, retention, told)
-    found = look.at(groups)
+    comparison = sources.comparison or InProcess(sources.log)
+
+    def look(
+        groups: Collection[str] | None, partitions: Collection[int] | None = None
+    ) -> tuple[Looked, Reading]:
+        """The log's position, a pause, the other two sources, the position again; then the log up to it."""
+        opened = sources.log.position()
+        sources.clock.sleep(options.settle_ms / 1000)
+        terms = Terms(
+            now_ms=sources.clock.now_ms(),
+            commit_interval_ms=options.commit_interval_ms,
+            retention_ms=retention,
+        )
+        reading = Reading(
+            admin=sources.admin.take(groups, progress=told),
+            zookeeper=None if sources.zookeeper is None else sources.zookeeper.read(groups),
+            opened=opened,
+            closed=sources.log.position(),
+            terms=terms,
+            groups=groups,
+            partitions=partitions,
+        )
+        return comparison.look(reading, lambda done, of: told("log", done, of)), reading
+
+    found, reading = look(groups)
+    found = unheard_of(found, reading)
     if found.suspicious:
         named = {one.group for one in found.suspicious}
-        found = confirmed(found, look.at(named, homes(named, look.closed) | found.elsewhere))
+        second, reading = look(named, homes(named, reading.closed) | found.elsewhere)
+        found = confirmed(found, second)
     return Audit(
         began_ms=began_ms,
         ended_ms=sources.clock.now_ms(),
-        cluster_id=look.cluster_id,
+        cluster_id=reading.admin.cluster_id,
         zookeeper=sources.zookeeper is not None,
         retention_ms=retention,
         looked=found,
@@ -149,39 +173,3 @@ class InProcess:
         records = self._log.read(reading.closed, reading.partitions, told)
         log = read_log(records, opened=reading.opened, closed=reading.closed, groups=reading.groups)
         return audit(reading.admin, log, reading.zookeeper, reading.terms)
-
-
-class _Look:
-    """One bracket after another over the same sources."""
-
-    def __init__(
-        self, sources: AuditSources, options: AuditOptions, retention_ms: int | None, told: Progress
-    ) -> None:
-        self._sources, self._options, self._retention_ms, self._told = sources, options, retention_ms, told
-        self._comparison = sources.comparison or InProcess(sources.log)
-        self.cluster_id = ""
-        self.closed: Position = {}
-
-    def at(self, groups: Collection[str] | None, partitions: Collection[int] | None = None) -> Looked:
-        """The log's position, a pause, the other two sources, the position again; then the log up to it."""
-        sources, options = self._sources, self._options
-        opened = sources.log.position()
-        sources.clock.sleep(options.settle_ms / 1000)
-        now_ms = sources.clock.now_ms()
-        admin = sources.admin.take(groups, progress=self._told)
-        zookeeper = None if sources.zookeeper is None else sources.zookeeper.read(groups)
-        self.closed, self.cluster_id = sources.log.position(), admin.cluster_id
-        terms = Terms(
-            now_ms=now_ms, commit_interval_ms=options.commit_interval_ms, retention_ms=self._retention_ms
-        )
-        reading = Reading(
-            admin=admin,
-            zookeeper=zookeeper,
-            opened=opened,
-            closed=self.closed,
-            terms=terms,
-            groups=groups,
-            partitions=partitions,
-        )
-        found = self._comparison.look(reading, lambda done, of: self._told("log", done, of))
-        return unheard_of(found, reading) if partitions is None else found

@@ -9,7 +9,7 @@ from groupshift.audit.case import Case, Key, LogSide, Terms, ZookeeperGroup
 from groupshift.domain.commit_places import ZERO_ID, Stray
 from groupshift.domain.rows import ClusterState
 from groupshift.log import DecodeStatus
-from groupshift.log.state import Commit, ForeignCommit
+from groupshift.log.state import ForeignCommit
 
 ENOUGH_TO_BE_SILENT = 2
 """Live commits of a partition of the log, none of them answered, from which on it is served empty."""
@@ -105,7 +105,12 @@ class Sources:
         if answer is None or answer.offset < 0:
             return frozenset()
         found = topics.strays(answer)
-        if Stray.NO_PARTITION in found or winner is None or not winner.live or not _says_id(winner):
+        if (
+            Stray.NO_PARTITION in found
+            or winner is None
+            or not winner.live
+            or winner.topic_id in {"", ZERO_ID}
+        ):
             return found
         former = {Stray.FORMER_TOPIC} if topics.is_former(key[1], winner.topic_id) else set[Stray]()
         return frozenset(former | (found - {Stray.FORMER_TOPIC}))
@@ -119,22 +124,14 @@ class Sources:
 
     def _silent_partitions(self) -> frozenset[int]:
         """Partitions of the log of whose live commits their coordinator answers none, without a problem."""
-        live: Counter[int] = Counter()
-        answered: set[int] = set()
-        for key, one in self._winners.items():
-            if one.live and key[0] in self._asked:
-                live[one.src_partition] += 1
-                if key in self._answers:
-                    answered.add(one.src_partition)
+        asked = [(key, one) for key, one in self._winners.items() if one.live and key[0] in self._asked]
+        live = Counter(one.src_partition for _, one in asked)
+        answered = {one.src_partition for key, one in asked if key in self._answers}
         return frozenset(
             number
             for number, count in live.items()
             if count >= ENOUGH_TO_BE_SILENT and number not in answered
         )
-
-
-def _says_id(commit: Commit) -> bool:
-    return commit.topic_id not in {"", ZERO_ID}
 
 
 def told_problems(admin: ClusterState, zookeeper: Mapping[str, ZookeeperGroup]) -> Iterator[str]:

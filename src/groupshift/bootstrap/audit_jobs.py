@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from groupshift.adapters.spark_submit.submit import SparkSubmit
 from groupshift.audit.offsets import Audit
 from groupshift.audit.report import render
-from groupshift.audit.run import AuditOptions, Comparison, Progress, audit_offsets
+from groupshift.audit.run import AuditOptions, Progress, audit_offsets
 from groupshift.bootstrap.connect import audit_sources, audit_store
 from groupshift.domain.plain import from_plain
 from groupshift.errors import Broken, Conflict, GroupshiftError, Rejected, Transient
@@ -64,19 +64,17 @@ def run_audit(
         bootstrap_servers=kafka.bootstrap_servers, properties=kafka.properties, timeout_s=request.timeout_s
     )
     log = DirectLog(brokers)
-    comparison = None if session is None else _in_spark(session(), brokers, log)
+    comparison = None
+    if session is not None:
+        from groupshift.spark.audit_offsets import SparkComparison
+
+        comparison = SparkComparison(session(), brokers, log)
     sources = audit_sources(kafka, request.zookeeper, log, comparison=comparison, timeout_s=request.timeout_s)
     with closing(sources):
         found = audit_offsets(sources, request.options, request.groups, told)
     if request.output is not None:
         store.write(request.output, found, render(found))
     return found
-
-
-def _in_spark(spark: SparkSession, brokers: Brokers, log: DirectLog) -> Comparison:
-    from groupshift.spark.audit_offsets import SparkComparison
-
-    return SparkComparison(spark, brokers, log)
 
 
 _REQUEST, _REFUSAL, _AUDIT = "request.json", "refusal.json", "audit"

@@ -5,18 +5,18 @@ Imports are local, so a DAG file pays for none when Airflow parses it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
 from groupshift.bootstrap.drivers import fleet
 from groupshift.domain.rows import ReadFrom
 from groupshift.ports.changes import ClusterActs, OffsetRestoring, TopicExpansion
-from groupshift.ports.clock import Clock, NoStepCrash, StepCrashPoints
+from groupshift.ports.clock import NoStepCrash, StepCrashPoints
 from groupshift.ports.cluster import (
     ClusterGroups,
     ClusterSnapshotStore,
-    CoordinatorGauges,
     DowngradeViews,
     GroupLists,
     GroupSnapshots,
@@ -53,44 +53,41 @@ def verifier(key: str) -> Verifier | None:
     return Ed25519Verifier(key)
 
 
-def zookeeper_side(settings: Settings, clock: Clock) -> tuple[ZookeeperSide, Callable[[], None]]:
-    """A group as ZooKeeper and Kafka know it, and who writes its mode, over one ZooKeeper session; and how to
-    close what was opened."""
+@contextmanager
+def zookeeper_side(settings: Settings) -> Iterator[ZookeeperSide]:
+    """Open a group as ZooKeeper and Kafka know it, and who writes its mode, over one ZooKeeper session."""
     from groupshift.adapters.groups import LiveAccess, LiveGroupReader
     from groupshift.adapters.kafka.groups import KafkaConnection, KafkaGroups, KafkaRights
+    from groupshift.adapters.system import SystemClock
     from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
     from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch, ZookeeperRights
     from groupshift.adapters.zookeeper.session import cluster_id
 
     zookeeper = zookeeper_connection(settings.zookeeper)
     kafka = KafkaConnection(settings.kafka.bootstrap_servers, properties=settings.kafka.properties)
-    groups = LiveGroupReader(ZookeeperGroups(zookeeper), KafkaGroups(kafka), clock)
-    side = ZookeeperSide(
-        groups=groups,
-        fleets=partial(fleet, settings.fleet, groups),
-        access=LiveAccess(KafkaRights(kafka), ZookeeperRights(zookeeper)),
-        mode=ZookeeperModeSwitch(zookeeper),
-        cluster_id=partial(cluster_id, zookeeper),
-    )
-    return side, groups.close
+    with closing(LiveGroupReader(ZookeeperGroups(zookeeper), KafkaGroups(kafka), SystemClock())) as groups:
+        yield ZookeeperSide(
+            groups=groups,
+            fleets=partial(fleet, settings.fleet, groups),
+            access=LiveAccess(KafkaRights(kafka), ZookeeperRights(zookeeper)),
+            mode=ZookeeperModeSwitch(zookeeper),
+            cluster_id=partial(cluster_id, zookeeper),
+        )
 
 
-def broker_side(settings: Settings) -> tuple[BrokerSide, Callable[[], None]]:
-    """A group as Kafka's brokers alone know it, and how to close what was opened."""
+@contextmanager
+def broker_side(settings: Settings) -> Iterator[BrokerSide]:
+    """Open a group as Kafka's brokers alone know it."""
     from groupshift.adapters.groups import KafkaGroupReader, LiveAccess
     from groupshift.adapters.kafka.groups import KafkaConnection, KafkaRights
 
     where = settings.kafka
-    groups = KafkaGroupReader(protocol_views(where), group_snapshots(where))
-    kafka = KafkaConnection(where.bootstrap_servers, properties=where.properties)
-    drivers = partial(fleet, settings.fleet, groups)
-    side = GroupSide(groups=groups, fleets=drivers, access=LiveAccess(KafkaRights(kafka)))
-
-    def close() -> None:
-        groups.close()
-        kafka.close()
-
-    return BrokerSide(side), close
+    connection = KafkaConnection(where.bootstrap_servers, properties=where.properties)
+    reader = KafkaGroupReader(protocol_views(where), group_snapshots(where))
+    with closing(connection) as kafka, closing(reader) as groups:
+        drivers = partial(fleet, settings.fleet, groups)
+        access = LiveAccess(KafkaRights(kafka))
+        yield BrokerSide(GroupSide(groups=groups, fleets=drivers, access=access))
 
 
 def _cluster(kafka: KafkaSettings, timeout_s: float) -> KafkaCluster:
@@ -163,13 +160,6 @@ def group_lists(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> GroupLists:
     from groupshift.adapters.kafka.group_counts import LiveGroupLists
 
     return LiveGroupLists(_cluster(kafka, timeout_s))
-
-
-def coordinator_gauges(java: str, class_path: str) -> CoordinatorGauges:
-    """Metrics by JMX, read with this Java and a class path that has kafka-tools."""
-    from groupshift.adapters.kafka.group_counts import JmxToolGauges
-
-    return JmxToolGauges(java, class_path)
 
 
 def downgrade_views(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> DowngradeViews:

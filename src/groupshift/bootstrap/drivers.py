@@ -18,11 +18,11 @@ A small TOML file says who replaces nodes::
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from groupshift.errors import Rejected
 from groupshift.foreign_files import toml
@@ -73,6 +73,7 @@ def client_ids(groups: GroupReader, group: str) -> tuple[str, ...]:
     return tuple(sorted(clients | set(view.ids)))
 
 
+T = TypeVar("T")
 _OWN = ("manual", "command")
 _INSTALLED = "groupshift.drivers"
 """Entry points of further drivers: a callable of the table that has the driver's name."""
@@ -127,8 +128,7 @@ def replacement(found: NodesFile) -> BrokerReplacement:
         return installed
     from groupshift.adapters.drivers.command import CommandReplacement, Programs
 
-    texts = {name: _texts(found.table, "command", name) for name in ("start", "observe", "environment")}
-    return CommandReplacement(Programs(**texts, timeout_s=_seconds(found.table, "command")))
+    return CommandReplacement(_programs(Programs, found.table, "command"))
 
 
 def fenced(found: NodesFile, driver: BrokerReplacement) -> BrokerReplacement:
@@ -137,19 +137,19 @@ def fenced(found: NodesFile, driver: BrokerReplacement) -> BrokerReplacement:
         return driver
     from groupshift.adapters.drivers.command import FencedReplacement, FencePrograms
 
-    texts = {name: _texts(found.fence, "fence", name) for name in ("keep_out", "let_in", "environment")}
-    return FencedReplacement(driver, FencePrograms(**texts, timeout_s=_seconds(found.fence, "fence")))
+    return FencedReplacement(driver, _programs(FencePrograms, found.fence, "fence"))
 
 
-def _seconds(table: Mapping[str, Any], of: str) -> float:
+def _programs(kind: type[T], table: Mapping[str, Any], of: str) -> T:
+    """Return the programs that a table of the file names, by the fields of their dataclass: seconds, and
+    lists of texts. Raises `Rejected` for another value."""
     timeout = table.get("timeout_s", 600)
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= _LONGEST_S:
         raise Rejected(f"{of}.timeout_s {timeout!r} is no number of seconds above 0, of a year at most")
-    return float(timeout)
-
-
-def _texts(table: Mapping[str, Any], of: str, name: str) -> tuple[str, ...]:
-    value = table.get(name, [])
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise Rejected(f"{of}.{name} is no list of texts")
-    return tuple(value)
+    values = {each.name: table.get(each.name, []) for each in fields(cast("Any", kind))}
+    del values["timeout_s"]
+    for name, value in values.items():
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            raise Rejected(f"{of}.{name} is no list of texts")
+    made: Any = {name: tuple(value) for name, value in values.items()} | {"timeout_s": float(timeout)}
+    return kind(**made)

@@ -11,13 +11,14 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, fields
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import asdict, dataclass, fields
 from importlib.metadata import entry_points
 from importlib.resources import files
 from importlib.util import find_spec
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_type_hints
 
 from groupshift.adapters.system import SystemClock
 from groupshift.bootstrap.connect import (
@@ -25,7 +26,6 @@ from groupshift.bootstrap.connect import (
     cluster_acts,
     cluster_snapshot_store,
     commit_hashes,
-    coordinator_gauges,
     downgrade_views,
     group_lists,
     group_snapshots,
@@ -45,7 +45,7 @@ from groupshift.domain.requests import options_of
 from groupshift.domain.run import Json, RunState, SparkJob
 from groupshift.domain.seal import REPORT, Verification
 from groupshift.engine.evidence import Pages, Progress, Sealer, tell_nobody
-from groupshift.engine.move import Move, Sealing, Tools
+from groupshift.engine.move import Move, Tools
 from groupshift.engine.questions import Approvers
 from groupshift.engine.registry import move_named
 from groupshift.engine.verification import verify
@@ -62,7 +62,7 @@ from groupshift.ports.cluster import (
 )
 from groupshift.ports.driver import BrokerReplacement
 from groupshift.ports.evidence import EvidenceFolder, EvidenceStore, Ledger
-from groupshift.ports.group import BrokerSide, CanaryTerms, GroupSide, GroupTerms, ZookeeperSide
+from groupshift.ports.group import BrokerSide, CanaryTerms, GroupTerms, ZookeeperSide
 from groupshift.ports.log import CommitHashes, CopiedLogs, LogVerification, OffsetsLog, RecordLog
 from groupshift.ports.runs import Runs
 from groupshift.ports.spark_jobs import ComparisonOutcomes, ProofRequest
@@ -90,23 +90,14 @@ class Place:
     timeout_s: float = 30.0
 
 
-class _Closing(Protocol):
-    def close(self) -> None: ...
-
-
-C = TypeVar("C", bound=_Closing)
 Opener = Callable[[Place, ExitStack], object]
 
 
-def _closed(make: Callable[..., C]) -> Opener:
+def _closed(make: Callable[..., Any]) -> Opener:
     """Open with the Kafka settings and the timeout; closed with the other ports."""
-
-    def opened(place: Place, stack: ExitStack) -> C:
-        port = make(place.settings.kafka, timeout_s=place.timeout_s)
-        stack.callback(port.close)
-        return port
-
-    return opened
+    return lambda place, stack: stack.enter_context(
+        closing(make(place.settings.kafka, timeout_s=place.timeout_s))
+    )
 
 
 def _brokers(place: Place) -> Brokers:
@@ -120,6 +111,7 @@ def _brokers(place: Place) -> Brokers:
 
 
 def _copied_logs(folder: str) -> OffsetsLog:
+    """Return the copy of a broker's log folder. Raises `Rejected` where there is no such folder."""
     from groupshift.spark.copied_log import CopiedLog
 
     if "://" not in folder and not Path(folder).is_dir():
@@ -141,50 +133,24 @@ def _log_verification(place: Place, _stack: ExitStack) -> LogVerification:
     return SparkLogVerification(brokers=_brokers(place), java_home=named or str(java_home()))
 
 
-def _outcomes() -> ComparisonOutcomes:
+def _outcomes(_place: Place, _stack: ExitStack) -> ComparisonOutcomes:
     from groupshift.adapters.parquet.comparisons import ComparisonFolders
 
     return ComparisonFolders()
 
 
 def _evidence(place: Place, _stack: ExitStack) -> Path:
-    """The folder of the evidence. Raises `Rejected` where it is no local folder."""
+    """Return the folder of the evidence. Raises `Rejected` where it is no local folder."""
     root = place.settings.evidence.root
     if "://" in root:
         raise Rejected(f"evidence.root {root!r} is no local folder, which a run needs; name one")
     return Path(root)
 
 
-def _broker_side(place: Place, stack: ExitStack) -> GroupSide:
-    side, close = broker_side(place.settings)
-    stack.callback(close)
-    return side
-
-
-def _zookeeper_side(place: Place, stack: ExitStack) -> ZookeeperSide:
-    side, close = zookeeper_side(place.settings, SystemClock())
-    stack.callback(close)
-    return side
-
-
-def _canary_limits(place: Place, _stack: ExitStack) -> CanaryLimits:
-    """The numbers of the settings that decide about a canary."""
-    thresholds = place.settings.thresholds
-    named = {each.name: f"canary_{each.name}" for each in fields(CanaryLimits)}
-    named["commit_interval_ms"] = "commit_interval_ms"
-    return CanaryLimits(**{name: getattr(thresholds, setting) for name, setting in named.items()})
-
-
-def _stored(place: Place, _stack: ExitStack) -> EvidenceStore:
-    from groupshift.adapters.parquet.evidence import ParquetEvidence
-
-    return ParquetEvidence(place.settings.evidence.root)
-
-
-def _ledger(place: Place, _stack: ExitStack) -> Ledger:
+def _ledger(settings: Settings) -> Ledger:
     from groupshift.adapters.ledger import LedgerFiles
 
-    return LedgerFiles(place.settings.evidence.ledgers or None)
+    return LedgerFiles(settings.evidence.ledgers or None)
 
 
 def _record_log(place: Place, _stack: ExitStack) -> RecordLog:
@@ -194,28 +160,31 @@ def _record_log(place: Place, _stack: ExitStack) -> RecordLog:
 
 
 def _gauges(_place: Place, _stack: ExitStack) -> CoordinatorGauges:
+    """Metrics of the brokers by JMX, read by the `kafka-tools` of ``KAFKA_HOME``."""
+    from groupshift.adapters.kafka.group_counts import JmxToolGauges
     from groupshift.adapters.spark_submit.java import java_binary
 
     home = os.environ.get("KAFKA_HOME")
-    return coordinator_gauges(java_binary(), f"{home}/libs/*" if home else "")
+    return JmxToolGauges(java_binary(), f"{home}/libs/*" if home else "")
+
+
+def _canary_limits(place: Place, _stack: ExitStack) -> CanaryLimits:
+    """The numbers of the settings that decide about a canary."""
+    named = asdict(place.settings.thresholds)
+    wanted = [each.name for each in fields(CanaryLimits)]
+    return CanaryLimits(**{name: named.get(f"canary_{name}", named.get(name, 0)) for name in wanted})
 
 
 def _group_terms(place: Place, _stack: ExitStack) -> GroupTerms:
     """The numbers of the settings that decide in a run of one group."""
-    thresholds, members = place.settings.thresholds, place.settings.fleet
-    return GroupTerms(
-        driver=members.driver,
-        isolation=Isolation(members.isolation_level),
-        patience_s=thresholds.patience_s,
-        settle_s=thresholds.settle_s,
-        commit_interval_ms=thresholds.commit_interval_ms,
-        commit_slack_records=thresholds.commit_slack_records,
-    )
+    named, members = asdict(place.settings.thresholds), place.settings.fleet
+    numbers = {each.name: named[each.name] for each in fields(GroupTerms) if each.name in named}
+    return GroupTerms(driver=members.driver, isolation=Isolation(members.isolation_level), **numbers)
 
 
 OPENERS: Mapping[object, Opener] = {
     BrokerReplacement: lambda place, _stack: driver_of(place.nodes),
-    BrokerSide: _broker_side,
+    BrokerSide: lambda place, stack: stack.enter_context(broker_side(place.settings)),
     CanaryTerms: _canary_limits,
     Clock: lambda _place, _stack: SystemClock(),
     ClusterActs: _closed(cluster_acts),
@@ -223,21 +192,21 @@ OPENERS: Mapping[object, Opener] = {
     ClusterSnapshotStore: lambda _place, _stack: cluster_snapshot_store(),
     CommitHashes: lambda _place, _stack: commit_hashes(),
     CopiedLogs: lambda _place, _stack: _copied_logs,
-    ComparisonOutcomes: lambda _place, _stack: _outcomes(),
+    ComparisonOutcomes: _outcomes,
     CoordinatorGauges: _gauges,
     DowngradeViews: _closed(downgrade_views),
     EvidenceFolder: _evidence,
-    EvidenceStore: _stored,
+    EvidenceStore: lambda place, _stack: evidence_of(place.settings),
     GroupLists: _closed(group_lists),
     GroupTerms: _group_terms,
-    Ledger: _ledger,
+    Ledger: lambda place, _stack: _ledger(place.settings),
     LogVerification: _log_verification,
     OffsetRestoring: _closed(offset_restoring),
     OffsetsLog: _offsets_log,
     PlacementViews: _closed(placement_views),
     RecordLog: _record_log,
     TopicExpansion: _closed(topic_expansion),
-    ZookeeperSide: _zookeeper_side,
+    ZookeeperSide: lambda place, stack: stack.enter_context(zookeeper_side(place.settings)),
 }
 """How each port is opened, by its type."""
 
@@ -251,16 +220,13 @@ def request_at(move: Move[Any], values: Mapping[str, Any], settings: Settings) -
     filled = dict(values)
     for each in options_of(move.request):
         if each.setting and each.name not in filled:
-            filled[each.name] = _setting(settings, each.setting)
+            try:
+                filled[each.name] = attrgetter(each.setting)(settings)
+            except AttributeError:
+                raise Rejected(
+                    f"the move names a setting {each.setting!r}, which there is not; use its release"
+                ) from None
     return move.request_from(filled)
-
-
-def _setting(settings: Settings, name: str) -> Any:
-    section, _, key = name.partition(".")
-    try:
-        return getattr(getattr(settings, section), key)
-    except AttributeError:
-        raise Rejected(f"the move names a setting {name!r}, which there is not; use its release") from None
 
 
 @contextmanager
@@ -275,7 +241,8 @@ def opened(move: Move[P], place: Place, request: Any) -> Iterator[P]:
         with own(place.settings, request) as ports:
             yield ports
         return
-    wanted = {each: kind for each, kind in get_type_hints(move.ports).items() if each in _fields(move.ports)}
+    kinds = get_type_hints(move.ports)
+    wanted = {each.name: kinds[each.name] for each in fields(cast("Any", move.ports))}
     lacks = [name for name, kind in wanted.items() if kind not in OPENERS]
     if lacks:
         raise Rejected(f"move {move.name} names ports that nobody opens: {', '.join(lacks)}")
@@ -283,30 +250,13 @@ def opened(move: Move[P], place: Place, request: Any) -> Iterator[P]:
         yield move.ports(**{name: OPENERS[kind](place, stack) for name, kind in wanted.items()})
 
 
-def _fields(ports: Any) -> frozenset[str]:
-    return frozenset(each.name for each in fields(ports))
-
-
 @contextmanager
 def journal(settings: Settings) -> Iterator[Runs]:
     """Open the journal of runs. Raises `Rejected` for a URL that cannot be used."""
     from groupshift.adapters.sqlalchemy.runs import SqlRuns
 
-    runs = SqlRuns(settings.journal.url)
-    try:
+    with closing(SqlRuns(settings.journal.url)) as runs:
         yield runs
-    finally:
-        runs.close()
-
-
-@contextmanager
-def zookeeper_sided(settings: Settings) -> Iterator[ZookeeperSide]:
-    """Open groups as ZooKeeper and Kafka together know them."""
-    side, close = zookeeper_side(settings, SystemClock())
-    try:
-        yield side
-    finally:
-        close()
 
 
 def plan_of(settings: Settings, run: str, folder: Path | None = None) -> tuple[str, PlanOf]:
@@ -328,17 +278,9 @@ def tools_of(runs: Runs, settings: Settings, pages: Pages | None = None) -> Tool
     """Return what the engine itself needs; ``pages`` makes what is sealed with a run besides its files (None:
     the page of the run)."""
     approval, signer = settings.approval, signer_of(settings.evidence.signing_key)
-
-    def seal(run: str, closing: Json) -> Sealing:
-        return sealer_of(runs, settings, pages).prepare(run, closing)
-
-    def may_seal() -> None:
-        if signer is not None:
-            signer.sign(b"")
-
     return Tools(
-        seal=seal,
-        may_seal=may_seal,
+        seal=lambda run, closing: sealer_of(runs, settings, pages).prepare(run, closing),
+        may_seal=lambda: signer and signer.sign(b""),
         runs=runs,
         clock=SystemClock(),
         crash=step_crash_points(os.environ),
@@ -434,15 +376,13 @@ def page_of(
         Rejected: the run is not in the journal, its plan is of another version, or its move is not installed.
         Broken: a file of the evidence was replaced while it was read.
     """
-    from groupshift.adapters.ledger import LedgerFiles
     from groupshift.report.kept import kept_of
     from groupshift.report.run_page import closed_reader, document_of
 
     record = runs.find(run)
     kept = None
     if settings.evidence.root and record.state is not RunState.PREVIEW:
-        ledger = LedgerFiles(settings.evidence.ledgers or None)
-        kept = kept_of(evidence_of(settings), runs, run, closing=closing, ledger=ledger)
+        kept = kept_of(evidence_of(settings), runs, run, closing=closing, ledger=_ledger(settings))
         kept.troubles += troubles
     reader = closed_reader(move_named(record.move), runs, SystemClock(), run, closing)
     return document_of(reader, kept), kept

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from groupshift.bootstrap.connect import zookeeper_connection
 from groupshift.bootstrap.moves import Place, journal, opened, tools_of
 from groupshift.domain.modes import Mode
-from groupshift.moves.coordination.alone import ModeAlone
+from groupshift.moves.coordination.move import ModeAlone
 from groupshift.scan.scan import FleetScans
 from groupshift.scan.toggles import Toggles
 from groupshift.settings import Settings

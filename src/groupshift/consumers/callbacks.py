@@ -51,17 +51,13 @@ class Notice:
         self._call = self._late
 
 
-def _nobody(_notice: Notice) -> None:
-    """Nobody reads."""
-
-
 @dataclass(slots=True)
 class Callbacks:
     """What the reconciler tells the application, on its own thread, by what ``subscribe`` was given; returns
     at once. ``post`` hands a notice to the readers."""
 
     consumer: Any = None
-    post: Callable[[Notice], None] = _nobody
+    post: Callable[[Notice], None] = field(default=lambda _notice: None)
     on_assign: PartitionCallback | None = None
     on_revoke: PartitionCallback | None = None
     on_lost: PartitionCallback | None = None

@@ -127,8 +127,6 @@ _RESETS = {
     "latest": Reset.LATEST,
     "end": Reset.LATEST,
 }
-_ASSIGNORS = {each.value: each for each in Assignor}
-_FORMS = {each.value: each for each in TextForm}
 _PASSIVE = {"enable.auto.commit": False, "enable.auto.offset.store": False}
 _LONGEST_DRAIN_S = 1.0
 _BROKERS = ("bootstrap.servers", "metadata.broker.list")
@@ -192,47 +190,56 @@ def parse(raw: Mapping[str, Any], *, migrating: bool) -> ConsumerConfig:
     """Check ``raw``; ``migrating`` is what the class is made for. Raises `Rejected` with one sentence that
     names every field that is wrong."""
     read = Reader(raw)
-    migrating = _migrating(read, migrating=migrating)
-    _check_keys(read)
-    _check_contradictions(read, migrating=migrating)
-    _check_login(read)
-    config = _read(read, migrating=migrating)
-    _check_librdkafka(read, config)
+    aware = read.flag(f"{PREFIX}enabled", default=migrating)
+    if aware and not migrating:
+        read.problems.append(f"{PREFIX}enabled is for MigratingConsumer: change the class or remove the key")
+    config = _read(read, migrating=aware and migrating)
+    if (problem := objection(config.fetcher())) is not None:
+        read.problems.append(f"{problem}: correct or remove it")
+    elif config.member.aware and (problem := objection(config.embedded())) is not None:
+        read.problems.append(f"{problem} (of the embedded Kafka consumer, {PREFIX}…): correct or remove it")
     if read.problems:
         raise Rejected("consumer configuration: " + "; ".join(read.problems))
     return config
 
 
-def _migrating(read: Reader, *, migrating: bool) -> bool:
-    """KIP-125's switch. Without it, the class decides."""
-    enabled = read.flag(f"{PREFIX}enabled", default=migrating)
-    if enabled and not migrating:
-        read.problems.append(f"{PREFIX}enabled is for MigratingConsumer: change the class or remove the key")
-    return enabled and migrating
-
-
 def _read(read: Reader, *, migrating: bool) -> ConsumerConfig:
-    group = read.text("group.id")
+    _check_contradictions(read, migrating=migrating)
+    group, ensemble = read.text("group.id"), read.text("zookeeper.connect")
     session_s = read.milliseconds("zookeeper.session.timeout.ms", 6_000)
-    brokers = _brokers(read)
+    brokers: dict[str, str] = {}
+    for prefix in ("", PREFIX):
+        brokers |= read.checked(partial(addressed, read.raw, prefix), {f"{prefix}bootstrap.servers": "-"})
     bootstrap = brokers.get("bootstrap.servers") or brokers.get(f"{PREFIX}bootstrap.servers")
-    raw = {**read.raw, **brokers}
     if not bootstrap and migrating:
         read.problems.append("bootstrap.servers is missing: set it to the brokers' addresses")
+    kafka, membership = _split({**read.raw, **brokers}, read.problems)
+    unused = [login_problem(kafka)]
+    if {**kafka, **membership} != kafka:
+        unused.append(login_problem({**kafka, **membership}, PREFIX))
+    read.problems.extend(dict.fromkeys(each for each in unused if each))
+    unique = f"{socket.gethostname()}-{int(time.time() * 1000)}-{uuid.uuid4().hex[:8]}"  # as in Scala (§2)
+    name = str(read.raw.get("consumer.id") or unique)
+    internal = read.raw.get("internal.topics")
+    hidden = INTERNAL_TOPICS if internal is None else frozenset(str(internal).replace(" ", "").split(","))
     return ConsumerConfig(
         group=group,
         client_id=read.name("client.id", group or "-"),
-        zookeeper=_ensemble(read),
+        zookeeper=read.checked(lambda: str(zookeeper_ensemble(ensemble, "zookeeper.connect")), "")
+        if ensemble
+        else "",
         login=read_login(read.raw, "zookeeper.", read.problems),
         session_s=session_s,
         connect_s=read.milliseconds("zookeeper.connection.timeout.ms", int(session_s * 1000)),
         member=Member(
-            consumer_id=_consumer_id(group, read),
+            consumer_id=read.checked(partial(consumer_id, group or "-", name), f"{group}_{os.getpid()}"),
             subscription={},
             aware=migrating,
-            assignor=read.choice("partition.assignment.strategy", "range", _ASSIGNORS),
-            form=read.choice("roundrobin.text.form", "dash", _FORMS),
-            hidden=_hidden(read),
+            assignor=read.choice(
+                "partition.assignment.strategy", "range", {each.value: each for each in Assignor}
+            ),
+            form=read.choice("roundrobin.text.form", "dash", {each.value: each for each in TextForm}),
+            hidden=hidden if read.flag("exclude.internal.topics") else frozenset(),
         ),
         policy=Policy(
             reset=read.choice("auto.offset.reset", "largest", _RESETS),
@@ -243,65 +250,37 @@ def _read(read: Reader, *, migrating: bool) -> ConsumerConfig:
         ),
         store_on_delivery=read.flag("enable.auto.offset.store"),
         metrics_port=read.number("metrics.port", "a port, or 0 for any", upto=_HIGHEST_PORT),
-        kafka=_librdkafka(raw) | ({"bootstrap.servers": bootstrap} if bootstrap else {}),
-        membership=_membership(raw),
+        kafka=kafka | ({"bootstrap.servers": bootstrap} if bootstrap else {}),
+        membership=membership,
     )
 
 
-def _brokers(read: Reader) -> dict[str, str]:
-    """The brokers' addresses by the key that names them, as librdkafka understands them."""
-    found: dict[str, str] = {}
-    for key in (f"{prefix}{name}" for name in _BROKERS for prefix in ("", PREFIX)):
-        if not read.raw.get(key):
-            continue
-        protocol = read.raw.get("security.protocol")
-        if key.startswith(PREFIX):
-            protocol = read.raw.get(f"{PREFIX}security.protocol") or protocol
-        given, said = str(read.raw[key]), str(protocol or "")
-        found[key] = read.checked(lambda: joined(kafka_servers(given, key, said)), "-")  # noqa: B023 (at once)
-    return found
+def addressed(properties: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """The brokers' addresses by the key (after ``prefix``) that names them, as librdkafka understands them.
+    Raises `Rejected` for what is no address, and for one that contradicts the security protocol."""
+    protocol = properties.get(f"{prefix}security.protocol") or properties.get("security.protocol") or ""
+    keys = [f"{prefix}{name}" for name in _BROKERS if properties.get(f"{prefix}{name}")]
+    return {key: joined(kafka_servers(str(properties[key]), key, str(protocol))) for key in keys}
 
 
-def _ensemble(read: Reader) -> str:
-    """``zookeeper.connect`` as kazoo understands it."""
-    text = read.text("zookeeper.connect")
-    return read.checked(lambda: str(zookeeper_ensemble(text, "zookeeper.connect")), "") if text else ""
-
-
-def _check_login(read: Reader) -> None:
-    """A login, or certificates, that the security protocol does not use: the session would be PLAINTEXT."""
-    own = _librdkafka(read.raw)
-    embedded = {**own, **_membership(read.raw)}
-    problems = [login_problem(own), login_problem(embedded, PREFIX) if embedded != own else None]
-    read.problems.extend(dict.fromkeys(each for each in problems if each))
-
-
-def _librdkafka(raw: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in raw.items() if key not in KEYS and not key.startswith(PREFIX)}
-
-
-def _membership(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """The embedded consumer's own keys: the few that concern nobody else, and all with the prefix."""
-    embedded = {key: value for key, value in raw.items() if key in KEYS and KEYS[key].use is Use.EMBEDDED}
-    steering = {key for key in KEYS if key.startswith(PREFIX)} - {f"{PREFIX}bootstrap.servers"}
-    given = {
-        key.removeprefix(PREFIX): value
-        for key, value in raw.items()
-        if key.startswith(PREFIX) and key not in steering
-    }
-    return embedded | given
-
-
-def _check_keys(read: Reader) -> None:
-    """Refuse what cannot work here, say of the rest what does not matter."""
-    for key in read.raw:
-        known = KEYS.get(key)
-        if known is not None and known.use is Use.REFUSED:
-            read.problems.append(f"{key} is refused ({known.why}): remove it")
-        elif known is not None and known.use is Use.IGNORED:
+def _split(raw: Mapping[str, Any], problems: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The keys for librdkafka: of every client, and of the embedded consumer alone. Refuse what cannot work
+    here, say of the rest what has no effect."""
+    kafka: dict[str, Any] = {}
+    membership: dict[str, Any] = {}
+    for key, value in raw.items():
+        known, own = KEYS.get(key), key.removeprefix(PREFIX)
+        if known is None and own == key:
+            kafka[key] = value
+        elif known is None or known.use is Use.EMBEDDED or key == f"{PREFIX}bootstrap.servers":
+            membership[own] = value
+            if own in FORCED:
+                _LOG.warning("%s has no effect: its value is given (KIP-125)", key)
+        elif known.use is Use.REFUSED:
+            problems.append(f"{key} is refused ({known.why}): remove it")
+        elif known.use is Use.IGNORED:
             _LOG.info("%s has no effect: %s", key, known.why)
-        elif key.startswith(PREFIX) and key.removeprefix(PREFIX) in FORCED:
-            _LOG.warning("%s has no effect: its value is given (KIP-125)", key)
+    return kafka, membership
 
 
 def _check_contradictions(read: Reader, *, migrating: bool) -> None:
@@ -311,39 +290,19 @@ def _check_contradictions(read: Reader, *, migrating: bool) -> None:
     for key, value in (("offsets.storage", storage), ("dual.commit.enabled", dual)):
         if str(read.raw.get(key, value)).lower() != value:
             read.problems.append(f"{key} of {kind} is {value}: remove the key")
-    read.same("auto.commit.enable", "enable.auto.commit")
-    for key, known in KEYS.items():
-        if known.use is Use.EMBEDDED:
-            read.same(key, f"{PREFIX}{key}")
+    alike = {key: f"{PREFIX}{key}" for key, known in KEYS.items() if known.use is Use.EMBEDDED}
+    for one, other in {"auto.commit.enable": "enable.auto.commit", **alike}.items():
+        first, second = read.raw.get(one), read.raw.get(other)
+        if first is not None and second is not None and str(first).lower() != str(second).lower():
+            read.problems.append(
+                f"{one} {first!r} and {other} {second!r} contradict each other: remove one of them"
+            )
     strategy = str(read.raw.get(f"{PREFIX}partition.assignment.strategy", "range"))
     if strategy.strip() != COOPERATIVE and not {each.strip() for each in strategy.split(",")} <= EAGER:
         read.problems.append(
             f"{PREFIX}partition.assignment.strategy {strategy!r} must be of {', '.join(sorted(EAGER))}, or "
             f"{COOPERATIVE} alone and at every member: the two kinds cannot share a group"
         )
-
-
-def _check_librdkafka(read: Reader, config: ConsumerConfig) -> None:
-    """Ask librdkafka about the keys that are not ours; the embedded consumer's are named with prefix."""
-    problem = objection(config.fetcher())
-    if problem is not None:
-        read.problems.append(f"{problem}: correct or remove it")
-    elif config.member.aware and (problem := objection(config.embedded())) is not None:
-        read.problems.append(f"{problem} (of the embedded Kafka consumer, {PREFIX}…): correct or remove it")
-
-
-def _hidden(read: Reader) -> frozenset[str]:
-    """The internal topics, unless wildcards shall see them."""
-    listed = read.raw.get("internal.topics")
-    names = frozenset(str(listed).replace(" ", "").split(",")) if listed is not None else INTERNAL_TOPICS
-    return names if read.flag("exclude.internal.topics") else frozenset()
-
-
-def _consumer_id(group: str, read: Reader) -> str:
-    """``<g>_<consumer.id>``, or the old consumer's own scheme (§2)."""
-    unique = f"{socket.gethostname()}-{int(time.time() * 1000)}-{uuid.uuid4().hex[:8]}"
-    name = str(read.raw.get("consumer.id") or unique)
-    return read.checked(lambda: consumer_id(group or "-", name), f"{group}_{os.getpid()}")
 
 
 T = TypeVar("T")
@@ -378,17 +337,15 @@ class Reader:
         """A name as Kafka allows it (§2)."""
         value = str(self.raw.get(key, default))
         if not _NAME.fullmatch(value):
-            self.problems.append(
-                f"{key} {value!r} may hold only letters, digits, '.', '_' and '-': rename it"
-            )
+            self._refuse(key, value, "a name of letters, digits, '.', '_' and '-'")
         return value
 
     def flag(self, *keys: str, default: bool = True) -> bool:
         """The first key that is set."""
-        key = next((each for each in keys if each in self.raw), None)
-        value = str(self.raw.get(key or "", default)).lower()
+        key = next((each for each in keys if each in self.raw), keys[0])
+        value = str(self.raw.get(key, default)).lower()
         if value not in ("true", "false"):
-            self.problems.append(f"{key} {value!r} is neither true nor false: write one of them")
+            self._refuse(key, value, "true or false")
         return value == "true"
 
     def number(self, key: str, what: str, *, upto: int | None = None) -> int | None:
@@ -401,7 +358,7 @@ class Reader:
         except (TypeError, ValueError, OverflowError):
             number = -1
         if number < 0 or (upto is not None and number > upto):
-            self.problems.append(f"{key} {value!r} is not {what}: correct it")
+            self._refuse(key, value, what)
             return 0
         return number
 
@@ -414,16 +371,11 @@ class Reader:
         """One of the keys of ``choices``."""
         value = str(self.raw.get(key, default))
         if value not in choices:
-            self.problems.append(f"{key} {value!r} is not one of {', '.join(choices)}: choose one")
+            self._refuse(key, value, f"one of {', '.join(choices)}")
         return choices.get(value, choices[default])
 
-    def same(self, one: str, other: str) -> None:
-        """Two keys that mean the same must not differ."""
-        first, second = self.raw.get(one), self.raw.get(other)
-        if first is not None and second is not None and str(first).lower() != str(second).lower():
-            self.problems.append(
-                f"{one} {first!r} and {other} {second!r} contradict each other: remove one of them"
-            )
+    def _refuse(self, key: str, value: object, wanted: str) -> None:
+        self.problems.append(f"{key} {value!r} is not {wanted}: correct it")
 
 
 _END = "groupshift.end.of.properties"
@@ -465,7 +417,8 @@ def refusal(properties: Mapping[str, Any], topics: Collection[str], prefix: str 
     protocol = str(properties.get("security.protocol", "PLAINTEXT")).upper()
     if protocol == "PLAINTEXT":
         return None
-    refused: list[KafkaError] = []
+    user, refused = properties.get("sasl.username"), list[KafkaError]()
+    who = f"user {user!r}" if user else "a connection without a user name"
     admin = AdminClient({**connecting(properties), "log_level": 0, "error_cb": refused.append})
     deadline = time.monotonic() + _ANSWER_S
     while time.monotonic() < deadline:
@@ -473,12 +426,14 @@ def refusal(properties: Mapping[str, Any], topics: Collection[str], prefix: str 
         for error in refused:
             if error.code() in {KafkaError._AUTHENTICATION, KafkaError._SSL}:  # noqa: SLF001
                 what = "sasl.*" if error.code() == KafkaError._AUTHENTICATION else "ssl.*"  # noqa: SLF001
-                return f"the brokers refuse {_who(properties)} ({_reason(error)}): correct {prefix}{what}"
+                # without the broker's address and the time that it took
+                reason = str(error.str()).partition(": ")[2].partition(" (after")[0] or error.name()
+                return f"the brokers refuse {who} ({reason}): correct {prefix}{what}"
         try:
             known = admin.list_topics(timeout=_TURN_S).brokers
         except KafkaException:
             continue
-        return _unseen(admin, topics, _who(properties)) if known else None
+        return _unseen(admin, topics, who) if known else None
     return None
 
 
@@ -491,13 +446,3 @@ def _unseen(admin: AdminClient, topics: Collection[str], who: str) -> str | None
         if found and found.error and found.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             return f"the brokers do not show topic {topic!r} to {who}: grant it Read on the topic"
     return None
-
-
-def _who(properties: Mapping[str, Any]) -> str:
-    user = properties.get("sasl.username")
-    return f"user {user!r}" if user else "a connection without a user name"
-
-
-def _reason(error: KafkaError) -> str:
-    """Without the broker's address and the time that it took."""
-    return str(error.str()).partition(": ")[2].partition(" (after")[0] or str(error.name())

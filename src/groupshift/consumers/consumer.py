@@ -11,9 +11,7 @@ import logging
 import re
 import time
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, Final, Self
 
 from confluent_kafka import KafkaError, KafkaException, Message
@@ -38,7 +36,6 @@ from groupshift.consumers.reconciler import Reconciler
 from groupshift.consumers.zookeeper_nodes import find_brokers
 from groupshift.consumers.zookeeper_session import FOR_EVER, ZookeeperCoordination
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.reconcile import Member
 from groupshift.domain.registration import MOST_STREAMS, Pattern
 from groupshift.domain.topic_filter import Blacklist, Whitelist, clean_filter, compile_filter
 from groupshift.errors import Conflict, GroupshiftError, Rejected, Transient
@@ -62,6 +59,22 @@ def _error(code: int, reason: str) -> KafkaException:
 
 def _places(partitions: Sequence[KafkaPartition]) -> list[TopicPartition]:
     return [TopicPartition(each.topic, each.partition) for each in partitions]
+
+
+def _wanted(
+    message: Message | None, offsets: Sequence[KafkaPartition] | None
+) -> dict[TopicPartition, int] | None:
+    """The offsets that a call names: a message's successor, or the given ones; None: it names none."""
+    if message is not None:
+        return {TopicPartition(message.topic(), message.partition()): message.offset() + 1}
+    if offsets is None:
+        return None
+    return {TopicPartition(each.topic, each.partition): each.offset for each in offsets}
+
+
+def _refuse_missing(missing: Sequence[TopicPartition]) -> None:
+    if missing:
+        raise _error(KafkaError._STATE, f"not assigned: {', '.join(map(str, missing))}")  # noqa: SLF001
 
 
 class GroupConsumer:
@@ -114,25 +127,20 @@ class GroupConsumer:
             raise Rejected("subscribe: streams can be created once per consumer; make another consumer")
         found, pattern = read_subscription(topics)
         application = Callbacks(self, self._delivery.notify, on_assign, on_revoke, on_lost, on_group_assigned)
-        member = replace(self._config.member, subscription=found, pattern=pattern)
+        config, member = self._config, replace(self._config.member, subscription=found, pattern=pattern)
+        names = tuple(sorted(found)) if pattern is Pattern.STATIC else ()
         try:
-            self._join(member, application)
+            self._parts = make_parts(config, self._delivery, application, names)
+            reconciler = Reconciler(member, self._parts, config.policy)
+            feed = Feed(self.consumer_id, self._parts.fetch, self._delivery, reconciler.out_of_range)
+            if config.metrics_port is not None:
+                self._endpoint = MetricsEndpoint(config.metrics_port, lambda: prometheus(self.statistics()))
+            self._parts.coordination.start(reconciler, config.connect_s)
         except BaseException:
             self._undo_join()
             raise
-
-    def _join(self, member: Member, application: Callbacks) -> None:
-        config, names = self._config, tuple(sorted(member.subscription))
-        self._parts = make_parts(
-            config, self._delivery, application, names if member.pattern is Pattern.STATIC else ()
-        )
-        reconciler = Reconciler(member, self._parts, config.policy)
-        feed = Feed(self.consumer_id, self._parts.fetch, self._delivery, reconciler.out_of_range)
-        if config.metrics_port is not None:
-            self._endpoint = MetricsEndpoint(config.metrics_port, lambda: prometheus(self.statistics()))
-        self._parts.coordination.start(reconciler, config.connect_s)
         self._reconciler, self._feed = reconciler, feed
-        self._streams = max(member.subscription.values(), default=0)
+        self._streams = max(found.values(), default=0)
         feed.start()
         reconciler.start()
 
@@ -141,7 +149,10 @@ class GroupConsumer:
         if self._endpoint is not None:
             self._endpoint.close()
         if self._parts is not None:
-            _discard(self._parts)
+            self._parts.coordination.close()
+            if self._parts.membership is not None:
+                self._parts.membership.close(0)
+            self._parts.fetch.close()
         self._parts = self._endpoint = None
 
     def stream(self, number: int) -> Stream:
@@ -179,12 +190,12 @@ class GroupConsumer:
 
     def pause(self, partitions: Sequence[KafkaPartition]) -> None:
         """Deliver nothing of these assigned partitions until `resume`."""
-        parts, wanted = self._running(), self._mine(partitions)
+        parts, wanted = self._running(), self._assigned(partitions)
         self._delivery.pause(wanted, parts.fetch.pause)
 
     def resume(self, partitions: Sequence[KafkaPartition]) -> None:
         """Go on delivering, at the same position."""
-        parts, wanted = self._running(), self._mine(partitions)
+        parts, wanted = self._running(), self._assigned(partitions)
         self._delivery.resume(wanted, parts.fetch.add)
 
     # -- offsets ---------------------------------------------------------------------------------
@@ -200,7 +211,7 @@ class GroupConsumer:
 
         Synchronous: returns what was committed; raises `KafkaException` when it could not be."""
         self._running()
-        wanted = self._offsets(message, offsets)
+        wanted = _wanted(message, offsets)
         if wanted is None:
             wanted = self._delivery.positions()
         if self._reconciler is None:
@@ -212,7 +223,7 @@ class GroupConsumer:
             done.result(_COMMIT_S)
         except Conflict as error:
             raise _error(KafkaError._ASSIGNMENT_LOST, f"commit: {error}") from error  # noqa: SLF001
-        except (GroupshiftError, FutureTimeoutError) as error:
+        except (GroupshiftError, TimeoutError) as error:
             raise _error(KafkaError.REQUEST_TIMED_OUT, f"commit: {error}") from error
         return [KafkaPartition(*each, at) for each, at in wanted.items()]
 
@@ -220,11 +231,10 @@ class GroupConsumer:
         self, message: Message | None = None, offsets: Sequence[KafkaPartition] | None = None
     ) -> None:
         """Set what the next commit writes; for ``enable.auto.offset.store=false``."""
-        wanted = self._offsets(message, offsets)
+        wanted = _wanted(message, offsets)
         if wanted is None:
             raise TypeError("store_offsets needs a message or offsets")
-        if missing := self._delivery.store(wanted):
-            raise _error(KafkaError._STATE, f"not assigned: {', '.join(map(str, missing))}")  # noqa: SLF001
+        _refuse_missing(self._delivery.store(wanted))
 
     def committed(self, partitions: Sequence[KafkaPartition], timeout: float = 10.0) -> list[KafkaPartition]:
         """What a new owner would start from: the higher of both stores, -1001 where there is none."""
@@ -234,10 +244,9 @@ class GroupConsumer:
             stored = parts.membership.committed(asked, timeout) if parts.membership is not None else {}
         except Transient as error:
             raise _error(KafkaError.REQUEST_TIMED_OUT, f"committed: {error}") from error
-        found = {
-            each: [at for at in (nodes[each].value, stored.get(each)) if at is not None] for each in asked
-        }
-        return [KafkaPartition(*each, max(known, default=_OFFSET_INVALID)) for each, known in found.items()]
+        both = {each: (nodes[each].value, stored.get(each)) for each in asked}
+        known = {each: [at for at in found if at is not None] for each, found in both.items()}
+        return [KafkaPartition(*each, max(known[each], default=_OFFSET_INVALID)) for each in asked]
 
     def position(self, partitions: Sequence[KafkaPartition]) -> list[KafkaPartition]:
         """The next offset to be delivered, -1001 for partitions not assigned here."""
@@ -254,31 +263,23 @@ class GroupConsumer:
         """Mode, owned partitions, lag and alarms, without asking anyone."""
         if self._parts is None or self._reconciler is None:
             return ConsumerStatus(mode=None, owned=frozenset(), lag={}, alarms=())
-        lag = {}
-        for each, at in ({} if self._closed else self._delivery.next_offsets()).items():
-            end = self._parts.fetch.end_of(each)
-            if end is not None:
-                lag[each] = max(end - at, 0)
+        positions = {} if self._closed else self._delivery.next_offsets()
+        ends = {each: self._parts.fetch.end_of(each) for each in positions}
         return ConsumerStatus(
             mode=self._reconciler.mode,
             owned=self._reconciler.held(),
-            lag=lag,
+            lag={each: max(end - positions[each], 0) for each, end in ends.items() if end is not None},
             alarms=self._reconciler.alarms,
         )
 
     def statistics(self) -> dict[str, Any]:
         """The metrics as plain values, without asking anyone; docs/service-teams/consumers.md lists them."""
-        parts, reconciler = self._parts, self._reconciler
-        names = {
-            "client_id": self._config.client_id,
-            "group_id": self._config.group,
-            "consumer_id": self.consumer_id,
-        }
+        config = self._config
         return statistics(
-            names,
+            {"client_id": config.client_id, "group_id": config.group, "consumer_id": self.consumer_id},
             self.status(),
-            Counters() if parts is None else parts.counters,
-            assigned=0 if reconciler is None else reconciler.assigned_count,
+            Counters() if self._parts is None else self._parts.counters,
+            assigned=0 if self._reconciler is None else self._reconciler.assigned_count,
             queued=self._delivery.buffered(),
         )
 
@@ -318,15 +319,12 @@ class GroupConsumer:
                 return reconciler.close(max(deadline - time.monotonic(), 0))
             for each in notices:
                 if type(each) is Notice:
-                    self._run_while_leaving(each)
+                    try:
+                        each.run()
+                    except Exception:  # noqa: BLE001 (the application's, whatever it is: leaving goes on)
+                        _LOG.exception("%s: a callback failed while leaving", self.consumer_id)
             ended = reconciler.close(0)
         return ended
-
-    def _run_while_leaving(self, notice: Notice) -> None:
-        try:
-            notice.run()
-        except Exception:  # noqa: BLE001 (the application's, whatever it is: leaving goes on)
-            _LOG.exception("%s: a callback failed while leaving", self.consumer_id)
 
     # -- inside ----------------------------------------------------------------------------------
 
@@ -340,27 +338,15 @@ class GroupConsumer:
             raise RuntimeError("not subscribed")
         return self._parts
 
-    def _mine(self, partitions: Sequence[KafkaPartition]) -> list[TopicPartition]:
+    def _assigned(self, partitions: Sequence[KafkaPartition]) -> list[TopicPartition]:
         wanted, known = _places(partitions), self._delivery.next_offsets()
-        if missing := [each for each in wanted if each not in known]:
-            raise _error(KafkaError._STATE, f"not assigned: {', '.join(map(str, missing))}")  # noqa: SLF001
+        _refuse_missing([each for each in wanted if each not in known])
         return wanted
-
-    def _offsets(
-        self, message: Message | None, offsets: Sequence[KafkaPartition] | None
-    ) -> dict[TopicPartition, int] | None:
-        if message is not None:
-            return {TopicPartition(message.topic(), message.partition()): message.offset() + 1}
-        if offsets is not None:
-            return {TopicPartition(each.topic, each.partition): each.offset for each in offsets}
-        return None
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
 
@@ -374,75 +360,58 @@ def make_parts(
     from the moment the member is registered, others wait for it."""
     counters = Counters()
     try:
-        fetching = _located(config)
-        _check_login(config, fetching, topics)
-        membership = KafkaMembership(config.embedded(), counters) if config.member.aware else None
+        fetching, embedded = config.fetcher(), config.embedded() if config.member.aware else None
+        if "bootstrap.servers" not in fetching:
+            protocol = str(fetching.get("security.protocol", "PLAINTEXT")).upper()
+            fetching["bootstrap.servers"] = find_brokers(
+                config.zookeeper, config.connect_s, protocol, config.login
+            )
+        _check_login(fetching, embedded, topics)
+        membership = None if embedded is None else KafkaMembership(embedded, counters)
         fetch = KafkaFetch(fetching)
         fetch.warm(topics)
         if membership is not None:
             membership.warm(topics)
-        return Parts(
-            coordination=ZookeeperCoordination(
-                make_client(
-                    config.zookeeper, config.session_s, config.login, connection_retry=dict(FOR_EVER)
-                ),
-                config.group,
-                config.member.consumer_id,
-                login=config.login,
-                hidden=config.member.hidden,
-            ),
-            membership=membership,
-            fetch=fetch,
-            delivery=delivery,
-            application=application,
-            counters=counters,
-        )
     except KafkaException as error:
         raise Rejected(f"consumer configuration: {error.args[0].str()}: correct it") from error
+    client = make_client(config.zookeeper, config.session_s, config.login, connection_retry=dict(FOR_EVER))
+    return Parts(
+        coordination=ZookeeperCoordination(
+            client,
+            config.group,
+            config.member.consumer_id,
+            login=config.login,
+            hidden=config.member.hidden,
+        ),
+        membership=membership,
+        fetch=fetch,
+        delivery=delivery,
+        application=application,
+        counters=counters,
+    )
 
 
-def _located(config: ConsumerConfig) -> dict[str, Any]:
-    """The fetcher's properties, with the brokers from ZooKeeper where none were given."""
-    properties = config.fetcher()
-    if "bootstrap.servers" not in properties:
-        protocol = str(properties.get("security.protocol", "PLAINTEXT")).upper()
-        properties["bootstrap.servers"] = find_brokers(
-            config.zookeeper, config.connect_s, protocol, config.login
-        )
-    return properties
-
-
-def _check_login(config: ConsumerConfig, fetching: dict[str, Any], topics: Collection[str]) -> None:
+def _check_login(fetching: dict[str, Any], embedded: dict[str, Any] | None, topics: Collection[str]) -> None:
     """Raises `Rejected` when the brokers refuse this member: registered, it would keep a share that nobody
     reads. The membership is asked for where it logs in otherwise than the fetcher."""
-    logins = {"": fetching}
-    if config.member.aware and _login(config.embedded()) != _login(fetching):
-        logins[PREFIX] = config.embedded()
-    for prefix, properties in logins.items():
-        if problem := refusal(properties, topics, prefix):
+    asked = []
+    for prefix, properties in (("", fetching), (PREFIX, embedded or fetching)):
+        login = {**connecting(properties), "client.id": ""}
+        if login not in asked and (problem := refusal(properties, topics, prefix)):
             raise Rejected(f"consumer configuration: {problem}")
-
-
-def _login(properties: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in connecting(properties).items() if key != "client.id"}
-
-
-def _discard(parts: Parts) -> None:
-    """Close the clients of a member that never joined."""
-    parts.coordination.close()
-    if parts.membership is not None:
-        parts.membership.close(0)
-    parts.fetch.close()
+        asked.append(login)
 
 
 def read_subscription(topics: Topics) -> tuple[Mapping[str, int], Pattern]:
     """Check the argument of ``subscribe``: topic → streams, or with a wildcard one cleaned expression →
     streams. Raises `Rejected` with what is wrong and what to write."""
-    found, pattern = {}, Pattern.STATIC
+    pattern = Pattern.STATIC
     if isinstance(topics, Whitelist | Blacklist):
         pattern = Pattern.WHITE_LIST if isinstance(topics, Whitelist) else Pattern.BLACK_LIST
         compile_filter(topics.regex)
         found = {clean_filter(topics.regex): topics.streams}
+        if "" in found:
+            raise Rejected("subscribe: an empty topic filter matches nothing; write an expression")
     elif isinstance(topics, str):
         raise Rejected(f"subscribe: {topics!r} is one name; pass a list of names, or topic → streams")
     else:
@@ -455,8 +424,6 @@ def read_subscription(topics: Topics) -> tuple[Mapping[str, int], Pattern]:
                 f"subscribe: {streams!r} streams of {topic!r}; a stream count is 1 or more, "
                 f"and at most {MOST_STREAMS}"
             )
-    if "" in found:
-        raise Rejected("subscribe: an empty topic filter matches nothing; write an expression")
     return found, pattern
 
 

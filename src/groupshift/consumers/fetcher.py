@@ -1,7 +1,5 @@
 """`groupshift.ports.consumer.Fetch` on confluent-kafka: assign and seek only, no group membership.
 
-`LogEnds` asks for log start and log end of many partitions at once, beside the client that fetches.
-
 `Feed` fills the buffers of the delivery: the reader that has nothing left fetches for all. So a record passes
 from the client to the application on one thread; a thread of its own only serves the fetcher while nobody
 reads, for example at a hand-over.
@@ -30,6 +28,10 @@ _ENDS_EVERY_S = 0.5
 _WARM_S = 1.0
 _LOOK_EVERY_S = 5.0
 _LOOK_S = 0.5
+_ANSWER_S = 0.5
+_QUICK_S = 0.2
+_AGAIN_S = 0.3
+_SLACK_S = 0.1
 
 
 def look_at_topics(client: Consumer | AdminClient, timeout: float, topic: str | None = None) -> bool:
@@ -49,10 +51,10 @@ class KafkaFetch:
         self._consumer = Consumer(dict(properties))
         self._calls = Calls()
         self._added: set[TopicPartition] = set()
-        self._log_ends = LogEnds(properties)
+        self._properties = connecting(properties)
+        self._admin: AdminClient | None = None
         self._ends: Mapping[TopicPartition, int] = {}
-        self._ends_due = 0.0
-        self._look_due, self._looks = 0.0, 0
+        self._ends_due, self._look_due, self._looks = 0.0, 0.0, 0
 
     def warm(self, topics: Collection[str]) -> None:
         """Connect and learn where ``topics`` are, as far as the brokers answer; before the first poll."""
@@ -64,26 +66,69 @@ class KafkaFetch:
 
     def add(self, positions: Mapping[TopicPartition, int], added: Callable[[], None]) -> None:
         """Takes effect at the next poll, without waiting for the broker."""
+
+        def call() -> None:
+            self._leave(positions)
+            self._consumer.incremental_assign([KafkaPartition(*each, at) for each, at in positions.items()])
+            # the client keeps a pause beyond an assignment (observed with librdkafka 2.16.0)
+            self._consumer.resume([KafkaPartition(*each) for each in positions])
+            self._added.update(positions)
+            added()
+
         if positions:
-            self._calls.hand(lambda: self._add(positions, added))
+            self._calls.hand(call)
 
     def remove(self, partitions: Collection[TopicPartition], removed: Callable[[], None]) -> None:
         """Idempotent for partitions that were never added."""
 
         def call() -> None:
-            self._remove(partitions)
+            self._leave(partitions)
             removed()
 
         if partitions:
             self._calls.hand(call)
+
+    def _leave(self, partitions: Collection[TopicPartition]) -> None:
+        gone = [each for each in partitions if each in self._added]
+        if gone:
+            self._consumer.incremental_unassign([KafkaPartition(*each) for each in gone])
+            self._added.difference_update(gone)
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
         """Stop fetching without forgetting the position."""
         self._calls.hand(lambda: self._consumer.pause([KafkaPartition(*each) for each in partitions]))
 
     def reset(self, partitions: Collection[TopicPartition], to: Reset) -> Mapping[TopicPartition, int]:
-        """By a client of its own: fetching goes on meanwhile."""
-        return self._log_ends.find(partitions, to)
+        """ListOffsets, one request a leader, within about a second; without those that did not answer.
+
+        By a client of its own, which is connected at the first question: fetching goes on meanwhile. That
+        client believes the topics that it listed once (observed: partitions added later were unknown to it
+        for ever), so it lists them again when it knows at once that one is missing."""
+        if self._admin is None:
+            self._admin = AdminClient(self._properties)
+        began = time.monotonic()
+        found = self._ask(self._admin, partitions, to, _ANSWER_S)
+        missing = [each for each in partitions if each not in found]
+        quick = time.monotonic() - began < _QUICK_S
+        if missing and quick and look_at_topics(self._admin, _AGAIN_S):
+            found |= self._ask(self._admin, missing, to, _AGAIN_S)
+        return found
+
+    @staticmethod
+    def _ask(
+        admin: AdminClient, partitions: Collection[TopicPartition], to: Reset, timeout: float
+    ) -> dict[TopicPartition, int]:
+        spec = OffsetSpec.earliest() if to is Reset.EARLIEST else OffsetSpec.latest()
+        wanted = {KafkaPartition(*each): spec for each in partitions}
+        found: dict[TopicPartition, int] = {}
+        for where, answer in admin.list_offsets(wanted, request_timeout=timeout).items():
+            try:
+                offset = answer.result(timeout=timeout + _SLACK_S).offset
+            except (KafkaException, TimeoutError) as error:
+                _LOG.info("no %s offset of %s-%d: %s", to.value, where.topic, where.partition, error)
+            else:
+                found[TopicPartition(where.topic, where.partition)] = offset
+        return found
 
     def end_of(self, partition: TopicPartition) -> int | None:
         """High watermark of a recent fetch."""
@@ -92,21 +137,35 @@ class KafkaFetch:
     # -- on the owning thread --------------------------------------------------------------------
 
     def poll(self, limit: int, timeout: float) -> list[Record]:
-        """What is there already; else the first record within ``timeout``, and what came with it."""
+        """What is there already; else the first record within ``timeout``, and what came with it.
+
+        Where nothing comes for 5 s it asks the brokers for a topic, each in its turn. The topic may be idle,
+        but a client that was told of no partitions in the moment of a broker's restart was seen to stay
+        without a connection (librdkafka 2.16.0, brokers 3.9.2: silent for minutes)."""
         if limit == 0 and timeout > 0:
             self._calls.wait(timeout)
             return []
         self._calls.serve()
-        self._note_ends()
+        now = time.monotonic()
+        if now >= self._ends_due:
+            self._ends_due = now + _ENDS_EVERY_S
+            places = {each: KafkaPartition(*each) for each in self._added}
+            marks = {
+                each: self._consumer.get_watermark_offsets(at, cached=True) for each, at in places.items()
+            }
+            self._ends = {each: mark[1] for each, mark in marks.items() if mark is not None and mark[1] >= 0}
         if limit == 0:
             return []
         ready: list[Record] = self._consumer.consume(limit, timeout=0)
-        if ready:
-            self._look_due = 0.0
-            return ready
-        self._look_again()
-        first = self._consumer.poll(timeout)
-        return [] if first is None else [first, *self._consumer.consume(limit - 1, timeout=0)]
+        if ready or not self._added or not self._look_due:
+            self._look_due = now + _LOOK_EVERY_S
+        elif now >= self._look_due:
+            self._look_due = now + _LOOK_EVERY_S
+            topics = sorted({each.topic for each in self._added})
+            self._looks += 1
+            look_at_topics(self._consumer, _LOOK_S, topics[self._looks % len(topics)])
+        first = None if ready else self._consumer.poll(timeout)
+        return ready if first is None else [first, *self._consumer.consume(limit - 1, timeout=0)]
 
     def ends(self) -> Mapping[TopicPartition, int]:
         """What librdkafka counts when it hands records out; -1001 before the first one."""
@@ -128,95 +187,8 @@ class KafkaFetch:
 
     def close(self) -> None:
         """Release the clients."""
-        self._log_ends.close()
-        self._consumer.close()
-
-    def _add(self, positions: Mapping[TopicPartition, int], added: Callable[[], None]) -> None:
-        self._remove(positions)
-        self._consumer.incremental_assign([KafkaPartition(*each, at) for each, at in positions.items()])
-        # the client keeps a pause beyond an assignment (observed with librdkafka 2.16.0)
-        self._consumer.resume([KafkaPartition(*each) for each in positions])
-        self._added.update(positions)
-        added()
-
-    def _remove(self, partitions: Collection[TopicPartition]) -> None:
-        gone = [each for each in partitions if each in self._added]
-        if gone:
-            self._consumer.incremental_unassign([KafkaPartition(*each) for each in gone])
-            self._added.difference_update(gone)
-
-    def _look_again(self) -> None:
-        """Where nothing comes, ask the brokers for a topic: it may be idle, but a client that was told of no
-        partitions in the moment of a broker's restart was seen to stay without a connection (librdkafka
-        2.16.0, brokers 3.9.2: silent for minutes)."""
-        now = time.monotonic()
-        if not self._added or not self._look_due:
-            self._look_due = now + _LOOK_EVERY_S
-        elif now >= self._look_due:
-            self._look_due = 0.0
-            topics = sorted({each.topic for each in self._added})
-            self._looks += 1
-            look_at_topics(self._consumer, _LOOK_S, topics[self._looks % len(topics)])
-
-    def _note_ends(self) -> None:
-        if time.monotonic() < self._ends_due:
-            return
-        self._ends_due = time.monotonic() + _ENDS_EVERY_S
-        marks = {
-            each: self._consumer.get_watermark_offsets(KafkaPartition(*each), cached=True)
-            for each in self._added
-        }
-        self._ends = {each: mark[1] for each, mark in marks.items() if mark is not None and mark[1] >= 0}
-
-
-_ANSWER_S = 0.5
-_QUICK_S = 0.2
-_AGAIN_S = 0.3
-_SLACK_S = 0.1
-
-
-class LogEnds:
-    """``properties`` are the fetching client's; the connection is made at the first question."""
-
-    def __init__(self, properties: Mapping[str, Any]) -> None:
-        self._properties = connecting(properties)
-        self._admin: AdminClient | None = None
-
-    def find(self, partitions: Collection[TopicPartition], to: Reset) -> Mapping[TopicPartition, int]:
-        """ListOffsets, one request a leader, within about a second; without those that did not answer.
-
-        The client believes the topics that it listed once (observed: partitions added later were unknown to
-        it for ever), so it lists them again when it knows at once that one is missing."""
-        if self._admin is None:
-            self._admin = AdminClient(self._properties)
-        began = time.monotonic()
-        found = self._ask(self._admin, partitions, to, _ANSWER_S)
-        missing = [each for each in partitions if each not in found]
-        quick = time.monotonic() - began < _QUICK_S
-        if missing and quick and look_at_topics(self._admin, _AGAIN_S):
-            found |= self._ask(self._admin, missing, to, _AGAIN_S)
-        return found
-
-    def _ask(
-        self, admin: AdminClient, partitions: Collection[TopicPartition], to: Reset, timeout: float
-    ) -> dict[TopicPartition, int]:
-        spec = OffsetSpec.earliest() if to is Reset.EARLIEST else OffsetSpec.latest()
-        asked = admin.list_offsets(
-            {KafkaPartition(*each): spec for each in partitions}, request_timeout=timeout
-        )
-        found: dict[TopicPartition, int] = {}
-        for where, answer in asked.items():
-            try:
-                offset = answer.result(timeout=timeout + _SLACK_S).offset
-            except (KafkaException, TimeoutError) as error:
-                _LOG.info("no %s offset of %s-%d: %s", to.value, where.topic, where.partition, error)
-            else:
-                found[TopicPartition(where.topic, where.partition)] = offset
-        return found
-
-    def close(self) -> None:
-        """Drop the connection."""
         self._admin = None
+        self._consumer.close()
 
 
 _BATCH = 500
@@ -256,20 +228,17 @@ class Feed:
             self._delivery.wait(wait)
         elif self._turn.acquire(timeout=wait):
             try:
-                if not self._delivery.closed:
-                    self._poll(max(limit, _BATCH), wait)
+                records = [] if self._delivery.closed else self._fetch.poll(max(limit, _BATCH), wait)
+                if records:
+                    if self._fetch.flawed(records):
+                        records = [each for each in records if not self._complains(each)]
+                    self._delivery.offer(records, self._fetch.ends())
             finally:
                 self._turn.release()
 
-    def _poll(self, limit: int, wait: float) -> None:
-        records = self._fetch.poll(limit, wait)
-        if not records:
-            return
-        if self._fetch.flawed(records):
-            records = [each for each in records if not self._complains(each)]
-        self._delivery.offer(records, self._fetch.ends())
-
     def _complains(self, record: Record) -> bool:
+        """Whether this is an error and no record. Then it is dealt with: it is told to whoever asks for the
+        position anew, or to the application."""
         if not self._fetch.flawed([record]):
             return False
         partition = self._fetch.out_of_range(record)

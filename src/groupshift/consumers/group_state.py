@@ -87,40 +87,35 @@ class Outlook:
             return
         self._stale = False
         with self._looking():
-            view = self._parts.coordination.observe(self.view, self._own_topics)
-            self.view = view
-            self._subscribe(view)
+            self.view = view = self._parts.coordination.observe(self.view, self._own_topics)
+            # One source of topic names for both systems (L5): what ZooKeeper shows is what Kafka is told.
+            found = {topic: view.partitions.get(topic, ()) for topic in self._member.topics(view.partitions)}
+            if self._parts.membership is not None and found != self._subscribed:
+                static = self._own_topics
+                self._parts.membership.subscribe([each for each in found if found[each] or each in static])
+                self._subscribed = found
 
     @contextmanager
     def _looking(self) -> Iterator[None]:
-        """What fails is looked at again, and something of the view where nobody foresaw it."""
+        """What fails is looked at again. An error that nobody foresaw is something of the view that a person
+        has to see. Nothing was decided on what could not be read: the member keeps what it has, takes
+        nothing, and looks again."""
         try:
             yield
+        except GroupshiftError:
+            self._stale = True
+            raise
         except Exception as error:
             self._stale = True
-            if isinstance(error, GroupshiftError):
-                raise
-            raise self._unforeseen(error) from error
-
-    def _subscribe(self, view: CoordinationView) -> None:
-        """One source of topic names for both systems (L5): what ZooKeeper shows is what Kafka is told."""
-        found = {topic: view.partitions.get(topic, ()) for topic in self._member.topics(view.partitions)}
-        if self._parts.membership is not None and found != self._subscribed:
-            static = self._own_topics
-            self._parts.membership.subscribe([each for each in found if found[each] or each in static])
-            self._subscribed = found
-
-    def _unforeseen(self, error: Exception) -> Rejected:
-        """What a person has to see. Nothing was decided on what could not be read: the member keeps what it
-        has, takes nothing, and looks again."""
-        sentence = (
-            f"the nodes of the group cannot be read ({type(error).__name__}: {str(error)[:_SHOWN]}): this "
-            "member keeps what it owns, takes nothing and tries again; look at the nodes below /consumers"
-        )
-        if sentence != self._said:
-            _LOG.error("%s: %s", self._member.consumer_id, sentence, exc_info=error)
-        self._said = sentence
-        return Rejected(sentence)
+            sentence = (
+                f"the nodes of the group cannot be read ({type(error).__name__}: {str(error)[:_SHOWN]}): "
+                "this member keeps what it owns, takes nothing and tries again; look at the nodes below "
+                "/consumers"
+            )
+            if sentence != self._said:
+                _LOG.error("%s: %s", self._member.consumer_id, sentence, exc_info=error)
+            self._said = sentence
+            raise Rejected(sentence) from error
 
     # -- Kafka -----------------------------------------------------------------------------------
 
@@ -143,7 +138,7 @@ class Outlook:
         """Know who is in the Kafka group before a toggle needs it; they change with the generation only."""
         membership, needed = self._parts.membership, self._clients is None and self.assignment is not None
         if membership is None or not needed or acting is not Mode.KAFKA:
-            self._agenda.cancel("clients")  # a due timer that nobody asks for would keep the loop awake
+            self._agenda.plan("clients", None)  # a due timer that nobody asks for would keep the loop awake
             return
         if self._agenda.every("clients", _CLIENTS_EVERY_S):
             try:
@@ -164,16 +159,17 @@ class Outlook:
     def _decide(self, acting: Mode | None, held: Mapping[TopicPartition, str]) -> Decision:
         """Nothing is done yet: what breaks the decision is something of the view."""
         assert self.view is not None  # noqa: S101 (observed before)
-        situation = Situation(
-            member=self._member,
-            view=self.view,
-            acting=acting,
-            held=held,
-            kafka_assignment=None if self.evicted else self.assignment,
-            kafka_clients=self._clients,
-        )
         with self._looking():
-            return decide(situation)
+            return decide(
+                Situation(
+                    member=self._member,
+                    view=self.view,
+                    acting=acting,
+                    held=held,
+                    kafka_assignment=None if self.evicted else self.assignment,
+                    kafka_clients=self._clients,
+                )
+            )
 
 
 class Presence:
@@ -247,16 +243,23 @@ class Waker:
     def look(self, view: CoordinationView | None, acting: Mode | None) -> None:
         """From time to time: who owns what belongs to old members. Raises `Transient`."""
         if view is None or not responsible(self._member, view, acting):
-            self._agenda.cancel("wake")
+            self._agenda.plan("wake", None)
             self._vigil, self.alarms = Vigil(woken_at=self._vigil.woken_at), ()
             return
         if not self._agenda.every("wake", _LOOK_EVERY_S if self._every_s > 0 else _LOOK_IDLY_S):
             return
         expected = entrusted(self._member, view)
         unowned = self._parts.coordination.unowned(sorted(expected))
-        self._vigil = watch(self._vigil, expected, unowned, time.monotonic())
-        self._tell(view, neglected(self._vigil, self._every_s, time.monotonic()))
-        if due(self._vigil, self._every_s, time.monotonic()):
+        now = time.monotonic()
+        self._vigil = watch(self._vigil, expected, unowned, now)
+        former, self.alarms = self.alarms, ()
+        if free := neglected(self._vigil, self._every_s, now):
+            look = advice(self._member, schemes_of_losers(self._member, view, free))
+            shares = ", ".join(map(str, free))
+            self.alarms = (f"{shares}: old members do not take them; restart those members, and: {look}",)
+            if self.alarms != former:
+                _LOG.error("%s: %s", self._member.consumer_id, self.alarms[0])
+        if due(self._vigil, self._every_s, now):
             names = ", ".join(sorted({thread for thread, _ in self._vigil.free.values()}))
             _LOG.warning(
                 "%s: waking old members; nobody took the share of %s", self._member.consumer_id, names
@@ -264,17 +267,6 @@ class Waker:
             self._parts.coordination.wake()
             self._parts.counters.woken += 1
             self._vigil = replace(self._vigil, woken_at=time.monotonic())
-
-    def _tell(self, view: CoordinationView, free: Mapping[TopicPartition, str]) -> None:
-        former, self.alarms = self.alarms, ()
-        if not free:
-            return
-        look = advice(self._member, schemes_of_losers(self._member, view, free))
-        self.alarms = (
-            f"{', '.join(map(str, free))}: old members do not take them; restart those members, and: {look}",
-        )
-        if self.alarms != former:
-            _LOG.error("%s: %s", self._member.consumer_id, self.alarms[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -322,20 +314,19 @@ class GroupListener:
 
         In Kafka mode the group is asked until it is stable. At the bound delivery starts with a map that is
         incomplete; the complete one is told when there is one."""
-        if not self._parts.application.wants_group or outlook.view is None:
+        view, assignment = outlook.view, outlook.assignment
+        if not self._parts.application.wants_group or view is None:
             return True
         if mode is Mode.ZOOKEEPER:
             self.stop()
-            if not outlook.view.problems:
-                self._tell(
-                    GroupAssignment(mode=mode, threads=zookeeper_assignment(self._member, outlook.view))
-                )
+            if not view.problems:
+                self._tell(GroupAssignment(mode=mode, threads=zookeeper_assignment(self._member, view)))
             return True
-        if outlook.assignment is None:
+        if assignment is None:
             self.stop()
             return True
         if self._answer is not None and self._answer[0] == outlook.generation:
-            self._tell(self._kafka(outlook, self._answer[1]))
+            self._tell(self._in_kafka(view, assignment, self._answer[1]))
             return True
         if self._asking != outlook.generation:
             self._asking = outlook.generation
@@ -354,51 +345,41 @@ class GroupListener:
             self._parts.application.group_assigned(assignment)
 
     def _gather(self, generation: int) -> None:
-        """Until the group is stable or this generation is over; at the bound it is said that it is not."""
+        """Ask until the group is stable or this generation is over; at the bound, say that it is not."""
         deadline, pause, late = time.monotonic() + _BOUND_S, threading.Event(), False
-        while self._asking == generation:
-            found = self._stable()
+        membership, found = self._parts.membership, None
+        while self._asking == generation and found is None:
+            try:
+                group = membership.describe(_ANSWER_S) if membership is not None else None
+                found = group if group is not None and group.state == _STABLE else None
+            except GroupshiftError as error:
+                _LOG.info("%s: %s", self._member.consumer_id, error)
             if found is not None or (not late and time.monotonic() >= deadline):
                 self._agenda.post(partial(self._know, generation, found))
                 late = True
-            if found is not None:
-                return
-            pause.wait(_LATER_S if late else _PAUSE_S)
+            if found is None:
+                pause.wait(_LATER_S if late else _PAUSE_S)
 
     def _know(self, generation: int, found: KafkaGroup | None) -> None:
         if self._asking == generation:
             self._answer = (generation, found)
 
-    def _stable(self) -> KafkaGroup | None:
-        membership = self._parts.membership
+    def _in_kafka(
+        self, view: CoordinationView, assignment: frozenset[TopicPartition], group: KafkaGroup | None
+    ) -> GroupAssignment:
+        """By thread. Only the own partitions where the group is not known, or the pattern of another member
+        cannot be evaluated: they do not wait for it."""
+        own, members = self._member, () if group is None else group.members
+        known = {each.topic for member in members for each in member.assigned} | set(view.partitions)
+        subscriptions: dict[str, dict[str, int]] = {}
         try:
-            group = membership.describe(_ANSWER_S) if membership is not None else None
-        except GroupshiftError as error:
-            _LOG.info("%s: %s", self._member.consumer_id, error)
-            return None
-        return group if group is not None and group.state == _STABLE else None
-
-    def _kafka(self, outlook: Outlook, group: KafkaGroup | None) -> GroupAssignment:
-        own, assignment = self._member, outlook.assignment or frozenset()
-        subscriptions = self._subscriptions(outlook, group)
-        if group is None or subscriptions is None:
+            for cid, each in view.registrations.items():
+                subscriptions[cid] = each.topics(known, hidden=own.hidden)
+        except Rejected as wrong:
+            _LOG.warning("%s: %s", own.consumer_id, wrong)
+            group = None
+        if group is None:
             topics = own.topics({each.topic for each in assignment})
             threads = map_to_threads(assignment, threads_by_topic({own.consumer_id: topics}))
             return GroupAssignment(mode=Mode.KAFKA, threads=threads, complete=False)
-        return GroupAssignment(mode=Mode.KAFKA, threads=kafka_threads(group.members, subscriptions))
-
-    def _subscriptions(self, outlook: Outlook, group: KafkaGroup | None) -> dict[str, dict[str, int]] | None:
-        """Of every registered member; None where they are not known, also for a pattern of another member
-        that cannot be evaluated: the own partitions do not wait for it."""
-        view = outlook.view
-        if group is None or view is None:
-            return None
-        known = {each.topic for member in group.members for each in member.assigned} | set(view.partitions)
-        try:
-            return {
-                cid: each.topics(known, hidden=self._member.hidden)
-                for cid, each in view.registrations.items()
-            }
-        except Rejected as wrong:
-            _LOG.warning("%s: %s", self._member.consumer_id, wrong)
-            return None
+        return GroupAssignment(mode=Mode.KAFKA, threads=kafka_threads(members, subscriptions))

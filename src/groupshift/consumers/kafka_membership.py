@@ -57,24 +57,21 @@ class KafkaMembership:
 
     def __init__(self, properties: Mapping[str, Any], counters: Counters) -> None:
         self._counters = counters
-        self._properties = dict(properties)
-        self.session_s = float(self._properties["session.timeout.ms"]) / 1000
+        self.session_s = float(properties["session.timeout.ms"]) / 1000
         self._group = str(properties["group.id"])
         self._topics: list[str] = []
         self._refreshes: list[float] = []
         self._incremental = "cooperative" in str(properties.get("partition.assignment.strategy", ""))
         self._commits = KafkaCommits()
-        self._consumer = Consumer({**self._properties, "on_commit": self._commits.on_commit})
-        self._offsets = CommittedOffsets(self._properties)
-        self._description = GroupDescription(self._properties)
+        self._consumer = Consumer({**properties, "on_commit": self._commits.on_commit})
+        self._offsets = CommittedOffsets(properties)
+        self._description = GroupDescription(properties)
         self._assigned: frozenset[TopicPartition] = frozenset()
         self._calls = Calls()
         self._later: Future[None] | None = None
-        self._thread = threading.Thread(
-            target=self._run, name=f"groupshift-member-{properties['client.id']}", daemon=True
-        )
-        self._farewell = threading.Thread(
-            target=self._consumer.close, name=f"groupshift-farewell-{properties['client.id']}", daemon=True
+        self._thread, self._farewell = (
+            threading.Thread(target=call, name=f"groupshift-{what}-{properties['client.id']}", daemon=True)
+            for what, call in (("member", self._run), ("farewell", self._consumer.close))
         )
         self._stopping = False
         self._joined = threading.Event()
@@ -110,17 +107,14 @@ class KafkaMembership:
                 self._consumer.unsubscribe()
         self._refreshes = [time.monotonic() + each for each in _REFRESHES_S] if topics else []
 
-    def _refresh(self) -> None:
-        """A full answer makes the client compare its subscription with what there is, and rejoin; the
-        brokers hear of a change a little later than ZooKeeper's watchers."""
-        while self._refreshes and self._refreshes[0] <= time.monotonic():
-            del self._refreshes[0]
-            look_at_topics(self._consumer, _METADATA_S)
-
     def _run(self) -> None:
         while not self._stopping:
             self._calls.serve(_TURN_S)
-            self._refresh()
+            # A full answer makes the client compare its subscription with what there is, and rejoin; the
+            # brokers hear of a change a little later than ZooKeeper's watchers.
+            while self._refreshes and self._refreshes[0] <= time.monotonic():
+                del self._refreshes[0]
+                look_at_topics(self._consumer, _METADATA_S)
             try:
                 message = self._consumer.poll(0)
             except Exception:  # noqa: BLE001 (what a callback raises comes out of `poll`)
@@ -200,14 +194,15 @@ class KafkaMembership:
 
     def commit_later(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Skipped while an earlier one is still under way: the next call carries newer offsets."""
-        if offsets and self._joined.is_set() and (self._later is None or self._later.done()):
-            self._later = self._calls.hand(lambda: self._try_commit(offsets))
 
-    def _try_commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        try:
-            self._commit(offsets)
-        except (Transient, Conflict) as error:
-            _LOG.info("group %s: commit to Kafka postponed: %s", self._group, error)
+        def attempt() -> None:
+            try:
+                self._commit(offsets)
+            except (Transient, Conflict) as error:
+                _LOG.info("group %s: commit to Kafka postponed: %s", self._group, error)
+
+        if offsets and self._joined.is_set() and (self._later is None or self._later.done()):
+            self._later = self._calls.hand(attempt)
 
     def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Never while joining: it would wait for the answer to JoinGroup on the same connection, and with it
@@ -263,13 +258,7 @@ def _where(partitions: Collection[KafkaPartition]) -> frozenset[TopicPartition]:
 _ANSWER_S = 1.0
 _COMMIT_TURN_S = 0.005
 _LATE_S = 60.0
-_FORGOTTEN = frozenset(
-    {
-        KafkaError.UNKNOWN_MEMBER_ID,
-        KafkaError.ILLEGAL_GENERATION,
-        KafkaError.FENCED_INSTANCE_ID,
-    }
-)
+_FORGOTTEN = frozenset({KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION})
 
 Asked = frozenset[tuple[str, int, int]]
 
@@ -294,9 +283,7 @@ class KafkaCommits:
             if not self.blocking:
                 self._poll_until_done(consumer, wanted)
                 return
-            for each in consumer.commit(offsets=wanted, asynchronous=False) or ():
-                if each.error is not None:
-                    raise _family(each.error)
+            _check(None, consumer.commit(offsets=wanted, asynchronous=False) or ())
         except KafkaException as error:
             raise _family(error.args[0]) from error
         except RuntimeError as error:
@@ -324,19 +311,22 @@ class KafkaCommits:
         if late is not None:
             self._given_up.remove(late)
         elif not answered.done() and found == asked:
-            self._answer(answered, error, partitions)
-
-    @staticmethod
-    def _answer(answered: Future[None], error: KafkaError | None, partitions: list[KafkaPartition]) -> None:
-        failed = error or next((each.error for each in partitions if each.error is not None), None)
-        if failed is None:
-            answered.set_result(None)
-        else:
-            answered.set_exception(_family(failed))
+            try:
+                _check(error, partitions)
+                answered.set_result(None)
+            except (Conflict, Transient) as refused:
+                answered.set_exception(refused)
 
 
 def _asked(partitions: list[KafkaPartition]) -> Asked:
     return frozenset((each.topic, each.partition, each.offset) for each in partitions)
+
+
+def _check(error: KafkaError | None, partitions: Collection[KafkaPartition]) -> None:
+    """Raise what the answer to a commit says is wrong: of all of it, or of a partition."""
+    failed = error or next((each.error for each in partitions if each.error is not None), None)
+    if failed is not None:
+        raise _family(failed)
 
 
 def _family(error: KafkaError) -> Conflict | Transient:
@@ -369,8 +359,7 @@ class CommittedOffsets:
             raise Transient(f"the group coordinator did not give the committed offsets: {error}") from error
         finally:
             self._turn.release()
-        failed = next((each.error for each in answer if each.error is not None), None)
-        if failed is not None:
+        if failed := next((each.error for each in answer if each.error is not None), None):
             raise Transient(f"the group coordinator did not give the committed offsets: {failed}")
         return {
             TopicPartition(each.topic, each.partition): each.offset if each.offset >= 0 else None
@@ -385,7 +374,6 @@ class CommittedOffsets:
                 self._consumer.close()
 
 
-_STABLE = "Stable"
 _LEFT_S = 0.1
 
 
@@ -393,7 +381,7 @@ class GroupDescription:
     """Reads the group of a member with these ``properties``; one thread at a time."""
 
     def __init__(self, properties: Mapping[str, Any]) -> None:
-        self._properties = properties
+        self._properties = connecting(properties)
         self._group, self._client_id = str(properties["group.id"]), str(properties["client.id"])
         self._admin: AdminClient | None = None
 
@@ -405,10 +393,9 @@ class GroupDescription:
                 listed = self._listed(timeout)
         except KafkaException as error:
             raise Transient(f"the Kafka group {self._group} could not be listed: {error}") from error
-        found = [_described(group) for group in listed]
-        for group in found:
-            if any(member.client_id == self._client_id for member in group.members):
-                return group
+        for group in listed:
+            if any(each.client_id == self._client_id for each in group.members):
+                return _described(group)
         raise Transient(f"the Kafka group {self._group} is listed without this member: not a full answer")
 
     def _listed(self, timeout: float) -> list[Any]:
@@ -416,7 +403,7 @@ class GroupDescription:
         knows and asks nobody any more (observed: librdkafka 2.16.1, two minutes and more), until it is asked
         for topics: it looks for brokers at the addresses it was given."""
         if self._admin is None:
-            self._admin = AdminClient(connecting(self._properties))
+            self._admin = AdminClient(self._properties)
         deadline = time.monotonic() + timeout
         try:
             return list(self._admin.list_groups(self._group, timeout=timeout))
@@ -433,17 +420,15 @@ class GroupDescription:
 
 
 def _described(group: Any) -> KafkaGroup:
-    stable = group.state == _STABLE
-    return KafkaGroup(
-        state=group.state,
-        protocol=group.protocol,
-        members=tuple(
-            KafkaMember(
-                member_id=each.id,
-                client_id=each.client_id,
-                host=each.client_host,
-                assigned=parse_assignment(each.assignment or b"") if stable else frozenset(),
-            )
-            for each in group.members
-        ),
-    )
+    """``group`` is a `confluent_kafka.admin.GroupMetadata`; only a stable one has assignments."""
+    stable = group.state == "Stable"
+    members = [
+        KafkaMember(
+            member_id=each.id,
+            client_id=each.client_id,
+            host=each.client_host,
+            assigned=parse_assignment(each.assignment or b"") if stable else frozenset(),
+        )
+        for each in group.members
+    ]
+    return KafkaGroup(state=group.state, protocol=group.protocol, members=tuple(members))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -63,32 +63,26 @@ _SAMPLES = (
 
 
 def prometheus(stats: Mapping[str, Any]) -> str:
-    """The text format, version 0.0.4; ends with a line end."""
-    return "\n".join(_lines(stats)) + "\n"
-
-
-def _lines(stats: Mapping[str, Any]) -> Iterator[str]:
+    """The text format, version 0.0.4; ends with a line end. ``stats`` are those of `statistics`."""
     labels = {name: stats[name] for name in ("client_id", "group_id", "consumer_id")}
-    owned, lag = stats["owned_partitions_by_topic"], stats["lag"]
     labelled: dict[str, list[tuple[dict[str, str], int]]] = {
-        "topic_owned_partitions_count": [({"topic": topic}, count) for topic, count in owned.items()],
+        "topic_owned_partitions_count": [
+            ({"topic": topic}, count) for topic, count in stats["owned_partitions_by_topic"].items()
+        ],
         "lag_records": [
             (dict(zip(("topic", "partition"), where.rsplit("-", 1), strict=True)), behind)
-            for where, behind in lag.items()
+            for where, behind in stats["lag"].items()
         ],
         "alarms": [({}, len(stats["alarms"]))],
     }
+    lines = []
     for name, kind, text in _SAMPLES:
         full = f"groupshift_consumer_{name}{'_total' if kind == 'counter' else ''}"
-        yield f"# HELP {full} {text}"
-        yield f"# TYPE {full} {kind}"
+        lines += [f"# HELP {full} {text}", f"# TYPE {full} {kind}"]
         for more, value in labelled[name] if name in labelled else [({}, stats[name])]:
-            yield _sample(full, {**labels, **more}, value)
-
-
-def _sample(name: str, labels: Mapping[str, str], value: float) -> str:
-    written = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-    return f"{name}{{{written}}} {value}"
+            written = ",".join(f'{key}="{_escaped(said)}"' for key, said in {**labels, **more}.items())
+            lines.append(f"{full}{{{written}}} {value}")
+    return "\n".join(lines) + "\n"
 
 
 def _escaped(text: str) -> str:

@@ -73,9 +73,7 @@ class Holdings:
         missing = {each: thread for each, thread in wanted if each not in self._held}
         self._refused = {each: since for each, since in self._refused.items() if each in missing}
         free = {each: thread for each, thread in missing.items() if each not in self._blocked}
-        if not free:
-            return
-        for each, node in self._parts.coordination.claim(free).items():
+        for each, node in (self._parts.coordination.claim(free) if free else {}).items():
             if node is None:
                 self._blocked.add(each)
                 self._refused.setdefault(each, time.monotonic())
@@ -95,12 +93,17 @@ class Holdings:
     def start(self, mode: Mode) -> None:
         """Start what is held but not yet delivered, as far as start positions are known; the others are
         asked for again when `lookup_in` says. Raises `Transient`: to be repeated."""
-        self._recover()
+        self._astray &= {each for each, held in self._held.items() if held.started}
+        for each, at in self._resets.ask(self._astray).items():
+            _LOG.warning("%s: position out of range, going on at %d", each, at)
+            self._parts.fetch.add({each: at}, self._parts.delivery.move(each, at))
+            self._astray.discard(each)
         waiting = {each: held for each, held in self._held.items() if not held.started}
         if not waiting:
             return
         self._read_kafka(waiting, mode)
-        known = {each: at for each, held in waiting.items() if (at := held.settled()) is not None}
+        settled = {each: held.settled() for each, held in waiting.items()}
+        known = {each: at for each, at in settled.items() if at is not None}
         if mode is Mode.KAFKA:
             self._prove(known)
         else:
@@ -130,14 +133,6 @@ class Holdings:
     def stray(self, partition: TopicPartition) -> None:
         """The broker does not have the position (zookeeper-coordination.md §6.5)."""
         self._astray.add(partition)
-
-    def _recover(self) -> None:
-        """Go on at the reset position where the position is out of range."""
-        self._astray &= {each for each, held in self._held.items() if held.started}
-        for each, at in self._resets.ask(self._astray).items():
-            _LOG.warning("%s: position out of range, going on at %d", each, at)
-            self._parts.fetch.add({each: at}, self._parts.delivery.move(each, at))
-            self._astray.discard(each)
 
     def lookup_in(self) -> float | None:
         """Seconds until `start` has to ask for a position again; None when all are known."""
@@ -184,11 +179,13 @@ class Holdings:
                 self._held[each].kafka = None  # it may be lower now than what was read on taking
 
     def _due(self) -> dict[TopicPartition, int]:
+        """What was delivered; without auto commit what was committed last, or where delivery began."""
         if self._policy.auto_commit:
             return {each: at for each, at in self._parts.delivery.positions().items() if each in self._held}
-        started = {each: held for each, held in self._held.items() if held.started}
         settled = {
-            each: held.first if held.settled() is None else held.settled() for each, held in started.items()
+            each: held.first if held.settled() is None else held.settled()
+            for each, held in self._held.items()
+            if held.started
         }
         return {each: at for each, at in settled.items() if at is not None}
 
@@ -213,11 +210,8 @@ class Holdings:
     def _kafka_later(self, offsets: Offsets) -> None:
         """In zookeeper mode Kafka follows, best effort; what is believed is read back on taking."""
         if self._parts.membership is not None:
-            behind = {
-                each: at
-                for each, at in offsets.items()
-                if each in self._held and self._held[each].kafka != at
-            }
+            held = self._held
+            behind = {each: at for each, at in offsets.items() if each in held and held[each].kafka != at}
             self._parts.membership.commit_later(behind)
 
     def _write_nodes(self, offsets: Offsets) -> None:
@@ -226,15 +220,14 @@ class Holdings:
             for each, at in offsets.items()
             if self._held[each].node.value != at
         }
-        if not writes:
-            return
-        for each, node in self._parts.coordination.write_offsets(writes).items():
+        written = self._parts.coordination.write_offsets(writes) if writes else {}
+        for each, node in written.items():
             if node is not None:
                 self._held[each].node = node
                 self._parts.counters.zookeeper_commits += 1
-                continue
-            _LOG.error("%s: the owner node is no longer mine; stopping", each)
-            self._lose([each])
+            else:
+                _LOG.error("%s: the owner node is no longer mine; stopping", each)
+                self._lose([each])
 
     # -- giving up -------------------------------------------------------------------------------
 
@@ -259,19 +252,18 @@ class Holdings:
         """On leaving: the znode is the last word, Kafka gets it before, as well as it can be reached, which
         may have to wait for a join."""
         self.drain(list(self._held))
-        if self._policy.auto_commit:
-            self._end([each for each, held in self._held.items() if held.started])
-            left = {each: held.left for each, held in self._held.items() if held.left is not None}
-            try:
-                if left and self._parts.membership is not None:
-                    self._parts.membership.joined(_JOIN_S)
-                self._prove(left)
-            except (Transient, Conflict) as error:
-                _LOG.warning("last commit to Kafka: %s", error)
-        self.release(list(self._held), Mode.ZOOKEEPER)
+        membership = self._parts.membership
+        if not self._policy.auto_commit or membership is None:
+            self.release(list(self._held), Mode.ZOOKEEPER)
+            return
+        if any(held.started for held in self._held.values()):
+            membership.joined(_JOIN_S)
+        self.release(list(self._held), Mode.KAFKA)
 
     def release(self, partitions: Collection[TopicPartition], mode: Mode) -> None:
-        """Give up, within the bounds of F3. Raises `Transient`; what was not deleted stays held."""
+        """Give up, within the bounds of F3. Raises `Transient`; what was not deleted stays held.
+
+        In Kafka mode a commit to Kafka comes before that to ZooKeeper, or is left out where it fails."""
         leaving = [each for each in partitions if each in self._held]
         if not leaving:
             return
@@ -282,7 +274,7 @@ class Holdings:
                 self._prove(left)
             except (Conflict, Transient) as error:
                 _LOG.warning("hand-over without a commit to Kafka (%s); ZooKeeper has it", error)
-        self._parts.coordination.release({each: self._last_write(each, left.get(each)) for each in leaving})
+        self._parts.coordination.release({each: self._last_write(each) for each in leaving})
         self._parts.counters.zookeeper_commits += len(left)
         for each in leaving:
             del self._held[each]
@@ -296,15 +288,15 @@ class Holdings:
             held.left = positions.get(each, held.left) if self._policy.auto_commit else held.settled()
             held.started = False
 
-    def _last_write(self, partition: TopicPartition, at: int | None) -> OffsetWrite | None:
+    def _last_write(self, partition: TopicPartition) -> OffsetWrite | None:
         """Also when nothing seems to have changed: the version finds a late writer (O6)."""
-        node = self._held[partition].node
-        return None if at is None else OffsetWrite(offset=at, version=node.version)
+        held = self._held[partition]
+        return None if held.left is None else OffsetWrite(offset=held.left, version=held.node.version)
 
     def abandon(self) -> dict[TopicPartition, OffsetWrite]:
         """The session is gone: stop, forget all nodes; what could still be committed (O9)."""
         self._end(list(self._held))
-        writes = {each: self._last_write(each, held.left) for each, held in self._held.items()}
+        writes = {each: self._last_write(each) for each in self._held}
         self._lose(list(self._held))
         self.unblock()
         return {each: write for each, write in writes.items() if write is not None}
@@ -340,18 +332,15 @@ class Lookups:
         self._pauses = {each: pause for each, pause in self._pauses.items() if each in wanted}
         now = time.monotonic()
         due = [each for each in wanted if self._pauses.get(each, (now, 0.0))[0] <= now]
-        if not due:
-            return {}
-        found: Mapping[TopicPartition, int] = {}
+        found: dict[TopicPartition, int] = {}
         with suppress(Transient):
-            found = self._fetch.reset(due, self._reset)
+            found |= self._fetch.reset(due, self._reset) if due else {}
         for each in due:
-            if each in found:
-                self._pauses.pop(each, None)
-            else:
-                pause = min(2 * self._pauses.get(each, (now, _FIRST_S / 2))[1], _LONGEST_S)
+            _, pause = self._pauses.pop(each, (now, _FIRST_S / 2))
+            if each not in found:
+                pause = min(2 * pause, _LONGEST_S)
                 self._pauses[each] = (time.monotonic() + pause, pause)
-        return dict(found)
+        return found
 
     def left(self) -> float | None:
         """Seconds until `ask` has something to do, None when nothing is missing."""

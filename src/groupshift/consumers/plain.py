@@ -16,12 +16,12 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from groupshift.domain.addresses import joined, kafka_servers, login_problem
+from groupshift.consumers.config import addressed
+from groupshift.domain.addresses import login_problem
 from groupshift.domain.group_protocol import Protocol
 from groupshift.errors import Broken, Rejected, Transient
 
 _FATAL = -150
-_BROKERS = ("bootstrap.servers", "metadata.broker.list")
 _CLOSE_S = 10.0
 _CLASSIC = {"partition.assignment.strategy": "range", "session.timeout.ms": 10_000}
 """Defaults that a native member may not have: its coordinator decides both."""
@@ -43,12 +43,9 @@ class PlainConsumer:
                 f"member {self._member}: group.protocol is {config['group.protocol']}, but the member is to "
                 f"speak the {protocol} protocol: leave the property out, or choose the other kind"
             )
-        without_effect = login_problem(config)
-        if without_effect:
+        if without_effect := login_problem(config):
             raise Rejected(f"member {self._member}: {without_effect}")
-        security = str(config.get("security.protocol") or "")
-        for key in (each for each in _BROKERS if config.get(each)):
-            config = {**config, key: joined(kafka_servers(str(config[key]), key, security))}
+        config = {**config, **addressed(config)}
         try:
             self._consumer = Consumer({**defaults, **config, "group.protocol": protocol.value})
             self._consumer.subscribe(list(topics))

@@ -82,11 +82,10 @@ class Reconciler:
         def request() -> None:
             try:
                 self._holdings.commit(self.mode or Mode.ZOOKEEPER, offsets)
+                done.set_result(None)
             except GroupshiftError as error:
                 _LOG.info("%s: commit: %s", self._member.consumer_id, error)
                 done.set_exception(error)
-            else:
-                done.set_result(None)
 
         self._agenda.post(request)
         return done
@@ -131,7 +130,12 @@ class Reconciler:
         if not kept:
             self._parts.delivery.change_lease(lambda lease: lease.lose_kafka(time.monotonic()))
         released = threading.Event()
-        self._agenda.post(lambda: self._give_back(released, kept))
+
+        def give_back() -> None:
+            self._outlook.adopt(kept or None)
+            self._waiting.append(released)
+
+        self._agenda.post(give_back)
         return released
 
     def lost(self) -> None:
@@ -147,7 +151,7 @@ class Reconciler:
     def _link_changed(self) -> None:
         self._dirty = True
         self._outlook.outdate()
-        self._agenda.cancel("proof")
+        self._agenda.plan("proof", None)
 
     def _verify(self, partition: TopicPartition) -> None:
         self._holdings.unblock(partition)
@@ -161,10 +165,6 @@ class Reconciler:
         if membership is not None and not (former and self.mode is Mode.KAFKA):
             self._parts.delivery.change_lease(lambda lease: lease.prove_kafka(since, membership.session_s))
         self._outlook.adopt(partitions)
-
-    def _give_back(self, released: threading.Event, kept: frozenset[TopicPartition]) -> None:
-        self._outlook.adopt(kept or None)
-        self._waiting.append(released)
 
     # -- the loop --------------------------------------------------------------------------------
 
@@ -197,22 +197,18 @@ class Reconciler:
         known, done = list(self._waiting), False
         try:
             done = self._pass()
-            self._agenda.cancel("retry")
+            self._agenda.plan("retry", None)
             self._refused = ()
         except GroupshiftError as error:
-            self._note(error)
+            # What time may heal is a line of the log, what only a person can is an alarm while it lasts.
+            refused = (str(error),) if isinstance(error, Rejected) else ()
+            level = logging.ERROR if refused and refused != self._refused else logging.INFO
+            _LOG.log(level, "%s: %s", self._member.consumer_id, error)
+            self._refused = refused
             self._dirty = True
-            self._agenda.cancel("retry")
-            self._agenda.begin("retry", _RETRY_S if self._presence.registered else _IDLE_S)
+            self._agenda.plan("retry", _RETRY_S if self._presence.registered else _IDLE_S)
         if done or self.mode is not Mode.KAFKA:
             self._acknowledge(known)
-
-    def _note(self, error: GroupshiftError) -> None:
-        """What time may heal is a line of the log, what only a person can is an alarm while it lasts."""
-        refused = (str(error),) if isinstance(error, Rejected) else ()
-        level = logging.ERROR if refused and refused != self._refused else logging.INFO
-        _LOG.log(level, "%s: %s", self._member.consumer_id, error)
-        self._refused = refused
 
     def _acknowledge(self, revocations: Collection[threading.Event]) -> None:
         for released in revocations:
@@ -226,7 +222,9 @@ class Reconciler:
             return False
         if session != self._presence.session:
             self._begin_session(session)
-        self._register()
+        view = self._outlook.view
+        if self._presence.register(self, *((self.mode, view.mode) if view is not None else (None, None))):
+            self._outlook.outdate()
         self._presence.prove()
         if self._dirty:
             self._holdings.resync()
@@ -236,8 +234,7 @@ class Reconciler:
             self._holdings.unblock()
         try:
             self._outlook.observe()
-            decision = self._outlook.decide(self.mode, self._holdings.threads())
-            self._carry_out(decision)
+            self._carry_out(self._outlook.decide(self.mode, self._holdings.threads()))
         finally:
             self._agenda.plan("lookups", self._holdings.lookup_in())
             self._commit_when_due()  # what is held goes on, whatever else could not be done (O3, F5)
@@ -253,12 +250,6 @@ class Reconciler:
         self._presence.begin(session)
         self._outlook.view = None  # no watch of it stands
 
-    def _register(self) -> None:
-        view = self._outlook.view
-        known = (self.mode, view.mode) if view is not None else (None, None)
-        if self._presence.register(self, *known):
-            self._outlook.outdate()
-
     def _commit_when_due(self) -> None:
         """Auto commit; in Kafka mode also the proofs that the lease needs (F5): a third of the Kafka session
         apart, and soon while the membership is unproven although something is held."""
@@ -267,8 +258,8 @@ class Reconciler:
         proving = self.mode is Mode.KAFKA and membership is not None
         if proving and membership is not None:
             unproven = self._parts.delivery.lease.kafka_until <= time.monotonic()
-            every_s = min(every_s, membership.session_s / 3)
-            every_s = _UNPROVEN_S if unproven and self.held() else every_s
+            soon = unproven and bool(self.held())
+            every_s = _UNPROVEN_S if soon else min(every_s, membership.session_s / 3)
             self._agenda.hasten("commit", every_s)
         self._agenda.begin("commit", every_s)
         if self._agenda.every("commit", every_s) and (proving or policy.auto_commit):
@@ -278,7 +269,11 @@ class Reconciler:
 
     def _carry_out(self, decision: Decision) -> None:
         """One pass. Raises `Transient` when something has to be repeated."""
-        self._report((*decision.alarms, *self._contention(decision.mode)))
+        alarms = (*decision.alarms, *self._contention(decision.mode))
+        for alarm in alarms:
+            if alarm not in self._alarms:
+                _LOG.error("%s: %s", self._member.consumer_id, alarm)
+        self._alarms = alarms
         if decision.register:
             self._presence.registered = False
             self._outlook.outdate()
@@ -319,12 +314,6 @@ class Reconciler:
         self._parts.delivery.change_lease(lambda lease: lease.follow(mode))
         _LOG.info("%s: %s mode", self._member.consumer_id, mode)
         self.mode = mode
-
-    def _report(self, alarms: tuple[str, ...]) -> None:
-        for alarm in alarms:
-            if alarm not in self._alarms:
-                _LOG.error("%s: %s", self._member.consumer_id, alarm)
-        self._alarms = alarms
 
     def _contention(self, mode: Mode) -> tuple[str, ...]:
         """What another member does not give up. In Kafka mode nobody computes: that one does not act."""

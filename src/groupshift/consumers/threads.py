@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any, TypeVar
 
 from groupshift.errors import Transient
@@ -57,14 +56,10 @@ class Agenda:
         self._due[name] = min(self._due.get(name, latest), latest)
 
     def plan(self, name: str, delay: float | None) -> None:
-        """Set a timer anew, or forget it."""
-        self.cancel(name)
+        """Set a timer anew; None: forget it."""
+        self._due.pop(name, None)
         if delay is not None:
             self.begin(name, delay)
-
-    def cancel(self, name: str) -> None:
-        """Forget a timer."""
-        self._due.pop(name, None)
 
     def left(self, name: str) -> float | None:
         """Until a timer is due; None when it does not run."""
@@ -101,7 +96,7 @@ class Calls:
         result = self.hand(call)
         try:
             return result.result(timeout)
-        except FutureTimeoutError:
+        except TimeoutError:
             result.cancel()
             raise Transient(f"{what}: no answer within {timeout:g} s") from None
 
@@ -116,16 +111,10 @@ class Calls:
             call, result = self._waiting.get(timeout=timeout) if timeout > 0 else self._waiting.get_nowait()
             while True:
                 if result.set_running_or_notify_cancel():
-                    self._carry_out(call, result)
+                    try:
+                        result.set_result(call())
+                    except BaseException as error:  # noqa: BLE001 (handed to whoever waits for the result)
+                        result.set_exception(error)
                 call, result = self._waiting.get_nowait()
         except queue.Empty:
             return
-
-    @staticmethod
-    def _carry_out(call: Callable[[], Any], result: Future[Any]) -> None:
-        try:
-            answer = call()
-        except BaseException as error:  # noqa: BLE001 (handed to whoever waits for the result)
-            result.set_exception(error)
-        else:
-            result.set_result(answer)

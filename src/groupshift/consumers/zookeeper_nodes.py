@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -139,9 +140,17 @@ class PartitionNodes(Nodes):
         for topic in {each.topic for each in wanted}:
             self._ensure(f"{self._paths.owners}/{topic}")
             self._ensure(f"{self._paths.offsets}/{topic}")
-        asked = [(each, *self._ask_claim(each, thread)) for each, thread in wanted.items()]
-        session, result = self._session(), {}
-        for each, creation, stat, offset in asked:
+        asked, result = {}, {}
+        for each, thread in wanted.items():
+            change = self._guarded()
+            change.create(self._paths.owner_of(each), thread.encode(), ephemeral=True)
+            asked[each] = (
+                change.commit_async(),
+                self._watched_owner(each),
+                self._client.get_async(self._paths.offset_of(each)),
+            )
+        session = self._session()
+        for each, (creation, stat, offset) in asked.items():
             failed = failures(self._answer(creation))
             owner, node = self._answer(stat), self._offset_node(each, offset)
             result[each] = node if owner is not None and owner.ephemeralOwner == session else None
@@ -157,15 +166,6 @@ class PartitionNodes(Nodes):
                 raise Transient(f"the owner node of {each} could not be created: {failed[0]!r}")
         return result
 
-    def _ask_claim(self, partition: TopicPartition, thread: str) -> tuple[Any, Any, Any]:
-        change = self._guarded()
-        change.create(self._paths.owner_of(partition), thread.encode(), ephemeral=True)
-        return (
-            change.commit_async(),
-            self._watched_owner(partition),
-            self._client.get_async(self._paths.offset_of(partition)),
-        )
-
     def _watched_owner(self, partition: TopicPartition) -> Any:
         watch = self._owner_watches.setdefault(partition, partial(self._owner_changed, partition))
         return self._client.exists_async(self._paths.owner_of(partition), watch=watch)
@@ -173,9 +173,14 @@ class PartitionNodes(Nodes):
     def release(self, writes: Mapping[TopicPartition, OffsetWrite | None]) -> None:
         """One transaction of checked commits and deletes; where it fails, partition by partition."""
         for batch in _batches(self._owned(writes)):
-            if failures(self._answer(self._release_change({each: writes[each] for each in batch}))):
-                for each in batch:
-                    self._release_one(each, writes[each])
+            if not failures(self._answer(self._release_change({each: writes[each] for each in batch}))):
+                continue
+            for each in batch:
+                write = writes[each]
+                if write is not None:
+                    self.write_offsets({each: write})
+                if self._owned([each]):
+                    self._answer(self._release_change({each: None}))
 
     def _release_change(self, writes: Mapping[TopicPartition, OffsetWrite | None]) -> Any:
         change = self._guarded()
@@ -185,20 +190,15 @@ class PartitionNodes(Nodes):
             change.delete(self._paths.owner_of(each))
         return change.commit_async()
 
-    def _release_one(self, partition: TopicPartition, write: OffsetWrite | None) -> None:
-        if write is not None:
-            self.write_offsets({partition: write})
-        if self._owned([partition]):
-            self._answer(self._release_change({partition: None}))
-
     def resync(self, held: Mapping[TopicPartition, str]) -> frozenset[TopicPartition]:
         """List all owner nodes; keep what is mine and wanted, delete what is mine and forgotten."""
-        listed = {
-            topic: self._children(f"{self._paths.owners}/{topic}")
+        listed = [
+            TopicPartition(topic, at)
             for topic in self._children(self._paths.owners)
-        }
-        numbered = [(topic, partition_number(name)) for topic, names in listed.items() for name in names]
-        every = self._owned(TopicPartition(topic, at) for topic, at in numbered if at is not None)
+            for name in self._children(f"{self._paths.owners}/{topic}")
+            if (at := partition_number(name)) is not None
+        ]
+        every = self._owned(listed)
         for each in set(every) - set(held):
             self._answer(self._release_change({each: None}))
         for each in held:
@@ -238,13 +238,11 @@ class PartitionNodes(Nodes):
 
     def leave_offsets(self, writes: Mapping[TopicPartition, OffsetWrite]) -> None:
         """Each on its own and unguarded: the registration is gone, the version decides."""
-        changes = []
-        for each, write in writes.items():
-            change = self._client.transaction()
-            self._add_write(change, each, write)
-            changes.append(change.commit_async())
-        for change in changes:
-            self._answer(change)
+        changes = {each: self._client.transaction() for each in writes}
+        for each, change in changes.items():
+            self._add_write(change, each, writes[each])
+        for asked in [change.commit_async() for change in changes.values()]:
+            self._answer(asked)
 
     def _commit_offsets(
         self, writes: Mapping[TopicPartition, OffsetWrite]
@@ -283,10 +281,9 @@ class PartitionNodes(Nodes):
         found = self._optional(asked)
         if found is None:
             return OffsetNode()
-        try:
+        value = None
+        with suppress(Rejected):
             value = parse_offset(found[0], self._paths.offset_of(partition))
-        except Rejected:
-            value = None
         return OffsetNode(value=value, version=found[1].version)
 
 
@@ -321,18 +318,19 @@ class Observer(Nodes):
         names = {*topics, *(known.partitions if known is not None else ())}
         synced = self._client.sync_async(self._paths.root)
         ids, migration = self._directory(self._paths.ids), self._directory(self._paths.migration_ids)
-        mode = self._node(self._paths.mode)
+        mode_node = self._node(self._paths.mode)
         topic_nodes = {name: self._node(topic_path(name)) for name in sorted(names)}
-        every = self._directory(BROKER_TOPICS) if known is not None and _wildcards(known) else None
+        every = self._directory(BROKER_TOPICS) if known and _wildcards(known.registrations) else None
         again = self._client.exists_async(self._paths.ids)
         self._optional(synced)
         consumers, ids_pzxid = self._listed(ids)
         aware, migration_pzxid = self._listed(migration)
+        mode, found = ABSENT_MODE, self._optional(mode_node)
+        if found is not None:
+            data, stat = found
+            mode = ModeNode(data=data or b"", version=stat.version, czxid=stat.czxid, mzxid=stat.mzxid)
         seen = CoordinationView(
-            mode=self._mode(mode),
-            ids_pzxid=ids_pzxid,
-            migration_pzxid=migration_pzxid,
-            migration_ids=aware,
+            mode=mode, ids_pzxid=ids_pzxid, migration_pzxid=migration_pzxid, migration_ids=aware
         )
         known_topics = self._listed(every)[0] if every is not None else None
         stat = self._answer(again)
@@ -343,9 +341,10 @@ class Observer(Nodes):
         if len(seen.registrations) + len(problems) < len(consumers):
             return None
         wanted = self._subscribed(seen.registrations, known_topics, problems) | set(topics)
-        partitions = self._partitions(topic_nodes, problems)
+        none: tuple[int, ...] = ()
+        partitions = self._parsed(topic_nodes, topic_path, parse_partitions, problems, absent=none)
         more = {name: self._node(topic_path(name)) for name in sorted(wanted - names)}
-        partitions |= self._partitions(more, problems)
+        partitions |= self._parsed(more, topic_path, parse_partitions, problems, absent=none)
         return replace(
             seen,
             partitions={name: found for name, found in partitions.items() if name in wanted},
@@ -366,13 +365,6 @@ class Observer(Nodes):
         found = self._optional(asked)
         return (tuple(sorted(found[0])), found[1].pzxid) if found is not None else ((), -1)
 
-    def _mode(self, asked: Any) -> ModeNode:
-        found = self._optional(asked)
-        if found is None:
-            return ABSENT_MODE
-        data, stat = found
-        return ModeNode(data=data or b"", version=stat.version, czxid=stat.czxid, mzxid=stat.mzxid)
-
     def _members(
         self,
         seen: CoordinationView,
@@ -381,7 +373,12 @@ class Observer(Nodes):
         problems: list[str],
     ) -> CoordinationView:
         """With every registration and migration id, read in one round trip unless they are known."""
-        if known is not None and not known.problems and _same(known, seen, ids):
+        if (
+            known is not None
+            and not known.problems
+            and (known.ids_pzxid, known.migration_pzxid) == (seen.ids_pzxid, seen.migration_pzxid)
+            and set(known.registrations) == set(ids)
+        ):
             return replace(seen, registrations=known.registrations, unfenced=known.unfenced)
         asked = {cid: self._client.get_async(self._paths.id_of(cid)) for cid in ids}
         aware = {cid: self._client.get_async(self._paths.migration_id_of(cid)) for cid in seen.migration_ids}
@@ -396,7 +393,7 @@ class Observer(Nodes):
         """The topics of all members; wildcards that cannot be read are ``problems``.
 
         With a wildcard among them the list of topics is watched: a new one may match."""
-        if every is None and any(each.wildcard for each in registrations.values()):
+        if every is None and _wildcards(registrations):
             every = self._listed(self._directory(BROKER_TOPICS))[0]
         wanted: set[str] = set()
         for cid, registration in registrations.items():
@@ -405,9 +402,6 @@ class Observer(Nodes):
             except Rejected as error:
                 problems.append(f"{self._paths.id_of(cid)}: {error}")
         return wanted
-
-    def _partitions(self, asked: Mapping[str, Any], problems: list[str]) -> dict[str, tuple[int, ...]]:
-        return self._parsed(asked, topic_path, parse_partitions, problems, absent=())
 
     def _parsed(
         self,
@@ -431,16 +425,8 @@ class Observer(Nodes):
         return read
 
 
-def _same(known: CoordinationView, seen: CoordinationView, ids: Collection[str]) -> bool:
-    return (
-        known.ids_pzxid == seen.ids_pzxid
-        and known.migration_pzxid == seen.migration_pzxid
-        and set(known.registrations) == set(ids)
-    )
-
-
-def _wildcards(view: CoordinationView) -> bool:
-    return any(each.wildcard for each in view.registrations.values())
+def _wildcards(registrations: Mapping[str, Registration]) -> bool:
+    return any(each.wildcard for each in registrations.values())
 
 
 def _fenced(data: bytes) -> bool:
@@ -462,12 +448,10 @@ def find_brokers(hosts: str, timeout: float, protocol: str, login: ZookeeperLogi
     client = make_client(hosts, timeout, login)
     try:
         client.start(timeout=timeout)
-        paths = [f"{BROKER_IDS}/{each}" for each in client.get_children(BROKER_IDS)]
-        read = {path: client.get(path)[0] for path in paths}
-    except NoNodeError as error:
-        raise Transient(f"zookeeper.connect {hosts!r}: no broker is registered there; start them") from error
+        ids = client.get_children(BROKER_IDS) if client.exists(BROKER_IDS) else []
+        read = {path: client.get(path)[0] for path in (f"{BROKER_IDS}/{each}" for each in ids)}
     except (KazooException, KazooTimeoutError, OSError) as error:
-        raise Transient(f"zookeeper.connect {hosts!r}: no answer in {timeout:g} s ({error})") from error
+        raise Transient(f"zookeeper.connect {hosts!r}: no answer in {timeout:g} s ({error!r})") from error
     finally:
         client.stop()
         client.close()

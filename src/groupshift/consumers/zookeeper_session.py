@@ -54,8 +54,9 @@ class ZookeeperCoordination(PartitionNodes, Observer):
             self._prove_rights()
         except (KazooTimeoutError, KazooException, OSError, Transient) as error:
             self._end()
+            hint = ", or zookeeper.ssl.* does not fit that port" if self._login.tls else ""
             raise Transient(
-                f"zookeeper.connect {self._hosts!r}: no answer in {timeout:g} s ({error}){self._hint()}; "
+                f"zookeeper.connect {self._hosts!r}: no answer in {timeout:g} s ({error}){hint}; "
                 "start it and retry"
             ) from error
         except Rejected:
@@ -76,9 +77,6 @@ class ZookeeperCoordination(PartitionNodes, Observer):
         if not self._client.connected:
             raise KazooTimeoutError("Connection time-out")
 
-    def _hint(self) -> str:
-        return ", or zookeeper.ssl.* does not fit that port" if self._login.tls else ""
-
     def _prove_rights(self) -> None:
         """Log in (kazoo does it after it says that it is connected), and create below ``owners`` and
         ``offsets``, as far as there are any."""
@@ -86,8 +84,13 @@ class ZookeeperCoordination(PartitionNodes, Observer):
         parents = [self._paths.owners, self._paths.offsets]
         for directory in tuple(parents):
             parents += [f"{directory}/{topic}" for topic in self._children(directory)]
-        probes = [(each, partial(_come_and_go, f"{each}/{unique()}")) for each in parents]
-        for path, answer in [(each, ask(self._client, probe)) for each, probe in probes]:
+
+        def come_and_go(path: str, question: TransactionRequest) -> None:
+            question.create(path, b"")
+            question.delete(path)
+
+        asked = [ask(self._client, partial(come_and_go, f"{each}/{unique()}")) for each in parents]
+        for path, answer in zip(parents, asked, strict=True):
             if refused(self._answer(answer)):
                 raise self._unauthorised(f"may not create below {path}")
 
@@ -126,15 +129,16 @@ class ZookeeperCoordination(PartitionNodes, Observer):
 
     # -- registration ----------------------------------------------------------------------------
 
+    def _own_paths(self, consumer_id: str) -> tuple[str, str]:
+        return self._paths.id_of(consumer_id), self._paths.migration_id_of(consumer_id)
+
     def register(self, registration: bytes, migration: bytes | None) -> None:
         """Both nodes in one transaction; a repeated call in the same session succeeds."""
-        wanted = {self._paths.id_of(self._consumer_id): registration}
-        if migration is not None:
-            wanted[self._paths.migration_id_of(self._consumer_id)] = migration
-        for path in wanted:
-            self._ensure(path.rpartition("/")[0], WORLD)
+        both = zip(self._own_paths(self._consumer_id), (registration, migration), strict=True)
+        wanted = {path: data for path, data in both if data is not None}
         change = self._client.transaction()
         for path, data in wanted.items():
+            self._ensure(path.rpartition("/")[0], WORLD)
             change.create(path, data, acl=WORLD, ephemeral=True)
         failed = failures(self._answer(change.commit_async()))
         if not failed:
@@ -158,7 +162,7 @@ class ZookeeperCoordination(PartitionNodes, Observer):
     def unregister(self) -> None:
         """Delete both ids together, whichever exist."""
         change = self._client.transaction()
-        paths = (self._paths.id_of(self._consumer_id), self._paths.migration_id_of(self._consumer_id))
+        paths = self._own_paths(self._consumer_id)
         for path, asked in [(path, self._client.exists_async(path)) for path in paths]:
             stat = self._answer(asked)
             if stat is not None and stat.ephemeralOwner == self.session_id():
@@ -168,8 +172,7 @@ class ZookeeperCoordination(PartitionNodes, Observer):
 
     def wake(self) -> None:
         """Guarded by the own registration, like every change."""
-        name = f"{self._group}_groupshift-wake-{uuid.uuid4().hex[:8]}"
-        paths = (self._paths.id_of(name), self._paths.migration_id_of(name))
+        paths = self._own_paths(f"{self._group}_groupshift-wake-{uuid.uuid4().hex[:8]}")
         nobody = encode_registration(Registration(subscription=(), timestamp=str(int(time.time() * 1000))))
         change = self._guarded()
         for path in paths:
@@ -178,11 +181,6 @@ class ZookeeperCoordination(PartitionNodes, Observer):
             change.delete(path)
         if failed := failures(self._answer(change.commit_async())):
             raise Transient(f"old members could not be woken: {failed[0]!r}")
-
-
-def _come_and_go(path: str, question: TransactionRequest) -> None:
-    question.create(path, b"")
-    question.delete(path)
 
 
 _LOG = logging.getLogger(__name__)
@@ -208,8 +206,7 @@ class Relogin:
         """Give up; the client is the caller's to stop afterwards."""
         self._ended.set()
         self._client.remove_listener(self._changed)
-        thread = self._thread
-        if thread is not None:
+        if (thread := self._thread) is not None:
             thread.join(_LONGEST_S)
 
     def _changed(self, _state: Any) -> None:
@@ -227,14 +224,8 @@ class Relogin:
                 self._client.stop()
                 self._client.start(timeout=_CONNECT_S)
                 self._client.exists_async("/").get(timeout=_CONNECT_S)
-                if self._ends():
-                    return
-
-    def _ends(self) -> bool:
-        """Whether the login holds; another one that is refused from now on starts a thread again."""
-        with self._lock:
-            if self._client.client_state == KeeperState.AUTH_FAILED:
-                return False
-            self._thread = None
-        _LOG.warning("ZooKeeper accepted the login again")
-        return True
+                with self._lock:  # another login that is refused from now on starts a thread again
+                    if self._client.client_state != KeeperState.AUTH_FAILED:
+                        self._thread = None
+                        _LOG.warning("ZooKeeper accepted the login again")
+                        return

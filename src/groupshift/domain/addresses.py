@@ -23,15 +23,14 @@ from groupshift.errors import Rejected
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """Kafka's security protocols."""
-_ZOOKEEPER_PORT: Final = 2181
+_ZOOKEEPER_PORT: Final = "2181"
 _HIGHEST_PORT: Final = 65_535
-_LONGEST_HOST, _LONGEST_LABEL, _LONGEST_SHOWN = 253, 63, 200
-_LABEL = re.compile(r"[0-9A-Za-z_](?:[0-9A-Za-z_-]*[0-9A-Za-z_])?", re.ASCII)
-_PREFIX = re.compile(r"([0-9a-zA-Z\-%._]*)://")
-_DIGITS = re.compile(r"[0-9]+", re.ASCII)
+_LONGEST_HOST, _LONGEST_SHOWN = 253, 200
+_LABEL = re.compile(r"(?!.{64})[0-9A-Za-z_](?:[0-9A-Za-z_-]*[0-9A-Za-z_])?", re.ASCII)
+_PREFIX = re.compile(r"(?:([0-9a-zA-Z\-%._]*)://)?(.*)", re.DOTALL)
+_PORT = re.compile(r"0*([1-9][0-9]{0,4})", re.ASCII)
 _URL = re.compile(r"[0-9A-Za-z._:/\[\]%~-]+", re.ASCII)
 _SPACE: Final = " \t\r\n\f\v"
-_LOGIN: Final = "sasl."
 _MECHANISM: Final = ("sasl.mechanism", "sasl.mechanisms")
 _TLS: Final = ("ssl.ca.", "ssl.certificate.", "ssl.crl.", "ssl.key.", "ssl.keystore.", "ssl.truststore.")
 _ZONE = re.compile(r"[0-9A-Za-z._~-]+", re.ASCII)
@@ -77,18 +76,24 @@ def kafka_servers(text: str, key: str, protocol: str = "") -> tuple[Server, ...]
 
     Raises `Rejected` for what cannot be an address and for a prefix that contradicts ``protocol``."""
     _refuse_login(text, key, _KAFKA_FORM)
-    found = []
-    for entry in _entries(text):
-        prefix = _PREFIX.match(entry)
-        if prefix:
-            _agree(prefix[1], protocol, key, text)
-        why, server = _server(entry[prefix.end() :] if prefix else entry, None)
-        if server is None:
-            raise _unusable(key, text, f"{_short(entry)} {why}", _KAFKA_FORM)
-        found.append(server)
-    if not found:
-        raise _unusable(key, text, "it names no server", _KAFKA_FORM)
-    return tuple(found)
+    used, entries = (protocol or "PLAINTEXT").strip().upper(), []
+    for entry in text.split(","):
+        prefix, address = _PREFIX.fullmatch(entry.strip(_SPACE)).groups()  # type: ignore[union-attr]
+        entries.append(address)
+        if prefix is None:
+            continue
+        if prefix.upper() not in PROTOCOLS:
+            raise _unusable(key, text, f"{prefix}:// is no security protocol of Kafka", _KAFKA_FORM)
+        if prefix.upper() != used:
+            said = prefix.upper()
+            raise _unusable(
+                key,
+                text,
+                f"its prefix says {said}, security.protocol is {used if protocol else 'PLAINTEXT (not set)'}",
+                f"set security.protocol to {said} in [kafka.properties] or the consumer's configuration, "
+                "with its login, or remove the prefix",
+            )
+    return _servers(entries, text, key, _KAFKA_FORM)
 
 
 def zookeeper_ensemble(text: str, key: str, *, chroot: bool = True) -> Ensemble:
@@ -96,34 +101,23 @@ def zookeeper_ensemble(text: str, key: str, *, chroot: bool = True) -> Ensemble:
 
     Raises `Rejected` for what cannot be an address, and without ``chroot`` for a text that holds a path."""
     _refuse_login(text, key, _ZOOKEEPER_FORM)
-    if "://" in text:
-        raise _unusable(key, text, "ZooKeeper's addresses have no prefix", _ZOOKEEPER_FORM)
     hosts, slash, path = text.strip(_SPACE).partition("/")
     if slash and not chroot:
         raise Rejected(f"{key} {_short(text)} holds a path: put it into zookeeper.chroot")
-    found = []
-    for entry in _entries(hosts):
-        why, server = _server(entry, _ZOOKEEPER_PORT)
-        if server is None:
-            raise _unusable(key, text, f"{_short(entry)} {why}", _ZOOKEEPER_FORM)
-        found.append(server)
-    if not found:
-        raise _unusable(key, text, "it names no server", _ZOOKEEPER_FORM)
-    wrong = chroot_problem(slash + path) if path else None
+    servers = _servers(hosts.split(","), text, key, _ZOOKEEPER_FORM, _ZOOKEEPER_PORT)
+    wrong = chroot_problem(slash + path)
     if wrong:
         raise _unusable(key, text, wrong, _ZOOKEEPER_FORM)
-    return Ensemble(tuple(found), slash + path if path else "")
+    return Ensemble(servers, slash + path if path else "")
 
 
 def one_server(text: str, key: str) -> Server:
     """The one server that ``text`` names. Raises `Rejected` for anything else."""
     form = f"write {key} host:port, once for each"
     _refuse_login(text, key, form)
-    why, server = _server(text.strip(_SPACE), None)
-    if server is None or "," in text:
-        raise Rejected(
-            f"{key} {_short(text)} {why or 'is no host:port: one server is named at a time'}: {form}"
-        )
+    server = _server(text.strip(_SPACE), "")
+    if server is None:
+        raise Rejected(f"{key} {_short(text)} is no host:port: one server is named at a time: {form}")
     return server
 
 
@@ -134,16 +128,14 @@ def chroot_problem(chroot: str) -> str | None:
         return None
     if holds_login(chroot):
         return "the chroot holds an @ (not shown)"
-    names = chroot.split("/")[1:]
-    wrong = (
-        (not chroot.startswith("/"), "does not start with /"),
-        ("," in chroot, "holds a comma: it stands once, after the last server"),
-        (chroot.endswith("/"), "ends with /"),
-        (not all(names) or {".", ".."} & set(names), "has an empty name, . or .. in it"),
-        (not chroot.isprintable() or chroot != chroot.strip(), "holds a character that no path has"),
+    root, *names = chroot.split("/")
+    plain = chroot.isprintable() and chroot == chroot.strip() and "," not in chroot
+    if plain and not root and all(names) and not {".", ".."} & set(names):
+        return None
+    return (
+        f"the chroot {_short(chroot)} is no path: it begins with /, does not end with one, stands once after "
+        "the last server, and has no comma, no space and no empty name, . or .. in it"
     )
-    said = next((words for met, words in wrong if met), None)
-    return f"the chroot {_short(chroot)} {said}" if said else None
 
 
 def api_server_problem(server: str, key: str) -> str | None:
@@ -151,20 +143,20 @@ def api_server_problem(server: str, key: str) -> str | None:
     ``https://``, or ``http://`` of this machine and no other."""
     if holds_login(server):
         return f"{key} holds a user name or a password (not shown): remove it, and write the token beside it"
-    said = f"{key} {_short(server)}"
-    if not _URL.fullmatch(server):
-        return f"{said} is not an https:// URL: it holds a character that belongs into none"
     try:
         url = urlsplit(server)
         host, port = url.hostname or "", url.port
     except ValueError:
-        return f"{said} is not an https:// URL: write https://host:port"
+        host, port = "", 0
     written = f"[{host}]" if ":" in host else host
-    if not _host(host) or url.netloc.lower() not in {written, f"{written}:{port}"} or port == 0:
-        return f"{said} is not an https:// URL: write https://host:port"
-    if url.scheme == "https" or (url.scheme == "http" and _is_here(host)):
+    fits = _URL.fullmatch(server) and _is_host(host) and port != 0
+    if not fits or url.netloc.lower() not in {written, f"{written}:{port}"}:
+        return f"{key} {_short(server)} is not an https:// URL: write https://host:port"
+    found = _ip(host)
+    here = host == "localhost" or (found is not None and found.is_loopback)  # whatever a resolver says
+    if url.scheme == "https" or (url.scheme == "http" and here):
         return None
-    return f"{said} is not an https:// URL: the token would be sent in the clear"
+    return f"{key} {_short(server)} is not an https:// URL: the token would be sent in the clear"
 
 
 def login_problem(properties: Mapping[str, object], prefix: str = "") -> str | None:
@@ -177,14 +169,14 @@ def login_problem(properties: Mapping[str, object], prefix: str = "") -> str | N
     named = f"{prefix}security.protocol is {protocol}"
     if not properties.get("security.protocol"):
         named = f"{prefix}security.protocol is not set, which means PLAINTEXT"
-    login = next((key for key, value in properties.items() if value and key.startswith(_LOGIN)), None)
-    if login and not protocol.startswith("SASL"):
-        other = "SASL_SSL" if protocol != "PLAINTEXT" else "SASL_SSL or SASL_PLAINTEXT"
-        return f"{prefix}{login} has no effect ({named}): set {prefix}security.protocol to {other}"
-    tls = next((key for key, value in properties.items() if value and key.startswith(_TLS)), None)
-    if tls and not protocol.endswith("SSL"):
-        other = "SASL_SSL" if protocol.startswith("SASL") else "SSL or SASL_SSL"
-        return f"{prefix}{tls} has no effect ({named}): set {prefix}security.protocol to {other}"
+    sasl, tls = protocol.startswith("SASL"), protocol.endswith("SSL")
+    for begins, has_effect, other in (
+        (("sasl.",), sasl, "SASL_SSL" if tls else "SASL_SSL or SASL_PLAINTEXT"),
+        (_TLS, tls, "SASL_SSL" if sasl else "SSL or SASL_SSL"),
+    ):
+        idle = next((key for key, value in properties.items() if value and key.startswith(begins)), None)
+        if idle and not has_effect:
+            return f"{prefix}{idle} has no effect ({named}): set {prefix}security.protocol to {other}"
     one, two = (str(properties.get(key) or "") for key in _MECHANISM)
     if one and two and one != two:
         names = [f"{prefix}{key}" for key in _MECHANISM]
@@ -192,60 +184,33 @@ def login_problem(properties: Mapping[str, object], prefix: str = "") -> str | N
     return None
 
 
-def _agree(prefix: str, protocol: str, key: str, text: str) -> None:
-    """Raises `Rejected` unless the prefix is the security protocol that is used."""
-    said, used = prefix.upper(), (protocol or "PLAINTEXT").strip().upper()
-    if said not in PROTOCOLS:
-        raise _unusable(key, text, f"{prefix}:// is no security protocol of Kafka", _KAFKA_FORM)
-    if said != used:
-        told = used if protocol else "PLAINTEXT (not set)"
-        raise _unusable(
-            key,
-            text,
-            f"its prefix says {said}, security.protocol is {told}",
-            f"set security.protocol to {said} in [kafka.properties] or the consumer's configuration, "
-            "with its login, or remove the prefix",
-        )
+def _servers(entries: list[str], text: str, key: str, form: str, port: str = "") -> tuple[Server, ...]:
+    """The servers of what stands between the commas; a comma too many is read over, as Java does."""
+    found = []
+    for entry in filter(None, (each.strip(_SPACE) for each in entries)):
+        server = _server(entry, port)
+        if server is None:
+            raise _unusable(key, text, f"{_short(entry)} is no host:port", form)
+        found.append(server)
+    if not found:
+        raise _unusable(key, text, "it names no server", form)
+    return tuple(found)
 
 
-def _entries(text: str) -> list[str]:
-    """What stands between the commas; a comma too many is read over, as Java does."""
-    return [entry for entry in (each.strip(_SPACE) for each in text.split(",")) if entry]
-
-
-def _server(entry: str, default_port: int | None) -> tuple[str, Server | None]:
-    """The server, or what is wrong in words that follow the entry."""
+def _server(entry: str, default_port: str) -> Server | None:
+    """The server, None where it is none: with ``host``, ``host:port`` or ``[address]:port``."""
     host, colon, port = entry.rpartition(":")
     if not colon or entry.endswith("]"):
-        host, port = entry, ""
-        colon = ""
+        host, port = entry, default_port
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    number = _port(port) if colon else default_port
-    bracketed = bare != host or "[" in host or "]" in host
-    wrong = (
-        (
-            ";" in entry or any(space in entry for space in _SPACE),
-            "a comma, and no space, stands between servers",
-        ),
-        ("/" in entry, "a path does not belong here"),
-        ((":" in bare or bracketed) and not _is_ipv6(bare), "write an IPv6 address as [address]:port"),
-        (not colon and default_port is None, "the port is missing"),
-        (not _host(bare), "its host cannot be one"),
-        (not number, f"its port is not a number from 1 to {_HIGHEST_PORT}"),
-    )
-    why = next((words for met, words in wrong if met), None)
-    return (f"is no host:port: {why}", None) if why or not number else ("", Server(bare, number))
-
-
-def _port(text: str) -> int | None:
-    """The port, None where there is none of this number."""
-    digits = text.lstrip("0")
-    if not _DIGITS.fullmatch(text) or not 0 < len(digits) <= len(str(_HIGHEST_PORT)):
+    number = _PORT.fullmatch(port)
+    if number is None or int(number[1]) > _HIGHEST_PORT:
         return None
-    return int(digits) if int(digits) <= _HIGHEST_PORT else None
+    fits = _is_host(bare) if bare == host else _is_ipv6(bare)
+    return Server(bare, int(number[1])) if fits else None
 
 
-def _host(host: str) -> bool:
+def _is_host(host: str) -> bool:
     """Whether this can be a name or an IP address."""
     if ":" in host:
         return _is_ipv6(host)
@@ -254,7 +219,7 @@ def _host(host: str) -> bool:
         return False
     if labels[-1].isdigit():
         return isinstance(_ip(host), ipaddress.IPv4Address)
-    return all(len(label) <= _LONGEST_LABEL and _LABEL.fullmatch(label) for label in labels)
+    return all(_LABEL.fullmatch(label) for label in labels)
 
 
 def _ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
@@ -269,12 +234,6 @@ def _is_ipv6(host: str) -> bool:
     if not isinstance(found, ipaddress.IPv6Address) or not host.isascii():
         return False
     return found.scope_id is None or bool(_ZONE.fullmatch(found.scope_id))
-
-
-def _is_here(host: str) -> bool:
-    """Whether a URL's host is this machine, whatever a resolver says."""
-    found = _ip(host)
-    return host == "localhost" or (found is not None and found.is_loopback)
 
 
 def _refuse_login(text: str, key: str, form: str) -> None:

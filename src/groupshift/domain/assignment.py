@@ -7,9 +7,10 @@ Source: docs/reference/zookeeper-coordination.md §§2, 5 and 8.7.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import cycle, islice
 
 from groupshift.domain.group_protocol import KafkaMember
 from groupshift.domain.modes import Mode
@@ -36,6 +37,28 @@ class TextForm(StrEnum):
 
     BRACKET = "bracket"
     DASH = "dash"
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """By what a member computes; the text form matters to round-robin alone. As text: its configuration."""
+
+    assignor: Assignor
+    form: TextForm
+
+    def __str__(self) -> str:
+        strategy = f"partition.assignment.strategy={self.assignor}"
+        return (
+            strategy if self.assignor is Assignor.RANGE else f"{strategy}, roundrobin.text.form={self.form}"
+        )
+
+
+SCHEMES: Mapping[str, Scheme] = {
+    "range": Scheme(Assignor.RANGE, TextForm.DASH),
+    "roundrobin (bracket form, up to 0.11)": Scheme(Assignor.ROUND_ROBIN, TextForm.BRACKET),
+    "roundrobin (dash form, from 1.0)": Scheme(Assignor.ROUND_ROBIN, TextForm.DASH),
+}
+"""Every way in which members of one group may compute its assignment (§5), by its name for people."""
 
 
 def java_order(text: str) -> bytes:
@@ -97,33 +120,25 @@ def range_assignment(
     """§5.1: per topic, consecutive partitions to the sorted threads, the first ones get one more."""
     result: Assignment = {}
     for topic, ids in threads.items():
-        ordered, numbers = sorted(ids, key=java_order), sorted(partitions.get(topic, ()))
-        if not ordered:
-            continue
-        share, extra = divmod(len(numbers), len(ordered))
-        start = 0
-        for index, thread in enumerate(ordered):
-            end = start + share + (index < extra)
-            result.update({TopicPartition(topic, number): thread for number in numbers[start:end]})
-            start = end
+        numbers = sorted(partitions.get(topic, ()))
+        share, extra = divmod(len(numbers), len(ids) or 1)
+        left = iter(numbers)
+        for index, thread in enumerate(sorted(ids, key=java_order)):
+            for number in islice(left, share + (index < extra)):
+                result[TopicPartition(topic, number)] = thread
     return result
 
 
 def round_robin_assignment(
-    threads: Mapping[str, Sequence[str]],
-    partitions: Mapping[str, Iterable[int]],
-    form: TextForm,
+    threads: Mapping[str, Sequence[str]], partitions: Mapping[str, Iterable[int]], form: TextForm
 ) -> Assignment:
     """§5.2: partitions in order of their text's hash, one cursor over all threads of the group.
 
     Equal hashes are ordered by (topic, partition); the Scala order of those is not reproducible.
     """
-    order = _hash_order(form)
-    every = sorted(
-        (TopicPartition(topic, number) for topic in threads for number in partitions.get(topic, ())),
-        key=order,
-    )
-    return _circle(every, {topic: set(ids) for topic, ids in threads.items()})
+    text = str if form is TextForm.DASH else "[{0.topic},{0.partition}]".format
+    every = [TopicPartition(topic, number) for topic in threads for number in partitions.get(topic, ())]
+    return _circle(sorted(every, key=lambda each: (java_hash(text(each)), each)), threads)
 
 
 def map_to_threads(held: Collection[TopicPartition], streams: Mapping[str, Sequence[str]]) -> Assignment:
@@ -132,31 +147,18 @@ def map_to_threads(held: Collection[TopicPartition], streams: Mapping[str, Seque
     The Kafka clients' round-robin assignor over relative numbers; a topic without a thread is
     left out.
     """
-    return _circle(sorted(held), {topic: set(ids) for topic, ids in streams.items()})
+    return _circle(sorted(held), streams)
 
 
-def _hash_order(form: TextForm) -> Callable[[TopicPartition], tuple[int, str, int]]:
-    def key(partition: TopicPartition) -> tuple[int, str, int]:
-        text = str(partition) if form is TextForm.DASH else f"[{partition.topic},{partition.partition}]"
-        return java_hash(text), partition.topic, partition.partition
-
-    return key
-
-
-def _circle(ordered: Iterable[TopicPartition], subscribed: Mapping[str, set[str]]) -> Assignment:
+def _circle(ordered: Iterable[TopicPartition], threads: Mapping[str, Sequence[str]]) -> Assignment:
     """Deal partitions out with one cursor over the sorted threads, skipping those not subscribed."""
-    circle = sorted(set().union(*subscribed.values()), key=java_order) if subscribed else []
-    result: Assignment = {}
-    cursor = 0
-    for partition in ordered:
-        takers = subscribed.get(partition.topic)
-        if not takers:
-            continue
-        while circle[cursor % len(circle)] not in takers:
-            cursor += 1
-        result[partition] = circle[cursor % len(circle)]
-        cursor += 1
-    return result
+    subscribed = {topic: frozenset(ids) for topic, ids in threads.items()}
+    circle = cycle(sorted(frozenset().union(*subscribed.values()), key=java_order))
+    return {
+        each: next(thread for thread in circle if thread in subscribed[each.topic])
+        for each in ordered
+        if subscribed.get(each.topic)
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

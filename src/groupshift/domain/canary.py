@@ -1,5 +1,5 @@
 """A canary watched beside the old members: looks at the group, what a series of them measures, and the
-numbered rules that judge it (K…). Pure.
+numbered rules that judge it (K…, ``canary_rules.toml``). Pure.
 
 Two sides share the group: the canary's members and the old ones. What is compared is what both sides
 show to anybody who looks: owner nodes, offsets in both stores, log ends, who is registered. Too little data
@@ -8,18 +8,19 @@ is never a pass: K01 is then inconclusive and the comparing rules are not asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 from math import ceil
 from statistics import linear_regression, median
-from typing import Any
 
 from groupshift.domain.facts import Facts, sentence_list
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.old_members import Held, held_now
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.rules import Rules, Says
 from groupshift.domain.verdict import Finding, Verdict
 
 INTERVALS = 4
@@ -37,7 +38,9 @@ class Side(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
     """The group at ``at_ms``: members of either side, places of the canary that are down, ``ids_pzxid``
-    (every coming and going changes it), owned partitions and those that nobody owned."""
+    (every coming and going changes it), owned partitions and those that nobody owned.
+
+    The journal keeps `dataclasses.asdict` of it; `groupshift.domain.plain.from_plain` reads that."""
 
     at_ms: int
     ids_pzxid: int
@@ -47,23 +50,9 @@ class Look:
     unowned: tuple[str, ...]
     held: tuple[Held, ...]
 
-    def to_data(self) -> dict[str, Any]:
-        """Plain values for the journal; partitions as lists, for there may be many."""
-        return {**asdict(self), "held": [list(asdict(each).values()) for each in self.held]}
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Look:
-        """The inverse of `to_data`."""
-        names = tuple(Held.__dataclass_fields__)
-        fields = {name: tuple(data[name]) for name in ("canary", "old", "down", "unowned")}
-        held = tuple(Held(**dict(zip(names, each, strict=True))) for each in data["held"])
-        return cls(at_ms=int(data["at_ms"]), ids_pzxid=int(data["ids_pzxid"]), held=held, **fields)
-
     def side_of(self, member_id: str) -> Side | None:
         """Which side a member is on; None for one that is on neither."""
-        if member_id in self.canary:
-            return Side.CANARY
-        return Side.OLD if member_id in self.old else None
+        return next((side for side in Side if member_id in getattr(self, side)), None)
 
 
 def look_of(facts: Facts, slots: Collection[str]) -> Look:
@@ -73,14 +62,13 @@ def look_of(facts: Facts, slots: Collection[str]) -> Look:
     places = [place for place in facts.places if place.name in slots]
     known = {place.member_id for place in places if place.member_id}
     aware = [member.member_id for member in view.of_kind(MemberKind.AWARE)]
-    canary = tuple(member for member in aware if not places or member in known)
-    present = {*aware, *(member.member_id for member in view.members)}
+    present = {None, *(member.member_id for member in view.members)}
     return Look(
         at_ms=view.taken_at_ms,
         ids_pzxid=view.ids_pzxid,
-        canary=canary,
+        canary=tuple(member for member in aware if not places or member in known),
         old=tuple(member.member_id for member in view.of_kind(MemberKind.OLD)),
-        down=tuple(p.name for p in places if not p.running or p.member_id not in {*present, None}),
+        down=tuple(place.name for place in places if not place.running or place.member_id not in present),
         unowned=tuple(str(at) for at, owners in view.owners_of().items() if not owners),
         held=held_now(view),
     )
@@ -90,33 +78,27 @@ def look_of(facts: Facts, slots: Collection[str]) -> Look:
 class Trend:
     """One partition over its longest tenure: ``growth`` is the slope of its lag as a share of what
     arrives (1: nothing is committed, 0: the lag stands), ``progress`` committed records by arrived ones;
-    both None when nothing arrived. ``commits`` counts the looks that saw the offset node advance."""
+    both 0 when nothing arrived. ``commits`` counts the looks that saw the offset node advance."""
 
     at: TopicPartition
     side: Side
     arrived: int
-    growth: float | None
-    progress: float | None
+    growth: float
+    progress: float
     commits: int
     kafka_follows: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """One side: medians over its partitions with arrivals; the medians are None without any."""
+    """One side: its members, its partitions, and medians over those with arrivals; 0 without any."""
 
     members: int
     partitions: int
     arrived: int
-    growth: float | None
-    progress: float | None
+    growth: float
+    progress: float
     commits: float
-
-
-def slope(points: Sequence[tuple[float, float]]) -> float:
-    """Return the change of y by unit of x, by least squares; 0 when all x are equal."""
-    x, y = [each for each, _ in points], [each for _, each in points]
-    return linear_regression(x, y).slope if len(set(x)) > 1 else 0.0
 
 
 def trends(series: Sequence[Look]) -> tuple[Trend, ...]:
@@ -124,8 +106,7 @@ def trends(series: Sequence[Look]) -> tuple[Trend, ...]:
     tenures: dict[TopicPartition, dict[tuple[str, int, Side], list[tuple[int, Held]]]] = {}
     for look in series:
         for held in look.held:
-            side = look.side_of(held.member_id)
-            if side is not None:
+            if side := look.side_of(held.member_id):
                 key = (held.member_id, held.czxid, side)
                 tenures.setdefault(held.at, {}).setdefault(key, []).append((look.at_ms, held))
     longest = {at: max(each.items(), key=lambda item: len(item[1])) for at, each in sorted(tenures.items())}
@@ -133,18 +114,18 @@ def trends(series: Sequence[Look]) -> tuple[Trend, ...]:
 
 
 def _trend(at: TopicPartition, side: Side, seen: Sequence[tuple[int, Held]]) -> Trend:
-    first, last = seen[0][1], seen[-1][1]
-    seconds = (seen[-1][0] - seen[0][0]) / 1000
+    (since, first), (until, last) = seen[0], seen[-1]
     arrived = last.end - first.end
-    lags = [(at_ms / 1000, float(held.end - max(held.znode, 0))) for at_ms, held in seen]
-    steps = [(before.znode, after.znode) for (_, before), (_, after) in pairwise(seen)]
+    rate = arrived / (until - since)
+    lags = [held.end - max(held.znode, 0) for _, held in seen]
+    slope = linear_regression([at_ms for at_ms, _ in seen], lags).slope
     return Trend(
         at=at,
         side=side,
         arrived=arrived,
-        growth=slope(lags) / (arrived / seconds) if arrived > 0 else None,
-        progress=(last.znode - first.znode) / arrived if arrived > 0 else None,
-        commits=sum(1 for before, after in steps if after > before),
+        growth=slope / rate if arrived > 0 else 0.0,
+        progress=(last.znode - first.znode) / arrived if arrived > 0 else 0.0,
+        commits=sum(after.znode > before.znode for (_, before), (_, after) in pairwise(seen)),
         kafka_follows=last.znode == first.znode or last.kafka > min(first.kafka, first.znode),
     )
 
@@ -152,24 +133,18 @@ def _trend(at: TopicPartition, side: Side, seen: Sequence[tuple[int, Held]]) -> 
 def measure(series: Sequence[Look], found: Iterable[Trend], side: Side) -> Measure:
     """One side of a series; ``found`` are the trends of both."""
     own = [trend for trend in found if trend.side is side]
-    names = {name for look in series for name in (look.canary if side is Side.CANARY else look.old)}
     busy = [trend for trend in own if trend.arrived > 0]
     return Measure(
-        members=len(names),
+        members=len({name for look in series for name in getattr(look, side)}),
         partitions=len(own),
         arrived=sum(trend.arrived for trend in busy),
-        growth=_median(trend.growth for trend in busy),
-        progress=_median(trend.progress for trend in busy),
-        commits=_median(float(trend.commits) for trend in busy) or 0.0,
+        growth=median([trend.growth for trend in busy] or [0.0]),
+        progress=median([trend.progress for trend in busy] or [0.0]),
+        commits=median([float(trend.commits) for trend in busy] or [0.0]),
     )
 
 
-def _median(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return median(known) if known else None
-
-
-def errors(series: Sequence[Look], found: Iterable[Trend], side: Side, records: int) -> tuple[str, ...]:
+def errors(series: Sequence[Look], found: Iterable[Trend], side: Side, records: int) -> list[str]:
     """What went wrong on one side, one clause each: a member that left, a place that was down, a
     partition that lost its owner, a committed offset that went back, a partition that stood still
     although at least ``records`` arrived."""
@@ -179,64 +154,37 @@ def errors(series: Sequence[Look], found: Iterable[Trend], side: Side, records: 
         if trend.side is side and trend.arrived >= max(1, records) and not trend.commits
     ]
     for before, after in pairwise(series):
-        clauses += _between(before, after, side)
-    return tuple(dict.fromkeys(clauses))
+        own = set(getattr(before, side))
+        now = {held.at: held.znode for held in after.held}
+        was = [held for held in before.held if held.member_id in own]
+        down = set(after.down) - set(before.down) if side is Side.CANARY else set()
+        clauses += [f"{member} left the group" for member in sorted(own - {*after.canary, *after.old})]
+        clauses += [f"place {name} was down" for name in sorted(down)]
+        clauses += [
+            f"{each.at} lost its owner {each.member_id}" for each in was if str(each.at) in after.unowned
+        ]
+        clauses += [
+            f"the offset of {each.at} went back from {each.znode} to {now[each.at]}"
+            for each in was
+            if now.get(each.at, each.znode) < each.znode
+        ]
+    return list(dict.fromkeys(clauses))
 
 
-def _between(before: Look, after: Look, side: Side) -> list[str]:
-    own = before.canary if side is Side.CANARY else before.old
-    now = {held.at: held for held in after.held}
-    was = [held for held in before.held if held.member_id in own]
-    down = set(after.down) - set(before.down) if side is Side.CANARY else set()
-    return [
-        *(f"{member} left the group" for member in sorted({*own} - {*after.canary, *after.old})),
-        *(f"place {name} was down" for name in sorted(down)),
-        *(f"{held.at} lost its owner {held.member_id}" for held in was if str(held.at) in after.unowned),
-        *(
-            f"the offset of {held.at} went back from {held.znode} to {now[held.at].znode}"
-            for held in was
-            if held.at in now and now[held.at].znode < held.znode
-        ),
-    ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unrest:
-    """Rebalances in a series: ``canary`` and ``old`` count looks that saw members of that side come or
-    go, ``contention`` those that saw owner nodes change although nobody came or went."""
-
-    canary: int
-    old: int
-    contention: int
-
-    @property
-    def total(self) -> int:
-        """Looks at which anything had changed."""
-        return self.canary + self.old + self.contention
-
-
-def unrest(series: Sequence[Look]) -> Unrest:
-    """How often the group was not at rest between two looks, and because of whom."""
-    pairs = list(pairwise(series))
-    came_or_went = [pair for pair in pairs if _changed(pair, lambda look: (look.canary, look.old))]
-    canary = [pair for pair in came_or_went if _changed(pair, lambda look: look.canary)]
-    restarted = [
-        pair for pair in pairs if pair not in came_or_went and _changed(pair, lambda look: look.ids_pzxid)
-    ]
-    moved = [
-        pair
-        for pair in pairs
-        if pair not in came_or_went
-        and pair not in restarted
-        and _changed(pair, lambda look: {(held.at, held.czxid) for held in look.held})
-    ]
-    return Unrest(
-        canary=len(canary), old=len(came_or_went) - len(canary) + len(restarted), contention=len(moved)
-    )
-
-
-def _changed(pair: tuple[Look, Look], part: Callable[[Look], object]) -> bool:
-    return part(pair[0]) != part(pair[1])
+def unrest(series: Sequence[Look]) -> Counter[str]:
+    """How many looks saw the group not at rest, by reason: ``canary`` and ``old``, members of that side came
+    or went; ``contention``, owner nodes changed although nobody did."""
+    found: Counter[str] = Counter()
+    for before, after in pairwise(series):
+        if before.canary != after.canary:
+            found[Side.CANARY] += 1
+        elif (before.old, before.ids_pzxid) != (after.old, after.ids_pzxid):
+            found[Side.OLD] += 1
+        elif {(each.at, each.czxid) for each in before.held} != {
+            (each.at, each.czxid) for each in after.held
+        }:
+            found["contention"] += 1
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,8 +203,8 @@ class CanaryLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Series:
-    """Everything the rules look at."""
+class Series:
+    """Everything the rules look at: what was seen, what it measures, and the limits."""
 
     looks: Sequence[Look]
     found: tuple[Trend, ...]
@@ -265,111 +213,105 @@ class _Series:
     limits: CanaryLimits
 
 
+RULES: Rules[Series] = Rules("domain/canary_rules.toml")
+_rule = RULES.rule
+
+
 def judged(looks: Sequence[Look], limits: CanaryLimits) -> tuple[Finding, ...]:
     """K01 enough was seen · K02 lag slope · K03 commit rate · K04 errors · K05 rebalances · K06 commits
     in both stores. Compared rules are left out where K01 is inconclusive."""
     found = trends(looks)
-    sides = {side: measure(looks, found, side) for side in Side}
-    series = _Series(looks=looks, found=found, canary=sides[Side.CANARY], old=sides[Side.OLD], limits=limits)
-    lacking = list(_lacking(series))
-    findings = [_errors(series), _rebalances(series)]
-    if lacking:
-        return (_enough(series, lacking), *findings)
-    return (_enough(series, ()), _lag_slope(series), _commit_rate(series), *findings, _both_stores(series))
+    canary, old = (measure(looks, found, side) for side in Side)
+    series = Series(looks=looks, found=found, canary=canary, old=old, limits=limits)
+    findings = RULES["K01"].ask(series)
+    if findings[0].verdict is Verdict.PASS:
+        return RULES.ask(series)
+    return (*findings, *RULES.ask(series, ("K04", "K05")))
 
 
-def _span_s(series: _Series) -> float:
-    return (series.looks[-1].at_ms - series.looks[0].at_ms) / 1000 if series.looks else 0.0
-
-
-def _lacking(series: _Series) -> Iterator[str]:
-    limits, span_s = series.limits, _span_s(series)
-    if len(series.looks) < limits.looks:
-        yield f"{len(series.looks)} looks, at least {limits.looks} are needed"
-    if span_s * 1000 < INTERVALS * limits.commit_interval_ms:
-        yield f"{span_s:.0f} s are less than {INTERVALS} commit intervals of {limits.commit_interval_ms} ms"
-    for name, side in (("canary", series.canary), ("old members", series.old)):
+@_rule("K01")
+def _enough(series: Series) -> Iterator[Says]:
+    """Looks, time, partitions and records of both sides, and commits of the old members to compare with."""
+    looks, limits, old = series.looks, series.limits, series.old
+    span_ms = looks[-1].at_ms - looks[0].at_ms if looks else 0
+    lacking = []
+    if len(looks) < limits.looks:
+        lacking.append(f"{len(looks)} looks, at least {limits.looks} are needed")
+    if span_ms < INTERVALS * limits.commit_interval_ms:
+        wanted = f"{INTERVALS} commit intervals of {limits.commit_interval_ms} ms"
+        lacking.append(f"{span_ms / 1000:.0f} s are less than {wanted}")
+    for name, side in (("canary", series.canary), ("old members", old)):
         if not side.partitions:
-            yield f"the {name} held no partition over two looks"
+            lacking.append(f"the {name} held no partition over two looks")
         elif side.arrived < limits.records:
-            yield (f"{side.arrived} records arrived for the {name}, at least {limits.records} are needed")
-    if series.old.partitions and series.old.commits < 2:  # noqa: PLR2004 - two make an interval
-        yield f"the old members committed {series.old.commits:g} times a partition: there is no rate"
-
-
-def _enough(series: _Series, lacking: Sequence[str]) -> Finding:
+            lacking.append(
+                f"{side.arrived} records arrived for the {name}, at least {limits.records} are needed"
+            )
+    if old.partitions and old.commits < 2:  # noqa: PLR2004 - two make an interval
+        lacking.append(f"the old members committed {old.commits:g} times a partition: there is no rate")
     seen = (
-        f"{len(series.looks)} looks over {_span_s(series):.0f} s; canary: {series.canary.members} members, "
+        f"{len(looks)} looks over {span_ms / 1000:.0f} s; canary: {series.canary.members} members, "
         f"{series.canary.partitions} partitions, {series.canary.arrived} records; old members: "
-        f"{series.old.members}, {series.old.partitions} partitions, {series.old.arrived} records"
+        f"{old.members}, {old.partitions} partitions, {old.arrived} records"
     )
-    if not lacking:
-        return Finding(rule="K01", verdict=Verdict.PASS, reason=f"enough was seen: {seen}")
-    return Finding(
-        rule="K01",
-        verdict=Verdict.INCONCLUSIVE,
-        reason=f"the canary cannot be compared: {'; '.join(lacking)} ({seen})",
-        hint="watch it longer (canary_watch_s), while records arrive for both sides",
-    )
+    yield Says("too_little", lacking="; ".join(lacking), seen=seen) if lacking else Says("enough", seen=seen)
 
 
-def _lag_slope(series: _Series) -> Finding:
-    canary, old = _pct(series.canary.growth), _pct(series.old.growth)
-    said = (
-        f"the canary's lag grows by {canary} % of what arrives (median of its partitions), the old "
-        f"members' by {old} %; {series.limits.lag_growth_pct} points more are allowed"
-    )
-    bad = canary - max(0, old) > series.limits.lag_growth_pct
-    return _finding("K02", said, "look at the canary's processing time and its log", bad=bad)
+@_rule("K02")
+def _lag_slope(series: Series) -> Iterator[Says]:
+    """The canary may be slower than the old members by so many points, however slow they are."""
+    canary, old = round(100 * series.canary.growth), round(100 * series.old.growth)
+    allowed = series.limits.lag_growth_pct
+    verdict = None if canary - max(0, old) > allowed else Verdict.PASS
+    yield Says("lag_slope", verdict=verdict, canary=canary, old=old, allowed=allowed)
 
 
-def _commit_rate(series: _Series) -> Finding:
-    canary, old = _pct(series.canary.progress), _pct(series.old.progress)
+@_rule("K03")
+def _commit_rate(series: Series) -> Iterator[Says]:
+    """A share of what the old members commit; who catches up commits more than arrives."""
+    canary, old = round(100 * series.canary.progress), round(100 * series.old.progress)
     wanted = min(100, old) * series.limits.commit_rate_pct // 100
-    said = (
-        f"the canary committed {canary} % of what arrived (median of its partitions), the old members "
-        f"{old} %; at least {wanted} % are wanted"
-    )
-    return _finding("K03", said, "look at the canary's commits and its log", bad=canary < wanted)
+    verdict = None if canary < wanted else Verdict.PASS
+    yield Says("commit_rate", verdict=verdict, canary=canary, old=old, wanted=wanted)
 
 
-def _errors(series: _Series) -> Finding:
+@_rule("K04")
+def _errors(series: Series) -> Iterator[Says]:
+    """As many as the old members have, by the number of members."""
     records = series.limits.records
-    canary, old = (errors(series.looks, series.found, side, records) for side in (Side.CANARY, Side.OLD))
+    canary, old = (errors(series.looks, series.found, side, records) for side in Side)
     share = ceil(len(old) * series.canary.members / series.old.members) if series.old.members else 0
     allowed = series.limits.errors + share
-    said = f"{len(canary)} errors of the canary, {len(old)} of the old members, {allowed} are allowed"
-    named = f": {sentence_list(list(canary))}" if canary else ""
-    return _finding("K04", f"{said}{named}", "look at the canary's log", bad=len(canary) > allowed)
+    named = f": {sentence_list(canary)}" if canary else ""
+    yield Says(
+        "errors",
+        verdict=None if len(canary) > allowed else Verdict.PASS,
+        canary=len(canary),
+        old=len(old),
+        allowed=allowed,
+        named=named,
+    )
 
 
-def _rebalances(series: _Series) -> Finding:
+@_rule("K05")
+def _rebalances(series: Series) -> Iterator[Says]:
+    """Where the old members alone made them, a person decides."""
     met, allowed = unrest(series.looks), series.limits.rebalances
-    said = (
-        f"{met.total} rebalances, {allowed} are allowed: {met.canary} because the canary came or went, "
-        f"{met.old} because old members did, {met.contention} although nobody did"
-    )
-    hint = "look why members come and go; where nobody did, compare the members' assignors (C25)"
-    if met.total > allowed and met.canary + met.contention <= allowed:
-        return Finding(rule="K05", verdict=Verdict.INCONCLUSIVE, reason=said, hint=hint)
-    return _finding("K05", said, hint, bad=met.total > allowed)
-
-
-def _both_stores(series: _Series) -> Finding:
-    behind = [str(t.at) for t in series.found if t.side is Side.CANARY and not t.kafka_follows]
-    said = "the canary's commits reach Kafka too"
-    if behind:
-        said = f"the canary commits {sentence_list(behind)} to ZooKeeper only: Kafka's offset stands still"
-    return _finding(
-        "K06", said, "look at the canary's Kafka side; the toggle will ask for it (O8)", bad=bool(behind)
+    canary, old, contention = (met[each] for each in (*Side, "contention"))
+    verdict = Verdict.PASS if met.total() <= allowed else Verdict.INCONCLUSIVE
+    yield Says(
+        "rebalances",
+        verdict=None if canary + contention > allowed else verdict,
+        met=met.total(),
+        allowed=allowed,
+        canary=canary,
+        old=old,
+        contention=contention,
     )
 
 
-def _pct(share: float | None) -> int:
-    return round(100 * (share or 0.0))
-
-
-def _finding(rule: str, said: str, hint: str, *, bad: bool) -> Finding:
-    return Finding(
-        rule=rule, verdict=Verdict.FAIL if bad else Verdict.PASS, reason=said, hint=hint if bad else ""
-    )
+@_rule("K06")
+def _both_stores(series: Series) -> Iterator[Says]:
+    """A migration-aware member commits to both stores (zookeeper-coordination.md §9)."""
+    if behind := [each.at for each in series.found if each.side is Side.CANARY and not each.kafka_follows]:
+        yield Says("zookeeper_only", partitions=behind)

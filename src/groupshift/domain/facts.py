@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from groupshift.domain.group import CommittedOffset, GroupView
+from groupshift.domain.group import GroupView
 from groupshift.domain.group_protocol import Aim
 from groupshift.domain.modes import MemberKind, Mode
-from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,22 +28,6 @@ class Facts:
     places: tuple[Place, ...] = ()
     wanted: Mode | Aim | None = None
     earlier: GroupView | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetTable:
-    """Committed offsets of one store by partition."""
-
-    by_partition: Mapping[TopicPartition, int] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, offsets: tuple[CommittedOffset, ...]) -> OffsetTable:
-        """The table of a view's list."""
-        return cls({offset.partition: offset.offset for offset in offsets})
-
-
-Complaint = tuple[Verdict, str, str]
-"""What a rule has to say against a group: verdict, reason, hint."""
 
 
 def sentence_list(names: list[str], limit: int = 5) -> str:

@@ -17,11 +17,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
-from enum import StrEnum
-from types import UnionType
-from typing import Any, Final, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final
 
 from groupshift.errors import Rejected
 
@@ -100,35 +96,6 @@ def whole_number(value: Any, where: str, *, low: int = 0, high: int = INT64) -> 
         raise Rejected(f"{where}: {shown_value(value)} is no whole number")
     if not low <= value <= high:
         raise Rejected(f"{where}: {value} is not within {low} and {high}")
-    return value
-
-
-_SAYS: Final[Mapping[type, str]] = {str: "text", bool: "flag", int: "whole number of 0 to 63 bits"}
-
-
-def built(kind: Any, value: Any) -> Any:
-    """``value``, as it came out of JSON, as a ``kind``: a dataclass (other keys are left out),
-    a `StrEnum`, str, int, bool, ``tuple[kind, ...]``, ``Mapping[str, kind]``, any of them or None.
-
-    Raises:
-        TypeError: a value of another type, or a field is missing.
-        ValueError: a word that is none of the vocabulary.
-    """
-    origin, inner = get_origin(kind), get_args(kind)
-    if origin in {Union, UnionType}:
-        return None if value is None else built(inner[0], value)
-    if is_dataclass(kind) and isinstance(value, dict):
-        hints = get_type_hints(kind)
-        given = [each.name for each in fields(kind) if each.name in value]
-        return kind(**{name: built(hints[name], value[name]) for name in given})  # type: ignore[operator]
-    if origin is tuple and isinstance(value, list):
-        return tuple(built(inner[0], each) for each in value)
-    if origin is Mapping and isinstance(value, dict):
-        return {built(str, name): built(inner[1], each) for name, each in value.items()}
-    if isinstance(kind, type) and issubclass(kind, StrEnum):
-        return kind(built(str, value))
-    if type(value) is not kind or (kind is int and not 0 <= value <= INT64):
-        raise TypeError(f"{shown_value(value)} is no {_SAYS.get(kind, str(kind))}")
     return value
 
 

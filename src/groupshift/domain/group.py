@@ -58,6 +58,12 @@ class Member:
     version: str | None = None
     session_id: int | None = None
 
+    def topics(self, known: Collection[str]) -> dict[str, int]:
+        """Topic → streams; a wildcard is expanded over the ``known`` topics. Raises `Rejected` for one that
+        cannot be evaluated."""
+        registration = Registration(subscription=self.subscription, pattern=Pattern(self.pattern))
+        return registration.topics(known)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
@@ -153,6 +159,12 @@ class GroupView:
         return frozenset(end.partition for end in self.log_ends)
 
     @property
+    def stores(self) -> dict[str, dict[TopicPartition, int]]:
+        """The committed offset of each partition by the store that has it: ``ZooKeeper`` and ``Kafka``."""
+        both = {"ZooKeeper": self.zookeeper_offsets, "Kafka": self.kafka_offsets}
+        return {store: {at.partition: at.offset for at in offsets} for store, offsets in both.items()}
+
+    @property
     def leftovers(self) -> tuple[TopicPartition, ...]:
         """Partitions with a committed offset, in either store, that no member reads: nobody subscribes to the
         topic, it was deleted, or it has fewer partitions. They stay as they are, whatever the group does; so
@@ -164,23 +176,8 @@ class GroupView:
         known = {partition.topic for partition in read}
         wanted = {topic for member in self.members for topic, _ in member.subscription} - known
         owned = {owner.partition for owner in self.owners}
-        committed = {at.partition for at in (*self.zookeeper_offsets, *self.kafka_offsets)}
-        committed |= {at.partition for at in self.no_offsets}
-        return tuple(sorted(at for at in committed - read - owned if at.topic not in wanted))
-
-    @property
-    def below_start(self) -> tuple[tuple[CommittedOffset, LogEnd], ...]:
-        """The lowest committed offset of each partition whose records there are deleted, and its log. Its
-        reader begins where its own ``auto.offset.reset`` says."""
-        lowest: dict[TopicPartition, CommittedOffset] = {}
-        for at in (*self.zookeeper_offsets, *self.kafka_offsets):
-            if at.partition not in lowest or at.offset < lowest[at.partition].offset:
-                lowest[at.partition] = at
-        return tuple(
-            (lowest[end.partition], end)
-            for end in sorted(self.log_ends, key=lambda end: end.partition)
-            if end.partition in lowest and lowest[end.partition].offset < end.start
-        )
+        unread = {at.partition for at in self.no_offsets}.union(*self.stores.values()) - read - owned
+        return tuple(sorted(at for at in unread if at.topic not in wanted))
 
     def of_kind(self, kind: MemberKind) -> tuple[Member, ...]:
         """The members of one kind, in order of member id."""
@@ -190,6 +187,11 @@ class GroupView:
     def of_kafka(self) -> tuple[Member, ...]:
         """The members that the Kafka coordinator alone knows: plain and native ones."""
         return tuple(m for m in self.members if m.kind in {MemberKind.PLAIN, MemberKind.NATIVE})
+
+    @property
+    def of_zookeeper(self) -> tuple[Member, ...]:
+        """The members that ZooKeeper knows."""
+        return tuple(member for member in self.members if member.kind is not MemberKind.PLAIN)
 
     def owners_of(self) -> dict[TopicPartition, tuple[str, ...]]:
         """Member ids owning each partition now: owner nodes, and Kafka assignments of members that
@@ -202,10 +204,6 @@ class GroupView:
             for partition in member.assigned if member.member_id in plain else ():
                 owned[partition] = (*owned.get(partition, ()), member.member_id)
         return owned
-
-    def load(self) -> Counter[str]:
-        """Partitions owned per member id."""
-        return Counter(owner for owners in self.owners_of().values() for owner in owners)
 
 
 def aspects(view: GroupView) -> dict[str, dict[str, str]]:
@@ -222,16 +220,6 @@ def aspects(view: GroupView) -> dict[str, dict[str, str]]:
     }
 
 
-def _plain_members(zookeeper: GroupView, kafka: GroupView) -> tuple[Member, ...]:
-    """Kafka members whose client id is no child of ``migration/ids`` (D11), sorted by member id."""
-    aware = set(zookeeper.migration_ids)
-    plain = [member for member in kafka.kafka.members if member.client_id not in aware]
-    return tuple(
-        _kafka_member(member, MemberKind.PLAIN)
-        for member in sorted(plain, key=lambda member: member.member_id)
-    )
-
-
 def _kafka_member(member: KafkaMember, kind: MemberKind) -> Member:
     """A member that only Kafka knows; one whose subscription is not known wants what it holds."""
     topics = member.topics or {at.topic for at in member.assigned}
@@ -244,24 +232,28 @@ def _kafka_member(member: KafkaMember, kind: MemberKind) -> Member:
     )
 
 
+def _everyone(zookeeper: GroupView, kafka: GroupView) -> tuple[Member, ...]:
+    """Members of ZooKeeper, and Kafka's whose client id is no child of ``migration/ids`` (D11)."""
+    plain = [each for each in kafka.kafka.members if each.client_id not in zookeeper.migration_ids]
+    plain.sort(key=lambda member: member.member_id)
+    return (*zookeeper.members, *(_kafka_member(member, MemberKind.PLAIN) for member in plain))
+
+
+def _topics(member: Member, known: Collection[str]) -> tuple[str, ...]:
+    """None where the pattern cannot be evaluated: `_unread_patterns` says so."""
+    try:
+        return tuple(member.topics(known))
+    except Rejected:
+        return ()
+
+
 def topics_of_group(zookeeper: GroupView, kafka: GroupView) -> tuple[str, ...]:
     """The topics the members subscribe to; with no member those owned; else those with offsets."""
     subscribed = {topic for member in _everyone(zookeeper, kafka) for topic in _topics(member, kafka.topics)}
     owned = {owner.partition.topic for owner in zookeeper.owners}
-    committed = {at.partition.topic for at in (*zookeeper.zookeeper_offsets, *kafka.kafka_offsets)}
-    committed |= {at.partition.topic for at in zookeeper.no_offsets}
-    return tuple(sorted(subscribed or owned or committed))
-
-
-def _registered(member: Member) -> Registration:
-    return Registration(subscription=member.subscription, pattern=Pattern(member.pattern))
-
-
-def _topics(member: Member, known: Mapping[str, int]) -> tuple[str, ...]:
-    try:
-        return tuple(_registered(member).topics(known))
-    except Rejected:
-        return ()
+    committed = {*zookeeper.stores["ZooKeeper"], *kafka.stores["Kafka"]}
+    committed |= {at.partition for at in zookeeper.no_offsets}
+    return tuple(sorted(subscribed or owned or {at.topic for at in committed}))
 
 
 def partitions_of(topics: tuple[str, ...], counts: Mapping[str, int]) -> tuple[TopicPartition, ...]:
@@ -274,11 +266,18 @@ def partitions_of(topics: tuple[str, ...], counts: Mapping[str, int]) -> tuple[T
 def merge(taken_at_ms: int, zookeeper: GroupView, kafka: GroupView) -> GroupView:
     """One view of both halves; an aware member and the Kafka member of its client id are one. A node without
     an offset is a problem where somebody reads the partition, and else a leftover."""
+    by_client = {member.client_id: member for member in kafka.kafka.members}
+    members = [
+        replace(member, client_id=member.member_id, host=by_client[member.member_id].host)
+        if member.kind is MemberKind.AWARE and member.member_id in by_client
+        else member
+        for member in _everyone(zookeeper, kafka)
+    ]
     view = replace(
         zookeeper,
         taken_at_ms=taken_at_ms,
         exists=zookeeper.exists or kafka.kafka.state != GONE or bool(kafka.kafka_offsets),
-        members=_members(zookeeper, kafka),
+        members=tuple(sorted(members, key=lambda member: member.member_id)),
         kafka=kafka.kafka,
         kafka_offsets=tuple(sorted(kafka.kafka_offsets, key=lambda at: at.partition)),
         log_ends=kafka.log_ends,
@@ -288,14 +287,14 @@ def merge(taken_at_ms: int, zookeeper: GroupView, kafka: GroupView) -> GroupView
     problems = (
         *zookeeper.problems,
         *kafka.problems,
-        *_filter_problems(zookeeper),
+        *_unread_patterns(zookeeper),
         *_topic_problems(zookeeper, kafka),
         *(each.problem for each in view.no_offsets if each.partition not in unread),
     )
     return replace(view, problems=problems)
 
 
-def _filter_problems(zookeeper: GroupView) -> Iterator[str]:
+def _unread_patterns(zookeeper: GroupView) -> Iterator[str]:
     for member in zookeeper.members:
         for text, _ in member.subscription if member.pattern != Pattern.STATIC else ():
             try:
@@ -319,11 +318,8 @@ def _topic_problems(zookeeper: GroupView, kafka: GroupView) -> Iterator[str]:
                     f"member {member.member_id} subscribes to topic {topic!r}, which the brokers do not "
                     "know: create the topic or restart the member without it"
                 )
-    unknown = Counter(
-        at.partition.topic
-        for at in zookeeper.owners
-        if at.partition.partition >= kafka.topics.get(at.partition.topic, 0)
-    )
+    owned = (owner.partition for owner in zookeeper.owners)
+    unknown = Counter(at.topic for at in owned if at.partition >= kafka.topics.get(at.topic, 0))
     for topic, count in sorted(unknown.items()):  # of living sessions: stop the member, never delete the node
         yield (
             f"{count} owner nodes in ZooKeeper are of topic {topic!r}, of which the brokers know "
@@ -331,35 +327,27 @@ def _topic_problems(zookeeper: GroupView, kafka: GroupView) -> Iterator[str]:
         )
 
 
-def _everyone(zookeeper: GroupView, kafka: GroupView) -> tuple[Member, ...]:
-    return (*zookeeper.members, *_plain_members(zookeeper, kafka))
-
-
-def _members(zookeeper: GroupView, kafka: GroupView) -> tuple[Member, ...]:
-    by_client = {member.client_id: member for member in kafka.kafka.members}
-    everyone = (
-        replace(member, client_id=member.member_id, host=by_client[member.member_id].host)
-        if member.kind is MemberKind.AWARE and member.member_id in by_client
-        else member
-        for member in _everyone(zookeeper, kafka)
-    )
-    return tuple(sorted(everyone, key=lambda member: member.member_id))
-
-
 def view_of(look: ProtocolView, state: ClusterState | None) -> GroupView:
     """``state`` is a snapshot of this group alone; None where the group is none that moves.
 
     A member whose protocol the coordinator does not tell (3.9) is taken for a native one: only groups of
-    type consumer have such."""
+    type consumer have such. Log ends are of the topics that members subscribe to or have; with no member, of
+    those with offsets: a topic that was consumed once is nobody's."""
     group = look.group
     members = sorted(group.members, key=lambda member: member.member_id)
-    rows = state.offsets if state else ()
-    committed = (
+    committed = [
         CommittedOffset(
             partition=TopicPartition(row.topic, row.partition), offset=row.offset, metadata=row.metadata or ""
         )
-        for row in rows
+        for row in (state.offsets if state else ())
         if row.offset >= 0
+    ]
+    wanted = {topic for member in members for topic in member.topics}
+    wanted |= {at.topic for member in members for at in member.assigned}
+    log_ends = tuple(
+        LogEnd(partition=TopicPartition(row.topic, row.partition), start=row.log_start, end=row.log_end)
+        for row in (state.log_ends if state else ())
+        if not wanted or row.topic in wanted
     )
     return GroupView(
         group=group.group,
@@ -371,24 +359,11 @@ def view_of(look: ProtocolView, state: ClusterState | None) -> GroupView:
         ),
         kafka=replace(group, members=tuple(members)),
         kafka_offsets=tuple(sorted(committed, key=lambda at: at.partition)),
-        log_ends=_log_ends(look, state),
+        log_ends=log_ends,
         problems=tuple(each.problem for each in state.problems if not each.of_leftover) if state else (),
         brokers=tuple(str(broker.node_id) for broker in look.brokers),
         protocol=look,
         snapshot=state,
-    )
-
-
-def _log_ends(look: ProtocolView, state: ClusterState | None) -> tuple[LogEnd, ...]:
-    """Of the topics that members subscribe to or have; with no member, of those with offsets. A topic that
-    was consumed once is nobody's, and is not looked at."""
-    members = look.group.members
-    wanted = {topic for member in members for topic in member.topics}
-    wanted |= {at.topic for member in members for at in member.assigned}
-    rows = [row for row in (state.log_ends if state else ()) if not wanted or row.topic in wanted]
-    return tuple(
-        LogEnd(partition=TopicPartition(row.topic, row.partition), start=row.log_start, end=row.log_end)
-        for row in rows
     )
 
 
@@ -401,64 +376,54 @@ def with_nodes(state: ClusterState, views: Iterable[GroupView], known: Collectio
     not there is `GONE`.
 
     ``known`` are the topics of the cluster, over which a wildcard subscription is expanded."""
-    groups: list[GroupRow] = []
-    members: list[MemberRow] = []
-    subscriptions: list[SubscriptionRow] = []
-    assignments: list[AssignmentRow] = []
-    offsets: list[OffsetRow] = []
-    problems: list[ProblemRow] = []
-    for view in sorted(views, key=lambda view: view.group):
-        group = view.group
-        alive = ("Stable" if view.members else "Empty") if view.exists else GONE
-        groups.append(GroupRow(group=group, type=ZOOKEEPER, state=alive))
-        for member in sorted(view.members, key=lambda member: member.member_id):
-            members.append(
-                MemberRow(
-                    group=group,
-                    member_id=member.member_id,
-                    client_id=member.client_id,
-                    host=member.host,
-                    member_type=member.kind.value,
-                )
-            )
-            topics, said = _expanded(group, member, known)
-            problems += said
-            subscriptions += [
-                SubscriptionRow(group=group, member_id=member.member_id, topic=topic) for topic in topics
-            ]
-        owned = sorted((owner.member_id, *owner.partition) for owner in view.owners)
-        assignments += [
-            AssignmentRow(group=group, member_id=member_id, topic=topic, partition=partition)
-            for member_id, topic, partition in owned
-        ]
-        offsets += [
-            OffsetRow(
-                group=group, topic=at.partition.topic, partition=at.partition.partition, offset=at.offset
-            )
-            for at in sorted(view.zookeeper_offsets, key=lambda at: at.partition)
-        ]
-        said_of_nodes = (*view.problems, *(each.problem for each in view.no_offsets))
-        problems += [ProblemRow(group=group, problem=text) for text in said_of_nodes]
+    ordered = sorted(views, key=lambda view: view.group)
+    everyone = [
+        (view.group, member)
+        for view in ordered
+        for member in sorted(view.members, key=lambda member: member.member_id)
+    ]
     return replace(
         state,
-        groups=groups,
-        members=members,
-        subscriptions=subscriptions,
-        assignments=assignments,
-        offsets=offsets,
-        problems=problems,
+        groups=[
+            GroupRow(
+                group=view.group,
+                type=ZOOKEEPER,
+                state=("Stable" if view.members else "Empty") if view.exists else GONE,
+            )
+            for view in ordered
+        ],
+        members=[
+            MemberRow(
+                group=group,
+                member_id=member.member_id,
+                client_id=member.client_id,
+                host=member.host,
+                member_type=member.kind.value,
+            )
+            for group, member in everyone
+        ],
+        subscriptions=[
+            SubscriptionRow(group=group, member_id=member.member_id, topic=topic)
+            for group, member in everyone
+            for topic in sorted(_topics(member, known))
+        ],
+        assignments=[
+            AssignmentRow(group=view.group, member_id=member_id, topic=at.topic, partition=at.partition)
+            for view in ordered
+            for member_id, at in sorted((owner.member_id, owner.partition) for owner in view.owners)
+        ],
+        offsets=[
+            OffsetRow(group=view.group, topic=at.topic, partition=at.partition, offset=offset)
+            for view in ordered
+            for at, offset in sorted(view.stores["ZooKeeper"].items())
+        ],
+        problems=[
+            ProblemRow(group=view.group, problem=text)
+            for view in ordered
+            for text in (
+                *_unread_patterns(view),
+                *view.problems,
+                *(each.problem for each in view.no_offsets),
+            )
+        ],
     )
-
-
-def _expanded(
-    group: str, member: Member, known: Collection[str]
-) -> tuple[Iterable[str], tuple[ProblemRow, ...]]:
-    """The topics that the member subscribes to, and what is said where they cannot be told."""
-    try:
-        return sorted(_registered(member).topics(known)), ()
-    except Rejected as wrong:
-        text = (
-            f"member {member.member_id} of group {group!r} subscribes by a pattern that cannot be "
-            f"evaluated ({wrong}): which topics it wants is unknown; restart it with another one"
-        )
-        return (), (ProblemRow(group=group, problem=text),)

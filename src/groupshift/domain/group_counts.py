@@ -6,20 +6,17 @@ coordinator partition counts anew once a minute, so after a change the two diffe
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from groupshift.domain.facts import Complaint, sentence_list
+from groupshift.domain.facts import sentence_list
 from groupshift.domain.group_protocol import Kind
-from groupshift.domain.verdict import Finding, Verdict
+from groupshift.domain.rules import Rules, Says
 
 Counts = Mapping[tuple[Kind, str], int]
 """Groups by type and state, as a broker lists them."""
-
-_LATER = "brokers since 4.0 count anew once a minute: look again with --patience 90"
-_SAME_STATE = str.casefold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,115 +55,97 @@ class CountView:
     def rows(self) -> list[dict[str, Any]]:
         """What each broker counts and lists, as data; None where its metrics were not read."""
         gauged = {broker.node_id: broker for broker in self.gauged}
-        found = []
-        for node in sorted({*gauged, *self.listed}):
-            broker = gauged.get(node)
-            found.append(
-                {
-                    "node": node,
-                    "jmx": broker and broker.address,
-                    "release": broker and broker.release,
-                    "coordinator": broker and broker.coordinator,
-                    "partitions": broker and broker.partitions,
-                    "counted": broker and _by_name(broker.types),
-                    "listed": _by_name(_by_type(self.listed.get(node, {}))),
-                }
-            )
-        return found
+        return [
+            {
+                "node": node,
+                "jmx": broker and broker.address,
+                "release": broker and broker.release,
+                "coordinator": broker and broker.coordinator,
+                "partitions": broker and broker.partitions,
+                "counted": broker and dict(sorted(broker.types.items())),
+                "listed": dict(sorted(_by_type(self.listed.get(node, {})).items())),
+            }
+            for node in sorted({*gauged, *self.listed})
+            for broker in [gauged.get(node)]
+        ]
 
 
-def _types(view: CountView) -> Iterator[Complaint]:
-    for broker, listed in view.pairs:
-        wanted = _by_type(listed)
-        if Kind.UNKNOWN in wanted:  # before 3.8 a list tells no types
-            if sum(broker.types.values()) != sum(wanted.values()):
-                yield Verdict.FAIL, _differs(broker, "", sum(broker.types.values()), sum(wanted.values())), ""
-            continue
-        for kind in sorted({*wanted, *broker.types}):
-            told = broker.types.get(kind, 0)
-            if told != wanted[kind]:
-                yield Verdict.FAIL, _differs(broker, f" of type {kind}", told, wanted[kind]), _LATER
-
-
-def _states(view: CountView) -> Iterator[Complaint]:
-    for broker, listed in view.pairs:
-        counted = {kind for kind, _ in broker.states}
-        if Kind.UNKNOWN in _by_type(listed):
-            continue
-        wanted = Counter(
-            {(kind, _SAME_STATE(state)): count for (kind, state), count in listed.items() if kind in counted}
-        )
-        told = Counter({(kind, _SAME_STATE(state)): count for (kind, state), count in broker.states.items()})
-        for kind, state in sorted({*wanted, *told}):
-            if told[kind, state] != wanted[kind, state]:
-                what = f" of type {kind} in state {state}"
-                reason = _differs(broker, what, told[kind, state], wanted[kind, state])
-                yield Verdict.INCONCLUSIVE, reason, _LATER
-
-
-def _loaded(view: CountView) -> Iterator[Complaint]:
-    for broker in view.gauged:
-        for state in ("loading", "failed"):
-            count = broker.partitions.get(state, 0)
-            if count:
-                reason = f"broker {broker.node_id} has {count} coordinator partitions in state {state}"
-                yield Verdict.FAIL, reason, "see its log for what it cannot load; do not go on before"
-
-
-def _all_read(view: CountView) -> Iterator[Complaint]:
-    addresses: dict[int, list[str]] = {}
-    for broker in view.gauged:
-        addresses.setdefault(broker.node_id, []).append(broker.address)
-    for node, found in sorted(addresses.items()):
-        if node not in view.listed:
-            yield Verdict.FAIL, f"{found[0]} is broker {node}, which this cluster does not have", ""
-        if len(found) > 1:
-            yield Verdict.FAIL, f"{sentence_list(found)} are all broker {node}", "name each broker once"
-    missing = sorted(set(view.listed) - set(addresses))
-    if missing:
-        names = sentence_list([str(node) for node in missing])
-        yield Verdict.INCONCLUSIVE, f"metrics of brokers {names} were not read", "name them with --jmx"
-
-
-def _one_kind(view: CountView) -> Iterator[Complaint]:
-    kinds: dict[str, list[str]] = {}
-    for broker in view.gauged:
-        kinds.setdefault(broker.coordinator, []).append(f"{broker.node_id} ({broker.release})")
-    if len(kinds) > 1:
-        said = "; ".join(f"{kind} at {sentence_list(nodes)}" for kind, nodes in sorted(kinds.items()))
-        yield Verdict.INCONCLUSIVE, f"brokers run different coordinators: {said}", ""
-
-
-Look = Callable[[CountView], Iterator[Complaint]]
-
-COUNTED: tuple[tuple[str, str, Look], ...] = (
-    ("PG01", "every broker counts as many groups of each type as it lists", _types),
-    ("PG02", "so it is in each state", _states),
-    ("PG03", "no coordinator partition is loading, and none has failed", _loaded),
-    ("PG04", "the metrics of every broker were read, once", _all_read),
-    ("PG05", "all brokers run the same coordinator", _one_kind),
-)
-"""Number, passed sentence and rule."""
-
-
+RULES: Rules[CountView] = Rules("domain/count_rules.toml")
+"""What is asked of the counts."""
 COUNTS = frozenset({"PG01", "PG02", "PG03"})
 """Rules that another look may find mended."""
 
 
-def counted(view: CountView) -> tuple[Finding, ...]:
-    """What the rules say, passed ones included."""
-    found: list[Finding] = []
-    for number, holds, look in COUNTED:
-        said = [
-            Finding(rule=number, verdict=verdict, reason=reason, hint=hint)
-            for verdict, reason, hint in look(view)
-        ]
-        found += said or [Finding(rule=number, verdict=Verdict.PASS, reason=holds)]
-    return tuple(found)
+@RULES.rule("PG01")
+def _types(view: CountView) -> Iterator[Says]:
+    """A list before 3.8 tells no types: then only the sums can be equal."""
+    for broker, listed in view.pairs:
+        wanted, at, release = _by_type(listed), broker.node_id, broker.release
+        if Kind.UNKNOWN in wanted:
+            told, total = sum(broker.types.values()), wanted.total()
+            if told != total:
+                yield Says("other_sum", node=at, release=release, told=told, listed=total)
+            continue
+        for kind in sorted({*wanted, *broker.types}):
+            told, lists = broker.types.get(kind, 0), wanted[kind]
+            if told != lists:
+                yield Says("other_type", node=at, release=release, told=told, kind=kind, listed=lists)
 
 
-def _by_name(counts: Mapping[Kind, int]) -> dict[str, int]:
-    return {kind.value: count for kind, count in sorted(counts.items())}
+@RULES.rule("PG02")
+def _states(view: CountView) -> Iterator[Says]:
+    """Of the types of which the broker counts states; it may write them in another case."""
+    for broker, listed in view.pairs:
+        if Kind.UNKNOWN in _by_type(listed):
+            continue
+        at, release, told = broker.node_id, broker.release, _by_state(broker.states)
+        counted = {kind for kind, _ in told}
+        wanted = _by_state({of: count for of, count in listed.items() if of[0] in counted})
+        for kind, state in sorted({*wanted, *told}):
+            counts, lists = told[kind, state], wanted[kind, state]
+            if counts != lists:
+                yield Says(
+                    "other_state", node=at, release=release, told=counts, kind=kind, state=state, listed=lists
+                )
+
+
+@RULES.rule("PG03")
+def _loaded(view: CountView) -> Iterator[Says]:
+    """A partition that loads or failed has groups that the broker neither counts nor serves."""
+    for broker in view.gauged:
+        for state in ("loading", "failed"):
+            if count := broker.partitions.get(state, 0):
+                yield Says("not_active", node=broker.node_id, count=count, state=state)
+
+
+@RULES.rule("PG04")
+def _all_read(view: CountView) -> Iterator[Says]:
+    """Each broker of the cluster by one address."""
+    addresses: dict[int, list[str]] = defaultdict(list)
+    for broker in view.gauged:
+        addresses[broker.node_id].append(broker.address)
+    for node, found in sorted(addresses.items()):
+        if node not in view.listed:
+            yield Says("foreign_broker", address=found[0], node=node)
+        if len(found) > 1:
+            yield Says("read_twice", addresses=found, node=node)
+    if missing := sorted(view.listed.keys() - addresses.keys()):
+        yield Says("not_read", nodes=missing)
+
+
+@RULES.rule("PG05")
+def _one_kind(view: CountView) -> Iterator[Says]:
+    """In the middle of a change from one coordinator to the other there are two."""
+    kinds: dict[str, list[str]] = defaultdict(list)
+    for broker in view.gauged:
+        kinds[broker.coordinator].append(f"{broker.node_id} ({broker.release})")
+    if len(kinds) > 1:
+        said = [f"{kind} at {sentence_list(nodes)}" for kind, nodes in sorted(kinds.items())]
+        yield Says("two_coordinators", kinds="; ".join(said))
+
+
+def _by_state(counts: Counts) -> Counter[tuple[Kind, str]]:
+    return Counter({(kind, state.casefold()): count for (kind, state), count in counts.items()})
 
 
 def _by_type(listed: Counts) -> Counter[Kind]:
@@ -174,7 +153,3 @@ def _by_type(listed: Counts) -> Counter[Kind]:
     for (kind, _), count in listed.items():
         found[kind] += count
     return found
-
-
-def _differs(broker: GaugedBroker, what: str, told: int, listed: int) -> str:
-    return f"broker {broker.node_id} ({broker.release}) counts {told} groups{what}, and lists {listed}"

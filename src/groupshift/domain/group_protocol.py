@@ -155,15 +155,11 @@ class Policy(StrEnum):
     DOWNGRADE = "downgrade"
     BIDIRECTIONAL = "bidirectional"
 
-    @property
-    def upgrades(self) -> bool:
-        """Classic to consumer."""
-        return self in {Policy.UPGRADE, Policy.BIDIRECTIONAL}
 
-    @property
-    def downgrades(self) -> bool:
-        """Consumer to classic."""
-        return self in {Policy.DOWNGRADE, Policy.BIDIRECTIONAL}
+UPGRADING = frozenset({Policy.UPGRADE, Policy.BIDIRECTIONAL})
+"""The policies that let a classic group become one of type consumer."""
+DOWNGRADING = frozenset({Policy.DOWNGRADE, Policy.BIDIRECTIONAL})
+"""Those that let one of type consumer become classic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

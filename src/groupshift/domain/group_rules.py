@@ -6,11 +6,12 @@ Source: docs/reference/zookeeper-coordination.md §5, §8.9 (D11, D13, O8), §8.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
-from groupshift.domain.facts import Facts, OffsetTable, sentence_list
+from groupshift.domain.facts import Facts, sentence_list
 from groupshift.domain.foreign_json import shown
-from groupshift.domain.group import GroupView, LogEnd, Member
+from groupshift.domain.group import GroupView, Member
 from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.old_members import (
     commits_to_kafka,
@@ -76,10 +77,11 @@ def plain_members_allowed(facts: Facts) -> Iterator[Says]:
         yield Says("plain_beside", members=plain, group=view.group, beside=beside)
 
 
-def _missing(view: GroupView, offsets: OffsetTable) -> Iterator[tuple[str, list[TopicPartition]]]:
+def _missing(view: GroupView, store: str) -> Iterator[tuple[str, list[TopicPartition]]]:
     """Partitions without a committed offset: a failure where there are records, else (``_empty``) a
     warning."""
-    absent = [end for end in view.log_ends if end.partition not in offsets.by_partition]
+    offsets = view.stores[store]
+    absent = [end for end in view.log_ends if end.partition not in offsets]
     for empty in (False, True):
         if found := sorted(end.partition for end in absent if (end.end <= end.start) is empty):
             yield "_empty" if empty else "", found
@@ -88,7 +90,7 @@ def _missing(view: GroupView, offsets: OffsetTable) -> Iterator[tuple[str, list[
 @_rule("C05")
 def znode_offsets_complete(facts: Facts) -> Iterator[Says]:
     """N3: an old consumer reads only ZooKeeper."""
-    for empty, names in _missing(facts.view, OffsetTable.of(facts.view.zookeeper_offsets)):
+    for empty, names in _missing(facts.view, "ZooKeeper"):
         yield Says(f"no_znode_offset{empty}", partitions=names)
 
 
@@ -109,7 +111,7 @@ def mode_well_formed(facts: Facts) -> Iterator[Says]:
 
 
 def _unfenced(view: GroupView) -> list[str]:
-    return [member.member_id for member in view.of_kind(MemberKind.AWARE) if not member.fence]
+    return _ids(member for member in view.of_kind(MemberKind.AWARE) if not member.fence)
 
 
 @_rule("C08", _without(MemberKind.AWARE))
@@ -172,15 +174,13 @@ def owned_once(facts: Facts) -> Iterator[Says]:
 def kafka_offsets_complete(facts: Facts) -> Iterator[Says]:
     """O8: a plain Kafka consumer reads only Kafka."""
     view = facts.view
-    kafka = OffsetTable.of(view.kafka_offsets)
-    for empty, names in _missing(view, kafka):
+    for empty, names in _missing(view, "Kafka"):
         yield Says(f"no_kafka_offset{empty}", partitions=names)
-    unread = frozenset(view.leftovers)
+    (znodes, kafka), unread = view.stores.values(), frozenset(view.leftovers)
     behind = [
-        f"{offset.partition} (Kafka {kafka.by_partition[offset.partition]}, ZooKeeper {offset.offset})"
-        for offset in view.zookeeper_offsets
-        if offset.partition not in unread
-        and kafka.by_partition.get(offset.partition, offset.offset) < offset.offset
+        f"{at} (Kafka {kafka[at]}, ZooKeeper {offset})"
+        for at, offset in znodes.items()
+        if kafka.get(at, offset) < offset and at not in unread
     ]
     if behind:
         yield Says("kafka_behind", partitions=sorted(behind))
@@ -259,54 +259,39 @@ def even_share(facts: Facts) -> Iterator[Says]:
 
     Says nothing about patterns that name more than one topic: who reads what is then not known here."""
     view = facts.view
-    topics = {partition.topic for partition in view.partitions}
-    members = _zookeeper_members(view)
-    if any(topic not in topics for member in members for topic, _ in member.subscription):
+    counts = Counter(partition.topic for partition in view.partitions)
+    members = view.of_zookeeper
+    if any(topic not in counts for member in members for topic, _ in member.subscription):
         return
-    owned = view.load()
+    owned = Counter(owner for owners in view.owners_of().values() for owner in owners)
+    streams: Counter[str] = Counter()
     for member in members:
-        low, high = _share(view, member)
-        has = owned[member.member_id]
-        if not low <= has <= high:
+        streams.update(dict(member.subscription))
+    for member in members:
+        low = sum(n * (counts[topic] // streams[topic]) for topic, n in member.subscription)
+        high = sum(n * -(-counts[topic] // streams[topic]) for topic, n in member.subscription)
+        if not low <= owned[member.member_id] <= high:
+            has = owned[member.member_id]
             yield Says("uneven_share", member=member.member_id, owned=has, low=low, high=high)
-
-
-def _zookeeper_members(view: GroupView) -> tuple[Member, ...]:
-    return tuple(member for member in view.members if member.kind is not MemberKind.PLAIN)
-
-
-def _share(view: GroupView, member: Member) -> tuple[int, int]:
-    """Fewest and most partitions that an even assignor gives to this member's streams."""
-    low = high = 0
-    for topic, streams in member.subscription:
-        total = sum(dict(each.subscription).get(topic, 0) for each in _zookeeper_members(view))
-        count = sum(1 for partition in view.partitions if partition.topic == topic)
-        low += streams * (count // total)
-        high += streams * -(-count // total)
-    return low, high
 
 
 @_rule("C20")
 def offsets_in_log(facts: Facts) -> Iterator[Says]:
-    """Beyond the end: the proof fails for it, so it is told before. Committed, but deleted since: explained,
-    for what happens next is the consumer's own rule."""
-    if beyond := _beyond_end(facts.view):
-        yield Says("beyond_log_end", partitions=beyond)
-    for sentence in resets(facts.view):
-        yield Says("below_log_start", said=sentence)
-
-
-def _beyond_end(view: GroupView) -> list[str]:
-    """Offsets that no log of the group holds yet; log ends are read last, so none is a commit meanwhile."""
+    """Beyond the end: the proof fails for it, so it is told before. Log ends are read last, so none is a
+    commit meanwhile. Committed, but deleted since: explained, for what happens next is the consumer's own
+    rule."""
+    view = facts.view
     ends = {end.partition: end.end for end in view.log_ends}
-    stores = (("ZooKeeper", view.zookeeper_offsets), ("Kafka", view.kafka_offsets))
-    found = [
-        (at.partition, f"{at.partition} ({store} {at.offset}, log end {ends[at.partition]})")
-        for store, offsets in stores
-        for at in offsets
-        if at.offset > ends.get(at.partition, at.offset)
-    ]
-    return [text for _, text in sorted(found)]
+    beyond = sorted(
+        (at, f"{at} ({store} {offset}, log end {ends[at]})")
+        for store, offsets in view.stores.items()
+        for at, offset in offsets.items()
+        if offset > ends.get(at, offset)
+    )
+    if beyond:
+        yield Says("beyond_log_end", partitions=[text for _, text in beyond])
+    for sentence in resets(view):
+        yield Says("below_log_start", said=sentence)
 
 
 @_rule("C21")
@@ -369,7 +354,7 @@ def one_assignor(facts: Facts) -> Iterator[Says]:
 def kafka_offsets_begun(facts: Facts) -> Iterator[Says]:
     """O8, ahead of time: once aware members are in the group, offsets should appear in Kafka."""
     view = facts.view
-    absent = [each for _, found in _missing(view, OffsetTable.of(view.kafka_offsets)) for each in found]
+    absent = [each for _, found in _missing(view, "Kafka") for each in found]
     if absent and view.migration_ids:
         yield Says("no_kafka_offset_yet", partitions=absent)
 
@@ -395,38 +380,35 @@ def offsets_nobody_reads(facts: Facts) -> Iterator[Says]:
 
 def leftovers(view: GroupView) -> tuple[str, ...]:
     """Return a sentence about the committed offsets that no member reads; none where there are none."""
-    unread = view.leftovers
-    if not unread:
-        return ()
-    stores = (("ZooKeeper", view.zookeeper_offsets), ("Kafka", view.kafka_offsets))
-    values = {name: OffsetTable.of(offsets).by_partition for name, offsets in stores}
     none = {each.partition: each.held for each in view.no_offsets}
-
-    def told(at: TopicPartition) -> str:
-        held = [f"{name} {table[at]}" for name, table in values.items() if at in table]
-        no_offset = [f"ZooKeeper holds {none[at]}, which is no offset"] if at in none else []
-        return f"{at} ({', '.join((*held, *no_offset))})"
-
-    return (f"no member reads it: kept as it is: {sentence_list([told(at) for at in unread])}",)
+    stores = view.stores.items()
+    told = []
+    for at in view.leftovers:
+        held = [f"{name} {offsets[at]}" for name, offsets in stores if at in offsets]
+        if at in none:
+            held.append(f"ZooKeeper holds {none[at]}, which is no offset")
+        told.append(f"{at} ({', '.join(held)})")
+    return (f"no member reads it: kept as it is: {sentence_list(told)}",) if told else ()
 
 
 def resets(view: GroupView) -> tuple[str, ...]:
-    """Return a sentence for each partition whose committed offset lies below its log's start: where its
-    reader goes on, by its own ``auto.offset.reset``."""
-    return tuple(
-        f"the committed offset {at.offset} of {at.partition} is below the log start {end.start} (its records "
-        f"are deleted): its reader begins at {_where(end)}"
-        for at, end in view.below_start
-    )
-
-
-def _where(end: LogEnd) -> str:
-    if end.start == end.end:
-        return f"{end.start}, whatever its auto.offset.reset says"
-    return (
-        f"{end.start} with auto.offset.reset=earliest (smallest), or at {end.end} with latest (largest), "
-        f"which passes over {end.end - end.start} offsets"
-    )
+    """Return a sentence for each partition whose lowest committed offset lies below its log's start: where
+    its reader goes on, by its own ``auto.offset.reset``."""
+    found = []
+    for log in sorted(view.log_ends, key=lambda end: end.partition):
+        offsets = [each[log.partition] for each in view.stores.values() if log.partition in each]
+        if min(offsets, default=log.start) < log.start:
+            where = f"{log.start}, whatever its auto.offset.reset says"
+            if log.start != log.end:
+                where = (
+                    f"{log.start} with auto.offset.reset=earliest (smallest), or at {log.end} with latest "
+                    f"(largest), which passes over {log.end - log.start} offsets"
+                )
+            found.append(
+                f"the committed offset {min(offsets)} of {log.partition} is below the log start {log.start} "
+                f"(its records are deleted): its reader begins at {where}"
+            )
+    return tuple(found)
 
 
 RULES = {**COORDINATION, **protocol.RULES}

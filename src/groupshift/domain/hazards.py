@@ -6,16 +6,14 @@ move: of what is known of versions and conditions, and of versions as people nam
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import combinations
 
 from groupshift.domain.equality_rules import Comparison
-from groupshift.domain.tables import Entry, parsed, shipped, unique
+from groupshift.domain.tables import table_of
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.domain.versions import Fix, Span, Touch, Version, met
+from groupshift.domain.versions import Span, Touch, Version, met
 from groupshift.errors import Rejected
 
 
@@ -164,9 +162,6 @@ FILE = "domain/hazards.toml"
 UNKNOWN = "H00"
 """The number of the question for versions that nobody gave."""
 
-_NUMBER = re.compile(r"H\d\d", re.ASCII)
-_FIELDS = tuple(each.name for each in fields(Hazard) if each.name != "traits")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chapter:
@@ -176,84 +171,18 @@ class Chapter:
     hazards: tuple[Hazard, ...]
 
 
-def read_book(text: str, file: str = FILE) -> tuple[Chapter, ...]:
-    """The chapters of a hazard book in TOML.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Book:
+    """The file. ``means`` has each condition as half a sentence."""
 
-    Raises:
-        Rejected: the text is no TOML, or an entry is not whole; says file, entry, field, value and what is
-            allowed.
-    """
-    whole = parsed(text, file)
-    whole.only(("chapter",), ("means",))
-    chapters = tuple(map(_chapter, whole.tables("chapter", "title")))
-    unique((each.number for chapter in chapters for each in chapter.hazards), f"{file}, number")
-    return chapters
+    means: Mapping[Trait, str]
+    chapters: tuple[Chapter, ...]
 
 
-def _chapter(entry: Entry) -> Chapter:
-    entry.only(("title", "hazard"))
-    return Chapter(title=entry.text("title"), hazards=tuple(map(_hazard, entry.tables("hazard", "number"))))
-
-
-def _hazard(entry: Entry) -> Hazard:
-    entry.only(_FIELDS, ("traits",))
-    if not _NUMBER.fullmatch(entry.text("number")) or entry.text("number") == UNKNOWN:
-        raise entry.fault("number", f"H and two digits, but for {UNKNOWN}")
-    if not entry.text("source").startswith("https://"):
-        raise entry.fault("source", "an address that begins with https://")
-    said = {name: entry.text(name) for name in ("title", "happens", "remedy", "seen")}
-    for name, text in said.items():
-        if text.endswith("."):
-            raise entry.fault(name, "a sentence without a stop at its end")
-    affected = entry.table("affected")
-    affected.only((), tuple(Role))
-    return Hazard(
-        number=entry.text("number"),
-        bug=entry.text("bug"),
-        moves=frozenset(entry.words("moves", Comparison)),
-        affected={Role(role): _ranges(affected, role) for role in affected.values},
-        traits=frozenset(entry.words("traits", Trait)),
-        action=entry.word("action", Action),
-        source=entry.text("source"),
-        sure=entry.word("sure", Sure),
-        **said,
-    )
-
-
-def _ranges(affected: Entry, role: str) -> tuple[Span, ...]:
-    spans = tuple(map(_span, affected.tables(role)))
-    if any(one.meets(other) for one, other in combinations(spans, 2)):
-        raise affected.fault(role, "ranges of which no two hold the same version")
-    return spans
-
-
-def _span(entry: Entry) -> Span:
-    """A range: it ends where it has ``before``, and then has a reason to."""
-    entry.only(("last",), ("since", "before", "fix"))
-    since, last, before = (_version(entry, name) for name in ("since", "last", "before"))
-    fix = entry.word("fix", Fix) if "fix" in entry.values else Fix.RELEASED
-    if "fix" in entry.values and (before is None or fix is Fix.NONE):
-        raise entry.fault("fix", "no fix without before, and with before a reason why the range ends")
-    span = Span(since=since, last=last, before=before, fix=fix if before else Fix.NONE)
-    if last is None or not span.holds(last):
-        raise entry.fault("last", f"a version of the range {span}")
-    return span
-
-
-def _version(entry: Entry, name: str) -> Version | None:
-    return Version.parse(entry.text(name), f"{entry.where}, {name}:") if name in entry.values else None
-
-
-def read_means(text: str, file: str = FILE) -> dict[Trait, str]:
-    """Each condition as half a sentence, of a hazard book in TOML. Raises `Rejected` as `read_book`."""
-    means = parsed(text, file).table("means")
-    means.only(tuple(Trait))
-    return {trait: means.text(trait) for trait in Trait}
-
-
-MEANS = read_means(shipped(FILE))
+_READ = table_of(Book, FILE)
+MEANS = _READ.means
 """Each condition as half a sentence."""
-CHAPTERS = read_book(shipped(FILE))
+CHAPTERS = _READ.chapters
 """The book that ships with groupshift."""
 BOOK = tuple(hazard for chapter in CHAPTERS for hazard in chapter.hazards)
 """Every hazard, in the order of its number."""

@@ -7,23 +7,20 @@ Source: docs/reference/zookeeper-coordination.md §§5, 6.1, 6.2, 9.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from typing import NamedTuple
 
-from groupshift.domain.assignment import Assignment, Assignor, TextForm, assign, consumer_of, threads_by_topic
-from groupshift.domain.facts import OffsetTable
-from groupshift.domain.group import GroupView, Member
+from groupshift.domain.assignment import SCHEMES, Assignment, assign, consumer_of, threads_by_topic
+from groupshift.domain.group import GroupView
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.registration import Pattern, Registration
 from groupshift.errors import Rejected
 
 NEVER = -1
 """Stands for an offset that is absent."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class Held(NamedTuple):
     """One owned partition at one moment: ``czxid`` tells this tenure from the owner's next one; the
     offsets in both stores are `NEVER` when absent, as is ``end``, the log end."""
 
@@ -43,8 +40,7 @@ class Held:
 
 def held_now(view: GroupView) -> tuple[Held, ...]:
     """Return every partition that has an owner node, sorted."""
-    znode = OffsetTable.of(view.zookeeper_offsets).by_partition
-    kafka = OffsetTable.of(view.kafka_offsets).by_partition
+    znode, kafka = view.stores.values()
     ends = {end.partition: end.end for end in view.log_ends}
     return tuple(
         Held(
@@ -99,31 +95,24 @@ def _between(
     return found
 
 
-_CHOICES: Mapping[str, tuple[Assignor, TextForm]] = {
-    "range": (Assignor.RANGE, TextForm.DASH),
-    "roundrobin (bracket form, up to 0.11)": (Assignor.ROUND_ROBIN, TextForm.BRACKET),
-    "roundrobin (dash form, from 1.0)": (Assignor.ROUND_ROBIN, TextForm.DASH),
-}
-"""Every way in which members of one group may compute its assignment (§5)."""
-
-
 def assignments(view: GroupView) -> dict[str, Assignment]:
     """What each assignor would give to the members in ZooKeeper, by its name for people.
 
     Patterns are expanded over the topics of the group. Empty when a pattern cannot be evaluated."""
-    topics = {partition.topic for partition in view.partitions}
-    members = [member for member in view.members if member.kind is not MemberKind.PLAIN]
+    numbers: dict[str, list[int]] = {}
+    for at in view.partitions:
+        numbers.setdefault(at.topic, []).append(at.partition)
     try:
-        threads = threads_by_topic({member.member_id: _topics(member, topics) for member in members})
+        wanted = {member.member_id: member.topics(numbers) for member in view.of_zookeeper}
+        threads = threads_by_topic(
+            {
+                member: {topic: count for topic, count in topics.items() if topic in numbers}
+                for member, topics in wanted.items()
+            }
+        )
     except Rejected:
         return {}
-    numbers = {topic: [p.partition for p in view.partitions if p.topic == topic] for topic in topics}
-    return {name: assign(assignor, threads, numbers, form) for name, (assignor, form) in _CHOICES.items()}
-
-
-def _topics(member: Member, known: set[str]) -> dict[str, int]:
-    registration = Registration(subscription=member.subscription, pattern=Pattern(member.pattern))
-    return {topic: count for topic, count in registration.topics(known).items() if topic in known}
+    return {name: assign(by.assignor, threads, numbers, by.form) for name, by in SCHEMES.items()}
 
 
 def fitting(view: GroupView) -> tuple[str, ...]:
@@ -141,19 +130,17 @@ def shares(view: GroupView) -> dict[str, int]:
 
 def fits_of_each(view: GroupView) -> dict[str, tuple[str, ...]]:
     """Member → the assignors that give it exactly the partitions that it owns."""
-    computed = assignments(view)
     owned = _shares({owner.partition: owner.thread_id for owner in view.owners})
-    members = [member.member_id for member in view.members if member.kind is not MemberKind.PLAIN]
-    shares = {name: _shares(assignment) for name, assignment in computed.items()}
+    computed = {name: _shares(assignment) for name, assignment in assignments(view).items()}
+    members = [member.member_id for member in view.of_zookeeper]
     return {
-        member: tuple(name for name, share in shares.items() if share.get(member) == owned.get(member))
+        member: tuple(name for name, share in computed.items() if share.get(member) == owned.get(member))
         for member in members
     }
 
 
-def _shares(assignment: Assignment) -> dict[str, frozenset[TopicPartition]]:
-    members = {consumer_of(thread) for thread in assignment.values()}
-    return {
-        member: frozenset(p for p, thread in assignment.items() if consumer_of(thread) == member)
-        for member in members
-    }
+def _shares(assignment: Assignment) -> dict[str, set[TopicPartition]]:
+    found: dict[str, set[TopicPartition]] = {}
+    for at, thread in assignment.items():
+        found.setdefault(consumer_of(thread), set()).add(at)
+    return found

@@ -1,4 +1,8 @@
-"""Frozen dataclasses from what JSON and databases know, by the types of their fields."""
+"""Values of Python's types from plain ones (JSON, TOML, rows of databases): one reader, led by the types.
+
+`from_plain` reads what groupshift wrote or ships itself, and takes texts and numbers as they are. `built`
+reads what others wrote, and takes nothing that has another type.
+"""
 
 from __future__ import annotations
 
@@ -7,47 +11,105 @@ from dataclasses import is_dataclass
 from enum import Enum
 from functools import cache, partial
 from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from groupshift.domain.foreign_json import INT64, shown_value
 
 T = TypeVar("T")
+_Read = Callable[[Any], Any]
+_SAYS: Final[Mapping[type, str]] = {str: "text", bool: "flag", int: "whole number of 0 to 63 bits"}
 
 
 def from_plain(kind: type[T], data: Mapping[str, Any]) -> T:
     """Return the dataclass that `dataclasses.asdict` made plain, after JSON, too: enums by their values,
-    lists as tuples, dataclasses and named tuples within. What is missing has its default.
+    lists as tuples or sets, dataclasses and named tuples within, and a text where a class has ``parse``.
+    What is missing has its default.
 
     Raises:
-        KeyError, TypeError, ValueError: an unknown or a missing field, or a word outside its vocabulary.
+        TypeError: an unknown or a missing field, or a word outside its vocabulary; names where it is.
     """
     wanted: Any = kind
-    readers = _readers(wanted)
-    return kind(**{name: readers[name](value) for name, value in data.items()})
+    made: T = _reader(wanted, trusted=True)(data)
+    return made
+
+
+def built(kind: Any, value: Any) -> Any:
+    """Return ``value``, as it came out of JSON, as a ``kind``: a dataclass (other keys are left out), an
+    enum, str, int, bool, ``tuple[kind, ...]``, ``Mapping[str, kind]``, any of them or None.
+
+    Raises:
+        TypeError: a value of another type, or a missing field; within one, a word outside its vocabulary.
+        ValueError: a word outside its vocabulary.
+    """
+    return _reader(kind, trusted=False)(value)
 
 
 @cache
-def _readers(kind: Any) -> Mapping[str, Callable[[Any], Any]]:
-    return {name: _reader(each) for name, each in get_type_hints(kind).items()}
-
-
-def _reader(wanted: Any) -> Callable[[Any], Any]:
-    """What makes a value of this type from its plain form."""
-    parts = get_args(wanted)
-    if get_origin(wanted) in {Union, UnionType}:
-        inner = _reader(next(each for each in parts if each is not NoneType))
+def _reader(wanted: Any, *, trusted: bool) -> _Read:
+    """Return what makes a value of this type from its plain form."""
+    origin, parts = get_origin(wanted), get_args(wanted)
+    if origin in {Union, UnionType}:
+        inner = _reader(next(each for each in parts if each is not NoneType), trusted=trusted)
         return lambda value: None if value is None else inner(value)
-    if get_origin(wanted) is tuple:
-        return partial(_tuple_of, _reader(parts[0]))
+    if origin in {tuple, frozenset}:
+        return partial(_many, origin, _reader(parts[0], trusted=trusted))
+    if origin is Mapping:
+        return partial(_mapping, *(_reader(each, trusted=trusted) for each in parts))
+    if is_dataclass(wanted) and not hasattr(wanted, "parse"):
+        return partial(_fields, wanted, trusted)
+    return _reader_of_one(wanted, trusted=trusted)
+
+
+def _reader_of_one(wanted: Any, *, trusted: bool) -> _Read:
     if not isinstance(wanted, type):
         return _as_it_is
-    if is_dataclass(wanted):
-        return partial(from_plain, wanted)
     if issubclass(wanted, tuple):
         return lambda values: wanted(*values)
-    return wanted if issubclass(wanted, Enum) else _as_it_is
+    if issubclass(wanted, Enum):
+        return wanted
+    return getattr(wanted, "parse", _as_it_is if trusted else partial(_typed, wanted))
 
 
-def _tuple_of(read: Callable[[Any], Any], values: Any) -> tuple[Any, ...]:
-    return tuple(map(read, values))
+@cache
+def _readers(kind: Any, *, trusted: bool) -> Mapping[str, _Read]:
+    return {name: _reader(each, trusted=trusted) for name, each in get_type_hints(kind).items()}
+
+
+def _fields(kind: Any, trusted: bool, data: Any) -> Any:  # noqa: FBT001 - of `partial`
+    if not isinstance(data, Mapping):
+        raise TypeError(f"{shown_value(data)} is no {kind.__name__}")
+    readers = _readers(kind, trusted=trusted)
+    if trusted and not data.keys() <= readers.keys():
+        raise TypeError(f"{', '.join(sorted(data.keys() - readers.keys()))} is no field of {kind.__name__}")
+    return kind(**{name: _at(name, readers[name], data[name]) for name in data if name in readers})
+
+
+def _many(kind: Any, read: _Read, values: Any) -> Any:
+    if not isinstance(values, list | tuple):
+        raise TypeError(f"{shown_value(values)} is no list")
+    return kind(_at(place, read, each) for place, each in enumerate(values, 1))
+
+
+def _mapping(key: _Read, read: _Read, values: Any) -> Any:
+    if not isinstance(values, Mapping):
+        raise TypeError(f"{shown_value(values)} is no mapping")
+    if read is _as_it_is:
+        return values
+    return {key(name): _at(name, read, each) for name, each in values.items()}
+
+
+def _at(place: object, read: _Read, value: Any) -> Any:
+    """Read the value at this place, which a fault names."""
+    try:
+        return read(value)
+    except (KeyError, TypeError, ValueError) as wrong:
+        raise TypeError(f"{place}, {wrong}") from None
+
+
+def _typed(kind: Any, value: Any) -> Any:
+    if type(value) is not kind or (kind is int and not 0 <= value <= INT64):
+        raise TypeError(f"{shown_value(value)} is no {_SAYS.get(kind, kind.__name__)}")
+    return value
 
 
 def _as_it_is(value: Any) -> Any:

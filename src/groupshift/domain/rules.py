@@ -34,7 +34,8 @@ _OWN = frozenset({"holds", "hint"})
 
 class Says:
     """What a rule has to say: the name of a sentence of its table, and the values in it; ``verdict`` is
-    another one than the sentence's own. A list of values is told as by `sentence_list`."""
+    another one than the sentence's own; a sentence that is made to pass gives no hint. A list of values is
+    told as by `sentence_list`."""
 
     def __init__(self, sentence: str, /, *, verdict: Verdict | None = None, **values: object) -> None:
         self.sentence = sentence
@@ -89,7 +90,7 @@ class Rule(Generic[F]):
             rule=self.number,
             verdict=said.verdict or sentence.verdict,
             reason=sentence.reason.format(**said.values),
-            hint=(sentence.hint or self.hint).format(**said.values),
+            hint="" if said.verdict is Verdict.PASS else (sentence.hint or self.hint).format(**said.values),
         )
 
 

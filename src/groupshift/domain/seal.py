@@ -18,7 +18,8 @@ from enum import StrEnum
 from typing import Any
 
 from groupshift.domain.evidence import MANIFEST
-from groupshift.domain.foreign_json import FILE_BYTES, built, load_json
+from groupshift.domain.foreign_json import FILE_BYTES, load_json
+from groupshift.domain.plain import built
 from groupshift.errors import Broken, Rejected
 
 PACK, SIGNATURE = "pack.json", "pack.sig"

@@ -16,32 +16,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from groupshift.domain.assignment import Assignment, Assignor, TextForm, consumer_of, java_order
+from groupshift.domain.assignment import SCHEMES, Assignment, Scheme, consumer_of, java_order
 from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import CoordinationView, Member, group_assignment
-
-
-@dataclass(frozen=True, slots=True)
-class Scheme:
-    """By what a member computes; the text form matters to round-robin alone. As text: its configuration."""
-
-    assignor: Assignor
-    form: TextForm
-
-    def __str__(self) -> str:
-        strategy = f"partition.assignment.strategy={self.assignor}"
-        return (
-            strategy if self.assignor is Assignor.RANGE else f"{strategy}, roundrobin.text.form={self.form}"
-        )
-
-
-SCHEMES = (
-    Scheme(Assignor.RANGE, TextForm.DASH),
-    Scheme(Assignor.ROUND_ROBIN, TextForm.BRACKET),
-    Scheme(Assignor.ROUND_ROBIN, TextForm.DASH),
-)
-"""Every way there is."""
 
 
 def schemes_of_keepers(
@@ -84,7 +62,7 @@ def _others(member: Member, view: CoordinationView) -> Iterator[tuple[Scheme, As
     if view.problems:
         return
     own = group_assignment(member, view)
-    for scheme in SCHEMES:
+    for scheme in SCHEMES.values():
         computed = group_assignment(replace(member, assignor=scheme.assignor, form=scheme.form), view)
         if computed != own:
             yield scheme, computed, own

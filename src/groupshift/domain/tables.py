@@ -14,14 +14,29 @@ from importlib.resources import files
 from typing import TypeVar
 
 from groupshift.domain.foreign_json import shown_value
+from groupshift.domain.plain import from_plain
 from groupshift.errors import Rejected
 
+_T = TypeVar("_T")
 _Word = TypeVar("_Word", bound=StrEnum)
 
 
 def shipped(path: str) -> str:
     """The text of a file of the package, such as ``domain/hazards.toml``."""
     return files("groupshift").joinpath(*path.split("/")).read_text(encoding="utf-8")
+
+
+def table_of(kind: type[_T], file: str, text: str = "") -> _T:
+    """Return the table that ships as ``file`` (or ``text``, TOML of such a one), read by the types of a
+    dataclass.
+
+    Raises:
+        Rejected: it is no TOML, a field is unknown or missing, or a word is outside its vocabulary.
+    """
+    try:
+        return from_plain(kind, tomllib.loads(text or shipped(file)))
+    except (Rejected, TypeError, ValueError) as fault:
+        raise Rejected(f"{file}: {fault}") from fault
 
 
 @dataclass(frozen=True, slots=True)

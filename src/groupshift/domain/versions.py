@@ -88,8 +88,6 @@ class Fix(StrEnum):
     """The first release that surely holds the fix; an older one may."""
     LINE = "line"
     """Nothing was fixed: the line of releases ends here, or the bug cannot be met any more."""
-    NONE = "none"
-    """There is no fix: the range is open."""
 
 
 class Touch(StrEnum):
@@ -106,12 +104,12 @@ class Span:
     """The versions from ``since`` up to, not including, ``before``; None is open.
 
     Candidates of ``since`` belong to it, those of ``before`` too: they may lack the fix. ``last`` is the
-    newest release that is known to be affected."""
+    newest release that is known to be affected; ``fix`` says what ``before`` is."""
 
     since: Version | None = None
     last: Version | None = None
     before: Version | None = None
-    fix: Fix = Fix.NONE
+    fix: Fix = Fix.RELEASED
 
     def holds(self, version: Version) -> bool:
         """Whether the version is one of these."""

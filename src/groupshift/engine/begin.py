@@ -11,7 +11,7 @@ from groupshift.domain.run import APPROVE, CHECKS, Findings, RunState, Target, c
 from groupshift.engine.move import Move, Run, RunOptions, Tools, changes, request_data
 from groupshift.engine.run import give_up
 from groupshift.errors import Conflict, Fenced, GroupshiftError, Rejected, Transient
-from groupshift.ports.runs import RunRecord, Runs
+from groupshift.ports.runs import RunRecord, Runs, require_free
 
 P = TypeVar("P")
 _LOOK_AGAIN_S = 2.0
@@ -58,7 +58,7 @@ def begin(
         return known
     target = move.target(ports, request)
     if execute:
-        require_free(tools.runs, target)
+        require_free(target, tools.runs.in_the_way(target))
     patience_s = options.patience_s or move.heals_s(ports)
     facts, findings = assess(move, tools, ports, request, patience_s=patience_s)
     failed = [each.with_remedy for each in move.obstacles(request, facts, findings)]
@@ -88,15 +88,6 @@ def begin(
     )
     tools.runs.create(record)
     return record
-
-
-def require_free(runs: Runs, target: Target) -> None:
-    """Raise `Conflict` when an open run is in the way of one of this target."""
-    for other in runs.in_the_way(target):
-        raise Conflict(
-            f"run {other.run} of {other.target} is {other.state} and is in the way of one of {target}: go on "
-            f"with it: groupshift continue {other.run}, or take it back: groupshift roll-back {other.run}"
-        )
 
 
 def require_walked(record: RunRecord) -> None:

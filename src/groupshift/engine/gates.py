@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 from groupshift.domain.reactions import Choice
@@ -83,13 +82,13 @@ def show(run: Run[P], gate: Step) -> str:
 
 def question_of(run: Run[P], gate: Step, checked: Checked) -> Question:
     """Return what somebody is asked at a gate or review that was shown. Raises `Conflict` when it was not."""
-    shown = [each for each in run.events(gate.key) if each.kind is EventKind.GATE_SHOWN]
+    shown = run.events(gate.key, EventKind.GATE_SHOWN)
     if not shown:
         raise Conflict(f"gate {gate.key} of run {run.name} was never shown; run it again")
     ahead = covered(run, gate)
     keys = [each.key for each in run.plan.steps]
     later = [e for e in run.plan.steps if e.kind == APPROVE and keys.index(e.key) > keys.index(gate.key)]
-    judged = [e for e in run.events() if e.kind is EventKind.JUDGED and e.step in keys]
+    judged = [each for each in run.events("", EventKind.JUDGED) if each.step in keys]
     return Question(
         run=run.name,
         gate=gate.key,
@@ -97,7 +96,7 @@ def question_of(run: Run[P], gate: Step, checked: Checked) -> Question:
         fingerprint=str(shown[-1].body["fingerprint"]),
         plan_hash=run.plan.hash,
         ahead=ahead,
-        changes=_changed(run.events(gate.key), gate, shown),
+        changes=_changed(run, gate, shown),
         findings=checked.findings or findings_from(run.plan.about.get(CHECKS, ())),
         detail=checked.detail,
         pause=run.move.pause(run.plan, ahead),
@@ -111,16 +110,16 @@ def question_of(run: Run[P], gate: Step, checked: Checked) -> Question:
     )
 
 
-def _changed(events: Sequence[Event], gate: Step, shown: Sequence[Event]) -> tuple[str, ...]:
+def _changed(run: Run[P], gate: Step, shown: Sequence[Event]) -> tuple[str, ...]:
     """What changed since the last yes at a gate that is asked again: what made it void, else what it shows
     otherwise now."""
-    lost = [each for each in events if each.kind is EventKind.VOIDED]
-    given = [each for each in events if _approves(each, gate)]
-    if lost and (not given or lost[-1].seq > given[-1].seq):
+    lost = run.events(gate.key, EventKind.VOIDED)
+    given = _approval(run, gate)
+    if lost and (given is None or lost[-1].seq > given.seq):
         return tuple(lost[-1].body["changes"])
-    if gate.kind != APPROVE or not given:
+    if gate.kind != APPROVE or given is None:
         return ()
-    then = [each for each in shown if each.body["fingerprint"] == given[-1].body["fingerprint"]]
+    then = [each for each in shown if each.body["fingerprint"] == given.body["fingerprint"]]
     return differences(then[-1].body["parts"], shown[-1].body["parts"])
 
 
@@ -179,9 +178,16 @@ def _takes(run: Run[P], gate: str, given: Answer) -> bool:
         raise Conflict(
             f"run {run.name} is {run.record.state} and has no gate {gate!r} to answer; nothing was changed"
         )
-    shown = [e for e in run.events(gate) if e.kind is EventKind.GATE_SHOWN]
-    named = [e for e in shown if e.body["fingerprint"] == given.fingerprint]
-    _require_usable(step, given, (named or shown)[-1:])
+    shown = run.events(gate, EventKind.GATE_SHOWN)
+    named = [each for each in shown if each.body["fingerprint"] == given.fingerprint]
+    usual = [Choice.APPROVE.value, Choice.REJECT.value] if step.kind == APPROVE else [Choice.STOP.value]
+    fitting = (named or shown)[-1].body["answers"] if shown else usual
+    if given.choice.value not in fitting:
+        raise Rejected(
+            f"answer {given.choice.value!r} does not fit gate {step.key}; choose one of {', '.join(fitting)}"
+        )
+    if not given.who:
+        raise Rejected(f"the answer at gate {step.key} names nobody; say who answers")
     last = answer_of(run, gate)
     if last and (last.body["choice"], last.body["fingerprint"]) == (given.choice.value, given.fingerprint):
         return True
@@ -191,45 +197,30 @@ def _takes(run: Run[P], gate: str, given: Answer) -> bool:
     return False
 
 
-def _require_usable(step: Step, given: Answer, shown: list[Event]) -> None:
-    usual = [Choice.APPROVE.value, Choice.REJECT.value] if step.kind == APPROVE else [Choice.STOP.value]
-    fitting = shown[-1].body["answers"] if shown else usual
-    if given.choice.value not in fitting:
-        raise Rejected(
-            f"answer {given.choice.value!r} does not fit gate {step.key}; choose one of {', '.join(fitting)}"
-        )
-    if not given.who:
-        raise Rejected(f"the answer at gate {step.key} names nobody; say who answers")
-
-
-def _require_fresh(run: Run[P], step: Step, named: list[Event]) -> None:
+def _require_fresh(run: Run[P], step: Step, named: Sequence[Event]) -> None:
+    """Raise `Conflict` where a gate never showed what is answered, or too long ago, and `Void` where that
+    changed since."""
+    why, age_s = f"approval void: gate {step.key} of run {run.name}", 0
+    if named:
+        age_s = (run.now() - named[-1].at_ms) // 1000
     if not named:
-        raise Conflict(
-            f"approval void: gate {step.key} of run {run.name} never showed that fingerprint; open it again"
-        )
-    age_s = (run.now() - named[-1].at_ms) // 1000
+        raise Conflict(f"{why} never showed that fingerprint; open it again")
     if age_s > run.tools.gate_expiry_s:
         raise Conflict(
-            f"approval void: gate {step.key} of run {run.name} was shown {age_s} s ago, longer than "
-            f"{run.tools.gate_expiry_s} s; open the gate again"
+            f"{why} was shown {age_s} s ago, longer than {run.tools.gate_expiry_s} s; open the gate again"
         )
-    if named[-1].body["review"]:
-        return
-    changed = differences(named[-1].body["parts"], current(run))
+    changed = () if named[-1].body["review"] else differences(named[-1].body["parts"], current(run))
     if changed:
         void(run, step, changed)
-        raise Void(
-            f"approval void: since gate {step.key} was shown, {'; '.join(changed[:_SAID])}; nothing was "
-            "changed"
-        )
+        said = "; ".join(changed[:_SAID])
+        raise Void(f"approval void: since gate {step.key} was shown, {said}; nothing was changed")
 
 
 def void(run: Run[P], gate: Step, changed: tuple[str, ...]) -> None:
     """Journal once that an approval became void; its step is asked again. Where the move says so and nothing
     was changed, the run is over."""
     lost = NewEvent(kind=EventKind.VOIDED, step=gate.key, body={"changes": list(changed)})
-    record = run.records.get(gate.key) or run.put(gate, StepState.REOPENED, {}, {})
-    reopened = (replace(record, state=StepState.REOPENED, token=run.token, at_ms=run.now(), result={}),)
+    reopened = (run.put(gate, StepState.REOPENED, run.records.get(gate.key), result={}),)
     if run.move.void_ends and run.record.state in _UNCHANGED:
         reason = f"approval void: {'; '.join(changed[:_SAID])}"
         end(run, RunState.REJECTED, reason, events=(lost,), steps=reopened)
@@ -245,27 +236,22 @@ def outdated(run: Run[P], step: Step) -> tuple[str, ...]:
     gate = run.plan.gate_of(step)
     if gate is None:
         return ()
-    return differences(_approved(run, gate, step), current(run))
-
-
-def _approved(run: Run[P], gate: Step, step: Step) -> Aspects:
-    events, records = run.events(), run.records
-    yes = next((e for e in reversed(events) if _approves(e, gate)), None)
+    yes, records = _approval(run, gate), run.records
     if yes is None:
         raise Conflict(f"gate {gate.key} of run {run.name} is not approved: nothing may be changed yet")
-    given = yes.body["fingerprint"]
-    shown = [e for e in events if e.kind is EventKind.GATE_SHOWN and e.body["fingerprint"] == given]
-    approved: Aspects = shown[-1].body["parts"]
-    begun = [
-        each
+    shown = run.events("", EventKind.GATE_SHOWN)
+    then = [each for each in shown if each.body["fingerprint"] == yes.body["fingerprint"]]
+    if any(
+        each.key in records and changes(run.move, each)
         for each in run.plan.steps
-        if each.key != step.key and each.key in records and changes(run.move, each)
-        if run.plan.gate_of(each) == gate
-    ]
-    judged = [e for e in events if e.kind is EventKind.JUDGED and e.seq > yes.seq and "parts" in e.body]
-    return judged[-1].body["parts"] if begun and judged else approved
+        if each.key != step.key and run.plan.gate_of(each) == gate
+    ):
+        judged = [e for e in run.events("", EventKind.JUDGED) if e.seq > yes.seq and "parts" in e.body]
+        then = judged or then
+    return differences(then[-1].body["parts"], current(run))
 
 
-def _approves(event: Event, gate: Step) -> bool:
-    answered = event.kind is EventKind.GATE_ANSWERED and event.step == gate.key
-    return answered and event.body["choice"] == Choice.APPROVE.value
+def _approval(run: Run[P], gate: Step) -> Event | None:
+    """Return the last yes at a gate."""
+    answers = run.events(gate.key, EventKind.GATE_ANSWERED)
+    return next((e for e in reversed(answers) if e.body["choice"] == Choice.APPROVE.value), None)

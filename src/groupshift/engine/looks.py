@@ -6,7 +6,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeVar
+from itertools import takewhile
+from typing import TypeVar
 
 from groupshift.domain.reactions import Choice, OnFail, Reaction, Response, Situation, back, forward
 from groupshift.domain.run import (
@@ -40,12 +41,12 @@ from groupshift.ports.runs import EventKind, NewEvent
 def make_act(run: Run[P], step: Step, record: StepRecord, *, keep: Json | None = None) -> Moved:
     """Act with the journaled intent, under the fence; ``keep`` stays in the result beside what it returns.
     What was accepted for the act is journaled with it: its look may stop the process."""
-    run.write(steps=(run.put(step, StepState.INTENDED, record.intent, record.result),))
+    run.write(steps=(run.put(step, StepState.INTENDED, record),))
     run.words = []
     made = handler_of(run.move, step).act(run, step, record.intent)
     run.tools.crash.reached(step.key, CrashPoint.AFTER_ACT)
     result = {**(keep or {}), **act_data(made)}
-    acted = run.put(step, StepState.ACTED, record.intent, result)
+    acted = run.put(step, StepState.ACTED, record, result=result)
     words, run.words = run.words, []
     run.write(NewEvent(kind=EventKind.ACTED, step=step.key, body=result), *words, steps=(acted,))
     if isinstance(made, Instruction):
@@ -56,12 +57,11 @@ def make_act(run: Run[P], step: Step, record: StepRecord, *, keep: Json | None =
 def leave_out(run: Run[P], step: Step, why: str) -> Moved:
     """Count a step as done that is not done, with the reason. A change that was made before it was to be made
     again stands: a rollback undoes it."""
-    known = run.records.get(step.key)
-    acted = [each for each in run.events(step.key) if each.kind is EventKind.ACTED]
+    known, acted = run.records.get(step.key), run.events(step.key, EventKind.ACTED)
     if known is not None and acted and changes(run.move, step):
-        record = run.put(step, StepState.DONE, known.intent, acted[-1].body)
+        record = run.put(step, StepState.DONE, known, result=acted[-1].body)
     else:
-        record = run.put(step, StepState.DONE, {}, {"left_out": why or "left out"})
+        record = run.put(step, StepState.DONE, result={"left_out": why or "left out"})
     run.write(NewEvent(kind=EventKind.KEPT, step=step.key, body={"why": why}), steps=(record,))
     return Moved(step=step)
 
@@ -74,20 +74,14 @@ def redo(run: Run[P], step: Step, checked: Checked) -> Moved:
     if first is None or keys.index(first.key) > keys.index(step.key):
         raise Broken(f"step {step.key} wants {checked.redo_from!r} done again, which is no step before it")
     records = run.records
-    found = [records[key] for key in keys[keys.index(first.key) :] if key in records]
     reopened = [
-        replace(
-            each,
-            state=StepState.REOPENED,
-            token=run.token,
-            at_ms=run.now(),
-            result=each.result if each.key == first.key else {},
-        )
-        for each in found
+        run.put(each, StepState.REOPENED, records[each.key], result=None if each is first else {})
+        for each in run.plan.steps[keys.index(first.key) :]
+        if each.key in records
     ]
     body = {"to": first.key, "why": checked.detail, "steps": [each.key for each in reopened]}
-    redo = NewEvent(kind=EventKind.REDO, step=step.key, body=body)
-    run.write(looked_event(step, checked), redo, steps=reversed(reopened))
+    redone = NewEvent(kind=EventKind.REDO, step=step.key, body=body)
+    run.write(looked_event(step, checked), redone, steps=reversed(reopened))
     return Moved(step=first)
 
 
@@ -98,23 +92,22 @@ def stop(run: Run[P], step: Step, checked: Checked, response: Response) -> Stopp
     record = run.records.get(step.key)
     again: tuple[StepRecord, ...] = ()
     if record is not None and record.state is StepState.ACTED:
-        again = (run.put(step, StepState.INTENDED, record.intent, {**record.result, **checked.result}),)
-    events = [looked_event(step, checked)]
-    shown: list[NewEvent] = []
+        result = {**record.result, **checked.result}
+        again = (run.put(step, StepState.INTENDED, record, result=result),)
+    events, shown = [looked_event(step, checked)], list[NewEvent]()
     if step.key in run.asked:
         shown.append(NewEvent(kind=EventKind.SHOWN, step=step.key, body={"sha256": run.asked.pop(step.key)}))
-    waits = response.reaction is Reaction.PARK
+    reason = "; ".join(checked.sentences)
     if response.ends is not None:
-        told = (*events, *shown)
-        closing = end(run, response.ends, "; ".join(checked.sentences), events=told, steps=again)
+        closing = end(run, response.ends, reason, events=(*events, *shown), steps=again)
         return Stopped(step=step, checked=checked, waits=False, closing=closing)
     if run.going_back and response.reaction is Reaction.STOP and run.tools.seal is not None:
         state = run.refresh().state.value
         run.write(*events, steps=again)
-        reason = "; ".join(checked.sentences)
         body = {"verdict": Verdict.FAIL.value, "reason": reason, "next": "", "state": state}
         events, again = list(seal(run, body)), ()
     run.write(*events, *shown, stopped_event(step, checked), steps=again)
+    waits = response.reaction is Reaction.PARK
     return Stopped(step=step, checked=checked, waits=waits, answers=response.answers)
 
 
@@ -164,13 +157,10 @@ def _weighed(run: Run[P], step: Step, checked: Checked) -> Checked:
         return checked
     if step.on_difference is OnDifference.STOP:
         return checked
-    if who := run.accepted(step, checked.sentences):
-        verdict = {
-            "verdict": worst_verdict(checked.findings).value,
-            "findings": findings_data(checked.findings),
-        }
+    if who := run.accepted(step, checked.sentences, verdict=worst_verdict(checked.findings)):
+        found = {"findings": findings_data(checked.findings)}
         run.words = [
-            replace(each, body={**each.body, **verdict}) if each.step == step.key else each
+            replace(each, body={**each.body, **found}) if each.step == step.key else each
             for each in run.words
         ]
         return replace(checked, outcome=Outcome.PASS, result={**checked.result, "accepted_by": who})
@@ -215,12 +205,15 @@ def _response(run: Run[P], step: Step, checked: Checked) -> Response:
     needs_word = step.kind == APPROVE or step.key in run.asked
     if outcome is Outcome.PERSON and run.options.waits_for_people and not needs_word:
         outcome = Outcome.WAIT
-    retried = outcome is Outcome.ERROR and _errors(run, step) > 0
+    # how this claim looked at the step since it last stopped there
+    history = run.events(step.key, EventKind.STOPPED, EventKind.CHECKED, EventKind.JUDGED)
+    looks = takewhile(lambda event: event.kind is not EventKind.STOPPED, reversed(history))
+    failed = any(e.token == run.token and e.body["outcome"] == Outcome.ERROR.value for e in looks)
     late = step.when_late if outcome is Outcome.WAIT and not run.patient(step, "settled") else None
     met = Situation(
         outcome=outcome,
         state=run.record.state,
-        retried=retried,
+        retried=outcome is Outcome.ERROR and failed,
         late=late,
         on_fail=run.move.on_fail,
         stop_frees=run.move.stop_frees,
@@ -228,19 +221,8 @@ def _response(run: Run[P], step: Step, checked: Checked) -> Response:
     return back(met) if run.going_back else forward(met)
 
 
-def _errors(run: Run[P], step: Step) -> int:
-    """How often this claim could not measure a step since it last stopped there."""
-    found = 0
-    for event in run.events(step.key):
-        if event.kind is EventKind.STOPPED:
-            found = 0
-        elif event.kind in {EventKind.CHECKED, EventKind.JUDGED} and event.token == run.token:
-            found += event.body["outcome"] == Outcome.ERROR.value
-    return found
-
-
 def _pass(run: Run[P], step: Step, record: StepRecord, checked: Checked, *events: NewEvent) -> Moved:
-    done = run.put(step, StepState.DONE, record.intent, {**record.result, **checked.result})
+    done = run.put(step, StepState.DONE, record, result={**record.result, **checked.result})
     body = checked_data(checked)
     if step.kind == JUDGE and run.plan.gate_of(step) is not None:
         body["parts"] = current(run)
@@ -254,7 +236,7 @@ def _pass(run: Run[P], step: Step, record: StepRecord, checked: Checked, *events
 
 def _poll(run: Run[P], step: Step, record: StepRecord | None, checked: Checked) -> Waits:
     if record is not None:
-        merged = run.put(step, StepState.ACTED, record.intent, {**record.result, **checked.result})
+        merged = run.put(step, StepState.ACTED, record, result={**record.result, **checked.result})
         if checked.act_again:
             make_act(run, step, merged, keep=merged.result)
         elif merged.result != record.result:
@@ -262,11 +244,13 @@ def _poll(run: Run[P], step: Step, record: StepRecord | None, checked: Checked) 
     return Waits(step=step, checked=checked)
 
 
-def _retry(run: Run[P], step: Step, record: StepRecord | None, checked: Checked) -> Progress:
+def _retry(run: Run[P], step: Step, record: StepRecord | None, checked: Checked) -> Moved:
     if checked.redo_from:
         return redo(run, step, checked)
-    again = () if record is None else (run.put(step, StepState.INTENDED, record.intent, record.result),)
-    run.write(looked_event(step, checked), steps=again)
+    run.write(
+        looked_event(step, checked),
+        steps=(run.put(step, StepState.INTENDED, record),) if record is not None else (),
+    )
     return Moved(step=step)
 
 
@@ -286,14 +270,13 @@ def _review(
         if choice is Choice.ROLL_BACK:
             return _turn(run, step, checked, f"{who} chose to roll back at step {step.key}")
         if given.token == run.token:
-            stopped = replace(
-                checked, outcome=Outcome.DECLINED, detail=f"stopped by {who} at step {step.key}"
-            )
+            why = f"stopped by {who} at step {step.key}"
+            stopped = replace(checked, outcome=Outcome.DECLINED, detail=why)
             return stop(run, step, stopped, _response(run, step, stopped))
-    offered = [each.value for each in answers]
-    shows_now: dict[str, Any] = {"fingerprint": fingerprint, "answers": offered, "review": True}
-    asked = [e for e in run.events(step.key) if e.kind is EventKind.GATE_SHOWN and e.token == run.token]
-    if not asked or asked[-1].body["fingerprint"] != fingerprint or given is not None:
+    before = [e for e in run.events(step.key, EventKind.GATE_SHOWN) if e.token == run.token]
+    if not before or before[-1].body["fingerprint"] != fingerprint or given is not None:
+        offered = [each.value for each in answers]
+        shows_now: Json = {"fingerprint": fingerprint, "answers": offered, "review": True}
         shows = NewEvent(kind=EventKind.GATE_SHOWN, step=step.key, body=shows_now)
         run.write(looked_event(step, checked), shows)
     return Asks(step=step, question=question_of(run, step, checked))

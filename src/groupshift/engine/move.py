@@ -37,6 +37,8 @@ from groupshift.ports.clock import Clock, NoStepCrash, StepCrashPoints
 from groupshift.ports.runs import Entry, Event, EventKind, NewEvent, RunRecord, Runs
 
 P = TypeVar("P")
+_WAITED_ANEW = frozenset({EventKind.INTENDED, EventKind.STOPPED, EventKind.CHECKED, EventKind.VOIDED})
+"""After these a process waits anew: its patience begins again."""
 Aspects = Mapping[str, Mapping[str, str]]
 """What an approval is given for: aspect, item, value, all texts."""
 
@@ -49,14 +51,6 @@ class Standing(StrEnum):
     MADE = "made"
     OTHER = "other"
     """Somebody changed what was met, or it was made in part: it is intended anew."""
-
-
-def _tell_nobody(_step: Step, _detail: str) -> None:
-    """Tell nobody."""
-
-
-def _answers_nobody(_question: Question) -> Answer | None:
-    """Nobody is there to answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,14 +75,10 @@ class RunOptions:
     every_s: float = 2
     waits_for_people: bool = False
     direction: Literal["", "forward", "back"] = ""
-    tell: Callable[[Step, str], None] = _tell_nobody
+    tell: Callable[[Step, str], None] = lambda _step, _detail: None
     instruct: Callable[[Step, str], None] | None = None
     submit: Callable[[SparkJob], None] | None = None
-    decide: Callable[[Question], Answer | None] = _answers_nobody
-
-
-def _may_seal() -> None:
-    """Nothing is signed."""
+    decide: Callable[[Question], Answer | None] = lambda _question: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +101,7 @@ class Tools:
     crash: StepCrashPoints = field(default_factory=NoStepCrash)
     approvers: Approvers = field(default_factory=Approvers)
     seal: Callable[[str, Json], Sealing] | None = None
-    may_seal: Callable[[], None] = _may_seal
+    may_seal: Callable[[], object] = lambda: None
     gate_expiry_s: int = 86_400
 
 
@@ -194,42 +184,37 @@ class Run(Generic[P]):
             self._plans = (*back, plan_from(self.record.plan))
         return self._plans
 
-    def forget_plans(self) -> None:
-        """Read the plans anew at the next access: another rollback was begun."""
-        self._plans = None
-
     def rollbacks(self) -> tuple[Event, ...]:
         """The rollbacks that were begun, oldest first."""
-        return tuple(each for each in self.events() if each.kind is EventKind.ROLLBACK_BEGUN)
+        return self.events("", EventKind.ROLLBACK_BEGUN)
 
     @property
     def records(self) -> Mapping[str, StepRecord]:
         """What is journaled of every step of the run, there and back, by key; read anew at each access."""
         return self.tools.runs.steps(self.name)
 
-    def events(self, step: str = "") -> tuple[Event, ...]:
-        """The history, of one step where ``step`` is its key."""
-        return self.tools.runs.events(self.name, step=step)
+    def events(self, step: str = "", *kinds: EventKind) -> tuple[Event, ...]:
+        """The history, oldest first: of one step where ``step`` is its key, of these kinds where any is
+        named."""
+        found = self.tools.runs.events(self.name, step=step)
+        return tuple(each for each in found if each.kind in kinds) if kinds else found
 
     @property
     def begun(self) -> dict[str, StepRecord]:
         """What is journaled of the steps of the way there that were begun and not left out. A step that was
         left out, and opened again to be finalised, was never begun."""
-        records = self.records
-        opened = {key for key, each in records.items() if each.state is StepState.REOPENED}
-        intended = {e.step for e in self.events() if e.kind is EventKind.INTENDED} if opened else set()
+        records, intended = self.records, {each.step for each in self.events("", EventKind.INTENDED)}
+        found = {each.key: records[each.key] for each in self.there.steps if each.key in records}
         return {
-            each.key: records[each.key]
-            for each in self.there.steps
-            if each.key in records and not records[each.key].left_out
-            if each.key not in opened or each.key in intended
+            key: record
+            for key, record in found.items()
+            if not record.left_out and (record.state is not StepState.REOPENED or key in intended)
         }
 
     @property
     def holders(self) -> Mapping[int, str]:
         """Who made each claim, by token."""
-        claims = (each for each in self.events() if each.kind is EventKind.CLAIMED)
-        return {each.token: str(each.body["holder"]) for each in claims}
+        return {each.token: str(each.body["holder"]) for each in self.events("", EventKind.CLAIMED)}
 
     def now(self) -> int:
         """Epoch milliseconds."""
@@ -237,7 +222,7 @@ class Run(Generic[P]):
 
     def attempt(self, step: Step) -> str:
         """A name for what this attempt at a step leaves, such as a folder: no other attempt has it."""
-        acts = sum(e.kind is EventKind.ACTED and e.token == self.token for e in self.events(step.key))
+        acts = sum(each.token == self.token for each in self.events(step.key, EventKind.ACTED))
         return f"{attempt_stem(step.key)}-{self.token}" + (f".{acts + 1}" if acts else "")
 
     def hold(self, step: Step) -> None:
@@ -253,7 +238,7 @@ class Run(Generic[P]):
         known = self.records.get(step.key)
         if known is None:
             raise Conflict(f"step {step.key} of run {self.name} was never intended; run it again")
-        self.write(steps=(replace(known, token=self.token, at_ms=self.now()),))
+        self.write(steps=(self.put(step, known.state, known),))
 
     def write(
         self,
@@ -267,12 +252,27 @@ class Run(Generic[P]):
         )
         self.tools.runs.append(entry)
         if state is not None:
+            self._plans = None  # it may be that of another rollback
             self.refresh()
 
-    def put(self, step: Step, state: StepState, intent: Json, result: Json) -> StepRecord:
-        """Return the record of a step as of now; nothing is written."""
+    def put(
+        self,
+        step: Step,
+        state: StepState,
+        known: StepRecord | None = None,
+        *,
+        intent: Json | None = None,
+        result: Json | None = None,
+    ) -> StepRecord:
+        """Return the record of a step as of now, by this claim; nothing is written. What is not given stays
+        as it is ``known``."""
         return StepRecord(
-            key=step.key, state=state, token=self.token, at_ms=self.now(), intent=intent, result=result
+            key=step.key,
+            state=state,
+            token=self.token,
+            at_ms=self.now(),
+            intent=intent if intent is not None else known.intent if known else {},
+            result=result if result is not None else known.result if known else {},
         )
 
     def patient(self, step: Step, what: str, patience_s: int = 0) -> bool:
@@ -280,11 +280,8 @@ class Run(Generic[P]):
         What is ``healed`` by a noted look may fail and heal once more. ``patience_s`` 0 means the process's
         own or the step's."""
         since: int | None = None
-        anew = {EventKind.INTENDED, EventKind.STOPPED, EventKind.CHECKED, EventKind.VOIDED}
-        if what == "healed":
-            anew.add(EventKind.NOTED)
         for event in self.events(step.key):
-            if event.kind in anew:
+            if event.kind in _WAITED_ANEW or (what == "healed" and event.kind is EventKind.NOTED):
                 since = None
             elif event.kind is EventKind.WAITS and event.token == self.token and event.body["for"] == what:
                 since = event.at_ms if since is None else since
@@ -311,11 +308,11 @@ class Run(Generic[P]):
         """The series of a step since it was last done again, oldest first: time in ms and body. Of all
         claims: the next process goes on with what is there."""
         found: list[tuple[int, Json]] = []
-        for event in self.events():
-            if event.kind is EventKind.NOTED and event.step == step.key:
+        for event in self.events("", EventKind.NOTED, EventKind.REDO):
+            if event.kind is EventKind.REDO:
+                found = [] if step.key in event.body["steps"] else found
+            elif event.step == step.key:
                 found.append((event.at_ms, event.body))
-            elif event.kind is EventKind.REDO and step.key in event.body["steps"]:
-                found.clear()
         return tuple(found)
 
     def accepted(self, step: Step, shown: Iterable[str] = (), *, verdict: Verdict = Verdict.PASS) -> str:
@@ -327,24 +324,23 @@ class Run(Generic[P]):
         Raises `Rejected` when who accepts may not approve."""
         texts = "\n".join(shown)
         sha256 = hashlib.sha256(texts.encode()).hexdigest() if texts else ""
-        events = self.events(step.key)
-        before = [e for e in events if e.kind is EventKind.SHOWN and e.token < self.token]
+        before = [e for e in self.events(step.key, EventKind.SHOWN) if e.token < self.token]
         self.asked[step.key] = sha256
         if not before or before[-1].body["sha256"] != sha256:
             return ""
-        given = [e for e in events if e.kind is EventKind.ACCEPTED and e.seq > before[-1].seq]
+        given = [e for e in self.events(step.key, EventKind.ACCEPTED) if e.seq > before[-1].seq]
+        who, word = "", list[NewEvent]()
         if self.options.accept == step.key:
             who = self.options.who
             body = {"who": who, "sha256": sha256, "verdict": verdict.value}
             word = [NewEvent(kind=EventKind.ACCEPTED, step=step.key, body=body)]
         elif step.repeat and texts and given and given[-1].body["sha256"] == sha256:
-            who, word = str(given[-1].body["who"]), []
-        else:
-            return ""
-        if texts:
-            self.require_approver(step.key, who)
-        del self.asked[step.key]
-        self.words = [*(each for each in self.words if each.step != step.key), *word]
+            who = str(given[-1].body["who"])
+        if who:
+            if texts:
+                self.require_approver(step.key, who)
+            del self.asked[step.key]
+            self.words = [*(each for each in self.words if each.step != step.key), *word]
         return who
 
     def require_approver(self, gate: str, who: str = "") -> None:
@@ -356,14 +352,12 @@ class Run(Generic[P]):
         """Return the last whole snapshot of this name; while it is taken again, the one that it is compared
         with. Raises `Conflict` where there is none."""
         records = self.records
-        for plan in self.plans:
-            for step in plan.steps:
-                known = records.get(step.key)
-                if step.subject != name or not (step.args.get("base") or _took(known)):
-                    continue
-                if known is not None and _took(known):
-                    folder, digest = known.result["folder"], known.result["manifest_sha256"]
-                    return Snapshot(name=name, folder=folder, manifest_sha256=digest, step=step.key)
+        for step in (each for plan in self.plans for each in plan.steps if each.subject == name):
+            result = records[step.key].result if step.key in records else {}
+            if {"folder", "manifest_sha256"} <= result.keys():
+                folder, digest = result["folder"], result["manifest_sha256"]
+                return Snapshot(name=name, folder=folder, manifest_sha256=digest, step=step.key)
+            if step.args.get("base"):
                 return self.snapshot(str(step.args["base"]))
         raise Conflict(f"snapshot {name} of run {self.name} was never taken; run it again")
 
@@ -372,10 +366,6 @@ def attempt_stem(key: str) -> str:
     """Return how the names of all attempts at a step begin, from its key."""
     plain = "".join(letter if letter.isalnum() else "-" for letter in key).strip("-")
     return f"{plain[:60]}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
-
-
-def _took(record: StepRecord | None) -> bool:
-    return record is not None and {"folder", "manifest_sha256"} <= record.result.keys()
 
 
 class Handler(Protocol[P]):
@@ -413,7 +403,6 @@ class Handler(Protocol[P]):
 
     def check(self, run: Run[P], step: Step, record: StepRecord) -> Checked:
         """Look once, change nothing, never sleep."""
-        ...
 
     def evidence(self, run: Run[P], step: Step, record: StepRecord) -> Mapping[str, str]:
         """Return the digests, read now, of what the step left: an approval rests on them."""
@@ -442,11 +431,9 @@ class Move(Protocol[P]):
 
     def target(self, ports: P, request: Any) -> Target:
         """What the ports reach. Raises `Transient` when that cannot be told."""
-        ...
 
     def look(self, ports: P, request: Any) -> Any:
         """Return the facts; the only one that observes."""
-        ...
 
     def glance(self, ports: P, request: Any, begun: Collection[str]) -> Any:
         """Return the facts that `fingerprint` needs, before every act: `look` may read too much for that."""
@@ -458,7 +445,6 @@ class Move(Protocol[P]):
 
     def assess(self, request: Any, facts: Any) -> Findings:
         """Judge the target. Pure."""
-        ...
 
     def obstacles(self, request: Any, facts: Any, findings: Findings) -> Findings:
         """Return the findings of `assess` for which no run may begin. Pure."""
@@ -474,7 +460,6 @@ class Move(Protocol[P]):
 
     def plan(self, request: Any, facts: Any) -> Plan:
         """Return the plan, by `make_plan`. Pure."""
-        ...
 
     def fingerprint(self, facts: Any, begun: Collection[str]) -> Aspects:
         """What an approval is given for. Aspects that the begun steps (names) change are left out; the engine
@@ -503,8 +488,8 @@ class Move(Protocol[P]):
         return self.back_to[0]
 
     def roll_back_plan(self, run: Run[P], begun: Mapping[str, StepRecord], facts: Any, to: str) -> Plan:
-        """Return the plan of a rollback, by `make_rollback`; the default undoes what was begun, last "
-        "first."""
+        """Return the plan of a rollback, by `make_rollback`; the default undoes what was begun, last
+        first."""
         return make_rollback(undo_of(run.there, begun), len(run.rollbacks()) + 1)
 
     def watch(self, run: Run[P]) -> Checked:
@@ -533,8 +518,8 @@ class Move(Protocol[P]):
 
 
 def undo_of(plan: Plan, begun: Mapping[str, StepRecord]) -> tuple[Step, ...]:
-    """Return the steps that undo what was begun of a plan, last one first; what was left out was not "
-    "begun."""
+    """Return the steps that undo what was begun of a plan, last one first; what was left out was not
+    begun."""
     return tuple(
         replace(each.undo, undoes=each.key, phase=each.undo.phase or each.phase)
         for each in reversed(plan.steps)

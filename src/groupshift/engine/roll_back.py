@@ -3,15 +3,15 @@ optional steps after all that a run left out at its end."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
 from typing import Any, TypeVar
 
 from groupshift.domain.run import APPROVE, IRREVERSIBLE, Plan, RunState, Step, StepState
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.closing import reject
 from groupshift.engine.move import Run, Standing, handler_of
-from groupshift.errors import Conflict, Rejected, Transient
-from groupshift.ports.runs import EventKind, NewEvent, RunRecord
+from groupshift.errors import Rejected, Transient
+from groupshift.ports.runs import EventKind, NewEvent, RunRecord, require_free
 
 P = TypeVar("P")
 _NOTHING_DONE = frozenset({RunState.PREVIEW, RunState.PLANNED, RunState.APPROVED, RunState.REJECTED})
@@ -35,7 +35,12 @@ def rollback_of(run: Run[P], to: str) -> Plan | None:
     last = run.rollbacks()[-1:]
     if state is RunState.ROLLING_BACK and last and last[0].body["to"] == to:
         return None
-    _require_last(run)
+    later = acted_later(run)
+    if later:
+        raise Rejected(
+            f"run {run.name} was followed by {later[0].run} on the same {run.record.target}; roll that one "
+            f"back: groupshift roll-back {later[0].run} --execute"
+        )
     if state is RunState.FINALISED:
         raise Rejected(f"run {run.name} is finalised: there is no rollback any more; plan a new run")
     facts = run.move.look_back(run.ports, run.request)
@@ -60,14 +65,19 @@ def begin_roll_back(run: Run[P], to: str, because: str = "") -> bool:
     run.refresh()
     if rollback_of(run, to) is None:
         return run.record.state is RunState.ROLLING_BACK
-    _require_free(run)
+    target = run.record.target
+    require_free(target, (each for each in run.tools.runs.in_the_way(target) if each.run != run.name))
     run.move.fence(run, "rolling_back")
     facts = run.move.look_back(run.ports, run.request)
     _require_open(run, facts)
     plan = run.move.roll_back_plan(run, run.begun, facts, to)
-    body = {"number": len(run.rollbacks()) + 1, "to": to, "because": because, "plan": _data(plan)}
+    body = {
+        "number": len(run.rollbacks()) + 1,
+        "to": to,
+        "because": because,
+        "plan": json.loads(plan.text),
+    }
     run.write(NewEvent(kind=EventKind.ROLLBACK_BEGUN, body=body), state=RunState.ROLLING_BACK)
-    run.forget_plans()
     return True
 
 
@@ -81,10 +91,6 @@ def take_back(run: Run[P], to: str) -> bool:
     return False
 
 
-def _data(plan: Plan) -> Any:
-    return {"version": 1, "steps": [each.as_json() for each in plan.steps], "about": dict(plan.about)}
-
-
 def acted_later(run: Run[P]) -> tuple[RunRecord, ...]:
     """Return the later runs of the same target that changed something, newest first."""
     return tuple(
@@ -94,48 +100,24 @@ def acted_later(run: Run[P]) -> tuple[RunRecord, ...]:
     )
 
 
-def _require_last(run: Run[P]) -> None:
-    later = acted_later(run)
-    if later:
-        raise Rejected(
-            f"run {run.name} was followed by {later[0].run} on the same {run.record.target}; roll that one "
-            f"back: groupshift roll-back {later[0].run} --execute"
-        )
-
-
-def _require_free(run: Run[P]) -> None:
-    """Raise `Conflict` while another open run would be hit by the fence of this one."""
-    others = [each for each in run.tools.runs.in_the_way(run.record.target) if each.run != run.name]
-    if others:
-        raise Conflict(
-            f"run {others[0].run} of {others[0].target} is {others[0].state} and is in the way of rolling "
-            f"back {run.name}; nothing was changed; look at it with: groupshift status {others[0].run}"
-        )
-
-
 def _require_open(run: Run[P], facts: Any) -> None:
-    """What closes a rollback is observed, not only marked."""
+    """Raise `Rejected` where a rollback is closed, `Transient` where nobody can say. What closes it is
+    observed, not only marked: an irreversible step that was only written down closes nothing."""
     found = run.move.may_roll_back(run, facts)
-    _require_reversible(run)
-    if found.verdict is Verdict.FAIL:
-        raise Rejected(f"run {run.name} cannot be rolled back: {found.with_remedy}")
-    if found.verdict is Verdict.ERROR:
-        raise Transient(f"nobody can say now whether run {run.name} can be rolled back: {found.with_remedy}")
-
-
-def _require_reversible(run: Run[P]) -> None:
-    """An irreversible step that was only written down closes nothing."""
     for key, record in run.begun.items():
         step = run.there.step(key)
         if step is None or step.undo is not IRREVERSIBLE:
             continue
         unread = record.state in {StepState.INTENDED, StepState.ACTED}
-        if unread and handler_of(run.move, step).stands(run, step, record) is Standing.AS_MET:
-            continue
-        raise Rejected(
-            f"run {run.name} made step {key}, which cannot be undone: there is no rollback any more; go on "
-            f"with: groupshift continue {run.name} --execute"
-        )
+        if not unread or handler_of(run.move, step).stands(run, step, record) is not Standing.AS_MET:
+            raise Rejected(
+                f"run {run.name} made step {key}, which cannot be undone: there is no rollback any more; go "
+                f"on with: groupshift continue {run.name} --execute"
+            )
+    if found.verdict is Verdict.FAIL:
+        raise Rejected(f"run {run.name} cannot be rolled back: {found.with_remedy}")
+    if found.verdict is Verdict.ERROR:
+        raise Transient(f"nobody can say now whether run {run.name} can be rolled back: {found.with_remedy}")
 
 
 def left_out(run: Run[P]) -> tuple[Step, ...]:
@@ -183,14 +165,11 @@ def begin_finalise(run: Run[P]) -> bool:
     steps = require_finalisable(run)
     if not steps:
         return False
-    records, now = run.records, run.now()
+    records = run.records
     gates = (run.there.gate_of(each) for each in steps if each.kind != APPROVE)
     asking = {each.key for each in gates if each is not None}
     again = [each for each in run.there.steps if each in steps or each.key in asking]
-    reopened = [
-        replace(records[each.key], state=StepState.REOPENED, token=run.token, at_ms=now, result={})
-        for each in again
-    ]
+    reopened = [run.put(each, StepState.REOPENED, records[each.key], result={}) for each in again]
     voids = [each for each in again if each.kind == APPROVE]
     voided = [NewEvent(kind=EventKind.VOIDED, step=each.key, body={"changes": []}) for each in voids]
     body = {"to": again[0].key, "why": "finalise", "steps": [each.key for each in again]}

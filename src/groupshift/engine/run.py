@@ -6,7 +6,7 @@ the last one of a process. The plan says which steps there are; the engine adds 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 from groupshift.domain.reactions import Reaction, Response
@@ -196,7 +196,7 @@ def _begin(run: Run[P], following: _Next) -> Progress:
     if standing is not None and record is not None:
         run.write(NewEvent(kind=EventKind.RESUMED, step=step.key, body={"standing": standing.value}))
         if standing is Standing.MADE and record.state is StepState.ACTED:
-            taken = replace(record, token=run.token, at_ms=run.now())
+            taken = run.put(step, record.state, record)
             run.write(steps=(taken,))
             return look(run, step, taken)
     if standing is not Standing.MADE:
@@ -208,7 +208,7 @@ def _begin(run: Run[P], following: _Next) -> Progress:
         return make_act(run, step, record)
     run.options.tell(step, "begins")
     intent = handler_of(run.move, step).intend(run, step)
-    intended = run.put(step, StepState.INTENDED, intent, record.result if record else {})
+    intended = run.put(step, StepState.INTENDED, record, intent=intent)
     run.tools.crash.reached(step.key, CrashPoint.BEFORE_JOURNAL)
     begins = run.record.state is RunState.APPROVED and changes(run.move, step)
     event = NewEvent(kind=EventKind.INTENDED, step=step.key, body=intent)

@@ -62,9 +62,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _position(path: Path | None) -> Mapping[int, int] | None:
-    if path is None:
-        return None
+def _position(path: Path) -> Mapping[int, int]:
     data = json_object(path, "--up-to")
     if not all(key.isdecimal() and isinstance(end, int) and end >= 0 for key, end in data.items()):
         raise Rejected(f"--up-to {path} must map partition numbers to end offsets of 0 or more")
@@ -96,10 +94,11 @@ def _dump(spark: SparkSession, folder: str) -> DataFrame:
 
 
 def _whole(folder: str) -> None:
-    """Look at the end of every file. Raises `Rejected` for a folder that holds none, `Broken` for one that is
-    cut off."""
+    """Look at the end of every file that Spark lists: all but what a desktop left. Raises `Rejected` for a
+    folder that holds none, `Broken` for one that is cut off."""
     place = Path(folder)
-    files = [place] if place.is_file() else _below(place)
+    found = [place] if place.is_file() else sorted(place.rglob("*.parquet"))
+    files = [path for path in found if path == place or not is_beside(path.relative_to(place).as_posix())]
     if not files:
         raise Rejected(f"--dump {folder} holds no Parquet file; give a folder of Parquet files")
     for path in files:
@@ -111,12 +110,6 @@ def _whole(folder: str) -> None:
                 f"--dump {path} is not a whole Parquet file ({wrong}): truncated or altered; "
                 "nothing was read; copy the dump again"
             ) from wrong
-
-
-def _below(folder: Path) -> list[Path]:
-    """The Parquet files of a folder, as Spark lists them: without what a desktop left."""
-    found = sorted(folder.rglob("*.parquet"))
-    return [path for path in found if not is_beside(path.relative_to(folder).as_posix())]
 
 
 def _refuse_own_source(dump: str | None, output: Path) -> None:
@@ -141,7 +134,7 @@ def _leave(frame: DataFrame, output: Path, table: str) -> Path:
 
 
 def _read(given: argparse.Namespace) -> None:
-    up_to = _position(given.up_to)
+    up_to = None if given.up_to is None else _position(given.up_to)
     spark = large_session("groupshift coordinator log")
     records = _source(spark, given)
     if given.dump is None:  # read the source once: a topic may be compacted meanwhile, files inflated twice

@@ -19,21 +19,26 @@ from __future__ import annotations
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from groupshift.errors import Rejected
-from groupshift.log.schema import TYPES, Field, Kind, RecordType, Schema
+from groupshift.log.schema import TYPES, Field, Kind, Layout, RecordType, Schema
 
 Unknown = list[tuple[str, int, bytes]]
 """Unknown tags: path of their struct, tag, bytes."""
 Read = Callable[[bytes, int, Unknown], tuple[Any, int]]
+"""Bytes, position, unknown tags so far → value, position behind it. Raises `Unreadable`, or what Python
+raises where the bytes end too early or text is not UTF-8: `_struct_reader` makes that `Unreadable`."""
+_Length = Callable[[bytes, int], tuple[int, int]]
+"""Bytes, position → length or count (-1: null), position behind it."""
 
 _MORE = 0x80
 _VARINT_BYTES = 5
 _LENGTH_LIMIT = 1 << 31
 _FORMS = {Kind.INT8: ">b", Kind.INT16: ">h", Kind.UINT16: ">H", Kind.INT32: ">i", Kind.INT64: ">q"}
-_UUID_BYTES = 16
+_UUID_BYTES, _UUID_TEXT = 16, 22
 _MISSING = {False: 0xFF, True: 0}
 """The byte in place of a struct that is null, by whether the field is tagged; 1 where there is one."""
 
@@ -83,7 +88,8 @@ def _struct_reader(fields: tuple[Field, ...], version: int, *, flexible: bool) -
 def _read_tags(
     data: bytes, at: int, known: dict[int, tuple[str, Read]], row: dict[str, Any], unknown: Unknown
 ) -> int:
-    """The tag section of one struct: known tags into the row, others kept raw."""
+    """Read the tag section of one struct: known tags into the row, others kept raw. A known one must use up
+    the bytes of its tag."""
     last = -1
     count, at = _uvarint(data, at)
     for _ in range(count):
@@ -93,23 +99,17 @@ def _read_tags(
             raise Unreadable(f"tag {tag} follows tag {last} before {at}")
         last, body = tag, _taken(data, at, size)
         at += size
-        if tag in known:
-            name, reader = known[tag]
-            row[name] = _whole(name, reader, body, unknown)
-        else:
+        if tag not in known:
             unknown.append(("", tag, body))
+            continue
+        name, reader = known[tag]
+        try:
+            row[name], end = reader(body, 0, unknown)
+        except (struct.error, IndexError):
+            raise Unreadable(f"{name} wants more than the {size} bytes of its tag") from None
+        if end != size:
+            raise Unreadable(f"{name} leaves {size - end} of the {size} bytes of its tag")
     return at
-
-
-def _whole(name: str, reader: Read, body: bytes, unknown: Unknown) -> Any:
-    """A tagged field, which must use up the bytes of its tag."""
-    try:
-        value, end = reader(body, 0, unknown)
-    except (struct.error, IndexError):
-        raise Unreadable(f"{name} wants more than the {len(body)} bytes of its tag") from None
-    if end != len(body):
-        raise Unreadable(f"{name} leaves {len(body) - end} of the {len(body)} bytes of its tag")
-    return value
 
 
 def _taken(data: bytes, at: int, length: int) -> bytes:
@@ -133,24 +133,22 @@ def _uvarint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _reader(field: Field, version: int, *, flexible: bool) -> Read:
+    """The reader of one field: of an element, or of an array of them. Numbers of an array come at once."""
     element = _element_reader(field, version, flexible=flexible)
     if not field.array:
         return element
     counted = _compact_length if flexible else _long_length
-    if field.kind is Kind.INT32:
-        return _numbers_reader(counted, nullable=field.nullable)
-    return _array_reader(field, counted, element)
-
-
-def _array_reader(field: Field, counted: Callable[[bytes, int], tuple[int, int]], element: Read) -> Read:
-    name, nullable = field.name, field.nullable
+    name, nullable, numbers = field.name, field.nullable, field.kind is Kind.INT32
+    least = struct.calcsize(_FORMS[Kind.INT32]) if numbers else 1
 
     def read(data: bytes, at: int, unknown: Unknown) -> tuple[list[Any] | None, int]:
         count, at = counted(data, at)
         if count < 0:
             return _null(nullable), at
-        if count > len(data) - at:
+        if least * count > len(data) - at:
             raise Unreadable(f"claims {count} elements at {at}, {len(data) - at} bytes are left")
+        if numbers:
+            return list(struct.unpack_from(f">{count}i", data, at)), at + least * count
         rows = []
         for index in range(count):
             met = len(unknown)
@@ -166,18 +164,6 @@ def _array_reader(field: Field, counted: Callable[[bytes, int], tuple[int, int]]
 def _locate(unknown: Unknown, since: int, name: str) -> None:
     """Unknown tags met below ``name`` are told so."""
     unknown[since:] = [(f"{name}.{path}" if path else name, tag, body) for path, tag, body in unknown[since:]]
-
-
-def _numbers_reader(counted: Callable[[bytes, int], tuple[int, int]], *, nullable: bool) -> Read:
-    def read(data: bytes, at: int, _: Unknown) -> tuple[list[int] | None, int]:
-        count, at = counted(data, at)
-        if count < 0:
-            return _null(nullable), at
-        if 4 * count > len(data) - at:
-            raise Unreadable(f"claims {count} numbers at {at}, {len(data) - at} bytes are left")
-        return list(struct.unpack_from(f">{count}i", data, at)), at + 4 * count
-
-    return read
 
 
 def _null(nullable: object) -> Any:
@@ -196,7 +182,7 @@ def _compact_length(data: bytes, at: int) -> tuple[int, int]:
     return length - 1, at
 
 
-def _classic_length(form: str) -> Callable[[bytes, int], tuple[int, int]]:
+def _classic_length(form: str) -> _Length:
     unpack, size = struct.Struct(form).unpack_from, struct.calcsize(form)
 
     def read(data: bytes, at: int) -> tuple[int, int]:
@@ -213,21 +199,14 @@ _short_length, _long_length = _classic_length(">h"), _classic_length(">i")
 
 def _element_reader(field: Field, version: int, *, flexible: bool) -> Read:
     if field.kind is Kind.STRUCT:
-        return _nested_reader(field, _struct_reader(field.fields, version, flexible=flexible))
+        read = _struct_reader(field.fields, version, flexible=flexible)
+        return read if field.array else _one_struct_reader(field, read)
     if field.kind is Kind.UUID:
         return _uuid
     if field.kind in _FORMS:
-        return _number_reader(_FORMS[field.kind])
-    text = field.kind is Kind.STRING
-    length = _compact_length if flexible else _short_length if text else _long_length
-    nullable = field.nullable and not field.array
-    general = _bytes_reader(length, bytes.decode if text else bytes.hex, nullable=nullable)
-    return _short_text_reader(general) if text and flexible else general
-
-
-def _number_reader(form: str) -> Read:
-    unpack, size = struct.Struct(form).unpack_from, struct.calcsize(form)
-    return lambda data, at, _: (unpack(data, at)[0], at + size)
+        form = struct.Struct(_FORMS[field.kind])
+        return lambda data, at, _: (form.unpack_from(data, at)[0], at + form.size)
+    return _bytes_reader(field, flexible=flexible)
 
 
 def _uuid(data: bytes, at: int, _: Unknown) -> tuple[str, int]:
@@ -235,10 +214,19 @@ def _uuid(data: bytes, at: int, _: Unknown) -> tuple[str, int]:
     return urlsafe_b64encode(raw).decode("ascii").rstrip("="), at + _UUID_BYTES
 
 
-def _bytes_reader(
-    length: Callable[[bytes, int], tuple[int, int]], shown: Callable[[bytes], str], *, nullable: bool
-) -> Read:
+def _bytes_reader(field: Field, *, flexible: bool) -> Read:
+    """The reader of text, or of bytes as hex. Compact text of up to 126 bytes goes without a detour: that is
+    most of what there is."""
+    text = field.kind is Kind.STRING
+    length = _compact_length if flexible else _short_length if text else _long_length
+    shown: Callable[[bytes], str] = bytes.decode if text else bytes.hex
+    nullable, short = field.nullable and not field.array, text and flexible
+
     def read(data: bytes, at: int, _: Unknown) -> tuple[str | None, int]:
+        if short:
+            stop = at + data[at]
+            if at < stop <= len(data) and stop - at < _MORE:
+                return data[at + 1 : stop].decode(), stop
         size, at = length(data, at)
         if size < 0:
             return _null(nullable), at
@@ -247,22 +235,8 @@ def _bytes_reader(
     return read
 
 
-def _short_text_reader(general: Read) -> Read:
-    """Compact text of up to 126 bytes without a detour: most of what there is."""
-
-    def read(data: bytes, at: int, unknown: Unknown) -> tuple[str | None, int]:
-        stop = at + data[at]
-        if at < stop <= len(data) and stop - at < _MORE:
-            return data[at + 1 : stop].decode(), stop
-        return general(data, at, unknown)
-
-    return read
-
-
-def _nested_reader(field: Field, read: Read) -> Read:
+def _one_struct_reader(field: Field, read: Read) -> Read:
     """A single struct, which may say first that it is not there: int8 -1, or 0 in a tagged field."""
-    if field.array:
-        return read
     missing = _MISSING[field.tag is not None]
 
     def one(data: bytes, at: int, unknown: Unknown) -> tuple[dict[str, Any] | None, int]:
@@ -280,18 +254,13 @@ def _nested_reader(field: Field, read: Read) -> Read:
     return one
 
 
-_SEVEN_BITS = 0x7F
-_UUID_TEXT = 22
-
-
 def encode_key(record_type: int, fields: Mapping[str, object]) -> bytes:
     """The key of a record: ``fields`` by the names of Kafka's schemas (``group`` or ``groupId``,
     ``topic``, ``partition``, ``memberId``, ``regularExpression``).
 
     Raises `Rejected` for an unknown type and for a field that is missing or does not fit.
     """
-    known = _known(record_type)
-    return struct.pack(">h", record_type) + _message(known.key, 0, fields, {})
+    return struct.pack(">h", record_type) + _message(_known(record_type).key, 0, fields, {})
 
 
 def encode_value(
@@ -299,7 +268,7 @@ def encode_value(
     version: int,
     fields: Mapping[str, object],
     *,
-    layout: str = "current",
+    layout: str = Layout.CURRENT,
     unknown_tags: Mapping[str, str] | None = None,
 ) -> bytes:
     """The value of a record in this version and layout; ``fields`` and ``unknown_tags`` as in `Decoded`.
@@ -333,7 +302,7 @@ def _message(schema: Schema, version: int, row: Mapping[str, Any], unknown: Mapp
     for place, body in unknown.items():
         path, _, tag = place.rpartition(":")
         tags.setdefault(path, {})[int(tag)] = bytes.fromhex(body)
-    writer = _Writer(version=version, flexible=schema.is_flexible(version), tags=tags)
+    writer = _Writer(version, schema.is_flexible(version), tags)
     try:
         return writer.struct(schema.fields, row, "")
     except (struct.error, TypeError, ValueError, AttributeError) as error:
@@ -342,80 +311,72 @@ def _message(schema: Schema, version: int, row: Mapping[str, Any], unknown: Mapp
         ) from error
 
 
-def uvarint(value: int) -> bytes:
+def _leb128(value: int) -> bytes:
     """An unsigned LEB128 number in its shortest form."""
     out = bytearray()
-    while value > _SEVEN_BITS:
-        out.append(value & _SEVEN_BITS | _SEVEN_BITS + 1)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    while value >= _MORE:
+        out.append(value % _MORE + _MORE)
+        value //= _MORE
+    return bytes((*out, value))
 
 
+@dataclass(slots=True)
 class _Writer:
-    """Writes structs of one message; ``name`` is the field at hand, ``tags`` unknown ones by path."""
+    """Writes the structs of one message: ``tags`` are unknown ones by path, ``name`` is the field at hand.
 
-    def __init__(self, *, version: int, flexible: bool, tags: Mapping[str, Mapping[int, bytes]]) -> None:
-        self._version = version
-        self._flexible = flexible
-        self._tags = tags
-        self.name = ""
+    Its methods raise what `_message` turns into `Rejected`."""
+
+    version: int
+    flexible: bool
+    tags: Mapping[str, Mapping[int, bytes]]
+    name: str = ""
 
     def struct(self, fields: tuple[Field, ...], row: Mapping[str, Any], path: str) -> bytes:
-        """One struct with its tag section. Raises what `_message` turns into `Rejected`."""
-        present = [field for field in fields if field.in_version(self._version)]
+        """One struct with its tag section."""
+        present = [field for field in fields if field.in_version(self.version)]
         plain = b"".join(self._field(field, row, path) for field in present if field.tag is None)
-        if not self._flexible:
+        if not self.flexible:
             return plain
-        sections = dict(self._tags.get(path, {}))
+        sections = dict(self.tags.get(path, {}))
         for field in present:
             if field.tag is not None and field.name in row:
                 sections[field.tag] = self._field(field, row, path)
-        tagged = b"".join(uvarint(tag) + uvarint(len(body)) + body for tag, body in sorted(sections.items()))
-        return plain + uvarint(len(sections)) + tagged
+        tagged = b"".join(_leb128(tag) + _leb128(len(body)) + body for tag, body in sorted(sections.items()))
+        return plain + _leb128(len(sections)) + tagged
 
     def _field(self, field: Field, row: Mapping[str, Any], path: str) -> bytes:
-        self.name = f"{path}.{field.name}" if path else field.name
+        self.name = name = f"{path}.{field.name}" if path else field.name
         if field.name not in row:
             raise ValueError("it is missing")
-        value, name = row[field.name], self.name
+        value = row[field.name]
         if not field.array:
-            return self._element(field, value, name)
+            return self._element(field, value, name, nullable=field.nullable)
         if value is None:
             return self._length(None, ">i", nullable=field.nullable)
-        elements = (self._element(field, one, f"{name}[{index}]") for index, one in enumerate(value))
-        return self._length(len(value), ">i") + b"".join(elements)
+        parts = (self._element(field, one, f"{name}[{i}]", nullable=False) for i, one in enumerate(value))
+        return self._length(len(value), ">i") + b"".join(parts)
 
-    def _element(self, field: Field, value: Any, path: str) -> bytes:
+    def _element(self, field: Field, value: Any, path: str, *, nullable: bool) -> bytes:
         if field.kind is Kind.STRUCT:
-            return self._nested(field, value, path)
+            if nullable and value is None:
+                return bytes([_MISSING[field.tag is not None]])
+            return (b"\1" if nullable else b"") + self.struct(field.fields, value, path)
         if field.kind is Kind.UUID:
-            return _uuid_bytes(value)
+            if len(value) != _UUID_TEXT:
+                raise ValueError(f"{value!r} is no UUID of {_UUID_TEXT} characters")
+            return urlsafe_b64decode(f"{value}==")
         if field.kind in _FORMS:
             return struct.pack(_FORMS[field.kind], value)
         form = ">h" if field.kind is Kind.STRING else ">i"
         if value is None:
-            return self._length(None, form, nullable=field.nullable and not field.array)
+            return self._length(None, form, nullable=nullable)
         raw: bytes = value.encode() if field.kind is Kind.STRING else bytes.fromhex(value)
         return self._length(len(raw), form) + raw
-
-    def _nested(self, field: Field, value: Any, path: str) -> bytes:
-        if field.array or not field.nullable:
-            return self.struct(field.fields, value, path)
-        if value is None:
-            return bytes([_MISSING[field.tag is not None]])
-        return b"\1" + self.struct(field.fields, value, path)
 
     def _length(self, length: int | None, form: str, *, nullable: bool = True) -> bytes:
         """A length or count: ``form`` is its classic number."""
         if length is None and not nullable:
             raise ValueError("it is null")
-        if self._flexible:
-            return uvarint(0 if length is None else length + 1)
+        if self.flexible:
+            return _leb128(0 if length is None else length + 1)
         return struct.pack(form, -1 if length is None else length)
-
-
-def _uuid_bytes(text: str) -> bytes:
-    if len(text) != _UUID_TEXT:
-        raise ValueError(f"{text!r} is no UUID of {_UUID_TEXT} characters")
-    return urlsafe_b64decode(f"{text}==")

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import itemgetter
 
 from groupshift.log import LogRecord, commit_place
 
@@ -72,23 +73,21 @@ def live_commits(records: Iterable[LogRecord]) -> tuple[LiveCommit, ...]:
     latest: dict[Place, LogRecord] = {}
     for record in records:
         found = commit_place(record.key)
-        if found is None:
-            continue
-        place = (record.partition, *found)
-        if place not in latest or latest[place].offset < record.offset:
-            latest[place] = record
-    return tuple(_live(place, latest[place]) for place in sorted(latest) if latest[place].value is not None)
-
-
-def _live(place: Place, record: LogRecord) -> LiveCommit:
-    log_partition, group, topic, partition = place
-    return LiveCommit(
-        group=group,
-        topic=topic,
-        partition=partition,
-        log_partition=log_partition,
-        log_offset=record.offset,
-        sha256=hashlib.sha256((record.key or b"") + (record.value or b"")).hexdigest(),
+        if found is not None:
+            place = (record.partition, *found)
+            if place not in latest or latest[place].offset < record.offset:
+                latest[place] = record
+    return tuple(
+        LiveCommit(
+            log_partition=log_partition,
+            group=group,
+            topic=topic,
+            partition=partition,
+            log_offset=record.offset,
+            sha256=hashlib.sha256((record.key or b"") + record.value).hexdigest(),
+        )
+        for (log_partition, group, topic, partition), record in sorted(latest.items(), key=itemgetter(0))
+        if record.value is not None
     )
 
 

@@ -29,18 +29,7 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
 from groupshift.errors import Rejected
 from groupshift.log.codec import Unknown, Unreadable, read_message
-from groupshift.log.schema import (
-    TYPES,
-    RecordType,
-    Schema,
-    blob,
-    int32,
-    numbers,
-    structs,
-    text,
-    text_or_null,
-    texts,
-)
+from groupshift.log.schema import ASSIGNMENT, SUBSCRIPTION, TYPES, RecordType, Schema
 
 _INT16 = struct.Struct(">h")
 _NULL = b"\xff" * 4
@@ -87,22 +76,14 @@ class _Key(NamedTuple):
     problem: str = ""
 
 
-_NO_VALUE = Value()
-
-
 def decode(record: LogRecord, *, partitions: int | None) -> Decoded:
     """One record as columns; ``partitions`` is the partition count that groups are placed by, or None.
 
     Never raises for what a record holds (`Rejected` for a partition count below 1).
     """
-    key = _key(record.key)
-    value = _NO_VALUE
+    key, value = _key(record.key), Value()
     if record.value is not None and key.known is not None and key.status in _READABLE:
         value = read_value(key.known, record.value)
-    return _columns(record, key, value, partitions)
-
-
-def _columns(record: LogRecord, key: _Key, value: Value, partitions: int | None) -> Decoded:
     fields = key.fields
     group = fields.get("groupId") if "groupId" in fields else fields.get("group")
     expected = None if group is None or partitions is None else partition_of(group, partitions)
@@ -149,26 +130,20 @@ def _key(raw: bytes | None) -> _Key:
         return _Key(status=DecodeStatus.ERROR, problem=f"the key has {len(raw or b'')} bytes and no type")
     number: int = _INT16.unpack_from(raw)[0]
     known = TYPES.get(number)
+    fields: Mapping[str, Any] = {}
     if known is None or not known.values:
-        return _unknown_type(number, known, raw)
+        problem = f"record type {number} is {'not known' if known is None else 'known by name only'}"
+        with suppress(Unreadable):  # the group comes first in every key, so also in one that we do not know
+            fields, _ = read_message(_GUESS, 0, raw, _INT16.size, [])
+        return _Key(number, known, fields, DecodeStatus.UNKNOWN_TYPE, problem)
     try:
         fields, at = read_message(known.key, 0, raw, _INT16.size, [])
     except Unreadable as error:
         return _Key(number, known, status=DecodeStatus.ERROR, problem=f"key: {error}")
     if at < len(raw):
-        return _Key(
-            number, known, fields, DecodeStatus.TRAILING_BYTES, f"key: {len(raw) - at} bytes are left"
-        )
+        problem = f"key: {len(raw) - at} bytes are left"
+        return _Key(number, known, fields, DecodeStatus.TRAILING_BYTES, problem)
     return _Key(number, known, fields)
-
-
-def _unknown_type(number: int, known: RecordType | None, raw: bytes) -> _Key:
-    """The group is the first field of every key, so also of one that we do not know."""
-    problem = f"record type {number} is {'not known' if known is None else 'known by name only'}"
-    fields: Mapping[str, Any] = {}
-    with suppress(Unreadable):
-        fields, _ = read_message(_GUESS, 0, raw, _INT16.size, [])
-    return _Key(number, known, fields, DecodeStatus.UNKNOWN_TYPE, problem)
 
 
 def read_value(known: RecordType, raw: bytes) -> Value:
@@ -178,29 +153,22 @@ def read_value(known: RecordType, raw: bytes) -> Value:
         return Value(status=DecodeStatus.ERROR, problem=f"the value has {len(raw)} bytes and no version")
     version: int = _INT16.unpack_from(raw)[0]
     current = known.values[0]
-    if current.oldest <= version <= current.newest:
-        return _known_version(known, version, raw)
-    try:
-        read = _read(known, current, current.newest, raw)
-    except Unreadable as error:
-        problem = f"value version {version} is not known, and not like {current.newest}: {error}"
-        return Value(version, status=DecodeStatus.UNKNOWN_VERSION, problem=problem)
-    problem = f"value version {version} is not known, read as {current.newest}"
-    return read._replace(version=version, status=DecodeStatus.UNKNOWN_VERSION, problem=problem)
-
-
-def _known_version(known: RecordType, version: int, raw: bytes) -> Value:
-    """The first layout that uses up every byte; else what the current one made of it."""
-    found: list[Value] = []
-    for schema in known.values:
+    if not current.oldest <= version <= current.newest:
         try:
-            read = _read(known, schema, version, raw)
+            read = _read(known, current, current.newest, raw)
+        except Unreadable as error:
+            problem = f"value version {version} is not known, and not like {current.newest}: {error}"
+            return Value(version, status=DecodeStatus.UNKNOWN_VERSION, problem=problem)
+        problem = f"value version {version} is not known, read as {current.newest}"
+        return read._replace(version=version, status=DecodeStatus.UNKNOWN_VERSION, problem=problem)
+    found: list[Value] = []
+    for schema in known.values:  # the first layout that uses up every byte, else what the current one gave
+        try:
+            found.append(_read(known, schema, version, raw))
         except Unreadable as error:
             found.append(_unreadable(known, version, raw, str(error)))
-            continue
-        if read.status is DecodeStatus.OK:
-            return read
-        found.append(read)
+        if found[-1].status is DecodeStatus.OK:
+            return found[-1]
     return found[0]
 
 
@@ -210,11 +178,10 @@ def _read(known: RecordType, schema: Schema, version: int, raw: bytes) -> Value:
     fields, at = read_message(schema, version, raw, _INT16.size, unknown)
     attach(known.number, fields)
     tags = {f"{path}:{tag}" if path else str(tag): body.hex() for path, tag, body in unknown}
-    left = len(raw) - at
-    if not left:
-        return Value(version, schema.layout.value, fields, tags)
-    problem = f"value: {left} bytes are left"
-    return Value(version, schema.layout.value, fields, tags, DecodeStatus.TRAILING_BYTES, problem)
+    read = Value(version, schema.layout.value, fields, tags)
+    if left := len(raw) - at:
+        return read._replace(status=DecodeStatus.TRAILING_BYTES, problem=f"value: {left} bytes are left")
+    return read
 
 
 def _unreadable(known: RecordType, version: int, raw: bytes, problem: str) -> Value:
@@ -229,21 +196,6 @@ def _unreadable(known: RecordType, version: int, raw: bytes, problem: str) -> Va
 Position = Mapping[int, int]
 """Partition of ``__consumer_offsets`` → the offset behind its last record, all asked for at one moment."""
 _REMEMBERED_BLOBS = 1 << 12
-_USER_DATA = blob("userData", nullable=True)
-_TOPIC_PARTITIONS = (text("topic"), numbers("partitions"))
-
-SUBSCRIPTION = Schema(
-    fields=(
-        texts("topics"),
-        _USER_DATA,
-        structs("ownedPartitions", *_TOPIC_PARTITIONS, since=1),
-        int32("generationId", since=2),
-        text_or_null("rackId", since=3),
-    ),
-    newest=3,
-)
-ASSIGNMENT = Schema(fields=(structs("assignedPartitions", *_TOPIC_PARTITIONS), _USER_DATA), newest=3)
-
 _PIECES = {
     schema: tuple((field, Schema(fields=(field,))) for field in schema.fields)
     for schema in (SUBSCRIPTION, ASSIGNMENT)

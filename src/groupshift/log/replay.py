@@ -16,12 +16,14 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
+from itertools import groupby
+from typing import NamedTuple
 
 from groupshift.domain.tables import parsed, shipped, unique
 from groupshift.log.codec import Unreadable, read_message
 from groupshift.log.decode import Decoded, DecodeStatus
 from groupshift.log.releases import Coordinator, Loader, loader
-from groupshift.log.schema import GROUP_METADATA, TYPES, Family, int16
+from groupshift.log.schema import TYPES, Family, Field, Kind, Layout
 from groupshift.log.state import GroupFamily, GroupState, State, materialise
 
 _CLASSIC = 2
@@ -35,81 +37,85 @@ def lint(records: Iterable[Decoded], release: str, coordinator: Coordinator) -> 
     not have this coordinator, and for records decoded without a count.
     """
     line = loader(release, coordinator)
-    logs: dict[int, list[Decoded]] = defaultdict(list)
-    for record in records:
-        logs[record.src_partition].append(record)
-    state = materialise(record for log in logs.values() for record in log)
+    every = sorted(records, key=lambda one: (one.src_partition, one.src_offset))
+    logs = {at: list(log) for at, log in groupby(every, key=lambda one: one.src_partition)}
+    state = materialise(every)
     alive = [group for group in state.groups.values() if group.family is not GroupFamily.GONE]
-    if other_writers(record for log in logs.values() for record in log):
-        names = {group.group_id: group.partition for group in alive}
-        names |= {name: home for name, (home, _) in _displaced(state, logs).items()}
-        return {name: verdict(name, home, "X2") for name, home in sorted(names.items())}
-    copies = _displaced(state, logs)
-    if coordinator is Coordinator.OLD:
+    copies = _displaced(state, every)
+    homes = {name: home for name, (home, _) in copies.items()}
+    homes |= {group.group_id: group.partition for group in alive}
+    if other_writers(every):
+        found = {name: _Deciding("X2", None) for name in homes}
+    elif coordinator is Coordinator.OLD:
         breaks = {partition: _breaks(log, line) for partition, log in logs.items()}
         found = {one.group_id: _old(one, breaks[one.partition], copies, line) for one in alive}
     else:
-        shards = {partition: _load(log, line) for partition, log in logs.items()}
+        shards = {partition: _Shard(line, log) for partition, log in logs.items()}
         found = {one.group_id: _new(one, shards[one.partition]) for one in alive}
-    verdicts = {one.group_id: verdict(one.group_id, one.partition, *found[one.group_id]) for one in alive}
-    for group_id, (home, record) in copies.items():
-        verdicts.setdefault(group_id, verdict(group_id, home, "X1", record))
-    return dict(sorted(verdicts.items()))
+    found = {name: _Deciding("X1", record) for name, (_, record) in copies.items()} | found
+    return {
+        name: GroupVerdict(**asdict(RULES[rule]), group_id=name, partition=homes[name], record=record)
+        for name, (rule, record) in sorted(found.items())
+    }
 
 
-def _displaced(state: State, logs: Mapping[int, list[Decoded]]) -> dict[str, tuple[int, Decoded]]:
-    """Groups with live records outside their partition: where they belong, and the first such record."""
+class _Deciding(NamedTuple):
+    """The rule that speaks of a group or of a whole partition, and the record that decides."""
+
+    rule: str
+    record: Decoded | None
+
+
+def _displaced(state: State, records: Iterable[Decoded]) -> dict[str, tuple[int, Decoded]]:
+    """Groups with live records outside their partition: where they belong, and the first such record of
+    these sorted ``records``."""
     winners = {(one.commit.src_partition, one.commit.record_offset) for one in state.foreign_commits}
     winners |= {(one.src_partition, one.src_offset) for one in state.foreign_records}
     found: dict[str, tuple[int, Decoded]] = {}
-    for log in logs.values():
-        for record in sorted(log, key=lambda one: one.src_offset):
-            live = not record.is_tombstone and (record.src_partition, record.src_offset) in winners
-            if live and record.group_id is not None and record.expected_partition is not None:
-                found.setdefault(record.group_id, (record.expected_partition, record))
+    for record in records:
+        live = not record.is_tombstone and (record.src_partition, record.src_offset) in winners
+        if live and record.group_id is not None and record.expected_partition is not None:
+            found.setdefault(record.group_id, (record.expected_partition, record))
     return found
 
 
 def _old(
-    group: GroupState,
-    stop: tuple[str, Decoded] | None,
-    copies: Mapping[str, tuple[int, Decoded]],
-    line: Loader,
-) -> tuple[str, Decoded | None]:
-    """The rule and the record that decide at the old coordinator: all or nothing a partition, and one cache
-    over all of them."""
+    group: GroupState, stop: _Deciding | None, copies: Mapping[str, tuple[int, Decoded]], line: Loader
+) -> _Deciding:
+    """What decides at the old coordinator: all or nothing a partition, and one cache over all of them."""
     if stop is not None:
         return stop
-    newer = next((one for one in group.records if one.record_type not in line.types), None)
-    if newer is not None:
-        return "O4", newer
-    return ("O5", copies[group.group_id][1]) if group.group_id in copies else ("L0", None)
+    for one in group.records:
+        if one.record_type not in line.types:
+            return _Deciding("O4", one)
+    copy = copies.get(group.group_id)
+    return _Deciding("L0", None) if copy is None else _Deciding("O5", copy[1])
 
 
-def _breaks(records: Iterable[Decoded], line: Loader) -> tuple[str, Decoded] | None:
+def _breaks(records: Iterable[Decoded], line: Loader) -> _Deciding | None:
     """The first record that ends an old coordinator's load of a partition, and its rule."""
-    for record in sorted(records, key=lambda one: one.src_offset):
+    for record in records:
         number = record.record_type
         if number is not None and number not in line.types:
             if not line.ignores_unknown_types:
-                return "O1", record
+                return _Deciding("O1", record)
             continue
         limit = line.group_version if number == _CLASSIC else line.commit_version
         if record.value_version is not None and record.value_version > limit:
-            return "O2", record
+            return _Deciding("O2", record)
         if record.decode_status is DecodeStatus.ERROR:
-            return "O3", record
+            return _Deciding("O3", record)
     return None
 
 
-def _new(group: GroupState, shard: _Shard) -> tuple[str, Decoded | None]:
-    """The same at the new coordinator: every partition is a shard, so copies elsewhere harm nobody."""
+def _new(group: GroupState, shard: _Shard) -> _Deciding:
+    """What decides at the new coordinator: every partition is a shard, so copies elsewhere harm nobody."""
     name = group.group_id
     if shard.stopped is not None:
         return shard.stopped
     if any(one.live for one in group.commits) and name not in shard.groups:
-        return "N8", shard.removed.get(name)
-    return ("N9", shard.ignored[name]) if name in shard.ignored else ("L0", None)
+        return _Deciding("N8", shard.removed.get(name))
+    return _Deciding("N9", shard.ignored[name]) if name in shard.ignored else _Deciding("L0", None)
 
 
 class LoadOutcome(StrEnum):
@@ -146,14 +152,13 @@ class GroupVerdict(ReplayRule):
 
 
 _FILE = "log/replay.toml"
-_FIELDS = ("number", "outcome", "reason")
 
 
 def read_rules(text: str) -> dict[str, ReplayRule]:
     """Number → rule. Raises `Rejected` for a table that is not as `log/replay.toml` says."""
     entries = parsed(text, _FILE).tables("rules", "number")
     for each in entries:
-        each.only(_FIELDS)
+        each.only(("number", "outcome", "reason"))
     unique((each.text("number") for each in entries), _FILE)
     return {
         each.text("number"): ReplayRule(
@@ -167,11 +172,6 @@ def read_rules(text: str) -> dict[str, ReplayRule]:
 
 RULES = read_rules(shipped(_FILE))
 """L: loads, O: old coordinator, N: new coordinator, X: both."""
-
-
-def verdict(group_id: str, partition: int, rule: str, record: Decoded | None = None) -> GroupVerdict:
-    """The verdict of this rule on one group."""
-    return GroupVerdict(**asdict(RULES[rule]), group_id=group_id, partition=partition, record=record)
 
 
 _LEFT = -1
@@ -211,31 +211,28 @@ class _Group:
     assignment_epoch: int = 0
 
 
-def _load(records: Iterable[Decoded], loader: Loader) -> _Shard:
-    """Replay one partition, in order of offsets, as this loader would."""
-    shard = _Shard(loader)
-    for record in sorted(records, key=lambda one: one.src_offset):
-        try:
-            shard.replay(record)
-        except Stopped as rule:
-            shard.stopped = str(rule), record
-            break
-    return shard
-
-
 class _Shard:
-    """``groups`` by id while they load; ``stopped`` is the rule and the record that ended it, ``removed`` the
+    """One partition as the new coordinator loads it: ``records`` in the order of their offsets.
+
+    ``groups`` by id while they load; ``stopped`` is the rule and the record that ended it, ``removed`` the
     tombstone by which each group that is not there was removed, ``ignored`` the first live record of an
     unknown type by group. Every method raises `Stopped` where the coordinator would."""
 
-    def __init__(self, loader: Loader) -> None:
+    def __init__(self, loader: Loader, records: Iterable[Decoded]) -> None:
         self._loader = loader
         self.groups: dict[str, _Group] = {}
-        self.stopped: tuple[str, Decoded] | None = None
+        self.stopped: _Deciding | None = None
         self.removed: dict[str, Decoded] = {}
         self.ignored: dict[str, Decoded] = {}
+        for record in records:
+            try:
+                self.replay(record)
+            except Stopped as rule:
+                self.stopped = _Deciding(str(rule), record)
+                break
 
     def replay(self, record: Decoded) -> None:
+        """Take the next record. Raises `Stopped`."""
         number, group_id = record.record_type, record.group_id
         if number is None or (group_id is None and number in self._loader.types):
             raise Stopped("N7")
@@ -244,36 +241,30 @@ class _Shard:
                 self.ignored.setdefault(group_id, record)
             return
         assert group_id is not None  # noqa: S101  (refused above)
-        self._readable(record, number)
+        if not record.is_tombstone:
+            self._check_readable(record, number)
         family = TYPES[number].family
         if family is Family.OFFSETS:
             if not record.is_tombstone:
                 self.groups.setdefault(group_id, _Group(kind=None))
-        elif family is Family.CLASSIC:
-            self._classic(record, group_id)
-        else:
+        elif family is not Family.CLASSIC:
             self._newer(record, group_id, family, _ROLES.get(number))
+        elif record.is_tombstone:
+            self._remove(group_id, record)
+        else:  # a live type 2 takes any group's place
+            value = record.decoded or {}
+            simple = not value.get("protocolType") and not value.get("members")
+            self.groups[group_id] = _Group(kind=None if simple else Family.CLASSIC)
 
-    def _readable(self, record: Decoded, number: int) -> None:
-        if record.is_tombstone:
-            return
-        if record.decode_status is DecodeStatus.ERROR or (
-            record.decode_status is DecodeStatus.UNKNOWN_VERSION
-            and (record.decoded is None or number in _NESTED)
-        ):
+    def _check_readable(self, record: Decoded, number: int) -> None:
+        unread = record.decode_status is DecodeStatus.UNKNOWN_VERSION and (
+            record.decoded is None or number in _NESTED
+        )
+        if unread or record.decode_status is DecodeStatus.ERROR:
             raise Stopped("N7")
-        early = record.layout == "early-access"
+        early = record.layout == Layout.EARLY_ACCESS
         if number in _TWO_LAYOUTS and early != (number in self._loader.early):
             raise Stopped("N6")
-
-    def _classic(self, record: Decoded, group_id: str) -> None:
-        """A live type 2 takes any group's place, its tombstone removes any."""
-        if record.is_tombstone:
-            self._remove(group_id, record)
-            return
-        value = record.decoded or {}
-        simple = not value.get("protocolType") and not value.get("members")
-        self.groups[group_id] = _Group(kind=None if simple else Family.CLASSIC)
 
     def _newer(self, record: Decoded, group_id: str, family: Family, role: _Role | None) -> None:
         strict = family in self._loader.strict
@@ -288,10 +279,7 @@ class _Shard:
         if role in {_Role.MEMBER, _Role.CURRENT}:
             self._member(record, group, member, role)
         elif role is _Role.TARGET:
-            if record.is_tombstone:
-                group.targets.discard(member)
-            else:
-                group.targets.add(member)
+            (group.targets.discard if record.is_tombstone else group.targets.add)(member)
         elif role is _Role.TARGET_HEAD:
             if record.is_tombstone and group.targets:
                 raise Stopped("N4")
@@ -347,15 +335,13 @@ def _number(record: Decoded, name: str) -> int:
 _ENOUGH = 2
 """Values of one type, of so many groups, none of which can be read, from which on a log is another's: fewer
 may be damaged."""
-_MEMBERS = "members"
 _UNREAD = frozenset({DecodeStatus.ERROR, DecodeStatus.TRAILING_BYTES})
 _VERSION_BYTES = 2
-
-
-_EXTRA = int16("extra")
-*_BEFORE, _MEMBER = GROUP_METADATA.fields
+_EXTRA = Field("extra", Kind.INT16)
+(_KNOWN,) = TYPES[_CLASSIC].values
+*_BEFORE, _MEMBER = _KNOWN.fields
 _OTHERS = tuple(
-    replace(GROUP_METADATA, fields=(*_BEFORE, replace(_MEMBER, fields=fields)))
+    replace(_KNOWN, fields=(*_BEFORE, replace(_MEMBER, fields=fields)))
     for fields in ((_EXTRA, *_MEMBER.fields), (*_MEMBER.fields, _EXTRA))
 )
 """GroupMetadata with one int16 more in each member, its last field."""
@@ -366,19 +352,16 @@ def other_writers(records: Iterable[Decoded]) -> tuple[str, ...]:
     layout that another broker is known for. Empty: nothing speaks against Apache Kafka. Never raises."""
     values: dict[str, list[Decoded]] = defaultdict(list)
     for each in records:
-        if each.type_name and each.raw_value is not None and not _says_nothing(each):
+        # A key that cannot be read, a version that may come with a newer Kafka, and a group without members,
+        # which is written alike by all, say nothing.
+        silent = (
+            each.decode_status in {DecodeStatus.UNKNOWN_TYPE, DecodeStatus.UNKNOWN_VERSION}
+            or each.problem.startswith("key")
+            or (each.record_type == _CLASSIC and (each.decoded or {}).get("members") == [])
+        )
+        if each.type_name and each.raw_value is not None and not silent:
             values[each.type_name].append(each)
     return tuple(sorted(name for name, found in values.items() if _is_anothers(found)))
-
-
-def _says_nothing(record: Decoded) -> bool:
-    """A key that cannot be read, a version that may come with a newer Kafka, and a group without members,
-    which is written alike by all."""
-    return (
-        record.decode_status in {DecodeStatus.UNKNOWN_TYPE, DecodeStatus.UNKNOWN_VERSION}
-        or record.problem.startswith("key")
-        or (record.record_type == _CLASSIC and (record.decoded or {}).get(_MEMBERS) == [])
-    )
 
 
 def _is_anothers(values: list[Decoded]) -> bool:

@@ -72,10 +72,6 @@ class Scans(Protocol):
         """The last scan that ended (with a number below ``before``), if any."""
         ...
 
-    def history(self, ensemble: str, limit: int) -> tuple[ScanRecord, ...]:
-        """The last scans, newest first."""
-        ...
-
     def known(self, ensemble: str, groups: Sequence[str]) -> Mapping[str, GroupState]:
         """The last state of those of ``groups`` that some scan saw."""
         ...

@@ -7,7 +7,7 @@ waves and the brake.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -16,19 +16,19 @@ from groupshift.domain.plan import StageName
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import GroupshiftError, Rejected
 from groupshift.ports.clock import Clock
-from groupshift.scan.ports import Brake, EnsembleReader, ScanRecord, Scans, ToggleRecord
-from groupshift.scan.state import (
-    Change,
-    GroupState,
-    Life,
-    Observed,
-    StageReadiness,
-    appeared,
-    difference,
-    state_of,
-)
+from groupshift.scan.ports import Brake, EnsembleReader, ScanRecord, Scans
+from groupshift.scan.state import Change, GroupState, Life, StageReadiness, appeared, difference, state_of
 from groupshift.scan.toggles import Toggles
-from groupshift.scan.waves import Candidate, Shown, WaveReport, WaveRules, Waves, ordered, unfit, wanted_back
+from groupshift.scan.waves import (
+    Shown,
+    WaveReport,
+    WaveRules,
+    Waves,
+    is_asked_for,
+    ordered,
+    unfit,
+    wanted_back,
+)
 
 WINDOW = 200
 """Groups that are read and held at once: memory does not grow with their number."""
@@ -57,103 +57,67 @@ def scan(reader: EnsembleReader, scans: Scans, clock: Clock, told: Told) -> Scan
     former = scans.latest(ensemble, record.number)
     totals: Counter[str] = Counter()
     told(0, len(names))
-    for window in _windows(names):
-        totals += _scan_window(reader, scans, (record, former), window)
+    for at in range(0, len(names), WINDOW):
+        window = names[at : at + WINDOW]
+        known = scans.known(ensemble, window)
+        states = tuple(_states(reader, window, known, record.began_at_ms))
+        changes: list[Change] = []
+        for state in states:
+            before = known.get(state.group)
+            if before is not None:
+                changes += difference(before, state)
+            elif former is not None:
+                changes.append(appeared(state))
+        scans.put(record, states, changes)
+        totals.update(groups=len(states), changes=len(changes))
+        for state in states:
+            totals.update(_totals(state))
         told(min(totals["groups"], len(names)), len(names))
     gone = scans.sweep(record)
-    totals["vanished"] = gone
-    totals["changes"] += gone
+    totals.update(vanished=gone, changes=gone)
     done = replace(record, ended_at_ms=clock.now_ms(), totals=dict(totals))
     scans.end(done)
     return ScanReport(record=done, former=former)
 
 
-def _windows(names: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (names[at : at + WINDOW] for at in range(0, len(names), WINDOW))
-
-
-def _scan_window(
-    reader: EnsembleReader,
-    scans: Scans,
-    about: tuple[ScanRecord, ScanRecord | None],
-    window: Sequence[str],
-) -> Counter[str]:
-    record, former = about
-    known = scans.known(record.ensemble, window)
-    states: list[GroupState] = []
-    changes: list[Change] = []
-    for read in _read(reader, window):
-        before = known.get(read[0])
-        state = _state_of(read, before, record.began_at_ms)
-        states.append(state)
-        if before is not None:
-            changes += difference(before, state)
-        elif former is not None:
-            changes.append(appeared(state))
-    scans.put(record, states, changes)
-    return _totals(states, changes)
-
-
-def _read(reader: EnsembleReader, window: Sequence[str]) -> Iterator[tuple[str, Observed | Exception]]:
-    """The groups of a window. Where one breaks the reader, halves find it: the others are read all the same.
+def _states(
+    reader: EnsembleReader, window: Sequence[str], known: Mapping[str, GroupState], began_at_ms: int
+) -> Iterator[GroupState]:
+    """Yield the rows of the groups of a window. Where one breaks its reader or its rules, halves find it: all
+    others are read all the same, and it gets a row that is ready for nothing.
 
     What is raised on purpose (no answer, no permission) concerns all of them and ends the scan."""
     try:
-        found: tuple[Observed, ...] = tuple(reader.read(window))
+        found = [state_of(each, known.get(each.view.group)) for each in reader.read(window)]
     except GroupshiftError:
         raise
     except Exception as error:  # noqa: BLE001 - named in the group's problems
-        if len(window) == 1:
-            yield window[0], error
+        if len(window) > 1:
+            half = len(window) // 2
+            yield from _states(reader, window[:half], known, began_at_ms)
+            yield from _states(reader, window[half:], known, began_at_ms)
             return
-        half = len(window) // 2
-        yield from _read(reader, window[:half])
-        yield from _read(reader, window[half:])
+        problem = (
+            f"group {window[0]!r} cannot be read ({type(error).__name__}: {str(error)[:_SHOWN]}): it is not "
+            "moved; look at its nodes below /consumers, and report it"
+        )
+        finding = Finding(rule="C03", verdict=Verdict.ERROR, reason=problem, hint="report it")
+        yield GroupState(
+            group=window[0],
+            taken_at_ms=began_at_ms,
+            life=Life.ACTIVE,
+            readiness=(StageReadiness(stage=StageName.TOGGLE, findings=(finding,)),),
+            problems=(problem,),
+        )
     else:
-        yield from ((each.view.group, each) for each in found)
+        yield from found
 
 
-def _state_of(
-    read: tuple[str, Observed | Exception], before: GroupState | None, began_at_ms: int
-) -> GroupState:
-    """The row of one group; of one that breaks its reader or its rules, a row that is ready for nothing."""
-    group, observed = read
-    error = observed
-    if not isinstance(observed, Exception):
-        try:
-            return state_of(observed, before)
-        except GroupshiftError:
-            raise
-        except Exception as broken:  # noqa: BLE001 - named in the group's problems
-            error = broken
-    problem = (
-        f"group {group!r} cannot be read ({type(error).__name__}: {str(error)[:_SHOWN]}): it is not "
-        "moved; look at its nodes below /consumers, and report it"
-    )
-    finding = Finding(rule="C03", verdict=Verdict.ERROR, reason=problem, hint="report it")
-    return GroupState(
-        group=group,
-        taken_at_ms=began_at_ms,
-        life=Life.ACTIVE,
-        readiness=(StageReadiness(stage=StageName.TOGGLE, findings=(finding,)),),
-        problems=(problem,),
-    )
-
-
-def _totals(states: Sequence[GroupState], changes: Sequence[Change]) -> Counter[str]:
-    totals: Counter[str] = Counter(groups=len(states), changes=len(changes))
-    for state in states:
-        totals[state.life.value] += 1
-        totals["members"] += state.members
-        totals["problems"] += bool(state.problems)
-        if state.life is Life.ACTIVE:
-            following = state.next
-            totals[f"next {following.stage}" if following else "moved"] += 1
+def _totals(state: GroupState) -> Counter[str]:
+    totals = Counter({state.life.value: 1, "members": state.members, "problems": bool(state.problems)})
+    if state.life is Life.ACTIVE:
+        totals[f"next {state.next.stage}" if state.next else "moved"] = 1
     return totals
-
-
-def _nobody(_toggle: ToggleRecord) -> None:
-    """Shows nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,51 +160,47 @@ class FleetScans:
         """What scan ``number`` found different from the one before, by group."""
         return self.scans.changes(self.reader.name, number)
 
-    def history(self, limit: int) -> tuple[ScanRecord, ...]:
-        """The last scans, newest first."""
-        return self.scans.history(self.reader.name, limit)
-
     def fit(self, rules: WaveRules) -> tuple[str, ...]:
         """The groups that the last scan found fully migrated and at rest long enough, smallest first."""
         now = self.clock.now_ms()
-        found = (state for state in self.states() if not unfit(state, rules, now))
-        return ordered((Candidate(group=s.group, partitions=s.partitions) for s in found), rules.limit)
+        found = ((each.partitions, each.group) for each in self.states() if not unfit(each, rules, now))
+        return ordered(found, rules.limit)
 
     def asked_back(self, patterns: Sequence[str], rules: WaveRules) -> tuple[str, ...]:
         """The groups of these names or patterns whose mode node asks for kafka, smallest first.
 
         Raises `Rejected` when a pattern names no such group."""
-        found, met = list[Candidate](), set[str]()
-        for state in self.states():
-            for pattern in patterns:
-                if wanted_back(state, (pattern,)):
-                    met.add(pattern)
-                    found.append(Candidate(group=state.group, partitions=state.partitions))
-        missed = [pattern for pattern in patterns if pattern not in met]
-        if missed:
-            raise Rejected(
-                f"group {missed[0]!r} names no group whose mode node holds kafka in the last scan; "
-                "list them with: groupshift scan --last"
-            )
-        return ordered(dict.fromkeys(found), rules.limit)
+        found = [(each.partitions, each.group) for each in self.states() if wanted_back(each, patterns)]
+        for pattern in patterns:
+            if not any(is_asked_for(group, (pattern,)) for _, group in found):
+                raise Rejected(
+                    f"group {pattern!r} names no group whose mode node holds kafka in the last scan; "
+                    "list them with: groupshift scan --last"
+                )
+        return ordered(found, rules.limit)
 
     def toggle(
-        self, report: ScanReport, rules: WaveRules, shown: Shown = _nobody, *, execute: bool
+        self, report: ScanReport, rules: WaveRules, shown: Shown = lambda _toggle: None, *, execute: bool
     ) -> WaveReport:
-        """Toggle every fit group to kafka, in waves; without ``execute`` only plan them."""
-        return self._waves(report, rules, shown).run(self.fit(rules), Mode.KAFKA, execute=execute)
+        """Toggle every fit group to kafka, in waves; without ``execute`` only plan them.
+
+        Raises `Rejected` when a value of the rules cannot be used."""
+        waves = self.waves(report, rules, shown)
+        return waves.run(self.fit(rules), Mode.KAFKA, execute=execute)
 
     def take_back(
-        self, patterns: Sequence[str], rules: WaveRules, shown: Shown = _nobody, *, execute: bool
+        self, patterns: Sequence[str], rules: WaveRules, shown: Shown = lambda _toggle: None, *, execute: bool
     ) -> WaveReport:
-        """Toggle the groups of these names or patterns back to zookeeper, in waves, to relieve stress."""
-        groups = self.asked_back(patterns, rules)
-        return self._waves(self.last(), rules, shown).run(groups, Mode.ZOOKEEPER, execute=execute)
+        """Toggle the groups of these names or patterns back to zookeeper, in waves, to relieve stress.
 
-    def _waves(self, report: ScanReport, rules: WaveRules, shown: Shown) -> Waves:
+        Raises `Rejected` as `asked_back` and `toggle`."""
+        groups = self.asked_back(patterns, rules)
+        return self.waves(self.last(), rules, shown).run(groups, Mode.ZOOKEEPER, execute=execute)
+
+    def waves(self, report: ScanReport, rules: WaveRules, shown: Shown = lambda _toggle: None) -> Waves:
+        """The waves of a scan, ready to run; ``shown`` is told how far each group is."""
         return Waves(
             toggles=self.toggles,
-            clock=self.clock,
             scans=self.scans,
             brake=self.brake,
             record=report.record,

@@ -14,17 +14,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from groupshift.domain.facts import Facts, OffsetTable, sentence_list
-from groupshift.domain.group import CommittedOffset, GroupView, LogEnd, Member, Owner
+from groupshift.domain.facts import Facts, sentence_list
+from groupshift.domain.group import GroupView, Member
 from groupshift.domain.group_rules import ask
-from groupshift.domain.modes import ABSENT_MODE, MemberKind, Mode
+from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.old_members import worth_a_second_look
-from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plain import from_plain
 from groupshift.domain.plan import StageName
 from groupshift.domain.verdict import Finding, Judgement, Readiness, Verdict
@@ -32,66 +31,28 @@ from groupshift.errors import Rejected
 from groupshift.moves.coordination.rules import BEFORE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldPartition:
-    """A partition of an old member: its owner node, the offset in either store (None: none), the log end."""
-
-    partition: TopicPartition
-    thread_id: str
-    czxid: int
-    session_id: int
-    zookeeper: int | None
-    kafka: int | None
-    end: int | None
-
-
-def look_at(view: GroupView) -> tuple[HeldPartition, ...]:
-    """What the next scan needs of this one; nothing unless a second look is worth it."""
+def look_at(view: GroupView) -> GroupView | None:
+    """Return what the next scan needs of this one: the partitions that old members own, with their offsets in
+    either store and their log ends. None unless a second look is worth it."""
     if not worth_a_second_look(view):
-        return ()
-    old = {member.member_id for member in view.of_kind(MemberKind.OLD)}
-    zookeeper, kafka = (OffsetTable.of(s).by_partition for s in (view.zookeeper_offsets, view.kafka_offsets))
-    ends = {end.partition: end.end for end in view.log_ends}
-    return tuple(
-        HeldPartition(
-            partition=owner.partition,
-            thread_id=owner.thread_id,
-            czxid=owner.czxid,
-            session_id=owner.session_id,
-            zookeeper=zookeeper.get(owner.partition),
-            kafka=kafka.get(owner.partition),
-            end=ends.get(owner.partition),
-        )
-        for owner in view.owners
-        if owner.member_id in old
-    )
-
-
-def earlier_view(group: str, taken_at_ms: int, held: tuple[HeldPartition, ...]) -> GroupView | None:
-    """The group as the last scan saw it, as far as it was kept; None when nothing was."""
-    if not held:
         return None
-    owners = tuple(
-        Owner(partition=h.partition, thread_id=h.thread_id, czxid=h.czxid, session_id=h.session_id)
-        for h in held
-    )
+    old = {member.member_id for member in view.of_kind(MemberKind.OLD)}
+    owners = tuple(each for each in view.owners if each.member_id in old)
+    held = {each.partition for each in owners}
     return GroupView(
-        group=group,
-        taken_at_ms=taken_at_ms,
+        group=view.group,
+        taken_at_ms=view.taken_at_ms,
         exists=True,
-        mode=ABSENT_MODE,
         members=tuple(
             Member(member_id=name, kind=MemberKind.OLD) for name in sorted({o.member_id for o in owners})
         ),
         owners=owners,
-        zookeeper_offsets=_offsets((h.partition, h.zookeeper) for h in held),
-        kafka_offsets=_offsets((h.partition, h.kafka) for h in held),
-        log_ends=tuple(LogEnd(partition=h.partition, start=0, end=h.end) for h in held if h.end is not None),
+        zookeeper_offsets=tuple(each for each in view.zookeeper_offsets if each.partition in held),
+        kafka_offsets=tuple(
+            replace(each, metadata="") for each in view.kafka_offsets if each.partition in held
+        ),
+        log_ends=tuple(each for each in view.log_ends if each.partition in held),
     )
-
-
-def _offsets(found: Iterable[tuple[TopicPartition, int | None]]) -> tuple[CommittedOffset, ...]:
-    return tuple(CommittedOffset(partition=at, offset=offset) for at, offset in found if offset is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,26 +95,23 @@ def fingerprint(view: GroupView, times: NodeTimes) -> str:
         sorted((*owner.partition, owner.thread_id, owner.czxid) for owner in view.owners),
     )
     joined = sorted((member.member_id, sorted(member.assigned)) for member in view.kafka.members)
-    return f"{_short(registered)}.{_short(joined)}"
-
-
-def _short(value: object) -> str:
-    return hashlib.sha256(repr(value).encode()).hexdigest()[:16]
+    halves = (hashlib.sha256(repr(half).encode()).hexdigest()[:16] for half in (registered, joined))
+    return ".".join(halves)
 
 
 def rest_of(now_ms: int, seen: str, known_ms: int | None, before: GroupState | None) -> Rest:
-    """Since when both halves are at rest; ``seen`` is the fingerprint now, ``known_ms`` `last_change_ms`.
+    """Return since when both halves are at rest; ``seen`` is the fingerprint now, ``known_ms`` is
+    `last_change_ms`.
 
     Of ZooKeeper the last scan and the nodes both give a moment at which the last change was over: the earlier
     one counts. A change that only Kafka saw has no time: it counts from the scan that met it."""
+    changed_ms = now_ms if known_ms is None else known_ms
     if before is None:
-        return Rest(zookeeper_ms=now_ms if known_ms is None else known_ms)
+        return Rest(zookeeper_ms=changed_ms)
     (nodes, _, joined), (old_nodes, _, old_joined) = seen.partition("."), before.fingerprint.partition(".")
-    kafka_ms = before.rest.kafka_ms if joined == old_joined else now_ms
-    if nodes != old_nodes:
-        return Rest(zookeeper_ms=now_ms if known_ms is None else known_ms, kafka_ms=kafka_ms)
-    bounds = [before.rest.zookeeper_ms, *([] if known_ms is None else [known_ms])]
-    return Rest(zookeeper_ms=min(bounds), kafka_ms=kafka_ms)
+    if nodes == old_nodes:
+        changed_ms = min(changed_ms, before.rest.zookeeper_ms)
+    return Rest(zookeeper_ms=changed_ms, kafka_ms=before.rest.kafka_ms if joined == old_joined else now_ms)
 
 
 _WORK: Mapping[StageName, Callable[[GroupView], bool]] = {
@@ -218,11 +176,6 @@ class StageReadiness:
         """Ready (warnings allowed), not ready, or unknown."""
         return _READINESS[Judgement(findings=self.findings).verdict] if self.findings else Readiness.READY
 
-    @property
-    def clean(self) -> bool:
-        """Ready without any warning."""
-        return not self.findings
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupState:
@@ -251,7 +204,7 @@ class GroupState:
     kafka_offsets: int = 0
     readiness: tuple[StageReadiness, ...] = ()
     problems: tuple[str, ...] = ()
-    held: tuple[HeldPartition, ...] = ()
+    held: GroupView | None = None
 
     @property
     def members(self) -> int:
@@ -333,10 +286,9 @@ def lag_of(view: GroupView) -> int | None:
 
     The offset is the one of the store that the mode in effect starts from, else of the other one; None when
     no partition has both an offset and a log end."""
-    stores = [OffsetTable.of(view.zookeeper_offsets), OffsetTable.of(view.kafka_offsets)]
+    first, second = view.stores.values()
     if view.effective_mode is Mode.KAFKA or not view.ids:
-        stores.reverse()
-    first, second = (store.by_partition for store in stores)
+        first, second = second, first
     found = [
         max(0, end.end - first.get(end.partition, second.get(end.partition, 0)))
         for end in view.log_ends
@@ -346,24 +298,24 @@ def lag_of(view: GroupView) -> int | None:
 
 
 def readiness_of(view: GroupView, before: GroupState | None = None) -> tuple[StageReadiness, ...]:
-    """What the rules before each stage with work say; each rule is asked once."""
-    earlier = earlier_view(view.group, before.taken_at_ms, before.held) if before else None
+    """Return what the rules before each stage with work say; each rule is asked once. What the last scan
+    (``before``) kept of the group is the first of two looks."""
     stages = [stage for stage, has_work in _WORK.items() if has_work(view)]
-    wanted = {stage: [n for n in BEFORE[stage] if n not in NEEDS_FLEET] for stage in stages}
+    wanted = {stage: [number for number in BEFORE[stage] if number not in NEEDS_FLEET] for stage in stages}
     numbers = sorted({number for asked in wanted.values() for number in asked})
-    said: dict[str, list[Finding]] = {}
-    for finding in ask(tuple(numbers), Facts(view=view, earlier=earlier)) if numbers else ():
-        said.setdefault(finding.rule, []).append(finding)
-    return tuple(_readiness(stage, asked, said) for stage, asked in wanted.items())
-
-
-def _readiness(stage: StageName, asked: list[str], said: dict[str, list[Finding]]) -> StageReadiness:
-    findings = [finding for number in asked for finding in said.get(number, [])]
-    return StageReadiness(
-        stage=stage,
-        passed=tuple(finding.rule for finding in findings if finding.verdict is Verdict.PASS),
-        findings=tuple(finding for finding in findings if finding.verdict is not Verdict.PASS),
-    )
+    facts = Facts(view=view, earlier=before.held if before else None)
+    said = ask(tuple(numbers), facts) if numbers else ()
+    found = []
+    for stage, asked in wanted.items():
+        findings = [each for number in asked for each in said if each.rule == number]
+        found.append(
+            StageReadiness(
+                stage=stage,
+                passed=tuple(each.rule for each in findings if each.verdict is Verdict.PASS),
+                findings=tuple(each for each in findings if each.verdict is not Verdict.PASS),
+            )
+        )
+    return tuple(found)
 
 
 class Aspect(StrEnum):
@@ -432,36 +384,15 @@ def difference(before: GroupState, after: GroupState) -> tuple[Change, ...]:
 
 
 def state_data(state: GroupState) -> dict[str, Any]:
-    """The state as plain values; each stage with its verdict, the rules that passed and the others' words."""
+    """Return the state as JSON, for ``scan --json``: each stage with its verdict, the rules that passed and
+    what the others said. What only the next scan needs is left out."""
+    data = asdict(replace(state, held=None))
+    del data["held"]
     return {
-        "group": state.group,
-        "taken_at_ms": state.taken_at_ms,
-        "life": state.life.value,
+        **data,
         "members": {"old": state.old, "aware": state.aware, "plain": state.plain},
-        "mode": state.mode.value,
-        "requested": state.requested,
-        "fingerprint": state.fingerprint,
         "stable_since_ms": state.stable_since_ms,
-        "rest": {"zookeeper_ms": state.rest.zookeeper_ms, "kafka_ms": state.rest.kafka_ms},
-        "topics": list(state.topics),
-        "partitions": state.partitions,
-        "owned": state.owned,
-        "lag": state.lag,
-        "offsets": {"zookeeper": state.zookeeper_offsets, "kafka": state.kafka_offsets},
-        "readiness": [_stage_data(each) for each in state.readiness],
-        "problems": list(state.problems),
-    }
-
-
-def _stage_data(stage: StageReadiness) -> dict[str, Any]:
-    return {
-        "stage": stage.stage.value,
-        "state": stage.state.value,
-        "passed": list(stage.passed),
-        "findings": [
-            {"rule": f.rule, "verdict": f.verdict.value, "reason": f.reason, "hint": f.hint}
-            for f in stage.findings
-        ],
+        "readiness": [{**asdict(each), "state": each.state.value} for each in state.readiness],
     }
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from groupshift.domain.facts import Facts
 from groupshift.domain.group_rules import ask
 from groupshift.domain.modes import Mode
 from groupshift.domain.plan import StageName, WayBack
@@ -20,8 +19,8 @@ from groupshift.engine.progress import Asks, Ended, Moved, Progress, Stopped, Wa
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.run import advance, give_up
 from groupshift.errors import Conflict, Rejected, Transient
-from groupshift.moves.coordination.alone import ModeAlone
 from groupshift.moves.coordination.facts import CoordinationPorts
+from groupshift.moves.coordination.move import ModeAlone
 from groupshift.moves.coordination.plan import MANUAL, SET_MODE
 from groupshift.moves.coordination.rules import BEFORE
 from groupshift.ports.runs import RunRecord
@@ -32,7 +31,6 @@ ORIGIN = "scan-"
 with."""
 LOOK_AGAIN_S = 0.5
 _BACK = WayBack.ZOOKEEPER_MODE.value
-_BAD = frozenset({Verdict.FAIL, Verdict.ERROR})
 _NEVER_ACTED = frozenset({RunState.PREVIEW, RunState.PLANNED, RunState.APPROVED, RunState.REJECTED})
 
 
@@ -47,11 +45,6 @@ class Toggle:
     state: ToggleState = ToggleState.STARTED
     reason: str = ""
     silent_ms: int = 0
-
-    @property
-    def name(self) -> str:
-        """Return the name of the run, empty before there is one."""
-        return self.run.name if self.run else ""
 
     def end(self, state: ToggleState, reason: str) -> None:
         """Say how it ended."""
@@ -70,86 +63,59 @@ class Toggles:
 
     def start(self, toggle: Toggle, holder: str) -> None:
         """Journal a run and make its one write, unless the group is not fit any more or somebody else's.
+        What does not allow the write may heal for as long as a judge is patient.
 
         ``holder`` begins with `ORIGIN` and names this wave."""
         group, to = toggle.group, toggle.to
         try:
             record = self._to_kafka(group, holder) if to is Mode.KAFKA else self._to_zookeeper(group)
             toggle.run = self._claimed(record, to, holder) if record else None
-            if to is Mode.ZOOKEEPER and not _goes_back(toggle.run):
+            if to is Mode.ZOOKEEPER and not (toggle.run and _goes_back(toggle.run)):
                 toggle.run = self._claimed(self._begun(group, to, holder), to, holder)
         except Rejected as unfit:
             toggle.end(ToggleState.SKIPPED, str(unfit))
         except (Conflict, Transient) as failed:
             toggle.end(ToggleState.FAILED, str(failed))
-        if toggle.run is not None and toggle.state is ToggleState.STARTED:
-            self._act(toggle, toggle.run)
+        if toggle.run is not None:
+            toggle.run.options = replace(toggle.run.options, patience_s=self.ports.terms.patience_s)
+            self.look(toggle, starting=True)
+            toggle.run.options = replace(toggle.run.options, patience_s=0)
 
-    def look(self, toggle: Toggle) -> None:
-        """Go on with a run until it has to wait or is over. Whatever keeps a group from kafka mode sends it
-        back to zookeeper mode. A run that somebody took over is his: nothing is looked at any more."""
+    def look(self, toggle: Toggle, *, starting: bool = False) -> None:
+        """Go on with a run until it has to wait or is over; ``starting``: until its write was made. Whatever
+        keeps a group from kafka mode sends it back to zookeeper mode. A run that somebody took over is his:
+        nothing is looked at any more. What does not answer is waited for, look after look, for as long as an
+        act may take to settle."""
         run = toggle.run
         while run is not None and toggle.state is ToggleState.STARTED:
             try:
-                progress = self._advanced(toggle, run)
-                if progress is None or isinstance(progress, Waits):
+                progress = advance(run)
+                toggle.silent_ms = 0
+                if isinstance(progress, Waits) and not starting:
                     return
-                self._met(toggle, run, progress)
+                if starting and isinstance(progress, Moved | Waits):
+                    known = run.records.get(progress.step.key)
+                    if known is not None and known.state is StepState.ACTED:
+                        return
+                if isinstance(progress, Waits):
+                    self.tools.clock.sleep(LOOK_AGAIN_S)
+                else:
+                    self._met(toggle, run, progress)
+            except Rejected as unfit:
+                self._refused(toggle, run, str(unfit))
+            except Conflict as lost:
+                toggle.end(ToggleState.FAILED, str(lost))
             except Transient as silent:
-                self._silent(toggle, silent)
+                now = self.tools.clock.now_ms()
+                toggle.silent_ms, toggle.reason = toggle.silent_ms or now, str(silent)
+                if now - toggle.silent_ms >= self.ports.terms.settle_s * 1000:
+                    toggle.end(ToggleState.FAILED, str(silent))
                 return
 
     def leave(self, toggle: Toggle, why: str) -> None:
         """Journal that this process stops by itself, so that a person can go on without taking it over."""
         if toggle.run is not None and toggle.state is ToggleState.STARTED:
             give_up(toggle.run, why)
-
-    def _act(self, toggle: Toggle, run: Run[CoordinationPorts]) -> None:
-        """Go on until the write was made; what does not allow it may heal as long as patience lasts."""
-        run.options = replace(run.options, patience_s=self.ports.terms.patience_s)
-        try:
-            while toggle.state is ToggleState.STARTED:
-                progress = self._advanced(toggle, run, patient=False)
-                if progress is None:
-                    return
-                record = run.records.get(progress.step.key) if isinstance(progress, Moved | Waits) else None
-                if record is not None and record.state is StepState.ACTED:
-                    break
-                if isinstance(progress, Waits):
-                    self.tools.clock.sleep(LOOK_AGAIN_S)
-                else:
-                    self._met(toggle, run, progress)
-        except Transient as silent:  # the next look goes on: a write may have been made
-            self._silent(toggle, silent)
-        finally:
-            run.options = replace(run.options, patience_s=0)
-
-    def _advanced(
-        self, toggle: Toggle, run: Run[CoordinationPorts], *, patient: bool = True
-    ) -> Progress | None:
-        """Make one act or one look; None where nothing more is to be done now."""
-        try:
-            progress = advance(run)
-        except Rejected as unfit:
-            self._refused(toggle, run, str(unfit))
-        except Conflict as lost:
-            toggle.end(ToggleState.FAILED, str(lost))
-        except Transient as silent:
-            self._silent(toggle, silent)
-            if not patient and toggle.state is ToggleState.STARTED:
-                toggle.end(ToggleState.FAILED, str(silent))
-        else:
-            toggle.silent_ms = 0
-            return progress
-        return None
-
-    def _silent(self, toggle: Toggle, silent: Transient) -> None:
-        """Something does not answer: that is waited for as long as an act may take to settle."""
-        now = self.tools.clock.now_ms()
-        toggle.silent_ms = toggle.silent_ms or now
-        toggle.reason = str(silent)
-        if now - toggle.silent_ms >= self.ports.terms.settle_s * 1000:
-            toggle.end(ToggleState.FAILED, str(silent))
 
     def _refused(self, toggle: Toggle, run: Run[CoordinationPorts], why: str) -> None:
         """End the run of a group that is not fit any more, where nothing was changed."""
@@ -164,28 +130,32 @@ class Toggles:
 
     def _met(self, toggle: Toggle, run: Run[CoordinationPorts], progress: Progress) -> None:
         """Say how a run ended, and turn one round that does not come to its end."""
+        unsettled = f"group {toggle.group} did not settle in {toggle.to} mode"
         match progress:
             case Ended():
-                _end(toggle, run)
+                reached = Mode.ZOOKEEPER if run.going_back else _leads_to(run.record)
+                if reached is toggle.to:
+                    toggle.end(ToggleState.DONE, f"settled in {toggle.to} mode")
+                else:
+                    said = f"{unsettled}: {_because(run)}; it was taken back to zookeeper mode"
+                    toggle.end(ToggleState.FAILED, said)
             case Stopped(closing=closing) if closing is not None:
                 toggle.end(ToggleState.FAILED, closing.reason)
             case Asks() | Stopped():
-                self._turn(toggle, run, _said(progress))
+                why = _said(progress)
+                try:
+                    if not run.going_back and toggle.to is Mode.KAFKA:
+                        begin_roll_back(run, _BACK, why)
+                        return
+                    failed = why
+                    why = _because(run) if toggle.to is Mode.KAFKA else ""
+                except (Rejected, Conflict, Transient) as closed:
+                    failed = str(closed)
+                both = f"{unsettled}: {why}; it could not be taken back ({failed})"
+                toggle.end(ToggleState.FAILED, both if why else f"{unsettled}: {failed}")
+                give_up(run, toggle.reason)
             case _:
                 pass
-
-    def _turn(self, toggle: Toggle, run: Run[CoordinationPorts], why: str) -> None:
-        because = f"group {toggle.group} did not settle in {toggle.to} mode"
-        if run.going_back or toggle.to is Mode.ZOOKEEPER:
-            first = f"{because}: {_because(run)}; it could not be taken back ({why})"
-            toggle.end(ToggleState.FAILED, first if toggle.to is Mode.KAFKA else f"{because}: {why}")
-            give_up(run, toggle.reason)
-            return
-        try:
-            begin_roll_back(run, _BACK, why)
-        except (Rejected, Conflict, Transient) as failed:
-            toggle.end(ToggleState.FAILED, f"{because}: {why}; it could not be taken back ({failed})")
-            give_up(run, toggle.reason)
 
     def _to_kafka(self, group: str, holder: str) -> RunRecord:
         """Return the run to go on with, or a new one."""
@@ -197,20 +167,25 @@ class Toggles:
         return self._begun(group, Mode.KAFKA, holder)
 
     def _to_zookeeper(self, group: str) -> RunRecord | None:
-        """Return the run that brought the group where it is; None where a new one has to take it back."""
+        """Return the run that brought the group where it is: an open one of a scan, else the latest one that
+        acted, if its rollback is open. None where a new one has to take the group back."""
         ours = self._ours(group)
-        facts = self._facts(group)
+        facts = facts_of(self.ports.side, group, MANUAL, Mode.ZOOKEEPER)
         if ours is None and facts.view.mode.requested is not Mode.KAFKA:
             raise Rejected(
                 f"the mode node of group {group} does not ask for kafka; nothing is to be taken back"
             )
         judged = Judgement(findings=ask(BEFORE[StageName.UNDO_TOGGLE], facts))
-        if judged.verdict in _BAD:
+        if judged.verdict in {Verdict.FAIL, Verdict.ERROR}:
             raise Rejected(f"group {group} cannot be taken back: {judged.reasons[0]}")
-        return ours or self._moved(group)
-
-    def _facts(self, group: str) -> Facts:
-        return facts_of(self.ports.side, group, MANUAL, Mode.ZOOKEEPER)
+        if ours is not None:
+            return ours
+        move = self.moves[Mode.ZOOKEEPER]
+        found = self.tools.runs.of_target(move.target(self.ports, move.of(group)))
+        latest = next((each for each in found if each.state not in _NEVER_ACTED), None)
+        if latest is None or (latest.move, latest.state) != (move.name, RunState.MOVED):
+            return None
+        return latest if _leads_to(latest) is Mode.KAFKA else None
 
     def _ours(self, group: str) -> RunRecord | None:
         """Return the open run that a scan made and did not end. Raises `Rejected` for anybody else's."""
@@ -228,15 +203,6 @@ class Toggles:
             )
         return None
 
-    def _moved(self, group: str) -> RunRecord | None:
-        """Return the run that set the group to kafka mode, if its rollback is open."""
-        move = self.moves[Mode.ZOOKEEPER]
-        found = self.tools.runs.of_target(move.target(self.ports, move.of(group)))
-        latest = next((each for each in found if each.state not in _NEVER_ACTED), None)
-        if latest is None or latest.move != move.name or latest.state is not RunState.MOVED:
-            return None
-        return latest if _leads_to(latest) is Mode.KAFKA else None
-
     def _begun(self, group: str, to: Mode, holder: str) -> RunRecord:
         move, options = self.moves[to], RunOptions(who="scan", holder=holder)
         origin = f"{holder}/{to}/{group}"
@@ -249,10 +215,8 @@ class Toggles:
         return claim(self.moves[to], self.tools, self.ports, record, options, take_over=own)
 
 
-def _goes_back(run: Run[CoordinationPorts] | None) -> bool:
+def _goes_back(run: Run[CoordinationPorts]) -> bool:
     """Whether a run leads to zookeeper mode from here on. One that changed nothing is closed: it cannot."""
-    if run is None:
-        return False
     if _leads_to(run.record) is Mode.ZOOKEEPER:
         return True
     try:
@@ -271,17 +235,8 @@ def _leads_to(record: RunRecord) -> Mode | None:
     return Mode(acts[-1].args["to"]) if acts else None
 
 
-def _end(toggle: Toggle, run: Run[CoordinationPorts]) -> None:
-    reached = Mode.ZOOKEEPER if run.going_back else _leads_to(run.record)
-    if reached is toggle.to:
-        toggle.end(ToggleState.DONE, f"settled in {toggle.to} mode")
-        return
-    because = _because(run)
-    said = f"group {toggle.group} did not settle in {toggle.to} mode: {because}"
-    toggle.end(ToggleState.FAILED, f"{said}; it was taken back to zookeeper mode")
-
-
 def _because(run: Run[CoordinationPorts]) -> str:
+    """Why a run goes back: what keeps the group from the mode that was wanted."""
     begun = run.rollbacks()
     said = str(begun[-1].body["because"]) if begun else ""
     return said or "an earlier scan was killed while it took the group back"

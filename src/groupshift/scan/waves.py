@@ -16,7 +16,6 @@ from fnmatch import fnmatchcase
 from groupshift.domain.modes import Mode
 from groupshift.domain.plan import StageName
 from groupshift.errors import Rejected
-from groupshift.ports.clock import Clock
 from groupshift.scan.ports import Brake, ScanRecord, Scans, ToggleRecord, ToggleState
 from groupshift.scan.state import GroupState, Life
 from groupshift.scan.toggles import LOOK_AGAIN_S, ORIGIN, Toggle, Toggles
@@ -36,22 +35,6 @@ class WaveRules:
     limit: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """A group that may be toggled; small groups come first, for they risk least."""
-
-    group: str
-    partitions: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """How far a run of waves is: groups still to do, in order, and how many failed."""
-
-    todo: tuple[str, ...]
-    failed: int = 0
-
-
 def check(rules: WaveRules) -> tuple[str, ...]:
     """Everything wrong with the values, one clause each; empty when usable."""
     problems = []
@@ -66,11 +49,12 @@ def check(rules: WaveRules) -> tuple[str, ...]:
     return tuple(problems)
 
 
-def next_wave(progress: Progress, rules: WaveRules, brake: str) -> tuple[str, ...]:
-    """The groups to start now; none when the brake is pulled (``brake`` is why) or the budget is used up."""
-    if brake or progress.failed >= rules.budget:
+def next_wave(todo: Sequence[str], failed: int, rules: WaveRules, brake: str) -> Sequence[str]:
+    """The groups of ``todo`` to start now; none when the brake is pulled (``brake`` is why) or when as many
+    have ``failed`` as the error budget allows."""
+    if brake or failed >= rules.budget:
         return ()
-    return progress.todo[: min(rules.size, rules.budget - progress.failed)]
+    return todo[: min(rules.size, rules.budget - failed)]
 
 
 def unfit(state: GroupState, rules: WaveRules, now_ms: int) -> str:
@@ -80,19 +64,17 @@ def unfit(state: GroupState, rules: WaveRules, now_ms: int) -> str:
         return f"{state.life}, without migration-aware members"
     if toggle is None:
         return f"already in {state.mode} mode"
-    if not toggle.clean:
-        said = toggle.findings[0]
-        return f"{said.rule}: {said.reason}"
+    if toggle.findings:
+        return f"{toggle.findings[0].rule}: {toggle.findings[0].reason}"
     rest_s = (now_ms - state.stable_since_ms) // 1000
     if rest_s < rules.stable_s:
         return f"at rest for {rest_s} s only, wanted are {rules.stable_s} s"
     return ""
 
 
-def ordered(candidates: Iterable[Candidate], limit: int = 0) -> tuple[str, ...]:
-    """Names, smallest group first."""
-    names = [each.group for each in sorted(candidates, key=lambda each: (each.partitions, each.group))]
-    return tuple(names[:limit] if limit else names)
+def ordered(found: Iterable[tuple[int, str]], limit: int = 0) -> tuple[str, ...]:
+    """Names of groups, given as (partitions, name): the smallest one first, for small groups risk least."""
+    return tuple(name for _, name in sorted(found)[: limit or None])
 
 
 def is_asked_for(group: str, patterns: Iterable[str]) -> bool:
@@ -128,10 +110,10 @@ class WaveReport:
 
 @dataclass(slots=True, kw_only=True)
 class Waves:
-    """One run of waves of a scan."""
+    """The waves of one scan (``record``): groups are started a few at once, and noted in its history.
+    ``shown`` is told how far each group is."""
 
     toggles: Toggles
-    clock: Clock
     scans: Scans
     brake: Brake
     record: ScanRecord
@@ -141,60 +123,45 @@ class Waves:
     def run(self, groups: Sequence[str], to: Mode, *, execute: bool) -> WaveReport:
         """Toggle ``groups`` in this order. Without ``execute`` the waves are planned and nothing is changed.
 
-        Raises `Rejected` when a value of the rules cannot be used."""
+        What this scan has toggled before is done, and what failed before counts: waves that are run again
+        have no new budget. Raises `Rejected` when a value of the rules cannot be used."""
         problems = check(self.rules)
         if problems:
             raise Rejected(f"the waves cannot be started: {'; '.join(problems)}; correct it and run again")
-        return self._act(tuple(groups), to) if execute else self._plan(tuple(groups), to)
-
-    def _plan(self, groups: tuple[str, ...], to: Mode) -> WaveReport:
-        progress, planned, wave = Progress(todo=groups), list[ToggleRecord](), 0
-        while names := next_wave(progress, self.rules, ""):
-            wave += 1
-            planned += [self._note(Toggle(group=n, to=to, state=ToggleState.PLANNED), wave) for n in names]
-            progress = Progress(todo=progress.todo[len(names) :])
-        return WaveReport(to=to, execute=False, toggles=tuple(planned))
-
-    def _act(self, groups: tuple[str, ...], to: Mode) -> WaveReport:
-        before = [each for each in self._noted() if each.to is to]
+        noted = self.scans.toggles(self.record.ensemble, self.record.number) if execute else ()
+        before = [each for each in noted if each.to is to]
         done = {each.group for each in before if each.state is ToggleState.DONE}
-        progress = Progress(
-            todo=tuple(group for group in groups if group not in done), failed=_failed(before)
-        )
-        wave, ended, why = (
-            max((each.wave for each in before), default=0),
-            list[ToggleRecord](),
-            self._pulled(),
-        )
-        while names := next_wave(progress, self.rules, why):
+        todo, ended = [group for group in groups if group not in done], list[ToggleRecord]()
+        wave, failed = max((each.wave for each in before), default=0), _failed(before)
+        why = self._pulled() if execute else ""
+        while names := next_wave(todo, failed, self.rules, why):
             wave += 1
             begun: list[Toggle] = []
-            try:
-                self._start(begun, names, to, wave)
-                self._settle(begun)
-            except (KeyboardInterrupt, SystemExit):
-                for each in begun:
-                    self.toggles.leave(each, "the scan was interrupted")
-                raise
-            noted = [self._note(each, wave) for each in begun]
-            progress = Progress(todo=progress.todo[len(begun) :], failed=progress.failed + _failed(noted))
-            ended += noted
-            why = self._pulled()
-        used_up = f"the error budget of {self.rules.budget} is used up ({progress.failed} failed)"
-        stopped = (why or used_up) if progress.todo else ""
-        return WaveReport(to=to, execute=True, toggles=tuple(ended), left=progress.todo, stopped=stopped)
-
-    def _noted(self) -> tuple[ToggleRecord, ...]:
-        """What this scan has toggled before: a task that is run again has no new budget."""
-        return self.scans.toggles(self.record.ensemble, self.record.number)
+            if execute:
+                try:
+                    self._start(begun, names, to, wave)
+                    self._settle(begun)
+                except (KeyboardInterrupt, SystemExit):
+                    for each in begun:
+                        self.toggles.leave(each, "the scan was interrupted")
+                    raise
+            else:
+                begun = [Toggle(group=name, to=to, state=ToggleState.PLANNED) for name in names]
+            of_wave = [self._note(each, wave) for each in begun]
+            todo, failed = todo[len(begun) :], failed + _failed(of_wave)
+            ended += of_wave
+            why = self._pulled() if execute else ""
+        used_up = f"the error budget of {self.rules.budget} is used up ({failed} failed)"
+        stopped = (why or used_up) if todo else ""
+        return WaveReport(to=to, execute=execute, toggles=tuple(ended), left=tuple(todo), stopped=stopped)
 
     def _pulled(self) -> str:
         reason = self.brake.pulled()
         return f"the brake is pulled: {reason}" if reason else ""
 
-    def _start(self, begun: list[Toggle], names: tuple[str, ...], to: Mode, wave: int) -> None:
+    def _start(self, begun: list[Toggle], names: Sequence[str], to: Mode, wave: int) -> None:
         """Start toggles until the brake is pulled; each is in ``begun`` before anything is changed for it."""
-        holder = f"{ORIGIN}{self.record.number}-{self.clock.now_ms()}-{wave}"
+        holder = f"{ORIGIN}{self.record.number}-{self.toggles.tools.clock.now_ms()}-{wave}"
         for name in names:
             if self.brake.pulled():
                 break
@@ -208,7 +175,7 @@ class Waves:
             for each in waiting:
                 self.toggles.look(each)
             if any(each.state is ToggleState.STARTED for each in waiting):
-                self.clock.sleep(LOOK_AGAIN_S)
+                self.toggles.tools.clock.sleep(LOOK_AGAIN_S)
 
     def _note(self, toggle: Toggle, wave: int) -> ToggleRecord:
         noted = ToggleRecord(
@@ -216,9 +183,9 @@ class Waves:
             to=toggle.to,
             wave=wave,
             state=toggle.state,
-            at_ms=self.clock.now_ms(),
+            at_ms=self.toggles.tools.clock.now_ms(),
             reason=toggle.reason,
-            run=toggle.name,
+            run=toggle.run.name if toggle.run else "",
         )
         self.scans.put_toggle(self.record, noted)
         self.shown(noted)

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 from typing import Any
 
 import pyarrow as pa
@@ -19,8 +20,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name the whole Spark world uses
 from pyspark.storagelevel import StorageLevel
 
-from groupshift.audit.case import KEPT, Terms, ZookeeperGroup
-from groupshift.audit.offsets import Looked, Mismatch, Reading
+from groupshift.audit.case import KEPT, Terms
+from groupshift.audit.offsets import Looked, Mismatch, Reading, mismatch
 from groupshift.audit.rules import BY_NUMBER, KAFKA_RULES, STORE_RULES, AuditRule, Weight
 from groupshift.audit.sources import (
     ENOUGH_TO_BE_SILENT,
@@ -31,7 +32,6 @@ from groupshift.audit.sources import (
     untold,
 )
 from groupshift.domain.commit_places import Stray
-from groupshift.domain.rows import ClusterState
 from groupshift.domain.tables import shipped
 from groupshift.log import DecodeStatus
 from groupshift.ports.log import LogProgress
@@ -86,13 +86,14 @@ def look(records: DataFrame, reading: Reading) -> Looked:
     best = states.winners(records, reading.closed).select(*RAW_COLUMNS)
     taken = decoded(best, partitions)
     if reading.groups is not None:
-        taken = taken.join(named(spark, reading.groups), "group_id", "left_semi")
-    told = sides(spark, reading)
-    winners = _kept(taken)
-    commits = _kept(states.commits(winners))
-    keys = _kept(audit_keys(commits, told))
+        taken = taken.join(_groups(spark, reading.groups), "group_id", "left_semi")
+    frames = sides(spark, reading)
+    frames["decoded"] = winners = _kept(taken)
+    frames["commits"] = commits = _kept(states.commits(winners))
+    frames["elsewhere"] = _run("elsewhere", frames)
+    keys = _kept(_run("keys", frames))
     total = keys.count()
-    found = _mismatches((records, winners, commits, keys), told, reading)
+    found = _mismatches({**frames, "records": records, "keys": keys}, reading)
     away = commits.where("is_foreign").select("group_id", "src_partition").distinct().collect()
     problems = (*told_problems(reading.admin, reading.zookeeper or {}), *_unsaid(winners))
     groups = {one.group for one in found if one.weight is not Weight.EXPLAINED}
@@ -107,46 +108,39 @@ def look(records: DataFrame, reading: Reading) -> Looked:
     )
 
 
-_Log = tuple[DataFrame, DataFrame, DataFrame, DataFrame]
-
-
-def _mismatches(log: _Log, told: Sides, reading: Reading) -> tuple[Mismatch, ...]:
-    """The differing keys, classified; ``log`` is records, decoded winners, commits, keys."""
-    records, winners, commits, keys = log
-    partitions = len(reading.closed)
-    differing = keys.where("NOT agrees").drop("agrees")
-    past = (
-        _kept(audit_histories(records, winners, differing, told.opened, partitions)),
-        audit_silent(commits, told),
-        audit_overdue(winners, differing, reading.terms, partitions),
+def _mismatches(frames: Mapping[str, DataFrame], reading: Reading) -> tuple[Mismatch, ...]:
+    """The keys that differ, each with the rule that speaks; ``frames`` are those of every source by name."""
+    partitions, terms = len(reading.closed), reading.terms
+    differing = frames["keys"].where("NOT agrees").drop("agrees")
+    used = {**frames, "keys": differing, "differing": differing}
+    recent = decoded(_run("recent", used, kept=KEPT), partitions)
+    used["histories"] = _kept(_run("histories", {"decoded": recent}))
+    used["silent"] = _run("silent", used, enough=ENOUGH_TO_BE_SILENT)
+    used["overdue"] = _overdue(frames["decoded"], differing, terms, partitions)
+    used["bracket"] = _run("bracket", used)
+    facts = _run(
+        "facts",
+        used,
+        now_ms=terms.now_ms,
+        interval_ms=terms.commit_interval_ms,
+        retention_ms=terms.retention_ms,
     )
-    rows = audit_classified(audit_facts(differing, told, past, reading.terms))
-    found = (_mismatch(row) for row in rows.toArrow().to_pylist())
+    found = (
+        mismatch(
+            (row["group_id"], row["topic"], row["partition"]),
+            BY_NUMBER[row[RULE]],
+            **{name: row[name] for name in TOLD},
+        )
+        for row in classified(facts).toArrow().to_pylist()
+    )
     return tuple(sorted(found, key=lambda one: one.key))
-
-
-def _mismatch(row: dict[str, Any]) -> Mismatch:
-    rule = BY_NUMBER[row[RULE]]
-    return Mismatch(
-        group=row["group_id"],
-        topic=row["topic"],
-        partition=row["partition"],
-        kind=rule.kind,
-        weight=rule.weight,
-        rule=rule.number,
-        reason=rule.reason,
-        remedy=rule.remedy,
-        **{name: row[name] for name in TOLD},
-    )
 
 
 def _unsaid(winners: DataFrame) -> Iterator[str]:
     """Sentences about what in the log says nothing."""
     unknown = f"decode_status = '{DecodeStatus.UNKNOWN_TYPE}'"
-    for what, which in (
-        (UNREADABLE_KEYS, f"group_id IS NULL AND NOT {unknown}"),
-        (UNKNOWN_TYPES, unknown),
-    ):
+    unreadable = f"group_id IS NULL AND NOT {unknown}"
+    for what, which in ((UNREADABLE_KEYS, unreadable), (UNKNOWN_TYPES, unknown)):
         first = "min(struct(src_partition, src_offset)) AS first"
         (row,) = winners.where(which).selectExpr("count(*) AS keys", first).collect()
         if row["keys"]:
@@ -165,115 +159,71 @@ _ANSWERS = (
     f"{_KEY}, offset bigint, leader_epoch int, metadata string, "
     "former boolean, lacking boolean, epoch_above boolean, epoch_low boolean"
 )
-_ENDS = "topic string, partition int, log_start bigint, log_end bigint"
-_ENSEMBLE = "group_id string, mode string, members int, aware int, troubled boolean"
-_Row = tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sides:
-    """All sources but the log. ``answers`` are committed offsets as the coordinators tell them, ``asked`` the
-    groups of which they told all, ``ends`` the topics' log starts and ends, ``topics`` their ids now,
-    ``opened`` the position of the coordinators' log before they were asked; ``ensemble`` is one row a group
-    in ZooKeeper, ``nodes`` one an offset node."""
+def sides(spark: SparkSession, reading: Reading) -> dict[str, DataFrame]:
+    """All sources but the log as frames, by the names that statements use. They come from this process and
+    need no folder that workers see.
 
-    answers: DataFrame
-    asked: DataFrame
-    ends: DataFrame
-    topics: DataFrame
-    opened: DataFrame
-    ensemble: DataFrame
-    nodes: DataFrame
-
-
-def sides(spark: SparkSession, reading: Reading) -> Sides:
-    """The frames of one reading; they come from this process and need no folder that workers see."""
+    ``answers`` are committed offsets as the coordinators tell them, ``asked`` the groups of which they told
+    all, ``ends`` the topics' log starts and ends, ``topics`` their ids now, ``opened`` the position of the
+    coordinators' log before they were asked; ``ensemble`` is one row a group in ZooKeeper, ``nodes`` one an
+    offset node."""
     admin, zookeeper = reading.admin, reading.zookeeper or {}
-    return Sides(
-        answers=frame(spark, _ANSWERS, _answers(admin)),
-        asked=named(spark, _asked(admin)),
-        ends=frame(
-            spark, _ENDS, ((row.topic, row.partition, row.log_start, row.log_end) for row in admin.log_ends)
+    strays = [(row, admin.topics.strays(row) if row.offset >= 0 else frozenset()) for row in admin.offsets]
+    rows: dict[str, tuple[str, Iterable[tuple[Any, ...]]]] = {
+        "answers": (
+            _ANSWERS,
+            (
+                (
+                    *(row.group, row.topic, row.partition, row.offset, row.leader_epoch, row.metadata),
+                    *(each in found for each in _STRAYS),
+                )
+                for row, found in strays
+            ),
         ),
-        topics=frame(
-            spark,
+        "ends": (
+            "topic string, partition int, log_start bigint, log_end bigint",
+            ((row.topic, row.partition, row.log_start, row.log_end) for row in admin.log_ends),
+        ),
+        "topics": (
             "topic string, topic_id string",
             ((each.topic, each.topic_id) for each in admin.topics.now.values()),
         ),
-        opened=frame(spark, "partition int, opened bigint", reading.opened.items()),
-        ensemble=frame(spark, _ENSEMBLE, _ensemble(zookeeper)),
-        nodes=frame(spark, f"{_KEY}, offset bigint, mtime_ms bigint", _nodes(zookeeper)),
-    )
+        "opened": ("partition int, opened bigint", reading.opened.items()),
+        "ensemble": (
+            "group_id string, mode string, members int, aware int, troubled boolean",
+            (
+                (group, side.mode.value, side.members, side.aware, bool(side.problems))
+                for group, side in zookeeper.items()
+            ),
+        ),
+        "nodes": (
+            f"{_KEY}, offset bigint, mtime_ms bigint",
+            (
+                (group, *at, node.offset, node.mtime_ms)
+                for group, side in zookeeper.items()
+                for at, node in side.offsets.items()
+            ),
+        ),
+    }
+    frames = {name: _frame(spark, columns, of) for name, (columns, of) in rows.items()}
+    troubled = {row.group for row in admin.problems if row.group is not None}
+    return {**frames, "asked": _groups(spark, {row.group for row in admin.groups} - troubled)}
 
 
-def named(spark: SparkSession, groups: Iterable[str]) -> DataFrame:
-    """One row a group: ``group_id``."""
-    return frame(spark, "group_id string", ((each,) for each in groups))
+def _groups(spark: SparkSession, groups: Iterable[str]) -> DataFrame:
+    return _frame(spark, "group_id string", ((group,) for group in sorted(groups)))
 
 
-def frame(spark: SparkSession, columns: str, rows: Iterable[_Row]) -> DataFrame:
-    """Rows of this process as a frame with these columns (``name type, name type``)."""
+def _frame(spark: SparkSession, columns: str, rows: Iterable[tuple[Any, ...]]) -> DataFrame:
+    """Rows of these ``columns`` (``name type, name type``)."""
     schema, found = arrow_schema(columns), list(rows)
     arrays = [pa.array([row[at] for row in found], kind) for at, kind in enumerate(schema.types)]
     return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=schema))
 
 
-def _answers(admin: ClusterState) -> Iterable[_Row]:
-    for row in admin.offsets:
-        found = admin.topics.strays(row) if row.offset >= 0 else ()
-        strays = (each in found for each in _STRAYS)
-        yield row.group, row.topic, row.partition, row.offset, row.leader_epoch, row.metadata, *strays
-
-
-def _asked(admin: ClusterState) -> set[str]:
-    troubled = {row.group for row in admin.problems if row.group is not None}
-    return {row.group for row in admin.groups} - troubled
-
-
-def _ensemble(zookeeper: Mapping[str, ZookeeperGroup]) -> Iterable[_Row]:
-    for group, side in zookeeper.items():
-        yield group, side.mode.value, side.members, side.aware, bool(side.problems)
-
-
-def _nodes(zookeeper: Mapping[str, ZookeeperGroup]) -> Iterable[_Row]:
-    for group, side in zookeeper.items():
-        for (topic, partition), node in side.offsets.items():
-            yield group, topic, partition, node.offset, node.mtime_ms
-
-
-def audit_keys(commits: DataFrame, sides: Sides) -> DataFrame:
-    """Every (group, topic, partition) of any source with what each says, and whether they plainly agree.
-
-    ``commits`` are those of `groupshift.spark.coordinator_log.commits`."""
-    used = {
-        "commits": commits,
-        "elsewhere": _run("elsewhere", {"commits": commits, "opened": sides.opened}),
-        "answers": sides.answers,
-        "nodes": sides.nodes,
-        "ensemble": sides.ensemble,
-        "ends": sides.ends,
-        "topics": sides.topics,
-    }
-    return _run("keys", used)
-
-
-def audit_histories(
-    records: DataFrame, winners: DataFrame, differing: DataFrame, opened: DataFrame, partitions: int
-) -> DataFrame:
-    """The recent past of the keys in ``differing``, one row each, out of the raw ``records``; ``winners`` are
-    the decoded ones."""
-    used = {"records": records, "decoded": winners, "differing": differing, "opened": opened}
-    recent = _run("recent", used, kept=KEPT)
-    return _run("histories", {"decoded": decoded(recent, partitions)})
-
-
-def audit_silent(commits: DataFrame, sides: Sides) -> DataFrame:
-    """Partitions of the log that their coordinator serves empty."""
-    used = {"commits": commits, "asked": sides.asked, "answers": sides.answers}
-    return _run("silent", used, enough=ENOUGH_TO_BE_SILENT)
-
-
-def audit_overdue(winners: DataFrame, differing: DataFrame, terms: Terms, partitions: int) -> DataFrame:
+def _overdue(winners: DataFrame, differing: DataFrame, terms: Terms, partitions: int) -> DataFrame:
     """The keys whose retention is over, of groups with a commit that is not answered."""
     unanswered = "coalesce(answer_offset, -1) < 0 AND winner_offset >= 0"
     if terms.retention_ms is None:
@@ -287,23 +237,9 @@ def audit_overdue(winners: DataFrame, differing: DataFrame, terms: Terms, partit
     return risks.where("overdue").select("group_id", "topic", "partition")
 
 
-def audit_facts(
-    differing: DataFrame, sides: Sides, past: tuple[DataFrame, DataFrame, DataFrame], terms: Terms
-) -> DataFrame:
-    """A column for each fact beside `TOLD`; ``past`` are `histories`, `silent` and `overdue`."""
-    histories, silent, overdue = past
-    bracket = _run("bracket", {"keys": differing, "opened": sides.opened, "histories": histories})
-    return _run(
-        "facts",
-        {"bracket": bracket, "asked": sides.asked, "silent": silent, "overdue": overdue},
-        now_ms=terms.now_ms,
-        interval_ms=terms.commit_interval_ms,
-        retention_ms=terms.retention_ms,
-    )
-
-
-def audit_classified(facts: DataFrame) -> DataFrame:
-    """The keys about which a rule speaks, with its number, as `groupshift.audit.offsets.judge` chooses."""
+def classified(facts: DataFrame) -> DataFrame:
+    """The keys about which a rule speaks, with its number, as `groupshift.audit.offsets.judge` chooses;
+    ``facts`` has a column for each of `groupshift.audit.rules.FACTS` beside `TOLD`."""
     kafka, stores = F.col("kafka_rule"), F.col("store_rule")
     chosen = (
         F.when(_counts(KAFKA_RULES, kafka), kafka)
@@ -317,17 +253,11 @@ def audit_classified(facts: DataFrame) -> DataFrame:
 
 def _first(rules: Iterable[AuditRule]) -> Column:
     """The number of the first rule that applies, else null."""
-    numbers = [F.when(_applies(rule), F.lit(rule.number)) for rule in rules]
+    numbers = []
+    for rule in rules:
+        holds = [*(F.col(fact) for fact in rule.when), *(~F.col(fact) for fact in rule.unless)]
+        numbers.append(F.when(reduce(and_, holds), F.lit(rule.number)))
     return F.coalesce(*numbers)
-
-
-def _applies(rule: AuditRule) -> Column:
-    condition = F.lit(True)
-    for fact in rule.when:
-        condition &= F.col(fact.value)
-    for fact in rule.unless:
-        condition &= ~F.col(fact.value)
-    return condition
 
 
 def _counts(rules: Iterable[AuditRule], number: Column) -> Column:

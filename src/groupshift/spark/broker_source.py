@@ -21,19 +21,17 @@ from pyspark.sql import DataFrame, SparkSession
 
 from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster
-from groupshift.adapters.kafka.wire import Api, BrokerError, fill, raise_for
+from groupshift.adapters.kafka.requests import EARLIEST, LATEST, log_offsets
+from groupshift.adapters.kafka.wire import Api, BrokerError, raise_for
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Broken, Rejected
 from groupshift.spark.batches.decompress import Origin
 from groupshift.spark.batches.files import Part
-from groupshift.spark.batches.headers import ABORT, CONTROL, LAST, OFFSET, PRODUCER, Headers, read_headers
-from groupshift.spark.batches.records import Keep, Records, read_records
+from groupshift.spark.batches.headers import ABORT, CONTROL, LAST, OFFSET, PRODUCER, read_headers
+from groupshift.spark.batches.records import Keep, read_records
 from groupshift.spark.batches.transactions import FOR_EVER, Transactions, Visible, resolve, spans, visible
-from groupshift.spark.segments import OFFSETS_TOPIC, Into, in_tasks, raw_rows, shared
+from groupshift.spark.segments import AS_READ, OFFSETS_TOPIC, Into, in_tasks, raw_rows, shared
 
-_LATEST, _EARLIEST = -1, -2
-_OFFSETS = {"at_least": 2, "at_most": 7}
-"""ListOffsets 2 is the first that tells the last stable offset; after 7 comes tiered storage."""
 _UNKNOWN_TOPIC, _NO_LEADER = 3, 5
 
 
@@ -75,32 +73,26 @@ class _Range:
 def fetched(
     spark: SparkSession,
     brokers: Brokers,
+    into: Into = AS_READ,
     *,
     topic: str = OFFSETS_TOPIC,
     wanted: Visible = Visible.DECIDED,
-    keep: Keep = Keep.ALL,
     bounds: Sequence[Bounds] | None = None,
 ) -> DataFrame:
-    """The records of ``topic`` as rows of `segments.SCHEMA`, each partition in log order.
+    """The records of ``topic``, each partition in log order. Rows are of ``into.schema``: the tasks that
+    fetch also convert.
 
     Ends are those of ``bounds`` (`log_bounds`, taken now when not given): what is written later is not
     read, whatever happens meanwhile. Raises as `log_bounds`.
     """
-    return fetched_into(spark, brokers, Into(keep=keep), topic=topic, wanted=wanted, bounds=bounds)
-
-
-def fetched_into(
-    spark: SparkSession,
-    brokers: Brokers,
-    into: Into,
-    *,
-    topic: str = OFFSETS_TOPIC,
-    wanted: Visible = Visible.DECIDED,
-    bounds: Sequence[Bounds] | None = None,
-) -> DataFrame:
-    """As `fetched`; the tasks that fetch also convert, so rows are of ``into.schema``."""
-    known = log_bounds(brokers, topic) if bounds is None else bounds
-    tasks = _tasks(known, wanted, 2 * spark.sparkContext.defaultParallelism, whole=into.keep is Keep.WINNERS)
+    ranges = [
+        list(_ranges(bound, wanted)) for bound in (log_bounds(brokers, topic) if bounds is None else bounds)
+    ]
+    count = 2 * spark.sparkContext.defaultParallelism
+    if into.keep is not Keep.WINNERS:  # one task need not read a whole partition: large ones are cut
+        share = sum(each.end - each.start for of in ranges for each in of) // count + 1
+        ranges = [[part] for of in ranges for each in of for part in _cut(each, share)]
+    tasks = shared(ranges, [sum(each.end - each.start for each in of) for of in ranges], count)
 
     def read(each: _Range) -> Iterator[pa.RecordBatch]:
         with closing(brokers.cluster()) as cluster:
@@ -128,55 +120,31 @@ def _bounds(cluster: KafkaCluster, topic: str) -> tuple[Bounds, ...]:
     leaders, errors = cluster.partitions_of([topic])
     if errors.get(topic) not in {None, _UNKNOWN_TOPIC}:
         raise BrokerError(errors[topic], f"topic {topic!r}")
-    led: dict[int, list[int]] = {}
+    led_by: dict[int, list[int]] = {}
     for at, leader in sorted(leaders.items()):
         raise_for(_NO_LEADER if leader < 0 else 0, str(at))
-        led.setdefault(leader, []).append(at.partition)
-    questions = ((_EARLIEST, False), (_LATEST, True), (_LATEST, False))
+        led_by.setdefault(leader, []).append(at.partition)
+    questions = ((EARLIEST, 0), (LATEST, 1), (LATEST, 0))
     asked = {
-        node: [(_list_offsets(cluster, node, (topic, numbers), each), each) for each in questions]
-        for node, numbers in led.items()
+        node: [
+            (
+                log_offsets(cluster.broker(node), [(topic, at) for at in led], spec, isolation=level),
+                (spec, level),
+            )
+            for spec, level in questions
+        ]
+        for node, led in led_by.items()
     }
-    found: dict[tuple[int, bool], dict[int, int]] = {each: {} for each in questions}
+    found: dict[tuple[int, int], dict[int, int]] = {each: {} for each in questions}
     for question, answer in cluster.ask_each(asked):
         for each in answer.topics[0].partitions:
             raise_for(each.error_code, str(TopicPartition(topic, int(each.partition_index))))
             found[question][int(each.partition_index)] = int(each.offset)
     starts, stables, ends = (found[each] for each in questions)
     return tuple(
-        Bounds(
-            partition=number,
-            start=starts[number],
-            stable=min(stables[number], ends[number]),
-            end=ends[number],
-        )
-        for number in sorted(ends)
+        Bounds(partition=at, start=starts[at], stable=min(stables[at], end), end=end)
+        for at, end in sorted(ends.items())
     )
-
-
-def _list_offsets(
-    cluster: KafkaCluster, node: int, of: tuple[str, Sequence[int]], question: tuple[int, bool]
-) -> Any:
-    module = cluster.broker(node).messages(Api.LIST_OFFSETS, **_OFFSETS)
-    partitions = tuple(
-        module.ListOffsetsPartition(partition_index=number, timestamp=question[0]) for number in of[1]
-    )
-    return fill(
-        module.ListOffsetsRequest,
-        replica_id=-1,
-        isolation_level=int(question[1]),
-        topics=(module.ListOffsetsTopic(name=of[0], partitions=partitions),),
-    )
-
-
-def _tasks(bounds: Sequence[Bounds], wanted: Visible, count: int, *, whole: bool) -> list[list[_Range]]:
-    """One list of ranges a task. Unless partitions are read ``whole``, large ones are cut into ranges of
-    offsets; small ones share a task."""
-    ranges = [list(_ranges(bound, wanted)) for bound in bounds]
-    if not whole:
-        share = sum(each.end - each.start for of in ranges for each in of) // count + 1
-        ranges = [[part] for of in ranges for each in of for part in _cut(each, share)]
-    return shared(ranges, [sum(each.end - each.start for each in of) for of in ranges], count)
 
 
 def _ranges(bound: Bounds, wanted: Visible) -> Iterator[_Range]:
@@ -205,25 +173,15 @@ def _rows(cluster: KafkaCluster, topic: str, each: _Range, wanted: Visible) -> I
     reader = PartitionReader(cluster, at, stable=each.stable)
     known: Transactions | None = None
     if not each.stable and wanted is not Visible.READ_UNCOMMITTED:
-        known = resolve(_spans(reader, each))
-    for answer in reader.read(each.start, each.end):
-        transactions = answer.transactions if known is None else known
-        table = visible(answer.part.headers.table, transactions, wanted)
-        for records in read_records(answer.part.data, table, Origin(name=f"an answer for {at}")):
-            yield _between(raw_rows(each.partition, records), records, each)
-
-
-def _spans(reader: PartitionReader, each: _Range) -> Iterator[Any]:
-    """The transactions up to the end: what is decided later counts as open."""
-    for answer in reader.read(each.start, each.end):
-        table = answer.part.headers.table
-        yield spans(table[table[:, 0] < each.end])
-
-
-def _between(rows: pa.RecordBatch, records: Records, each: _Range) -> pa.RecordBatch:
-    """Without the records before the start and from the end on: batches reach over both."""
-    low, high = np.searchsorted(records.offset.to_numpy(), (each.start, each.end))
-    return rows.slice(int(low), int(high - low))
+        headers = (answer.headers.table for answer, _ in reader.read(each.start, each.end))
+        # What is decided after the end counts as open.
+        known = resolve(spans(table[table[:, OFFSET] < each.end]) for table in headers)
+    for part, aborted in reader.read(each.start, each.end):
+        table = visible(part.headers.table, aborted if known is None else known, wanted)
+        for records in read_records(part.data, table, Origin(name=f"an answer for {at}")):
+            low, high = np.searchsorted(records.offset.to_numpy(), (each.start, each.end))
+            rows = raw_rows(each.partition, records)  # batches reach over start and end
+            yield rows.slice(int(low), int(high - low))
 
 
 def read_partition(
@@ -240,16 +198,8 @@ _VERSIONS = {"at_least": 4, "at_most": 12}
 """Fetch 4 is the first that knows transactions, 12 the last that names topics (KIP-98, KIP-516)."""
 _ANSWER_BYTES = 8 << 20
 _WAIT = timedelta(milliseconds=500)
-_OUT_OF_RANGE, _NO_TOPIC, _LEADER_NOT_AVAILABLE = 1, 3, 5
+_OUT_OF_RANGE = 1
 _EVERYTHING = 1 << 20  # batches a call of `read_headers` may find: more than an answer holds
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fetched:
-    """One answer: its whole batches, and the aborted transactions that the broker told with them."""
-
-    part: Part
-    transactions: Transactions
 
 
 class PartitionReader:
@@ -260,9 +210,10 @@ class PartitionReader:
         self._leader: int | None = None
         self._asked: tuple[BrokerConnection, int, int] | None = None
 
-    def read(self, start: int, end: int) -> Iterator[Fetched]:
-        """The batches with offsets from ``start`` to ``end`` (exclusive); the first and the last may reach
-        beyond. Records that were deleted meanwhile are left out.
+    def read(self, start: int, end: int) -> Iterator[tuple[Part, Transactions]]:
+        """The batches with offsets from ``start`` to ``end`` (exclusive), an answer at a time, with the
+        transactions that the broker says were aborted. The first and the last batch may reach beyond. Records
+        that were deleted meanwhile are left out.
 
         Raises `Transient` when no leader answers in time, `Rejected` when one refuses, `Broken` for damage.
         """
@@ -277,12 +228,13 @@ class PartitionReader:
             position = int(table[-1, LAST]) + 1 if len(table) else int(answer.log_start_offset)
             if position < end:
                 self._ask(position)
-            yield self._fetched(data, headers, answer)
-
-    def _fetched(self, data: Any, headers: Headers, answer: Any) -> Fetched:
-        told = [(int(each.producer_id), int(each.first_offset)) for each in answer.aborted_transactions or ()]
-        transactions = Transactions(aborted=_aborted_ranges(told, headers.table), open={})
-        return Fetched(part=Part(data=data, headers=headers, position=0), transactions=transactions)
+            aborted = [
+                (int(one.producer_id), int(one.first_offset)) for one in answer.aborted_transactions or ()
+            ]
+            yield (
+                Part(data=data, headers=headers, position=0),
+                Transactions(aborted=_aborted_ranges(aborted, table), open={}),
+            )
 
     def _answer(self, position: int) -> Any:
         """What the leader answers for ``position``: already asked for, or asked now."""
@@ -292,54 +244,43 @@ class PartitionReader:
             assert self._asked is not None  # noqa: S101 - `_ask` has set it
             connection, correlation, _ = self._asked
             self._asked = None
-            return self._checked(connection.receive(correlation), position)
+            answer = connection.receive(correlation)
+            raise_for(getattr(answer, "error_code", 0), str(self._at))
+            ((found,),) = [topic.partitions for topic in answer.responses]
+            if found.error_code == _OUT_OF_RANGE and found.log_start_offset > position:
+                return found  # deleted since the ends were taken: what is left begins later
+            raise_for(found.error_code, f"{self._at} at offset {position}")
+            # The end was known when it was asked for: a leader that has nothing there is behind.
+            raise_for(0 if found.records else _NO_LEADER, f"{self._at} has nothing at offset {position}")
         except (OSError, BrokerError):
-            self._forget()
+            self._leader = self._asked = None
             raise
-
-    def _ask(self, position: int) -> None:
-        if self._leader is None:
-            self._leader = self._cluster.leaders([self._at.topic]).get(self._at)
-            if self._leader is None:
-                raise BrokerError(_NO_TOPIC, str(self._at))
-            if self._leader < 0:
-                leaderless, self._leader = _LEADER_NOT_AVAILABLE, None
-                raise BrokerError(leaderless, str(self._at))
-        connection = self._cluster.broker(self._leader)
-        request = _request(connection, self._at, position, stable=self._stable)
-        self._asked = connection, connection.send(request), position
-
-    def _checked(self, answer: Any, position: int) -> Any:
-        raise_for(getattr(answer, "error_code", 0), str(self._at))
-        ((found,),) = [topic.partitions for topic in answer.responses]
-        if found.error_code == _OUT_OF_RANGE and found.log_start_offset > position:
-            return found  # deleted since the ends were taken: what is left begins later
-        raise_for(found.error_code, f"{self._at} at offset {position}")
-        if not found.records:  # the end was known when it was asked for: this leader is behind
-            raise BrokerError(_LEADER_NOT_AVAILABLE, f"{self._at} has nothing at offset {position}")
         return found
 
-    def _forget(self) -> None:
-        self._leader = self._asked = None
-
-
-def _request(connection: BrokerConnection, at: TopicPartition, position: int, *, stable: bool) -> Any:
-    module = connection.messages(Api.FETCH, **_VERSIONS)
-    partition = fill(
-        module.FetchPartition,
-        partition=at.partition,
-        fetch_offset=position,
-        partition_max_bytes=_ANSWER_BYTES,
-    )
-    return fill(
-        module.FetchRequest,
-        max_wait=_WAIT,
-        min_bytes=1,
-        max_bytes=_ANSWER_BYTES,
-        isolation_level=int(stable),
-        topics=(module.FetchTopic(topic=at.topic, partitions=(partition,)),),
-        forgotten_topics_data=(),
-    )
+    def _ask(self, position: int) -> None:
+        """Send the request for what lies from ``position`` on to the leader, which is looked up first."""
+        if self._leader is None:
+            leader = self._cluster.leaders([self._at.topic]).get(self._at)
+            if leader is None or leader < 0:
+                raise BrokerError(_UNKNOWN_TOPIC if leader is None else _NO_LEADER, str(self._at))
+            self._leader = leader
+        connection = self._cluster.broker(self._leader)
+        partition = {
+            "partition": self._at.partition,
+            "fetch_offset": position,
+            "partition_max_bytes": _ANSWER_BYTES,
+        }
+        request = connection.request(
+            Api.FETCH,
+            **_VERSIONS,
+            max_wait=_WAIT,
+            min_bytes=1,
+            max_bytes=_ANSWER_BYTES,
+            isolation_level=int(self._stable),
+            topics=[{"topic": self._at.topic, "partitions": [partition]}],
+            forgotten_topics_data=[],
+        )
+        self._asked = connection, connection.send(request), position
 
 
 def _aborted_ranges(told: list[tuple[int, int]], table: Any) -> Any:

@@ -31,7 +31,7 @@ from groupshift.domain.seal import is_beside
 from groupshift.domain.verdict import Verdict, worst
 from groupshift.errors import Broken, Rejected
 from groupshift.foreign_files import opened
-from groupshift.spark.checks import Offence, Ruled, not_asked, ruled, statement
+from groupshift.spark.checks import Offence, Ruled, not_asked, offences, queried, ruled, statement
 from groupshift.spark.output import columns, write_parquet
 
 STILL_HELD_MS = 9_007_199_254_740_991
@@ -85,25 +85,27 @@ def read_log(folder: Path, group: str, chroot: str = "") -> Log:
     )
 
 
-def _row(one: Interval | OffsetWrite, **more: Any) -> dict[str, Any]:
+def _row(one: Interval | OffsetWrite) -> dict[str, Any]:
     """The fields of an interval or a write by their names, with topic and number of its partition."""
     told = {each.name: getattr(one, each.name) for each in fields(one)}
-    return {**told, "topic": one.partition.topic, "partition": one.partition.partition, **more}
-
-
-def _interval(one: Interval, kinds: Mapping[str, MemberKind]) -> dict[str, Any]:
-    kind = kinds.get(one.member_id, MemberKind.OLD)
-    end_ms = STILL_HELD_MS if one.end_ms is None else one.end_ms
-    return _row(one, member=one.member_id, kind=kind, end_ms=end_ms)
+    return {**told, "topic": one.partition.topic, "partition": one.partition.partition}
 
 
 def write_history(history: History, output: Path, until_ms: int) -> tuple[Path, Path]:
     """Owner intervals and offset writes up to `until_ms` as Parquet files below `output`."""
     intervals, writes = output / "intervals.parquet", output / "offset_writes.parquet"
-    begun = [one for one in history.intervals if one.start_ms <= until_ms]
-    write_parquet(intervals, [_interval(one, history.kinds) for one in begun], _INTERVALS)
-    rows = [_row(one) for one in history.offset_writes if one.at_ms <= until_ms]
-    write_parquet(writes, rows, _WRITES)
+    owned = [
+        {
+            **_row(one),
+            "member": one.member_id,
+            "kind": history.kinds.get(one.member_id, MemberKind.OLD),
+            "end_ms": STILL_HELD_MS if one.end_ms is None else one.end_ms,
+        }
+        for one in history.intervals
+        if one.start_ms <= until_ms
+    ]
+    write_parquet(intervals, owned, _INTERVALS)
+    write_parquet(writes, [_row(one) for one in history.offset_writes if one.at_ms <= until_ms], _WRITES)
     return intervals, writes
 
 
@@ -114,23 +116,20 @@ def torn_ledgers(folder: Path) -> tuple[str, ...]:
     """
     if not folder.is_dir():
         raise Rejected(f"the folder of ledgers {folder} does not exist; give --ledgers an existing folder")
-    return tuple(path.name for path in sorted(_ledgers(folder)) if _torn(path))
+    torn = []
+    for path in sorted(_ledgers(folder)):
+        last = _bytes(path, _LAST_LINE).rpartition(b"\n")[2]
+        try:
+            if last:
+                load_json(last, "it", at_most=_LAST_LINE)
+        except Rejected:
+            torn.append(path.name)
+    return tuple(torn)
 
 
 def _ledgers(folder: Path) -> Iterator[Path]:
     """Without what a desktop left beside them; Spark passes such names by, too."""
     return (path for path in folder.glob("*.jsonl") if not is_beside(path.name))
-
-
-def _torn(path: Path) -> bool:
-    last = _bytes(path, _LAST_LINE).rpartition(b"\n")[2]
-    if not last:
-        return False
-    try:
-        load_json(last, "it", at_most=_LAST_LINE)
-    except Rejected:
-        return True
-    return False
 
 
 def _bytes(path: Path, last: int | None = None) -> bytes:
@@ -197,9 +196,7 @@ def register(
 def derive(spark: SparkSession, tolerance_ms: int) -> None:
     """Register the derived views; each is cached, for several others read it."""
     for name in _DERIVED:
-        text = statement("consumption", name)
-        arguments = {"tolerance_ms": tolerance_ms} if ":tolerance_ms" in text else None
-        frame = spark.sql(text, args=arguments) if arguments else spark.sql(text)
+        frame = queried(spark, statement("consumption", name), {"tolerance_ms": tolerance_ms})
         frame.cache().createOrReplaceTempView(name)
 
 
@@ -286,42 +283,27 @@ class Audit:
 
 def _query(spark: SparkSession, text: str, window: Window) -> list[dict[str, Any]]:
     given = {"from_ms": window.from_ms, "to_ms": window.to_ms - window.tolerance_ms}
-    arguments = {name: value for name, value in given.items() if f":{name}" in text}
-    frame = spark.sql(text, args=arguments) if arguments else spark.sql(text)
-    return [row.asDict() for row in frame.collect()]
-
-
-def _check(spark: SparkSession, name: str, window: Window) -> list[dict[str, Any]]:
-    return _query(spark, statement("checks/consumption", name), window)
-
-
-def _offences(rows: Rows) -> list[Offence]:
-    return [Offence(topic=row["topic"], partition=row["partition"], reason=row["reason"]) for row in rows]
-
-
-def _sentences(sentences: Sequence[str]) -> list[Offence]:
-    return [Offence(topic=None, partition=None, reason=sentence) for sentence in sentences]
+    return [row.asDict() for row in queried(spark, text, given).collect()]
 
 
 def _partition_rows(spark: SparkSession, duplicates: Rows, taken: Rows, lost: Rows) -> list[dict[str, Any]]:
-    totals = spark.sql(statement("consumption", "partitions")).collect()
-
-    def one(total: Mapping[str, Any]) -> dict[str, Any]:
-        here = (total["topic"], total["partition"])
-        changes = [row for row in taken if (row["topic"], row["partition"]) == here]
+    """A row for each partition: its deliveries, and what of the other rows lies in it."""
+    found = []
+    for total in spark.sql(statement("consumption", "partitions")).collect():
+        again, changes, gaps = (
+            [row for row in rows if (row["topic"], row["partition"]) == (total["topic"], total["partition"])]
+            for rows in (duplicates, taken, lost)
+        )
         longest = max(changes, key=lambda row: row["unowned_ms"], default=None)
-        gaps = [row for row in lost if (row["topic"], row["partition"]) == here]
-        again = [row for row in duplicates if (row["topic"], row["partition"]) == here]
-        return {
-            **total,
+        of = {
             "lost": lost_of(gaps),
             "duplicates": sum(row["records"] for row in again),
             "hand_overs": len(changes),
             "longest_unowned_ms": longest["unowned_ms"] if longest else 0,
             "longest_unowned_at_ms": longest["released_ms"] if longest else None,
         }
-
-    return [one(total.asDict()) for total in totals]
+        found.append(total.asDict() | of)
+    return found
 
 
 def taken_in(hand_overs: Rows, window: Window) -> list[Mapping[str, Any]]:
@@ -350,19 +332,17 @@ def _answered(rows: Rows, ask: Ask, of_kafka: Isolation) -> dict[LogAnswer, list
     ]
     answers = ask(wanted) if wanted else ()
     found: dict[LogAnswer, list[Mapping[str, Any]]] = {each: [] for each in LogAnswer}
-    if not answers:
-        found[LogAnswer.LOST] = [_without_kinds(row) for row in rows]
-        return found
-    for row, read in zip(rows, answers, strict=True):
-        said = {**_without_kinds(row), "reason": f"{row['reason']}: {read.reason}"}
+    for number, row in enumerate(rows):
+        said = {name: value for name, value in row.items() if name != "kinds"}
+        if not answers:
+            found[LogAnswer.LOST].append(said)
+            continue
+        read = answers[number]
+        said["reason"] = f"{row['reason']}: {read.reason}"
         if read.answer is LogAnswer.LOST:
             said["records"] = read.records
         found[read.answer].append(said)
     return found
-
-
-def _without_kinds(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name != "kinds"}
 
 
 def measure(
@@ -373,11 +353,14 @@ def measure(
 ) -> Measured:
     """Run every query on the registered views (see `register`). ``ask`` asks the log
     about ranges that were delivered to nobody; ``of_kafka`` is the level of all but old members."""
-    answers = _answered(_check(spark, "lost", window), ask, of_kafka)
+
+    def check(name: str) -> list[dict[str, Any]]:
+        return _query(spark, statement("checks/consumption", name), window)
+
+    answers = _answered(check("lost"), ask, of_kafka)
     lost = answers[LogAnswer.LOST]
     again = _query(spark, "SELECT * FROM duplicates ORDER BY topic, partition, from_offset", window)
     duplicates = [row for row in again if window.holds(row["first_ms"])]
-    unexplained = _check(spark, "unexplained_duplicates", window)
     tenures = _query(spark, "SELECT * FROM hand_overs ORDER BY topic, partition, number", window)
     hand_overs = [
         row for row in tenures if window.from_ms <= row["end_ms"] and row["start_ms"] <= window.to_ms
@@ -385,11 +368,11 @@ def measure(
     return Measured(
         lost=lost,
         duplicates=duplicates,
-        unexplained=[row for row in unexplained if window.holds(row["first_ms"])],
+        unexplained=[row for row in check("unexplained_duplicates") if window.holds(row["first_ms"])],
         hand_overs=hand_overs,
-        outside=_check(spark, "outside_ownership", window),
-        owners=_check(spark, "owner_overlap", window),
-        plain=_check(spark, "plain_overlap", window),
+        outside=check("outside_ownership"),
+        owners=check("owner_overlap"),
+        plain=check("plain_overlap"),
         partitions=_partition_rows(spark, duplicates, taken_in(hand_overs, window), lost),
         members=[row.asDict() for row in spark.sql(statement("consumption", "members")).collect()],
         unproven=answers[LogAnswer.NOT_PROVEN],
@@ -397,44 +380,6 @@ def measure(
     )
 
 
-def judge(measured: Measured, log: Log, window: Window) -> tuple[Ruled, ...]:
-    """The findings A01 to A08. Pure."""
-    members, problems = measured.members, _sentences(log.problems)
-    return (
-        ruled("A01", _log_holds(log), problems, verdict=Verdict.INCONCLUSIVE, hint=_LOG_HINT),
-        _delivered(measured.partitions, members),
-        ruled("A03", _lost_holds(measured.empty), _offences(measured.lost), hint=_LOST),
-        ruled("A04", _again_holds(measured.duplicates), _offences(measured.unexplained), hint=_DUPLICATES),
-        ruled("A05", _inside_holds(members, window), _offences(measured.outside), hint=_OUTSIDE),
-        ruled("A06", _OWNERS_HOLD, _offences(measured.owners), hint=_LOG_HINT),
-        _plain(members, measured.plain),
-        _proven(measured),
-    )
-
-
-def _lost_holds(empty: Rows) -> str:
-    holds = "no record is missing between the first and the last delivered"
-    passed = sum(row["to_offset"] - row["from_offset"] + 1 for row in empty)
-    if not passed:
-        return holds
-    return f"{holds}: the log holds nothing for their readers at the {passed} offsets that nobody was given"
-
-
-def _plain(members: Rows, overlaps: Rows) -> Ruled:
-    if not overlaps and not any(row["kind"] == "plain" for row in members):
-        return not_asked("A07", "no plain consumer overlapped another member", "there was none")
-    return ruled("A07", _plain_holds(members), _offences(overlaps), hint=_OUTSIDE)
-
-
-def _proven(measured: Measured) -> Ruled:
-    """Where the log no longer has a range it is neither lost nor proven."""
-    holds = "of every offset that nobody was given the log tells whether it held a record"
-    if not (measured.unproven or measured.empty):
-        return not_asked("A08", holds, "the log did not have to be asked")
-    return ruled("A08", holds, _offences(measured.unproven), verdict=Verdict.INCONCLUSIVE, hint=_UNPROVEN)
-
-
-_OWNERS_HOLD = "owner intervals of a partition never overlap"
 _LOG_HINT = "give every log file of the ZooKeeper server since the group began"
 _LOST = "find out who committed past these offsets; the records are still in the log of the partition"
 _UNPROVEN = "the log no longer has these offsets, or cannot tell yet: ask the owners of the application"
@@ -442,38 +387,50 @@ _DUPLICATES = "the former owner was not stopped, or the taker did not start at t
 _OUTSIDE = "a member delivered a partition that was not its own: a fence did not hold"
 
 
-def _log_holds(log: Log) -> str:
-    return f"ZooKeeper's log is whole: {log.transactions} transactions in {log.files} files"
-
-
-def _delivered(partitions: Rows, members: Rows) -> Ruled:
-    found = [] if partitions else _sentences(["the ledgers hold no delivery: nothing can be proven"])
+def judge(measured: Measured, log: Log, window: Window) -> tuple[Ruled, ...]:
+    """The findings A01 to A08. Pure."""
+    members, partitions, again = measured.members, measured.partitions, measured.duplicates
+    whole = f"ZooKeeper's log is whole: {log.transactions} transactions in {log.files} files"
     total = sum(row["deliveries"] for row in partitions)
-    holds = f"{total} deliveries of {len(partitions)} partitions by {len(members)} members"
-    return ruled("A02", holds, found, verdict=Verdict.ERROR, hint="look at the members' ledgers")
-
-
-def _again_holds(duplicates: Rows) -> str:
-    if not duplicates:
-        return "no record was delivered twice"
-    records = sum(row["records"] for row in duplicates)
+    delivered = f"{total} deliveries of {len(partitions)} partitions by {len(members)} members"
+    nothing = [] if partitions else ["the ledgers hold no delivery: nothing can be proven"]
+    none_lost, once = (
+        "no record is missing between the first and the last delivered",
+        "no record was delivered twice",
+    )
+    if passed := sum(row["to_offset"] - row["from_offset"] + 1 for row in measured.empty):
+        none_lost += (
+            f": the log holds nothing for their readers at the {passed} offsets that nobody was given"
+        )
+    if again:
+        records = sum(row["records"] for row in again)
+        once = f"all {len(again)} ranges delivered again ({records} records) are explained by their hand-over"
+    inside = "every delivery of a member with owner nodes lies within its ownership"
+    if late := max((row["latest_stamp_ms"] for row in members), default=0):
+        inside += f"; the latest stamp behind a pipe came {late} ms after (allowed: {window.tolerance_ms} ms)"
+    plain = sum(row["kind"] == "plain" for row in members)
+    apart = f"{plain} plain consumers never overlapped another member"
+    proven = "of every offset that nobody was given the log tells whether it held a record"
+    unproven, open_ = offences(measured.unproven), Verdict.INCONCLUSIVE
     return (
-        f"all {len(duplicates)} ranges delivered again ({records} records) are explained by their hand-over"
+        ruled("A01", whole, _sentences(log.problems), verdict=open_, hint=_LOG_HINT),
+        ruled(
+            "A02", delivered, _sentences(nothing), verdict=Verdict.ERROR, hint="look at the members' ledgers"
+        ),
+        ruled("A03", none_lost, offences(measured.lost), hint=_LOST),
+        ruled("A04", once, offences(measured.unexplained), hint=_DUPLICATES),
+        ruled("A05", inside, offences(measured.outside), hint=_OUTSIDE),
+        ruled(
+            "A06", "owner intervals of a partition never overlap", offences(measured.owners), hint=_LOG_HINT
+        ),
+        ruled("A07", apart, offences(measured.plain), hint=_OUTSIDE)
+        if measured.plain or plain
+        else not_asked("A07", "no plain consumer overlapped another member", "there was none"),
+        ruled("A08", proven, unproven, verdict=open_, hint=_UNPROVEN)
+        if unproven or measured.empty  # where the log no longer has a range it is neither lost nor proven
+        else not_asked("A08", proven, "the log did not have to be asked"),
     )
 
 
-def _inside_holds(members: Rows, window: Window) -> str:
-    late = max((row["latest_stamp_ms"] for row in members), default=0)
-    grace = (
-        f"; the latest stamp behind a pipe came {late} ms after (allowed: {window.tolerance_ms} ms)"
-        if late
-        else ""
-    )
-    return f"every delivery of a member with owner nodes lies within its ownership{grace}"
-
-
-def _plain_holds(members: Rows) -> str:
-    plain = sum(1 for row in members if row["kind"] == "plain")
-    return (
-        f"{plain} plain consumers never overlapped another member" if plain else "there was no plain consumer"
-    )
+def _sentences(sentences: Sequence[str]) -> list[Offence]:
+    return [Offence(topic=None, partition=None, reason=sentence) for sentence in sentences]

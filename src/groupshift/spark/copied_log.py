@@ -11,10 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from functools import cached_property
 
 from groupshift.adapters.kafka.cluster import KafkaCluster
-from groupshift.adapters.kafka.wire import Api, UnsupportedByBroker, fill
+from groupshift.adapters.kafka.requests import describe_configs
+from groupshift.adapters.kafka.wire import UnsupportedByBroker
+from groupshift.domain.cluster import RETENTION
 from groupshift.log import LogRecord
 from groupshift.log.decode import Position
 from groupshift.ports.log import LogProgress
@@ -25,7 +28,7 @@ from groupshift.spark.batches.records import read_records
 from groupshift.spark.batches.transactions import Visible, visible
 from groupshift.spark.broker_source import Bounds, Brokers, log_bounds, read_partition
 from groupshift.spark.segment_scan import ReplicaFacts, replica_facts
-from groupshift.spark.segments import OFFSETS_TOPIC, longest, raw_rows
+from groupshift.spark.segments import OFFSETS_TOPIC, raw_rows
 
 
 class CopiedLog:
@@ -56,11 +59,14 @@ class CopiedLog:
 
     @cached_property
     def _replicas(self) -> Mapping[int, ReplicaFacts]:
-        """Every file is read once: headers and checksums."""
+        """Of each partition the copy with the highest log end, the first by path among equal ones. Every file
+        is read once: headers and checksums."""
         store, _ = filesystem(self._uri)
         found = find_replicas(self._uri, self._topic)
-        facts = [replica_facts(store, replica) for each in found.values() for replica in each]
-        return {each.replica.partition: each for each in longest(found, facts)}
+        return {
+            number: max((replica_facts(store, each) for each in copies), key=lambda each: each.log_end)
+            for number, copies in sorted(found.items())
+        }
 
     def _records(self, replica: ReplicaFacts) -> Iterator[LogRecord]:
         store, _ = filesystem(self._uri)
@@ -72,7 +78,6 @@ class CopiedLog:
 
 
 _BROKER = 4
-_RETENTION = "offsets.retention.minutes"
 _MINUTE_MS = 60_000
 
 
@@ -105,45 +110,32 @@ class DirectLog:
 
     def bounds(self, up_to: Position, partitions: Collection[int] | None = None) -> tuple[Bounds, ...]:
         """What `read` would read of each partition, in their order."""
-        wanted = sorted(number for number in up_to if partitions is None or number in partitions)
-        return tuple(_up_to(self._bounds[number], up_to[number]) for number in wanted)
+        found = []
+        for number in sorted(up_to):
+            if partitions is None or number in partitions:
+                known, end = self._bounds[number], up_to[number]
+                stable = min(max(known.stable, known.start), end)
+                found.append(replace(known, start=min(known.start, end), stable=stable, end=end))
+        return tuple(found)
 
     def retention_ms(self) -> int | None:
         """See the port: the shortest that a broker has."""
         with closing(self._brokers.cluster()) as cluster:
             found = cluster.attempt(lambda: [_retention(cluster, node.node_id) for node in cluster.brokers()])
-        known = [minutes * _MINUTE_MS for minutes in found if minutes is not None]
-        return min(known, default=None)
+        return min((minutes * _MINUTE_MS for minutes in found if minutes is not None), default=None)
 
     def close(self) -> None:
         """Nothing stays open between calls."""
 
 
-def _up_to(bounds: Bounds, end: int) -> Bounds:
-    return Bounds(
-        partition=bounds.partition,
-        start=min(bounds.start, end),
-        stable=min(max(bounds.stable, bounds.start), end),
-        end=end,
-    )
-
-
 def _retention(cluster: KafkaCluster, node: int) -> int | None:
-    """What this broker says of itself; None when it does not tell (no right to ask)."""
+    """What this broker says of itself, in minutes; None when it does not tell (no right to ask)."""
     connection = cluster.broker(node)
     try:
-        module = connection.messages(Api.DESCRIBE_CONFIGS, at_least=1)
+        request = describe_configs(connection, _BROKER, [str(node)], (RETENTION,))
     except UnsupportedByBroker:
         return None
-    resource = module.DescribeConfigsResource(
-        resource_type=_BROKER, resource_name=str(node), configuration_keys=(_RETENTION,)
-    )
-    answer = connection.ask(fill(module.DescribeConfigsRequest, resources=(resource,)))
-    values = [
-        config.value
-        for result in answer.results
-        if not result.error_code
-        for config in result.configs
-        if config.name == _RETENTION
-    ]
-    return int(values[0]) if values and values[0] else None
+    told = (each for each in connection.ask(request).results if not each.error_code)
+    values = (config.value for each in told for config in each.configs if config.name == RETENTION)
+    value = next(values, None)
+    return int(value) if value else None

@@ -6,39 +6,32 @@ is small, so damage is an error of the driver's before any record is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any, cast
 
 import numpy as np
-import pyarrow as pa
 from pyarrow import fs
 from pyspark.sql import SparkSession
 
 from groupshift.errors import Broken
 from groupshift.spark.batches.files import WINDOW, Part, Replica, SegmentFile, filesystem, read_parts
-from groupshift.spark.batches.headers import COUNT, LAST, OFFSET, POSITION, Ending, find_batch
+from groupshift.spark.batches.headers import LAST, OFFSET, POSITION, Ending, find_batch
 from groupshift.spark.batches.transactions import Transactions, resolve, spans
-from groupshift.spark.session import arrow_schema
 
 CUT = 8 << 20
 """Files are cut at batches about so many bytes apart, so that tasks can share one."""
 
-_SCHEMA = (
-    "file int, first long, next long, records long, end long, ending string, damage string, "
-    "cuts array<long>, spans array<long>"
-)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileFacts:
-    """What one file holds: offsets ``first`` to ``next`` (exclusive; both 0 without a batch), ``records``
-    (a compressed set of format 0 or 1 counts as one), the byte ``end`` of the last whole batch and what
-    comes there, ``damage`` in words, ``cuts`` where batches begin, and `spans` of transactions."""
+    """What one file holds: offsets ``first`` to ``next`` (exclusive; both 0 without a batch), the byte
+    ``end`` of the last whole batch and what comes there, ``damage`` in words, ``cuts`` where batches begin,
+    and `spans` of transactions."""
 
     first: int
     next: int
-    records: int
     end: int
     ending: Ending
     damage: str | None
@@ -80,25 +73,22 @@ def scan(
     Raises `Broken` for the first damage, naming file and byte.
     """
     files = [file for replica in replicas for file in replica.files]
-    groups = _balanced(files, _tasks(spark, files))
+    total = sum(file.size for file in files)
+    tasks = max(1, min(len(files), total // (4 << 20) + 1, 4 * spark.sparkContext.defaultParallelism))
+    groups: list[list[int]] = [[] for _ in range(tasks)]
+    sizes = [0] * tasks
+    for index in sorted(range(len(files)), key=lambda index: -files[index].size):
+        least = sizes.index(min(sizes))  # the largest files first, each to the group with least
+        groups[least].append(index)
+        sizes[least] += files[index].size + 1
 
-    schema = arrow_schema(_SCHEMA)
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(group: list[int]) -> list[tuple[int, FileFacts]]:
         store, _ = filesystem(uri)
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                for index in groups[number]:
-                    row = _row(index, scan_file(store, files[index], cut))
-                    yield pa.RecordBatch.from_pylist([row], schema=schema)
+        return [(index, scan_file(store, files[index], cut)) for index in group]
 
-    rows = spark.range(0, len(groups), 1, len(groups)).mapInArrow(run, _SCHEMA).collect()
-    facts = [_facts(row) for row in sorted(rows, key=lambda row: row["file"])]
-    found, done = [], 0
-    for replica in replicas:
-        found.append(_replica(replica, facts[done : done + len(replica.files)]))
-        done += len(replica.files)
-    return tuple(found)
+    found = dict(spark.sparkContext.parallelize(groups, tasks).flatMap(run).collect())
+    facts = iter(found[index] for index in range(len(files)))
+    return tuple(_replica(replica, list(islice(facts, len(replica.files)))) for replica in replicas)
 
 
 def replica_facts(store: fs.FileSystem, replica: Replica) -> ReplicaFacts:
@@ -106,78 +96,41 @@ def replica_facts(store: fs.FileSystem, replica: Replica) -> ReplicaFacts:
     return _replica(replica, [scan_file(store, file) for file in replica.files])
 
 
-def _tasks(spark: SparkSession, files: Sequence[SegmentFile]) -> int:
-    total = sum(file.size for file in files)
-    return max(1, min(len(files), total // (4 << 20) + 1, 4 * spark.sparkContext.defaultParallelism))
-
-
-def _balanced(files: Sequence[SegmentFile], count: int) -> list[list[int]]:
-    """Groups of about equal size: the largest files first, each to the group with least."""
-    groups: list[list[int]] = [[] for _ in range(count)]
-    sizes = [0] * count
-    for index in sorted(range(len(files)), key=lambda index: -files[index].size):
-        least = sizes.index(min(sizes))
-        groups[least].append(index)
-        sizes[least] += files[index].size + 1
-    return groups
-
-
 def scan_file(store: fs.FileSystem, file: SegmentFile, cut: int = CUT) -> FileFacts:
     """The facts of one file; damage is one of them."""
-    seen = _Seen(cut)
+    first, following, end, bucket = 0, 0, 0, 0
+    ending, damage = Ending.TORN, cast("str | None", None)
+    cuts, found = [0], [np.empty((0, 4), dtype=np.int64)]
     for part in read_parts(store, file.path, 0, file.size, check=True):
-        seen.add(part)
-        if seen.damage:
-            break
-        if part.headers.ending is Ending.BLANK and not _blank(store, file, seen.end):
-            seen.damage = "zeros where its header should be"
-        if part.headers.ending is Ending.TORN and seen.end < file.size:
-            seen.damage = _overlooked(part, seen.next)
-    return seen.facts()
-
-
-class _Seen:
-    """What the parts of a file have shown so far."""
-
-    def __init__(self, cut: int) -> None:
-        self._cut = cut
-        self.first, self.next, self.records, self.end = 0, 0, 0, 0
-        self.ending, self.damage = Ending.TORN, cast("str | None", None)
-        self._cuts, self._bucket, self._spans = [0], 0, [np.empty((0, 4), dtype=np.int64)]
-
-    def add(self, part: Part) -> None:
-        """Take note of one more part."""
-        table = part.headers.table
-        self.end, self.ending = part.position + part.headers.end, part.headers.ending
-        self.damage = part.headers.damage
-        if not len(table):
-            return
-        before = np.concatenate(([self.next - 1], table[:-1, LAST]))
+        table, ending, damage = part.headers.table, part.headers.ending, part.headers.damage
+        end = part.position + part.headers.end
+        before = np.concatenate(([following - 1], table[:-1, LAST]))[: len(table)]
         if len(wrong := np.flatnonzero(table[:, OFFSET] <= before)):
-            self.damage = f"its offset {table[wrong[0], OFFSET]} is not above those before it"
-            self.end = part.position + int(table[wrong[0], POSITION])
-            return
-        self.first = self.first if self.next else int(table[0, OFFSET])
-        self.next = int(table[-1, LAST]) + 1
-        self.records += int(table[:, COUNT].sum())
-        begins = part.position + table[:, POSITION]
-        buckets = begins // self._cut
-        self._cuts += begins[np.flatnonzero(np.diff(buckets, prepend=self._bucket))].tolist()
-        self._bucket = int(buckets[-1])
-        self._spans.append(spans(table))
-
-    def facts(self) -> FileFacts:
-        """All of it."""
-        return FileFacts(
-            first=self.first,
-            next=self.next,
-            records=self.records,
-            end=self.end,
-            ending=self.ending,
-            damage=self.damage,
-            cuts=tuple(self._cuts),
-            spans=np.concatenate(self._spans),
-        )
+            damage = f"its offset {table[wrong[0], OFFSET]} is not above those before it"
+            end = part.position + int(table[wrong[0], POSITION])
+        elif len(table):
+            first = first if following else int(table[0, OFFSET])
+            following = int(table[-1, LAST]) + 1
+            begins = part.position + table[:, POSITION]
+            buckets = begins // cut
+            cuts += begins[np.flatnonzero(np.diff(buckets, prepend=bucket))].tolist()
+            bucket = int(buckets[-1])
+            found.append(spans(table))
+        if damage:
+            break
+        if ending is Ending.BLANK and not _blank(store, file, end):
+            damage = "zeros where its header should be"
+        if ending is Ending.TORN and end < file.size:
+            damage = _overlooked(part, following)
+    return FileFacts(
+        first=first,
+        next=following,
+        end=end,
+        ending=ending,
+        damage=damage,
+        cuts=tuple(cuts),
+        spans=np.concatenate(found),
+    )
 
 
 def _blank(store: fs.FileSystem, file: SegmentFile, start: int) -> bool:
@@ -193,21 +146,6 @@ def _overlooked(part: Part, following: int) -> str | None:
     """A batch that does not end is only torn when no whole one comes after it."""
     found = find_batch(part.data, part.headers.end + 1, following)
     return None if found < 0 else f"its length leads past a whole batch at byte {part.position + found}"
-
-
-def _row(index: int, facts: FileFacts) -> dict[str, Any]:
-    told = {each.name: getattr(facts, each.name) for each in fields(facts)}
-    return {**told, "file": index, "spans": facts.spans.ravel().tolist()}
-
-
-def _facts(row: Any) -> FileFacts:
-    told = row.asDict()
-    del told["file"]
-    return FileFacts(
-        **told
-        | {"ending": Ending(row["ending"]), "cuts": tuple(row["cuts"])}
-        | {"spans": np.array(row["spans"], dtype=np.int64).reshape(-1, 4)}
-    )
 
 
 def _replica(replica: Replica, facts: Sequence[FileFacts]) -> ReplicaFacts:

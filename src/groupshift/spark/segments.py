@@ -6,11 +6,10 @@ know what the copy holds: log ends, last stable offsets, open transactions, torn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from itertools import groupby
-from typing import Protocol, TypeVar
+from itertools import chain, groupby
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,30 +17,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from groupshift.errors import Rejected
 from groupshift.spark.batches.decompress import Origin
-from groupshift.spark.batches.files import Replica, filesystem, find_replicas, read_parts
-from groupshift.spark.batches.records import Keep, Records, newest, read_records, winning
-from groupshift.spark.batches.transactions import Transactions, Visible, visible
+from groupshift.spark.batches.files import filesystem, find_replicas, read_parts
+from groupshift.spark.batches.records import Keep, Records, read_records, winning
+from groupshift.spark.batches.transactions import Visible, visible
 from groupshift.spark.segment_scan import CUT, ReplicaFacts, scan
-
-
-class _OfPartition(Protocol):
-    @property
-    def partition(self) -> int: ...
-
-
-P = TypeVar("P", bound=_OfPartition)
 
 OFFSETS_TOPIC = "__consumer_offsets"
 SCHEMA = "partition int, offset long, timestamp_ms long, key binary, value binary"
 """Of every source of raw records."""
-
-
-class Copies(StrEnum):
-    """What to do where a folder holds several brokers' copies of one partition."""
-
-    REFUSE = "refuse"
-    LONGEST = "longest"
-    """Take the copy with the highest log end, the first by path among equal ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +45,6 @@ class SegmentLog:
     """A topic's log as files: ``uri`` is where it was asked for; one copy of each partition, in order."""
 
     uri: str
-    topic: str
     partitions: tuple[ReplicaFacts, ...]
 
 
@@ -77,54 +59,28 @@ class _Unit:
 
 
 def segments(
-    spark: SparkSession,
-    uri: str,
-    *,
-    topic: str = OFFSETS_TOPIC,
-    wanted: Visible = Visible.DECIDED,
-    keep: Keep = Keep.ALL,
-    copies: Copies = Copies.REFUSE,
+    spark: SparkSession, uri: str, *, topic: str = OFFSETS_TOPIC, wanted: Visible = Visible.DECIDED
 ) -> DataFrame:
     """The records of ``topic`` in the folder ``uri`` as rows of `SCHEMA`; each partition in log order.
 
     Reads every file once before it returns (headers and checksums), and its records when rows are asked
-    for. Raises `Rejected` when there are no segments, or several copies of a partition and none may be
-    chosen; `Broken` for damage, naming file and byte. An unfinished batch at the end is left out.
+    for. Raises `Rejected` when there are no segments, or several copies of a partition; `Broken` for damage,
+    naming file and byte. An unfinished batch at the end is left out.
     """
-    log = scan_segments(spark, uri, topic=topic, copies=copies)
-    return read_segments(spark, log, wanted, Into(keep=keep))
+    return read_segments(spark, scan_segments(spark, uri, topic=topic), wanted)
 
 
-def scan_segments(
-    spark: SparkSession,
-    uri: str,
-    *,
-    topic: str = OFFSETS_TOPIC,
-    copies: Copies = Copies.REFUSE,
-    cut: int = CUT,
-) -> SegmentLog:
+def scan_segments(spark: SparkSession, uri: str, *, topic: str = OFFSETS_TOPIC, cut: int = CUT) -> SegmentLog:
     """What the folder holds; tasks share files that are longer than ``cut`` bytes. Raises as `segments`."""
     found = find_replicas(uri, topic)
-    doubled = next((each for each in found.values() if len(each) > 1), None)
-    if doubled and copies is Copies.REFUSE:
-        raise Rejected(
-            f"partition {doubled[0].partition} of {topic} is in {doubled[0].folder} and in "
-            f"{doubled[1].folder}; give one broker's folder, or choose the longest copy"
-        )
-    facts = scan(spark, uri, [replica for each in found.values() for replica in each], cut)
-    return SegmentLog(uri=uri, topic=topic, partitions=longest(found, facts))
-
-
-def longest(
-    found: Mapping[int, Sequence[Replica]], facts: Sequence[ReplicaFacts]
-) -> tuple[ReplicaFacts, ...]:
-    """Of each partition the copy with the highest log end, the first by path among equal ones."""
-    chosen: dict[int, ReplicaFacts] = {}
-    for each in facts:
-        number = each.replica.partition
-        if number not in chosen or each.log_end > chosen[number].log_end:
-            chosen[number] = each
-    return tuple(chosen[number] for number in sorted(found))
+    for copies in found.values():
+        if len(copies) > 1:
+            raise Rejected(
+                f"partition {copies[0].partition} of {topic} is in {copies[0].folder} and in "
+                f"{copies[1].folder}; give one broker's folder"
+            )
+    replicas = [found[number][0] for number in sorted(found)]
+    return SegmentLog(uri=uri, partitions=scan(spark, uri, replicas, cut))
 
 
 def read_segments(
@@ -134,7 +90,15 @@ def read_segments(
     into: Into = AS_READ,
 ) -> DataFrame:
     """The wanted records of a scanned log as rows of ``into.schema``. Reads nothing yet."""
-    units = [list(_units(each)) for each in log.partitions]
+    units = [
+        [
+            _Unit(partition=each.replica.partition, path=file.path, start=start, end=end)
+            for file, facts in zip(each.replica.files, each.facts, strict=True)
+            for start, end in zip(facts.cuts, (*facts.cuts[1:], facts.end), strict=True)
+            if end > start
+        ]
+        for each in log.partitions
+    ]
     whole = units if into.keep is Keep.WINNERS else [[unit] for each in units for unit in each]
     sizes = [sum(unit.end - unit.start for unit in each) for each in whole]
     tasks = shared(whole, sizes, 4 * spark.sparkContext.defaultParallelism)
@@ -142,15 +106,19 @@ def read_segments(
     uri = log.uri
 
     def read(unit: _Unit) -> Iterator[pa.RecordBatch]:
-        return _rows(uri, unit, transactions[unit.partition], wanted)
+        store, _ = filesystem(uri)
+        for part in read_parts(store, unit.path, unit.start, unit.end, check=False):
+            table = visible(part.headers.table, transactions[unit.partition], wanted)
+            for records in read_records(part.data, table, Origin(name=unit.path, position=part.position)):
+                yield raw_rows(unit.partition, records)
 
     return in_tasks(spark, tasks, read, into)
 
 
-def shared(pieces: Sequence[Sequence[P]], sizes: Sequence[int], count: int) -> list[list[P]]:
+def shared(pieces: Sequence[Sequence[Any]], sizes: Sequence[int], count: int) -> list[list[Any]]:
     """Consecutive pieces put together to about ``count`` tasks of equal size; no piece is divided."""
     share = sum(sizes) // count + 1
-    tasks: list[list[P]] = [[]]
+    tasks: list[list[Any]] = [[]]
     filled = 0
     for piece, size in zip(pieces, sizes, strict=True):
         if tasks[-1] and filled >= share:
@@ -159,21 +127,6 @@ def shared(pieces: Sequence[Sequence[P]], sizes: Sequence[int], count: int) -> l
         tasks[-1] += piece
         filled += size
     return tasks
-
-
-def _units(replica: ReplicaFacts) -> Iterator[_Unit]:
-    for file, facts in zip(replica.replica.files, replica.facts, strict=True):
-        for start, end in zip(facts.cuts, (*facts.cuts[1:], facts.end), strict=True):
-            if end > start:
-                yield _Unit(partition=replica.replica.partition, path=file.path, start=start, end=end)
-
-
-def _rows(uri: str, unit: _Unit, transactions: Transactions, wanted: Visible) -> Iterator[pa.RecordBatch]:
-    store, _ = filesystem(uri)
-    for part in read_parts(store, unit.path, unit.start, unit.end, check=False):
-        table = visible(part.headers.table, transactions, wanted)
-        for records in read_records(part.data, table, Origin(name=unit.path, position=part.position)):
-            yield raw_rows(unit.partition, records)
 
 
 def raw_rows(partition: int, records: Records) -> pa.RecordBatch:
@@ -191,27 +144,20 @@ def raw_rows(partition: int, records: Records) -> pa.RecordBatch:
 
 def in_tasks(
     spark: SparkSession,
-    tasks: Sequence[Sequence[P]],
-    read: Callable[[P], Iterable[pa.RecordBatch]],
+    tasks: Sequence[Sequence[Any]],
+    read: Callable[[Any], Iterable[pa.RecordBatch]],
     into: Into,
 ) -> DataFrame:
-    """What ``read`` gives for each piece of work, thinned out and converted where it was read."""
+    """What ``read`` gives for each piece of work, thinned out and converted where it was read. Each piece
+    says of which ``partition`` it is; those of one partition follow each other."""
 
     def rows(numbers: Iterable[int]) -> Iterator[pa.RecordBatch]:
         for number in numbers:
             for _, pieces in groupby(tasks[number], key=lambda piece: piece.partition):
-                yield from _kept((batch for piece in pieces for batch in read(piece)), into.keep)
+                found = chain.from_iterable(map(read, pieces))
+                yield from winning(found) if into.keep is Keep.WINNERS else found
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from into.convert(rows(number for batch in batches for number in batch.column(0).to_pylist()))
 
     return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(run, into.schema)
-
-
-def _kept(batches: Iterator[pa.RecordBatch], keep: Keep) -> Iterator[pa.RecordBatch]:
-    """Those rows of one partition that are to be kept."""
-    if keep is Keep.WINNERS:
-        return winning(batches)
-    if keep is Keep.NEWEST:
-        return (rows.take(newest(rows.column("key"))) for rows in batches)
-    return batches

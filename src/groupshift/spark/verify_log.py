@@ -26,7 +26,7 @@ from groupshift.errors import Broken, Transient
 from groupshift.ports.spark_jobs import Compared
 from groupshift.spark import coordinator_log as states
 from groupshift.spark.batches.records import Keep
-from groupshift.spark.broker_source import Brokers, fetched_into
+from groupshift.spark.broker_source import Brokers, fetched
 from groupshift.spark.compare import differences
 from groupshift.spark.coordinator_log import decoding
 from groupshift.spark.output import room_in, write_text
@@ -56,7 +56,7 @@ class SparkLogVerification:
         if given.manifest.digest != digest:
             raise Broken(f"snapshot {snapshot} was altered since it was taken: nothing was compared")
         spark = large_session("groupshift verify", self.memory, brief=True)
-        log = fetched_into(spark, self.brokers, decoding(count, Keep.WINNERS))
+        log = fetched(spark, self.brokers, decoding(count, Keep.WINNERS))
         kept = differences.read(spark, given, "offsets")
         found = unlike(differences.committed(kept), states.commits(log))
         with _whole(), room_in(output):

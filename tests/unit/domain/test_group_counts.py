@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from groupshift.domain.group_counts import COUNTED, Counts, CountView, GaugedBroker, counted
+from groupshift.domain.group_counts import RULES, Counts, CountView, GaugedBroker
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.verdict import Finding, Verdict
 
@@ -31,7 +31,7 @@ def found(*gauged: GaugedBroker, listed: Mapping[int, Counts] | None = None) -> 
     """The findings that did not pass, by rule."""
     view = CountView(gauged=gauged, listed={1: LISTED} if listed is None else listed)
     by_rule: dict[str, list[Finding]] = {}
-    for finding in counted(view):
+    for finding in RULES.ask(view):
         if finding.verdict is not Verdict.PASS:
             by_rule.setdefault(finding.rule, []).append(finding)
     return by_rule
@@ -40,8 +40,8 @@ def found(*gauged: GaugedBroker, listed: Mapping[int, Counts] | None = None) -> 
 def test_counts_that_agree_pass_every_rule() -> None:
     """States are counted of some types only, and zeros are not listed."""
     view = CountView(gauged=(NEW,), listed={1: LISTED})
-    assert [(each.rule, each.verdict) for each in counted(view)] == [
-        (number, Verdict.PASS) for number, _, _ in COUNTED
+    assert [(each.rule, each.verdict) for each in RULES.ask(view)] == [
+        (number, Verdict.PASS) for number in RULES
     ]
 
 

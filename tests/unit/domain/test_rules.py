@@ -17,6 +17,8 @@ from groupshift.errors import Rejected
 
 SRC = Path(__file__).resolve().parents[3] / "src" / "groupshift"
 TABLES = {
+    "domain/canary_rules.toml": ("domain/canary.py",),
+    "domain/count_rules.toml": ("domain/group_counts.py",),
     "domain/group_rules.toml": ("domain/group_rules.py",),
     "domain/protocol/rules.toml": ("domain/protocol/preflight.py", "domain/protocol/live_rules.py"),
     "moves/protocol/liveness_rules.toml": ("moves/protocol/liveness.py",),

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from groupshift.domain.assignment import Assignor, TextForm
+from groupshift.domain.assignment import SCHEMES, Assignor, Scheme, TextForm
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import CoordinationView, Member
 from groupshift.domain.registration import Registration
 from groupshift.domain.stale_members import (
-    SCHEMES,
-    Scheme,
     advice,
     schemes_of_keepers,
     schemes_of_losers,
 )
 
-RANGE, BRACKET, DASH = SCHEMES
+RANGE, BRACKET, DASH = SCHEMES.values()
 C1, C2 = "g_c1", "g_c2"
 BOTH = {"clicks": 1, "orders": 1}
 RR3 = CoordinationView(

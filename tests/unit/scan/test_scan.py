@@ -72,7 +72,6 @@ def test_the_second_scan_says_what_became_different(fleet: Fleet) -> None:
     assert [state.group for state in scans.states()] == ["comes", "moves", "stays"]
     fleet.scan()
     assert list(scans.changes(3)) == []
-    assert [record.number for record in scans.history(9)] == [3, 2, 1]
 
 
 def test_a_scan_that_was_killed_is_completed_by_the_next(fleet: Fleet) -> None:
@@ -336,7 +335,9 @@ def test_a_silent_ensemble_is_transient_and_the_scan_never_counts(fleet: Fleet) 
     with pytest.raises(Transient):
         replace(fleet.scans(), reader=Silent()).scan(lambda _done, _total: None)
     assert fleet.history.latest("memory") is None
-    assert fleet.history.history("memory", 9)[0].ended_at_ms is None
+    fleet.add("a")
+    fleet.scan()
+    assert fleet.scans().last().record.number == 2
 
 
 def test_s03_a_group_that_breaks_its_reader_is_a_group_with_a_problem(

@@ -80,7 +80,7 @@ def test_an_old_group_is_ready_for_the_canary_and_not_for_the_toggle() -> None:
     assert (row.old, row.aware, row.owned, row.partitions, row.lag) == (3, 0, 6, 6, 60)
     assert [each.stage for each in row.readiness] == [StageName.CANARY, StageName.ROLL, StageName.TOGGLE]
     assert row.next is not None
-    assert (row.next.state, row.next.clean) == (Readiness.READY, True)
+    assert (row.next.state, row.next.findings) == (Readiness.READY, ())
     assert {"C02", "C05", "C11"} <= set(row.next.passed)
     toggle = row.stage(StageName.TOGGLE)
     assert toggle is not None
@@ -93,7 +93,7 @@ def test_an_aware_group_is_ready_for_the_toggle_only() -> None:
     """No old member, no canary; nothing is said about the places of a fleet that nobody asked."""
     row = state(view(MemberKind.AWARE))
     assert [each.stage for each in row.readiness] == [StageName.TOGGLE, StageName.RETIRE]
-    assert row.readiness[0].clean
+    assert row.readiness[0].findings == ()
     assert "C18" not in {rule for each in row.readiness for rule in each.passed}
 
 
@@ -173,7 +173,7 @@ def test_the_last_scan_is_the_first_of_two_looks() -> None:
     doubtful = {finding.rule: finding.verdict for finding in first.readiness[0].findings}
     assert doubtful == {"C24": Verdict.INCONCLUSIVE}
     kept = state_from(state_text(first))
-    assert state(world.read(world.group), before=kept).readiness[0].clean
+    assert state(world.read(world.group), before=kept).readiness[0].findings == ()
     for at in world.all_partitions():
         world.ends[at] = world.kafka[at] = 120
     second = state(world.read(world.group), before=kept)

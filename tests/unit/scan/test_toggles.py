@@ -21,8 +21,7 @@ from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.run import drive
 from groupshift.engine.watch import watch
 from groupshift.errors import Transient
-from groupshift.moves.coordination.alone import ModeAlone
-from groupshift.moves.coordination.move import CoordinationMove
+from groupshift.moves.coordination.move import CoordinationMove, ModeAlone
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind
 from groupshift.ports.spark_jobs import ProofRequest
@@ -146,7 +145,7 @@ def test_a_scan_killed_while_it_toggles_is_continued_by_the_next(fleet: Fleet, p
     with pytest.raises(Killed):
         scans.toggle(scans.last(), RULES, execute=True)
     again = fleet.scans()
-    waves = again._waves(again.last(), RULES, lambda _: None).run(("a",), Mode.KAFKA, execute=True)
+    waves = again.waves(again.last(), RULES).run(("a",), Mode.KAFKA, execute=True)
     assert states_of(waves.toggles) == {"a": ToggleState.DONE}
     assert fleet.ensemble.worlds["a"].mode_writes == 1
     (record,) = fleet.runs.recent(9)
@@ -162,7 +161,7 @@ def test_a_scan_killed_while_it_takes_a_group_back_is_continued_by_the_next(flee
         scans.toggle(scans.last(), RULES, execute=True)
     assert fleet.run_of("a").state is RunState.ROLLING_BACK
     again = fleet.scans()
-    (found,) = again._waves(again.last(), RULES, lambda _: None).run(("a",), Mode.KAFKA, execute=True).toggles
+    (found,) = again.waves(again.last(), RULES).run(("a",), Mode.KAFKA, execute=True).toggles
     assert (found.state, "taken back to zookeeper mode" in found.reason) == (ToggleState.FAILED, True)
     assert (fleet.run_of("a").state, fleet.ensemble.worlds["a"].mode_writes) == (RunState.ROLLED_BACK, 2)
 
@@ -179,12 +178,7 @@ def test_u01_a_toggle_of_a_scan_that_a_person_took_over_is_his(fleet: Fleet) -> 
     assert (ended.state, "run cli-back took this run over" in ended.reason) == (ToggleState.FAILED, True)
     kinds = [event.kind for event in fleet.runs.events(ended.run)]
     assert kinds[kinds.index(EventKind.CLAIMED, 2) :] == [EventKind.CLAIMED]
-    (left,) = (
-        fleet.scans()
-        ._waves(scans.last(), RULES, lambda _: None)
-        .run(("a",), Mode.KAFKA, execute=True)
-        .toggles
-    )
+    (left,) = fleet.scans().waves(scans.last(), RULES).run(("a",), Mode.KAFKA, execute=True).toggles
     assert (left.state, "held by cli-back" in left.reason) == (ToggleState.SKIPPED, True)
     assert fleet.ensemble.worlds["a"].mode_writes == 1
 
@@ -210,7 +204,7 @@ def test_a_group_that_does_not_settle_in_zookeeper_mode_stays_open_and_is_gone_o
     assert fleet.run_of("a").state.is_open
     assert world.mode.requested is Mode.ZOOKEEPER
     again = fleet.scans()
-    waves = again._waves(again.last(), RULES, lambda _: None)
+    waves = again.waves(again.last(), RULES)
     (then,) = waves.run(("a",), Mode.ZOOKEEPER, execute=True).toggles
     assert (then.state, then.run) == (ToggleState.DONE, found.run)
     assert (world.mode_writes, len(fleet.runs.recent(9))) == (2, 1)

@@ -12,8 +12,6 @@ from groupshift.domain.modes import MemberKind
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.scan.state import GroupState, Life, NodeTimes, Observed, StageReadiness, state_of
 from groupshift.scan.waves import (
-    Candidate,
-    Progress,
     WaveRules,
     check,
     next_wave,
@@ -40,18 +38,18 @@ def test_failures_never_exceed_the_budget_and_nothing_starts_behind_the_brake(
     rules = WaveRules(size=size, budget=budget)
     groups = tuple(f"g{number}" for number in range(len(fails)))
     outcome = dict(zip(groups, fails, strict=True))
-    progress, started, waves = Progress(todo=groups), list[str](), 0
-    while names := next_wave(progress, rules, "stop" if waves == brake_at else ""):
+    todo, failed, started, waves = groups, 0, list[str](), 0
+    while names := next_wave(todo, failed, rules, "stop" if waves == brake_at else ""):
         assert len(names) <= size
-        assert progress.failed + len(names) <= budget, "all of a wave may fail"
+        assert failed + len(names) <= budget, "all of a wave may fail"
         started += names
-        failed = progress.failed + sum(outcome[name] for name in names)
-        progress = Progress(todo=progress.todo[len(names) :], failed=failed)
+        failed += sum(outcome[name] for name in names)
+        todo = todo[len(names) :]
         waves += 1
         assert brake_at is None or waves <= brake_at
     assert started == list(groups[: len(started)])
-    assert progress.failed <= budget
-    assert (progress.todo == ()) or progress.failed == budget or waves == brake_at
+    assert failed <= budget
+    assert (todo == ()) or failed == budget or waves == brake_at
 
 
 def aware() -> GroupState:
@@ -93,7 +91,7 @@ def test_a_warning_is_enough_to_be_left_for_a_person() -> None:
 
 def test_small_groups_come_first_and_a_limit_cuts_the_rest() -> None:
     """They risk least."""
-    found = [Candidate(group=name, partitions=n) for name, n in (("b", 9), ("c", 2), ("a", 2))]
+    found = [(9, "b"), (2, "c"), (2, "a")]
     assert ordered(found) == ("a", "c", "b")
     assert ordered(found, 1) == ("a",)
 

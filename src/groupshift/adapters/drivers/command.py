@@ -22,9 +22,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from groupshift.domain.foreign_json import FILE_BYTES, built, load_json
+from groupshift.domain.foreign_json import FILE_BYTES, load_json
 from groupshift.domain.foreign_text import struck_out
 from groupshift.domain.modes import MemberKind
+from groupshift.domain.plain import built
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.driver import (
     BrokerReplacement,

@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from groupshift.domain.foreign_json import built
+from groupshift.domain.plain import built
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.driver import Change, ChangeStatus, ForPerson, Slot, Started, settled
 

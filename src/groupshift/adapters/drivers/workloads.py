@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from groupshift.domain.foreign_json import built, load_json
+from groupshift.domain.foreign_json import load_json
 from groupshift.domain.modes import MemberKind
+from groupshift.domain.plain import built
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.driver import Change
 

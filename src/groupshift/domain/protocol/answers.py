@@ -13,17 +13,19 @@ from enum import StrEnum
 
 from groupshift.domain.group_protocol import (
     CONSUMERS,
+    DOWNGRADING,
     EMPTY,
     SESSION,
+    UPGRADING,
     BrokerSettings,
     KafkaGroup,
     KafkaMember,
     Kind,
+    Policy,
     Protocol,
     Way,
 )
-from groupshift.domain.tables import Entry, parsed, shipped
-from groupshift.errors import Rejected
+from groupshift.domain.tables import table_of
 
 
 class Event(StrEnum):
@@ -81,21 +83,33 @@ class Case:
         return self.group.kind is Kind.CONSUMER and not self.group.empty
 
 
+_EVENTS = {"PN": Event.NATIVE_JOINS, "PC": Event.CLASSIC_JOINS, "PL": Event.LAST_NATIVE_LEAVES}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """``number`` is the row; ``kind`` what the group is afterwards (None: not known); ``code`` Kafka's error
-    code (0: none), ``error`` with its name; ``reason`` one clause, in the table with blanks for values;
-    ``client`` what the member that came makes of it; ``remedy`` what lets it in or the group convert."""
+    """``number`` is the row; ``kind`` what the group is afterwards (None: not known); ``error`` Kafka's error
+    code with its name; ``reason`` one clause, in the table with blanks for values; ``client`` what the member
+    that came makes of it (in the table its name below ``clients``); ``remedy`` what lets it in or the group
+    convert."""
 
-    number: str
-    event: Event
+    number: str = ""
     outcome: Outcome
-    kind: Kind | None
-    code: int = 0
+    kind: Kind | None = None
     error: str = ""
     reason: str
     client: str = ""
     remedy: str = ""
+
+    @property
+    def event(self) -> Event:
+        """What it answers."""
+        return _EVENTS[self.number[:2]]
+
+    @property
+    def code(self) -> int:
+        """Kafka's error code (0: none)."""
+        return int(self.error.partition(" ")[0] or 0)
 
     @property
     def refused(self) -> bool:
@@ -103,21 +117,16 @@ class Answer:
         return self.outcome is Outcome.REFUSED
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """The file: what clients make of an error, by a name; rows by number, in the order of asking."""
+
+    clients: Mapping[str, str]
+    rows: Mapping[str, Answer]
+
+
 def _joins_live_classic(case: Case) -> bool:
     return case.group.kind is Kind.CLASSIC and not case.group.empty
-
-
-def _upgrades(case: Case) -> bool:
-    return case.broker.policy is not None and case.broker.policy.upgrades
-
-
-def _downgrades(case: Case) -> bool:
-    return case.broker.policy is not None and case.broker.policy.downgrades
-
-
-def _disabled(case: Case) -> bool:
-    policy = case.broker.policy
-    return policy is not None and not policy.upgrades and not policy.downgrades
 
 
 def _taken(case: Case) -> bool:
@@ -125,12 +134,6 @@ def _taken(case: Case) -> bool:
     return case.instance_id is not None and any(
         member.instance_id == case.instance_id and (member.epoch or 0) >= 0 for member in case.native
     )
-
-
-def _perhaps_taken(case: Case) -> bool:
-    """A member that has the instance id may be native: brokers before 4.0 do not tell."""
-    held = (member.instance_id for member in case.group.undeclared)
-    return case.instance_id is not None and case.instance_id in held
 
 
 def _replaces_last(case: Case) -> bool:
@@ -143,17 +146,10 @@ def _replaces_last(case: Case) -> bool:
 
 
 def _no_common_assignor(case: Case) -> bool:
-    common = case.offers
-    for offered in case.others:
-        common &= offered
-    return bool(case.offers) and bool(case.others) and not common
+    return bool(case.offers and case.others) and not case.offers.intersection(*case.others)
 
 
-def _static_last(case: Case) -> bool:
-    return any(member.instance_id for member in case.native)
-
-
-_WHEN: Mapping[str, Callable[[Case], bool]] = {
+WHEN: Mapping[str, Callable[[Case], bool]] = {
     "PN01": lambda c: bool(c.broker.serves),
     "PN02": lambda c: c.group.kind is Kind.UNKNOWN,
     "PN03": lambda c: c.group.kind in {Kind.SHARE, Kind.STREAMS},
@@ -161,7 +157,7 @@ _WHEN: Mapping[str, Callable[[Case], bool]] = {
     "PN05": lambda c: c.broker.early and c.group.kind is Kind.CLASSIC,
     "PN06": lambda c: c.group.kind is Kind.CLASSIC and c.group.empty,
     "PN07": lambda c: _joins_live_classic(c) and c.broker.policy is None,
-    "PN08": lambda c: _joins_live_classic(c) and not _upgrades(c),
+    "PN08": lambda c: _joins_live_classic(c) and c.broker.policy not in UPGRADING,
     "PN09": lambda c: _joins_live_classic(c) and c.group.protocol_type != CONSUMERS,
     "PN10": lambda c: _joins_live_classic(c) and c.size > c.broker.consumer_size,
     "PN11": lambda c: _joins_live_classic(c) and any(m.unreadable for m in c.group.members),
@@ -171,7 +167,9 @@ _WHEN: Mapping[str, Callable[[Case], bool]] = {
     "PN13": lambda c: _joins_live_classic(c) and c.size >= c.broker.consumer_size,
     "PN14": _joins_live_classic,
     "PN15": lambda c: c.live and _taken(c),
-    "PN16": lambda c: c.live and _perhaps_taken(c),
+    "PN16": lambda c: (
+        c.live and c.instance_id is not None and c.instance_id in {m.instance_id for m in c.group.undeclared}
+    ),
     "PN17": lambda c: c.live and c.size >= c.broker.consumer_size,
     "PC01": lambda c: c.group.kind is Kind.UNKNOWN,
     "PC02": lambda c: c.group.kind is Kind.SHARE or (c.group.kind is Kind.STREAMS and not c.group.empty),
@@ -182,68 +180,57 @@ _WHEN: Mapping[str, Callable[[Case], bool]] = {
     "PC07": _no_common_assignor,
     "PC08": lambda c: c.group.kind is Kind.CLASSIC,
     "PC09": lambda c: c.broker.policy is None,
-    "PC10": lambda c: _disabled(c) and c.broker.refuses_classic,
-    "PC11": _disabled,
+    "PC10": lambda c: c.broker.policy is Policy.DISABLED and c.broker.refuses_classic,
+    "PC11": lambda c: c.broker.policy is Policy.DISABLED,
     "PC12": lambda c: (
-        _replaces_last(c) and _downgrades(c) and c.broker.general and c.size <= c.broker.classic_size
+        _replaces_last(c)
+        and c.broker.policy in DOWNGRADING
+        and c.broker.general
+        and c.size <= c.broker.classic_size
     ),
     "PL01": lambda c: c.group.kind is not Kind.CONSUMER,
     "PL02": lambda c: bool(c.group.undeclared),
     "PL03": lambda c: not c.native,
     "PL04": lambda c: not c.classic,
     "PL05": lambda c: c.broker.policy is None,
-    "PL06": lambda c: not _downgrades(c),
+    "PL06": lambda c: c.broker.policy not in DOWNGRADING,
     "PL07": lambda c: len(c.classic) > c.broker.classic_size,
-    "PL08": _static_last,
+    "PL08": lambda c: any(member.instance_id for member in c.native),
 }
 """When a row speaks, by its number; the last one of each event always does."""
-_EVENTS = {"PN": Event.NATIVE_JOINS, "PC": Event.CLASSIC_JOINS, "PL": Event.LAST_NATIVE_LEAVES}
 FILE = "domain/protocol/answers.toml"
 
 
-def read_answers(text: str) -> Mapping[Event, tuple[Answer, ...]]:
-    """Return the rows of a table in TOML by event, in the order in which they are asked.
-
-    Raises:
-        Rejected: the text is no TOML, or a row is not whole; says file, row, field, value and what is
-            allowed.
-    """
-    whole = parsed(text, FILE)
-    clients = whole.table("clients")
-    rows = [_row(number, whole.table(number), clients) for number in whole.values if number != "clients"]
-    table = {event: tuple(row for row in rows if row.event is event) for event in Event}
-    last = {each[-1].number for each in table.values() if each}
-    if {row.number for row in rows} - last != set(_WHEN):
-        raise Rejected(f"{FILE}: allowed: a row for each condition, and one more at the end of each event")
-    return table
+def _by_event(table: Table) -> Mapping[Event, tuple[Answer, ...]]:
+    rows = [
+        replace(row, number=number, client=table.clients.get(row.client, ""))
+        for number, row in table.rows.items()
+    ]
+    return {event: tuple(row for row in rows if row.event is event) for event in Event}
 
 
-def _row(number: str, entry: Entry, clients: Entry) -> Answer:
-    entry.only(("outcome", "reason"), ("kind", "error", "client", "remedy"))
-    if number[:2] not in _EVENTS:
-        raise Rejected(f"{FILE}: {number!r} is refused; allowed: {', '.join(_EVENTS)} and two digits")
-    error = entry.text("error", "")
-    return Answer(
-        number=number,
-        event=_EVENTS[number[:2]],
-        outcome=entry.word("outcome", Outcome),
-        kind=entry.word("kind", Kind) if "kind" in entry.values else None,
-        code=int(error.partition(" ")[0] or 0),
-        error=error,
-        reason=entry.text("reason"),
-        client=clients.text(entry.text("client")) if "client" in entry.values else "",
-        remedy=entry.text("remedy", ""),
-    )
-
-
-TABLE = read_answers(shipped(FILE))
+TABLE = _by_event(table_of(Table, FILE))
 """Every row by event, in the order in which they are asked."""
 
 
 def predict(event: Event, case: Case) -> Answer:
     """Return the answer to ``event``: that of the first row whose condition holds."""
-    row = next(row for row in TABLE[event] if row.number not in _WHEN or _WHEN[row.number](case))
-    return replace(row, reason=row.reason.format(**_values(case)))
+    row = next(row for row in TABLE[event] if row.number not in WHEN or WHEN[row.number](case))
+    broker, group = case.broker, case.group
+    reason = row.reason.format(
+        policy=broker.policy or "",
+        serves=broker.serves,
+        kind=group.kind.value,
+        type=group.protocol_type,
+        protocol=group.protocol or "the assignor",
+        size=case.size,
+        classic=len(case.classic),
+        consumer_size=broker.consumer_size,
+        classic_size=broker.classic_size,
+        instance_id=case.instance_id,
+        session=broker.properties.get(SESSION, "group.consumer.session.timeout.ms"),
+    )
+    return replace(row, reason=reason)
 
 
 def forecast(to: Protocol, way: Way, group: KafkaGroup, broker: BrokerSettings) -> tuple[Answer, ...]:
@@ -262,7 +249,7 @@ def forecast(to: Protocol, way: Way, group: KafkaGroup, broker: BrokerSettings) 
 
 def way_back(group: KafkaGroup, broker: BrokerSettings) -> tuple[Answer, ...]:
     """What the way back online meets once all members of this classic group are native."""
-    natives = tuple(_as(member, Protocol.CONSUMER) for member in group.members)
+    natives = tuple(replace(member, speaks=Protocol.CONSUMER) for member in group.members)
     there = replace(group, kind=Kind.CONSUMER, members=natives)
     return forecast(Protocol.CLASSIC, Way.ONLINE, there, broker)
 
@@ -278,38 +265,15 @@ def one_stopped(group: KafkaGroup, to: Protocol) -> KafkaGroup:
     streams) are still there."""
     if len(group.members) <= 1:
         return emptied(group) if group.members else group
-    free = sorted(group.members, key=lambda m: (m.speaks is to, bool(m.user_data or m.unreadable)))
-    return replace(group, members=tuple(member for member in group.members if member is not free[0]))
+    free = min(group.members, key=lambda m: (m.speaks is to, bool(m.user_data or m.unreadable)))
+    return replace(group, members=tuple(member for member in group.members if member is not free))
 
 
 def nearly_classic(group: KafkaGroup) -> KafkaGroup:
     """The group with one native member left, a static one if there is any, and the others classic."""
     if group.undeclared or not group.members:
         return group
-    by_chance = sorted(
+    *others, last = sorted(
         group.members, key=lambda m: (m.speaks is Protocol.CONSUMER, m.instance_id is not None)
     )
-    *others, last = by_chance
-    members = (*(_as(member, Protocol.CLASSIC) for member in others), last)
-    return replace(group, members=members)
-
-
-def _as(member: KafkaMember, protocol: Protocol) -> KafkaMember:
-    return replace(member, speaks=protocol)
-
-
-def _values(case: Case) -> dict[str, object]:
-    broker, group = case.broker, case.group
-    return {
-        "policy": broker.policy or "",
-        "serves": broker.serves,
-        "kind": group.kind.value,
-        "type": group.protocol_type,
-        "protocol": group.protocol or "the assignor",
-        "size": case.size,
-        "classic": len(case.classic),
-        "consumer_size": broker.consumer_size,
-        "classic_size": broker.classic_size,
-        "instance_id": case.instance_id,
-        "session": broker.properties.get(SESSION, "group.consumer.session.timeout.ms"),
-    }
+    return replace(group, members=(*(replace(each, speaks=Protocol.CLASSIC) for each in others), last))

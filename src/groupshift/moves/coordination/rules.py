@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 
 from groupshift.domain import canary as canaries
 from groupshift.domain.facts import Facts
 from groupshift.domain.group import GroupView
 from groupshift.domain.group_rules import ask
 from groupshift.domain.modes import MemberKind, Mode
+from groupshift.domain.plain import from_plain
 from groupshift.domain.plan import StageName, Until
 from groupshift.domain.run import Findings, Json, Step
 from groupshift.domain.verdict import Finding, Verdict
@@ -139,10 +141,10 @@ def rehearsed(run: Run[CoordinationPorts], toggle: Step) -> Findings:
 
 def sample(run: Run[CoordinationPorts], step: Step) -> Json:
     """Return one look at the canary beside the old members."""
-    return canaries.look_of(facts_now(run), tuple(step.args["slots"])).to_data()
+    return asdict(canaries.look_of(facts_now(run), tuple(step.args["slots"])))
 
 
 def canary(run: Run[CoordinationPorts], step: Step, looks: tuple[Json, ...]) -> Findings:
     """Return what the looks say of the canary beside the old members."""
     del step
-    return canaries.judged([canaries.Look.from_data(each) for each in looks], run.ports.canary)
+    return canaries.judged([from_plain(canaries.Look, each) for each in looks], run.ports.canary)

@@ -81,23 +81,9 @@ class Keep(StrEnum):
     """Which records of one key are kept."""
 
     ALL = "all"
-    NEWEST = "newest"
-    """Of each piece that is read only the last one, tombstones too; which is enough where only the newest
-    record of a key counts, and leaves Spark a fraction to do. Records without key are all kept."""
     WINNERS = "winners"
     """Of each partition only what `winning` leaves: what a coordinator loads, without a shuffle. A partition
     is read by one task, which holds its winners; many partitions of about one size suit it."""
-
-
-def newest(keys: pa.Array) -> pa.Array:
-    """The rows, ascending, of the last one of each key, and of those without key."""
-    codes = keys.dictionary_encode().indices
-    absent = np.flatnonzero(codes.is_null().to_numpy(zero_copy_only=False))
-    codes = codes.fill_null(-1).to_numpy(zero_copy_only=False)
-    last = np.full(int(codes.max(initial=-1)) + 2, -1, dtype=np.int64)
-    last[codes] = np.arange(len(codes))  # of several assignments the last remains; -1 is the end's own
-    found = last[:-1]
-    return pa.array(np.sort(np.concatenate((found[found >= 0], absent))))
 
 
 def read_records(log: Any, table: Any, origin: Origin) -> Iterator[Records]:
@@ -293,7 +279,7 @@ def _joined(pieces: list[pa.RecordBatch]) -> pa.RecordBatch:
     if size >= _MOST_BYTES:
         raise Rejected(
             f"the newest records of one partition take {size:,} bytes, more than a task may hold (2 GiB); "
-            "read with keep=Keep.NEWEST and let Spark find the winners"
+            "read all records and let Spark find the winners"
         )
     return pa.concat_batches(pieces)
 

@@ -20,6 +20,7 @@ from groupshift.domain.group_protocol import (
 )
 from groupshift.domain.protocol.answers import (
     TABLE,
+    WHEN,
     Answer,
     Case,
     Event,
@@ -263,8 +264,9 @@ def test_a_group_of_one_is_empty_between() -> None:
 
 
 def test_the_rows_have_numbers_of_their_own() -> None:
-    """In the order in which they are asked."""
+    """In the order in which they are asked; each but the last of an event has a condition."""
     numbers = [row.number for rows in TABLE.values() for row in rows]
     assert len(numbers) == len(set(numbers))
     for rows in TABLE.values():
         assert [int(row.number[2:]) for row in rows] == list(range(1, len(rows) + 1))
+    assert set(WHEN) == set(numbers) - {rows[-1].number for rows in TABLE.values()}

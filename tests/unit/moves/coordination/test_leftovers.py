@@ -229,7 +229,7 @@ def test_u15_the_command_removes_nothing_without_execute(
     deleting = Deleting(back)
     monkeypatch.setattr(repair, "settings", lambda _file: SimpleNamespace(kafka=None))
     monkeypatch.setattr(repair, "journal", lambda _settings: nullcontext(back.runs))
-    monkeypatch.setattr(repair, "zookeeper_sided", lambda _settings: nullcontext(back.ports().side))
+    monkeypatch.setattr(repair, "zookeeper_side", lambda _settings: nullcontext(back.ports().side))
     monkeypatch.setattr(repair, "offset_restoring", lambda *_, **__: deleting)
     many, execute = len(back.world.kafka), bool(options)
     code = main(["repair", "offsets", "--group", GROUP, "--json", *options])

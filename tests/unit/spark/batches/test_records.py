@@ -7,7 +7,6 @@ import struct
 from collections.abc import Sequence
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 from groupshift.errors import Broken
 from groupshift.spark.batches.decompress import Origin
 from groupshift.spark.batches.headers import CONTROL, Ending, read_headers
-from groupshift.spark.batches.records import newest, read_records
+from groupshift.spark.batches.records import read_records
 from support.batch_encoder import APPEND_TIME, CODECS, Record, batch, marker, message_set
 from support.foreign_batches import BATCHES, RECORDS
 
@@ -224,11 +223,3 @@ def test_another_implementation_writes_what_we_read(magic: int, codec: int) -> N
     """Batches of kafka-python, plain and gzip."""
     rows = [(n, 1000 + n if magic else -1, b"k%d" % n, b"v" * n) for n in range(RECORDS)]
     assert read(base64.b64decode(BATCHES[magic, codec])) == rows
-
-
-def test_of_a_key_the_last_record_is_kept_and_every_one_without_key() -> None:
-    """The rows come in log order; no keys are no rows."""
-    keys = pa.array([b"a", b"b", b"a", None, b"b", None, b"c"], pa.binary())
-    assert newest(keys).to_pylist() == [2, 3, 4, 5, 6]
-    assert newest(pa.array([None, None], pa.binary())).to_pylist() == [0, 1]
-    assert newest(pa.array([], pa.binary())).to_pylist() == []

@@ -56,5 +56,5 @@ def test_an_empty_partition_has_no_winners() -> None:
 def test_more_than_a_task_may_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """With what to do instead."""
     monkeypatch.setattr(module, "_MOST_BYTES", 100)
-    with pytest.raises(Rejected, match=r"more than a task may hold .*; read with keep=Keep.NEWEST"):
+    with pytest.raises(Rejected, match=r"more than a task may hold .*; read all records"):
         list(winning(pieces([b"%d" % at for at in range(50)], 10)))
