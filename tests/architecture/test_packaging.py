@@ -95,15 +95,16 @@ def test_the_source_distribution_has_what_the_wheel_has(wheel: zipfile.ZipFile, 
 def test_wheel_and_shipped_code_carry_every_table_and_read_it_there(
     wheel: zipfile.ZipFile, tmp_path: Path
 ) -> None:
-    """TOML beside the modules goes with them: into the wheel and the zip that Spark's workers import."""
+    """Tables beside the modules go with them: into the wheel and the zip that Spark's workers import."""
     from groupshift.adapters.spark_submit.submit import shipped_code
 
     package = ROOT / "src" / "groupshift"
-    wanted = {f"groupshift/{path.relative_to(package).as_posix()}" for path in package.rglob("*.toml")}
-    assert {"groupshift/domain/hazards.toml", "groupshift/audit/rules.toml"} <= wanted
+    tables = [*package.rglob("*.toml"), *package.rglob("*.json")]
+    wanted = {f"groupshift/{path.relative_to(package).as_posix()}" for path in tables}
+    assert {"groupshift/domain/hazards.toml", "groupshift/log/messages.json"} <= wanted
     assert wanted <= set(wheel.namelist())
     code = (
-        "import groupshift.audit.rules as rules, groupshift.domain.equality_rules; "
+        "import groupshift.audit.rules as rules, groupshift.domain.equality_rules, groupshift.log.schema; "
         "import groupshift.domain.hazards, groupshift.moves.downgrade.releases; print(rules.__file__)"
     )
     with shipped_code() as archive:
@@ -118,8 +119,8 @@ def test_wheel_and_shipped_code_carry_every_table_and_read_it_there(
         assert ran.stdout.startswith(str(archive))
 
 
-def test_the_consumers_read_no_table() -> None:
-    """Importing the library parses no TOML."""
+def test_the_consumers_read_no_toml() -> None:
+    """Importing the library loads no parser of TOML."""
     code = "import sys, groupshift.consumers as c; c.MigratingConsumer; print('tomllib' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "False"
@@ -165,7 +166,7 @@ def test_f14_the_version_says_what_is_supported_and_what_was_tried(
 ) -> None:
     """One table, printed and in the README; its ranges are those of pyproject."""
     from groupshift.cli.main import main
-    from groupshift.domain.supported import SUPPORTED
+    from groupshift.domain.versions import SUPPORTED
     from groupshift_sandbox.artifacts import BROKERS, SCALA_CONSUMERS, ZOOKEEPER_ERA
 
     assert main(["--version"]) == 0

@@ -79,9 +79,10 @@ def test_the_way_opens_when_groups_and_features_are_prepared(
         assert f"{SESSION}={SESSION_MS}" in closed.said("W10")[0]
         assert closed.said("W11") == ["feature group.version is finalised at 1; 3.9.2 reads up to 0"]
         assert closed.steps == [
-            ("snapshot", ""), ("convert", NATIVE), ("compare", ""), ("delete-configs", NATIVE),
-            ("lower", "group.version"), ("await-snapshot", "__cluster_metadata"),
-            ("edit-properties", "1"), ("snapshot", ""), ("replace", "1"),
+            ("approve", "plan"), ("snapshot", "A"), ("convert", NATIVE), ("compare", "B"),
+            ("delete-configs", NATIVE), ("lower", "group.version"), ("await-snapshot", "__cluster_metadata"),
+            ("edit-properties", "1"), ("prove", "3.9.2"), ("compare", "C0"), ("replace", "1"),
+            ("compare", "C1"),
         ]  # fmt: skip
         member.leave()
         groups.touch_classic(NATIVE)
@@ -96,8 +97,8 @@ def test_the_way_opens_when_groups_and_features_are_prepared(
     opened = Assessed(bootstrap, capsys, "3.9.2", "--from", "4.3.1")
     assert (opened.code, opened.document["ready"], opened.failed) == (0, True, set())
     assert opened.steps == [
-        ("snapshot", ""), ("await-snapshot", "__cluster_metadata"), ("edit-properties", "1"),
-        ("snapshot", ""), ("replace", "1"),
+        ("approve", "plan"), ("snapshot", "A"), ("await-snapshot", "__cluster_metadata"),
+        ("edit-properties", "1"), ("prove", "3.9.2"), ("compare", "C0"), ("replace", "1"), ("compare", "C1"),
     ]  # fmt: skip
     assert opened.observed["groups"] == {
         SIMPLE: {"types": ["classic"], "state": "Empty", "protocol_type": ""},

@@ -24,8 +24,8 @@ from groupshift.log import (
     encode_value,
 )
 from groupshift.log.codec import write_message
-from groupshift.log.decode import ASSIGNMENT, SUBSCRIPTION, read_blob
-from groupshift.log.schema import TYPES
+from groupshift.log.decode import read_blob
+from groupshift.log.schema import ASSIGNMENT, SUBSCRIPTION, TYPES
 from support import coordinator_encoder as peer
 from support.coordinator_damage import KEY_FIELDS, damaged_records
 

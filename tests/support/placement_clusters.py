@@ -11,7 +11,7 @@ from groupshift.domain.verdict import Verdict
 from groupshift.log import LogRecord, encode_key, encode_value
 from groupshift.log.decode import Position
 from groupshift.moves.expansion.facts import PlacementFacts
-from groupshift.moves.expansion.load import LogReading
+from groupshift.moves.expansion.load import LoggedPlaces, LogReading
 from groupshift.moves.expansion.rules import ask
 from support.downgrade_clusters import broker, cluster
 
@@ -96,7 +96,7 @@ def facts(
     """The facts of a view and a log, held against ``held`` partitions (0: those of the topic)."""
     log = None
     if records is not None:
-        log = LogReading().take(records).places(held or found.count or 1, found.count)
+        log = LoggedPlaces(LogReading(records), held or found.count or 1, found.count)
     return PlacementFacts(view=found, log=log, to=to)
 
 

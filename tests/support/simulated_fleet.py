@@ -11,8 +11,8 @@ from groupshift.domain.group import GroupView
 from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.run import Target
 from groupshift.engine.move import Tools
-from groupshift.moves.coordination.alone import ModeAlone
 from groupshift.moves.coordination.facts import CoordinationPorts
+from groupshift.moves.coordination.move import ModeAlone
 from groupshift.ports.clock import NoStepCrash, StepCrashPoints
 from groupshift.ports.cluster import GroupReader
 from groupshift.ports.group import CanaryTerms, GroupTerms, ZookeeperSide

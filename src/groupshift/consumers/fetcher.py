@@ -1,7 +1,5 @@
 """`groupshift.ports.consumer.Fetch` on confluent-kafka: assign and seek only, no group membership.
 
-`LogEnds` asks for log start and log end of many partitions at once, beside the client that fetches.
-
 `Feed` fills the buffers of the delivery: the reader that has nothing left fetches for all. So a record passes
 from the client to the application on one thread; a thread of its own only serves the fetcher while nobody
 reads, for example at a hand-over.
@@ -30,6 +28,10 @@ _ENDS_EVERY_S = 0.5
 _WARM_S = 1.0
 _LOOK_EVERY_S = 5.0
 _LOOK_S = 0.5
+_ANSWER_S = 0.5
+_QUICK_S = 0.2
+_AGAIN_S = 0.3
+_SLACK_S = 0.1
 
 
 def look_at_topics(client: Consumer | AdminClient, timeout: float, topic: str | None = None) -> bool:
@@ -49,7 +51,8 @@ class KafkaFetch:
         self._consumer = Consumer(dict(properties))
         self._calls = Calls()
         self._added: set[TopicPartition] = set()
-        self._log_ends = LogEnds(properties)
+        self._properties = connecting(properties)
+        self._admin: AdminClient | None = None
         self._ends: Mapping[TopicPartition, int] = {}
         self._ends_due, self._look_due, self._looks = 0.0, 0.0, 0
 
@@ -96,8 +99,36 @@ class KafkaFetch:
         self._calls.hand(lambda: self._consumer.pause([KafkaPartition(*each) for each in partitions]))
 
     def reset(self, partitions: Collection[TopicPartition], to: Reset) -> Mapping[TopicPartition, int]:
-        """By a client of its own: fetching goes on meanwhile."""
-        return self._log_ends.find(partitions, to)
+        """ListOffsets, one request a leader, within about a second; without those that did not answer.
+
+        By a client of its own, which is connected at the first question: fetching goes on meanwhile. That
+        client believes the topics that it listed once (observed: partitions added later were unknown to it
+        for ever), so it lists them again when it knows at once that one is missing."""
+        if self._admin is None:
+            self._admin = AdminClient(self._properties)
+        admin, began = self._admin, time.monotonic()
+        found = self._ask(admin, partitions, to, _ANSWER_S)
+        missing = [each for each in partitions if each not in found]
+        quick = time.monotonic() - began < _QUICK_S
+        if missing and quick and look_at_topics(admin, _AGAIN_S):
+            found |= self._ask(admin, missing, to, _AGAIN_S)
+        return found
+
+    @staticmethod
+    def _ask(
+        admin: AdminClient, partitions: Collection[TopicPartition], to: Reset, timeout: float
+    ) -> dict[TopicPartition, int]:
+        spec = OffsetSpec.earliest() if to is Reset.EARLIEST else OffsetSpec.latest()
+        wanted = {KafkaPartition(*each): spec for each in partitions}
+        found: dict[TopicPartition, int] = {}
+        for where, answer in admin.list_offsets(wanted, request_timeout=timeout).items():
+            try:
+                offset = answer.result(timeout=timeout + _SLACK_S).offset
+            except (KafkaException, TimeoutError) as error:
+                _LOG.info("no %s offset of %s-%d: %s", to.value, where.topic, where.partition, error)
+            else:
+                found[TopicPartition(where.topic, where.partition)] = offset
+        return found
 
     def end_of(self, partition: TopicPartition) -> int | None:
         """High watermark of a recent fetch."""
@@ -156,57 +187,8 @@ class KafkaFetch:
 
     def close(self) -> None:
         """Release the clients."""
-        self._log_ends.close()
-        self._consumer.close()
-
-
-_ANSWER_S = 0.5
-_QUICK_S = 0.2
-_AGAIN_S = 0.3
-_SLACK_S = 0.1
-
-
-class LogEnds:
-    """``properties`` are the fetching client's; the connection is made at the first question."""
-
-    def __init__(self, properties: Mapping[str, Any]) -> None:
-        self._properties = connecting(properties)
-        self._admin: AdminClient | None = None
-
-    def find(self, partitions: Collection[TopicPartition], to: Reset) -> Mapping[TopicPartition, int]:
-        """ListOffsets, one request a leader, within about a second; without those that did not answer.
-
-        The client believes the topics that it listed once (observed: partitions added later were unknown to
-        it for ever), so it lists them again when it knows at once that one is missing."""
-        if self._admin is None:
-            self._admin = AdminClient(self._properties)
-        began = time.monotonic()
-        found = self._ask(self._admin, partitions, to, _ANSWER_S)
-        missing = [each for each in partitions if each not in found]
-        quick = time.monotonic() - began < _QUICK_S
-        if missing and quick and look_at_topics(self._admin, _AGAIN_S):
-            found |= self._ask(self._admin, missing, to, _AGAIN_S)
-        return found
-
-    @staticmethod
-    def _ask(
-        admin: AdminClient, partitions: Collection[TopicPartition], to: Reset, timeout: float
-    ) -> dict[TopicPartition, int]:
-        spec = OffsetSpec.earliest() if to is Reset.EARLIEST else OffsetSpec.latest()
-        wanted = {KafkaPartition(*each): spec for each in partitions}
-        found: dict[TopicPartition, int] = {}
-        for where, answer in admin.list_offsets(wanted, request_timeout=timeout).items():
-            try:
-                offset = answer.result(timeout=timeout + _SLACK_S).offset
-            except (KafkaException, TimeoutError) as error:
-                _LOG.info("no %s offset of %s-%d: %s", to.value, where.topic, where.partition, error)
-            else:
-                found[TopicPartition(where.topic, where.partition)] = offset
-        return found
-
-    def close(self) -> None:
-        """Drop the connection."""
         self._admin = None
+        self._consumer.close()
 
 
 _BATCH = 500

@@ -29,18 +29,7 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
 from groupshift.errors import Rejected
 from groupshift.log.codec import Unknown, Unreadable, read_message
-from groupshift.log.schema import (
-    TYPES,
-    RecordType,
-    Schema,
-    blob,
-    int32,
-    numbers,
-    structs,
-    text,
-    text_or_null,
-    texts,
-)
+from groupshift.log.schema import ASSIGNMENT, SUBSCRIPTION, TYPES, RecordType, Schema
 
 _INT16 = struct.Struct(">h")
 _NULL = b"\xff" * 4
@@ -207,21 +196,6 @@ def _unreadable(known: RecordType, version: int, raw: bytes, problem: str) -> Va
 Position = Mapping[int, int]
 """Partition of ``__consumer_offsets`` → the offset behind its last record, all asked for at one moment."""
 _REMEMBERED_BLOBS = 1 << 12
-_USER_DATA = blob("userData", nullable=True)
-_TOPIC_PARTITIONS = (text("topic"), numbers("partitions"))
-
-SUBSCRIPTION = Schema(
-    fields=(
-        texts("topics"),
-        _USER_DATA,
-        structs("ownedPartitions", *_TOPIC_PARTITIONS, since=1),
-        int32("generationId", since=2),
-        text_or_null("rackId", since=3),
-    ),
-    newest=3,
-)
-ASSIGNMENT = Schema(fields=(structs("assignedPartitions", *_TOPIC_PARTITIONS), _USER_DATA), newest=3)
-
 _PIECES = {
     schema: tuple((field, Schema(fields=(field,))) for field in schema.fields)
     for schema in (SUBSCRIPTION, ASSIGNMENT)

@@ -116,14 +116,19 @@ class GroupState:
 class ForeignCommit:
     """A winning commit outside its group's partition: residue of an expansion, never merged.
 
-    ``home`` is what the group's own partition says; ``newer`` whether the foreign one was committed
-    later by its own timestamp (None without a home commit, or when a timestamp is missing).
-    """
+    ``home`` is what the group's own partition says."""
 
     commit: Commit
     expected_partition: int
     home: Commit | None
-    newer: bool | None
+
+    @property
+    def newer(self) -> bool | None:
+        """Whether it was committed later than the one at home, by its own timestamp; None without a home
+        commit, or when a timestamp is missing."""
+        if self.home is None or min(self.home.commit_timestamp, self.commit.commit_timestamp) < 0:
+            return None
+        return self.commit.commit_timestamp > self.home.commit_timestamp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,7 +266,10 @@ def _sorted_out(winners: Iterable[Decoded], unreadable: tuple[Decoded, ...]) -> 
             group: group_state(group, commits.get(group, []), others.get(group, []))
             for group in sorted({*commits, *others})
         },
-        foreign_commits=tuple(_foreign(one, home, at_home.get(one.key)) for one, home in strays),
+        foreign_commits=tuple(
+            ForeignCommit(commit=one, expected_partition=home, home=at_home.get(one.key))
+            for one, home in strays
+        ),
         foreign_records=tuple(foreign_records),
         unknown=tuple(unknown),
         unreadable=unreadable,
@@ -288,13 +296,6 @@ def commit_of(record: Decoded) -> Commit:
         expire_timestamp=value.get("expireTimestamp", -1),
         topic_id=value.get("topicId", ""),
     )
-
-
-def _foreign(commit: Commit, expected: int, home: Commit | None) -> ForeignCommit:
-    newer = None
-    if home is not None and min(home.commit_timestamp, commit.commit_timestamp) >= 0:
-        newer = commit.commit_timestamp > home.commit_timestamp
-    return ForeignCommit(commit=commit, expected_partition=expected, home=home, newer=newer)
 
 
 RETENTION_RULES: Final = MappingProxyType(

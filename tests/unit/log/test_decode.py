@@ -15,8 +15,8 @@ from groupshift.log import (
     encode_key,
     encode_value,
 )
-from groupshift.log.decode import ASSIGNMENT, SUBSCRIPTION, read_blob
-from groupshift.log.schema import TYPES
+from groupshift.log.decode import read_blob
+from groupshift.log.schema import ASSIGNMENT, SUBSCRIPTION, TYPES
 from support.coordinator_vectors import BLOBS, KEYS, VALUES, T, U
 
 OCV4 = VALUES["OCV4"][1]

@@ -16,8 +16,8 @@ from groupshift.log import (
     encode_value,
 )
 from groupshift.log.codec import write_message
-from groupshift.log.decode import ASSIGNMENT, SUBSCRIPTION, read_blob
-from groupshift.log.schema import TYPES
+from groupshift.log.decode import read_blob
+from groupshift.log.schema import ASSIGNMENT, SUBSCRIPTION, TYPES
 from support.coordinator_vectors import BLOBS, KEYS, REAL_VALUES, VALUES, T, U
 
 KEY_CONTENT: dict[str, dict[str, Any]] = {

@@ -21,8 +21,7 @@ from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.run import drive
 from groupshift.engine.watch import watch
 from groupshift.errors import Transient
-from groupshift.moves.coordination.alone import ModeAlone
-from groupshift.moves.coordination.move import CoordinationMove
+from groupshift.moves.coordination.move import CoordinationMove, ModeAlone
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind
 from groupshift.ports.spark_jobs import ProofRequest

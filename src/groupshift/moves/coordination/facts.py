@@ -26,7 +26,6 @@ MAX_WATCH_S = 3600
 KAFKA_MODE_FROM = frozenset({Until.TOGGLE, Until.RETIRE})
 """How far a run goes that leads to kafka mode."""
 _LOOK_AGAIN_S = 0.5
-_OF_THE_ENGINE = frozenset({"plan", "evidence"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,18 +60,10 @@ class CoordinationRequest:
                 f"group {self.group!r} is no group id of the old consumer, which takes 1 to {MAX_GROUP} "
                 "letters, digits, '.', '_' and '-'; move a Kafka group with: groupshift protocol run"
             )
-        if self.canary < 1:
-            problems.append(f"canary {self.canary} is less than 1 member")
-        if not 0 <= self.canary_share <= 1:
-            problems.append(f"canary_share {self.canary_share} is no share between 0 and 1")
         if self.canary_share and self.canary != 1:
             problems.append(
                 f"canary {self.canary} and canary_share {self.canary_share} are both given: choose one"
             )
-        if not 0 <= self.canary_watch <= MAX_WATCH_S:
-            problems.append(f"canary_watch_s {self.canary_watch} is not between 0 and {MAX_WATCH_S}")
-        if not 0 <= self.soak <= MAX_SOAK_S:
-            problems.append(f"soak {self.soak} s is not between 0 and {MAX_SOAK_S}")
         if problems:
             raise Rejected(f"the request cannot be used: {'; '.join(problems)}; correct it and run again")
 

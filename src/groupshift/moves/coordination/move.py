@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from groupshift.domain.plan import StageName, WayBack
+from groupshift.domain.modes import Mode
+from groupshift.domain.plan import StageName, Until, WayBack
 from groupshift.domain.run import (
     Checked,
     Findings,
@@ -19,12 +20,14 @@ from groupshift.domain.run import (
     Target,
 )
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.engine.group import GroupMeasurements, group_of
+from groupshift.engine.group import group_of
 from groupshift.engine.group_move import GroupMove
+from groupshift.engine.handlers import Judge
 from groupshift.engine.move import Aspects, Run
 from groupshift.engine.questions import Section
-from groupshift.moves.coordination import facts, report, rules
+from groupshift.moves.coordination import facts as facts_of_group
 from groupshift.moves.coordination import plan as plans
+from groupshift.moves.coordination import report, rules
 from groupshift.moves.coordination.facts import CoordinationPorts, CoordinationRequest, LiveGroup
 from groupshift.moves.coordination.steps import HANDLERS, take_fence
 from groupshift.report.history import History
@@ -48,17 +51,17 @@ class CoordinationMove(GroupMove[CoordinationPorts]):
 
     def look(self, ports: CoordinationPorts, request: CoordinationRequest) -> LiveGroup:
         """See `Move`."""
-        return facts.look(ports, request)
+        return facts_of_group.look(ports, request)
 
     def glance(
         self, ports: CoordinationPorts, request: CoordinationRequest, begun: Collection[str]
     ) -> LiveGroup:
         """See `Move`."""
-        return facts.glance(ports, request)
+        return facts_of_group.glance(ports, request)
 
     def look_back(self, ports: CoordinationPorts, request: CoordinationRequest) -> LiveGroup:
         """See `Move`."""
-        return facts.glance(ports, request)
+        return facts_of_group.glance(ports, request)
 
     def assess(self, request: CoordinationRequest, facts: LiveGroup) -> Findings:
         """See `Move`."""
@@ -105,7 +108,7 @@ class CoordinationMove(GroupMove[CoordinationPorts]):
         """Ask what the soak asked, in the mode that the run led to."""
         if run.going_back:
             return Checked(outcome=Outcome.PASS, detail="the run was taken back: there is nothing to watch")
-        found = GroupMeasurements(rules.RULES).soaks(run, Step(phase=StageName.SOAK, kind="soak"))
+        found = rules.RULES.soaks(run, Step(phase=StageName.SOAK, kind="soak"))
         detail = "a group can change as long as it has members: watch it again after each change of them"
         return replace(found, detail=detail, heals=False)
 
@@ -126,5 +129,55 @@ class CoordinationMove(GroupMove[CoordinationPorts]):
         return report.sections(run)
 
     def page(self, run: Run[CoordinationPorts], history: History, kept: Kept | None) -> PageParts:
-        """See `groupshift.report.run_page.HasPage`."""
+        """See `groupshift.report.run_page.PageParts`."""
         return report.page(run, history, kept)
+
+
+class _JudgeAlone(Judge[CoordinationPorts]):
+    """Nobody can be asked about a doubt: it lets the run go on, and stays in the history."""
+
+    def check(self, run: Run[CoordinationPorts], step: Step, record: StepRecord) -> Checked:
+        """See `Handler`."""
+        found = super().check(run, step, record)
+        return replace(found, outcome=Outcome.PASS) if found.outcome is Outcome.INCONCLUSIVE else found
+
+
+_HANDLERS = {**HANDLERS, "judge": _JudgeAlone(rules.RULES.live)}
+
+
+class ModeAlone(CoordinationMove):
+    """One write of the mode node with nobody there: what scans run. Its runs are runs of the move: whoever
+    continues, watches or takes one back does so as with any other.
+
+    Sets the mode of a group to ``to`` and judges the group by live rules alone. The step itself asks the
+    preconditions, so nothing is assessed before. A rollback is one write, too."""
+
+    back_to = (WayBack.ZOOKEEPER_MODE.value,)
+    handlers = _HANDLERS
+
+    def __init__(self, to: Mode) -> None:
+        self.to = to
+
+    def of(self, group: str) -> CoordinationRequest:
+        """Return the request for a group."""
+        return CoordinationRequest(
+            group=group, until=Until.TOGGLE, driver=plans.MANUAL, canary_watch=0, soak=0
+        )
+
+    def look(self, ports: CoordinationPorts, request: CoordinationRequest) -> LiveGroup:
+        """See `Move`."""
+        return facts_of_group.glance(ports, request)
+
+    def assess(self, request: CoordinationRequest, facts: LiveGroup) -> Findings:
+        """See `Move`."""
+        return ()
+
+    def plan(self, request: CoordinationRequest, facts: LiveGroup) -> Plan:
+        """See `Move`."""
+        return plans.mode_alone(request.group, self.to, facts.terms)
+
+    def roll_back_plan(
+        self, run: Run[CoordinationPorts], begun: Mapping[str, StepRecord], facts: LiveGroup, to: str
+    ) -> Plan:
+        """See `Move`."""
+        return plans.back_alone(run.there, run.records, len(run.rollbacks()) + 1, facts.terms)

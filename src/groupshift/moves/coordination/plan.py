@@ -12,7 +12,7 @@ from math import ceil
 
 from groupshift.domain.canary import INTERVALS
 from groupshift.domain.evidence import Moment
-from groupshift.domain.facts import Facts, Place
+from groupshift.domain.facts import Place
 from groupshift.domain.group import GroupView
 from groupshift.domain.group_rules import leftovers, resets
 from groupshift.domain.modes import MemberKind, Mode
@@ -23,6 +23,7 @@ from groupshift.domain.run import (
     IRREVERSIBLE,
     JUDGE,
     NOTHING,
+    Json,
     NoUndo,
     OnDifference,
     Plan,
@@ -69,6 +70,7 @@ def plan(request: CoordinationRequest, live: LiveGroup) -> Plan:
     Raises `Rejected` where nothing is left to do, for a canary that is larger than the group, and for a watch
     that could show nothing."""
     view, everywhere = live.facts.view, places_of(live.facts.view, live.facts.places)
+    reached = frozenset(_REACH[: _REACH.index(request.until) + 1])
     old = [place for place in everywhere if place.kind is MemberKind.OLD]
     canary = canary_places(request, view, old)
     if canary and request.canary > len(view.members):
@@ -77,18 +79,19 @@ def plan(request: CoordinationRequest, live: LiveGroup) -> Plan:
         )
     first = tuple(place.name for place in canary)
     watch_s = request.canary_watch if canary else 0
-    _require_watchable(watch_s, first, len(view.of_kind(MemberKind.OLD)), live.canary)
+    if watch_s:
+        _require_watchable(watch_s, first, len(view.of_kind(MemberKind.OLD)), live.canary)
     parts = _Parts(live.terms)
     parts.add(approval("plan", "asks to approve the plan"))
     parts.replaces(StageName.CANARY, first, MemberKind.OLD, MemberKind.AWARE)
     if watch_s:
         parts.watches(first, watch_s, live.canary)
-    if _reaches(request, Until.ROLL):
+    if Until.ROLL in reached:
         rest = [place.name for place in old if place.name not in first]
         parts.replaces(StageName.ROLL, rest, MemberKind.OLD, MemberKind.AWARE)
-    if _reaches(request, Until.TOGGLE) and view.effective_mode is not Mode.KAFKA:
+    if Until.TOGGLE in reached and view.effective_mode is not Mode.KAFKA:
         parts.toggles()
-    if _reaches(request, Until.RETIRE):
+    if Until.RETIRE in reached:
         aware = [place.name for place in everywhere if place.kind is not MemberKind.PLAIN]
         parts.replaces(StageName.RETIRE, aware, MemberKind.AWARE, MemberKind.PLAIN)
     if not parts.latest:
@@ -96,36 +99,26 @@ def plan(request: CoordinationRequest, live: LiveGroup) -> Plan:
             f"group {request.group} has nothing to move until {request.until} ({len(old)} old members, "
             f"{view.effective_mode} mode); choose a later until, or roll back to undo"
         )
-    parts.soaks(request.soak)
-    if _reaches(request, Until.RETIRE):  # before, members need the mode node: it cannot be finalised
+    parts.measured(soaking(request.soak, live.terms))
+    if Until.RETIRE in reached:  # before, members need the mode node: it cannot be finalised
         parts.finalises()
-    due = shares(view)
-    held = sum(due.get(place.member_id or "", 0) for place in canary)
+    due, partitions = shares(view), len(view.partitions) if canary else 0
+    held, notes = (
+        sum(due.get(place.member_id or "", 0) for place in canary),
+        [*leftovers(view), *resets(view)],
+    )
+    if watch_s and partitions:
+        share = f"{held} of {partitions} partitions ({100 * held // partitions} %)"
+        notes.insert(0, f"The canary holds {share}; it is watched for {watch_s} s.")
     about = {
         "group": request.group,
         "driver": live.driver,
         "until": request.until.value,
         "slots": [place.name for place in everywhere],
-        "canary": {
-            "watch_s": watch_s,
-            "held": held,
-            "partitions": len(view.partitions) if canary else 0,
-        },
-        "notes": [*_canary_held(held, len(view.partitions), watch_s), *leftovers(view), *resets(view)],
+        "canary": {"watch_s": watch_s, "held": held, "partitions": partitions},
+        "notes": notes,
     }
     return make_plan(parts.steps, about)
-
-
-def _canary_held(held: int, partitions: int, watch_s: int) -> list[str]:
-    """What a canary holds, as one sentence; nothing where there is none, or nobody watches it."""
-    if not watch_s or not partitions:
-        return []
-    share = f"{held} of {partitions} partitions ({100 * held // partitions} %)"
-    return [f"The canary holds {share}; it is watched for {watch_s} s."]
-
-
-def _reaches(request: CoordinationRequest, until: Until) -> bool:
-    return _REACH.index(request.until) >= _REACH.index(until)
 
 
 def places_of(view: GroupView, places: tuple[Place, ...]) -> tuple[Place, ...]:
@@ -155,15 +148,16 @@ def canary_places(request: CoordinationRequest, view: GroupView, old: list[Place
 
 
 def _require_watchable(watch_s: int, slots: Sequence[str], old: int, limits: CanaryTerms) -> None:
-    """A canary that could never be judged is refused before it is begun."""
+    """A canary that could never be judged is refused before it is begun: it is watched for too short, or no
+    old member is left beside it. Raises `Rejected`."""
     interval_ms = limits.commit_interval_ms
-    if watch_s and watch_s * 1000 < INTERVALS * interval_ms:
+    if watch_s * 1000 < INTERVALS * interval_ms:
         raise Rejected(
             f"canary_watch {watch_s} is less than {INTERVALS} commit intervals "
             f"(thresholds.commit_interval_ms {interval_ms}): nothing could be compared; "
             f"choose at least {-(-INTERVALS * interval_ms // 1000)}, or 0 to watch nothing"
         )
-    if watch_s and len(slots) >= old:
+    if len(slots) >= old:
         raise Rejected(
             f"the canary replaces all old members ({', '.join(slots)}): none is left to compare it with; "
             "choose a smaller canary, or canary_watch 0"
@@ -194,13 +188,13 @@ def is_alone(plan: Plan) -> bool:
 
 def back_alone(there: Plan, records: Mapping[str, StepRecord], number: int, terms: GroupTerms) -> Plan:
     """Return a rollback that only sets the mode back, by live rules alone, if the plan's toggle was begun."""
-    toggled = [each for each in there.steps if each.kind == SET_MODE and isinstance(each.undo, Step)]
-    steps: list[Step] = []
-    for each in toggled:
-        if each.key in records and not records[each.key].left_out:
-            act = _set_mode(_UNDO_TOGGLE, Mode.ZOOKEEPER, terms, undoes=each.key)
-            steps += [act, _judge_alone(act, terms)]
-    return make_rollback(steps, number)
+    acts = [
+        _set_mode(_UNDO_TOGGLE, Mode.ZOOKEEPER, terms, undoes=each.key)
+        for each in there.steps
+        if each.kind == SET_MODE and isinstance(each.undo, Step)
+        if each.key in records and not records[each.key].left_out
+    ]
+    return make_rollback([step for act in acts for step in (act, _judge_alone(act, terms))], number)
 
 
 def _judge_alone(act: Step, terms: GroupTerms) -> Step:
@@ -235,8 +229,8 @@ class _Parts:
         """Replace the members at these places; none is no phase."""
         if slots:
             members = members_at(slots, old, new)
-            act = replacement(phase, members, self._terms, undo=undoing(phase, members, self._terms))
-            self._measured(act, Around(patience_s=self._terms.patience_s, members=members))
+            undo = undoing(phase, members, self._terms)
+            self.measured(replacement(phase, members, self._terms, undo=undo), members=members)
 
     def watches(self, slots: Sequence[str], watch_s: int, limits: CanaryTerms) -> None:
         """Watch the canary right behind its act; the judge after it judges what was seen, too."""
@@ -254,12 +248,10 @@ class _Parts:
             patience_s=watch_s + limits.looks * limits.every_s + self._terms.settle_s,
             does=f"compares {', '.join(slots)} with the old members for {watch_s} s",
         )
-        acts = [each.kind for each in self.steps]
-        at = acts.index(REPLACE_MEMBERS) + 1
         judge = self.steps[-1]
         compares = [*judge.args["compares"], watch.name]
         self.steps[-1] = replace(judge, args={**judge.args, "compares": compares})
-        self.steps.insert(at, watch)
+        self.steps.insert([each.kind for each in self.steps].index(REPLACE_MEMBERS) + 1, watch)
 
     def toggles(self) -> None:
         """Write the mode node, behind a rehearsal of what takes it back and an approval of its own."""
@@ -276,11 +268,7 @@ class _Parts:
         self.gate = TOGGLE_GATE
         back = _set_mode(_UNDO_TOGGLE, Mode.ZOOKEEPER, self._terms)
         act = _set_mode(StageName.TOGGLE, Mode.KAFKA, self._terms, undo=back)
-        self._measured(act, Around(patience_s=self._terms.patience_s, mode=Mode.KAFKA.value))
-
-    def soaks(self, seconds: int) -> None:
-        """Judge the group for a while."""
-        self._measured(soaking(seconds, self._terms), Around(patience_s=self._terms.patience_s))
+        self.measured(act, mode=Mode.KAFKA.value)
 
     def finalises(self) -> None:
         """Remove what only the rollback needed, where somebody wants that."""
@@ -297,8 +285,13 @@ class _Parts:
         )
         self.steps += [gate, act]
 
-    def _measured(self, act: Step, around: Around) -> None:
-        self.add(*measured(act, replace(around, base_before=self.latest)))
+    def measured(self, act: Step, *, members: Json | None = None, mode: str = "") -> None:
+        """Add an act with a snapshot, a comparison and a judge before and after it; what it replaces and what
+        it sets the mode to are allowed to change."""
+        around = Around(
+            patience_s=self._terms.patience_s, base_before=self.latest, members=members, mode=mode
+        )
+        self.add(*measured(act, around))
         self.latest = snapshot_name(Moment.AFTER, act.phase)
 
 
@@ -328,54 +321,42 @@ def roll_back_plan(
     an earlier rollback made is only measured again, by live rules alone where a scan made it."""
     steps: list[Step] = []
     for each, around in undone(tuple(_undone(there, records, live, to)), there, records, live.terms):
-        made = bool(each.keys) and f"back {each.keys[0]}" in records
-        if made and not _was_kept(records, each.act.phase):
+        before = f"{each.act.phase}/snapshot {snapshot_name(Moment.BEFORE, each.act.phase)}"
+        if not each.keys or f"back {each.keys[0]}" not in records:
+            steps += around
+        elif any(key.endswith(before) and one.state is StepState.DONE for key, one in records.items()):
+            steps += around[around.index(each.act) :]
+        else:  # a scan made it, and took no snapshot: there is nothing to compare with
             steps += [each.act, _judge_alone(each.act, live.terms)]
-        else:
-            steps += around[around.index(each.act) :] if made else around
     return make_rollback(steps, number)
 
 
-def _was_kept(records: Mapping[str, StepRecord], phase: str) -> bool:
-    """Whether a snapshot was taken before this act of a rollback: one that a scan made has none, and there is
-    nothing to compare with."""
-    name = f"{phase}/snapshot {snapshot_name(Moment.BEFORE, phase)}"
-    return any(key.endswith(name) and each.state is StepState.DONE for key, each in records.items())
-
-
 def _undone(there: Plan, records: Mapping[str, StepRecord], live: LiveGroup, to: WayBack) -> Iterable[Undo]:
+    """The acts of a rollback, last one of the way there first, each with the acts that it takes back."""
+    terms, facts = live.terms, live.facts
     begun = {
         StageName(each.phase): each
         for each in there.steps
         if each.kind in {REPLACE_MEMBERS, SET_MODE}
         if each.key in records and not records[each.key].left_out
     }
-    retired, toggled = begun.get(StageName.RETIRE), begun.get(StageName.TOGGLE)
-    if retired is not None:
-        yield _taken_back([retired], live.terms, restores=False)
-    if toggled is not None:
-        act = _set_mode(_UNDO_TOGGLE, Mode.ZOOKEEPER, live.terms, undoes=toggled.key)
+
+    def together(phases: Sequence[StageName], *, restores: bool) -> Iterable[Undo]:
+        acts = [begun[each] for each in phases if each in begun]
+        slots = sorted(slot for each in acts for slot in each.args["slots"])
+        return (taken_back(acts, slots, terms, restores=restores),) if acts else ()
+
+    yield from together([StageName.RETIRE], restores=False)
+    if toggled := begun.get(StageName.TOGGLE):
+        act = _set_mode(_UNDO_TOGGLE, Mode.ZOOKEEPER, terms, undoes=toggled.key)
         yield Undo(act=act, keys=(toggled.key,))
-    elif live.facts.view.mode.requested is Mode.KAFKA:
-        yield Undo(act=_set_mode(_UNDO_TOGGLE, Mode.ZOOKEEPER, live.terms))
+    elif facts.view.mode.requested is Mode.KAFKA:
+        yield Undo(act=_set_mode(_UNDO_TOGGLE, Mode.ZOOKEEPER, terms))
     if to is not WayBack.OLD_MEMBERS:
         return
-    replaced = [begun[each] for each in (StageName.CANARY, StageName.ROLL) if each in begun]
-    slots = _not_old(there, live.facts)
-    if replaced:
-        yield _taken_back(replaced, live.terms, restores=True)
-    elif slots:
-        members = {**members_at(slots, MemberKind.AWARE, MemberKind.OLD), "takes_back": []}
-        yield Undo(act=replacement(StageName.UNDO_MEMBERS, members, live.terms))
-
-
-def _taken_back(acts: Sequence[Step], terms: GroupTerms, *, restores: bool) -> Undo:
-    slots = sorted(slot for each in acts for slot in each.args["slots"])
-    return taken_back(acts, slots, terms, restores=restores)
-
-
-def _not_old(there: Plan, facts: Facts) -> list[str]:
-    """Places without an old member, where the plan had no act that replaces old ones."""
-    if any(each.phase in {StageName.CANARY, StageName.ROLL} for each in there.steps):
-        return []
-    return [each.name for each in places_of(facts.view, facts.places) if each.kind is not MemberKind.OLD]
+    yield from together([StageName.CANARY, StageName.ROLL], restores=True)
+    if not any(each.phase in {StageName.CANARY, StageName.ROLL} for each in there.steps):
+        places = places_of(facts.view, facts.places)
+        if slots := [each.name for each in places if each.kind is not MemberKind.OLD]:
+            members = {**members_at(slots, MemberKind.AWARE, MemberKind.OLD), "takes_back": []}
+            yield Undo(act=replacement(StageName.UNDO_MEMBERS, members, terms))

@@ -11,8 +11,9 @@ from groupshift.domain.addresses import one_server
 from groupshift.domain.cluster import BrokerView, ClusterView, ListedGroup
 from groupshift.domain.cluster_rules import unlisted
 from groupshift.domain.group_counts import CountView
-from groupshift.domain.group_protocol import CONSUMERS, EMPTY, Kind
+from groupshift.domain.group_protocol import EMPTY, Kind
 from groupshift.domain.requests import option
+from groupshift.domain.rows import GONE
 from groupshift.domain.versions import METADATA, Span, Version
 from groupshift.engine.move import Run
 from groupshift.errors import Rejected
@@ -24,10 +25,8 @@ from groupshift.moves.downgrade.releases import (
     GROUP,
     Current,
     Path,
-    Standing,
     Target,
     path,
-    standing,
     target_of,
 )
 from groupshift.ports.changes import ClusterActs
@@ -40,7 +39,7 @@ from groupshift.ports.cluster import (
 )
 from groupshift.ports.driver import BrokerReplacement
 from groupshift.ports.evidence import EvidenceFolder
-from groupshift.ports.log import CommitHashes, CopiedLogs, LogProgress, OffsetsLog
+from groupshift.ports.log import CommitHashes, CopiedLogs, OffsetsLog
 from groupshift.ports.spark_jobs import ComparisonOutcomes
 
 _RELEASE = r"\d+\.\d+\.\d+"
@@ -129,7 +128,6 @@ _KINDS = {
     GroupFamily.SHARE: Kind.SHARE,
     GroupFamily.STREAMS: Kind.STREAMS,
 }
-_GONE = "Dead"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,15 +148,9 @@ class InventoryGroup:
         return frozenset(told)
 
     @property
-    def dual(self) -> bool:
-        """Whether it is of two types, or in two places at once."""
-        twice = self.logged is not None and self.logged.family is GroupFamily.ANOMALY
-        return twice or len(self.kinds) > 1 or len(self.listed) > 1
-
-    @property
     def empty(self) -> bool:
         """Whether no broker knows a member of it."""
-        return all(each.state in {EMPTY, _GONE} for each in self.listed.values())
+        return all(each.state in {EMPTY, GONE} for each in self.listed.values())
 
     @property
     def state(self) -> str:
@@ -170,11 +162,6 @@ class InventoryGroup:
         """``consumer``, ``connect``, …; empty for offsets only."""
         told = next((each.protocol_type for each in self.listed.values()), "")
         return told or (self.logged.protocol_type if self.logged else "")
-
-    @property
-    def foreign(self) -> bool:
-        """Whether it is a classic group of something else than consumers, such as Connect's workers."""
-        return self.kinds <= {Kind.CLASSIC} and self.protocol_type not in {"", CONSUMERS}
 
 
 Inventory = tuple[InventoryGroup, ...]
@@ -266,35 +253,29 @@ class DowngradeFacts:
         return self.said if broker.line is None or broker.line.holds(self.said) else broker.line
 
     @property
-    def standings(self) -> dict[int, Standing]:
-        """Where the target stands to each broker, by node id."""
-        return {
-            broker.node_id: standing(self.version(broker), broker.coordinator, self.target)
-            for broker in self.view.brokers
-        }
-
-    @property
     def path(self) -> Path:
         """The way of the newest broker, with the features and the log of all."""
-        newest = max(self.view.brokers, key=_rank, default=BrokerView(node_id=-1))
-        return path(
-            Current(
-                version=self.version(newest),
-                coordinator=newest.coordinator,
-                features=self.view.finalised,
-                new_types=None if self.log is None else bool(self.log.new_types),
-                commits=None if self.log is None else self.log.commits,
-            ),
-            self.target,
+
+        def rank(broker: BrokerView) -> tuple[int, bool]:
+            level = broker.supported.get(METADATA, (0, 0))[1]
+            return level, broker.coordinator is Coordinator.NEW
+
+        newest = max(self.view.brokers, key=rank, default=BrokerView(node_id=-1))
+        current = Current(
+            version=self.version(newest),
+            coordinator=newest.coordinator,
+            features=self.view.finalised,
+            new_types=None if self.log is None else bool(self.log.new_types),
+            commits=None if self.log is None else self.log.commits,
         )
+        return path(current, self.target)
 
     @property
     def controllers(self) -> tuple[int, ...]:
         """Voters of the metadata quorum that serve no clients."""
+        voters = self.view.quorum.voters if self.view.quorum else ()
         brokers = {broker.node_id for broker in self.view.brokers}
-        return tuple(
-            node for node in (self.view.quorum.voters if self.view.quorum else ()) if node not in brokers
-        )
+        return tuple(node for node in voters if node not in brokers)
 
     @property
     def serves_consumers(self) -> bool:
@@ -302,35 +283,30 @@ class DowngradeFacts:
         return self.target.line.supports(GROUP) > 0 and self.target.coordinator is Coordinator.NEW
 
 
-def _rank(broker: BrokerView) -> tuple[int, int]:
-    return broker.supported.get(METADATA, (0, 0))[1], broker.coordinator is Coordinator.NEW
+def look_at(views: DowngradeViews, log: OffsetsLog | None, request: DowngradeRequest) -> DowngradeFacts:
+    """Return what the rules look at: the cluster, then its whole log (None: not read).
 
-
-def look_at(
-    views: DowngradeViews, log: OffsetsLog | None, request: DowngradeRequest, told: LogProgress | None = None
-) -> DowngradeFacts:
-    """Return what the rules look at: the cluster, then its log (None: not read).
-
-    Raises as the ports, and `Rejected` for a log of more partitions than the topic has."""
-    view = views.look()
+    Raises:
+        Rejected: the log has other partitions than the topic, or a record's release is not known.
+        GroupshiftError: as the ports.
+    """
+    view, facts = views.look(), None
+    if log is not None and (view.partitions or request.segments):
+        end = log.position()
+        odd = sorted(set(end) ^ set(range(view.partitions)))
+        if odd:
+            raise Rejected(
+                f"the log has other partitions of __consumer_offsets than the {view.partitions} of the "
+                f"cluster (first: {odd[0]}); give a copy of all of them"
+            )
+        records = log.read(end)
+        facts = log_facts((decode(each, partitions=view.partitions) for each in records), request.target)
+    elif log is not None:
+        facts = LogFacts()
     return DowngradeFacts(
         view=view,
         target=request.target,
-        log=None if log is None else _log(log, view, request, told),
+        log=facts,
         said=request.said,
         brokers_only=request.brokers_only,
     )
-
-
-def _log(log: OffsetsLog, view: ClusterView, request: DowngradeRequest, told: LogProgress | None) -> LogFacts:
-    if not view.partitions and not request.segments:
-        return LogFacts()
-    end = log.position()
-    odd = sorted(set(end) ^ set(range(view.partitions)))
-    if odd:
-        raise Rejected(
-            f"the log has other partitions of __consumer_offsets than the {view.partitions} of the cluster "
-            f"(first: {odd[0]}); give a copy of all of them"
-        )
-    records = log.read(end, None, told)
-    return log_facts((decode(each, partitions=view.partitions) for each in records), request.target)

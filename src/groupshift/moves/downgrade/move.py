@@ -21,7 +21,7 @@ from groupshift.moves.downgrade.facts import (
     Downgrading,
     look_at,
 )
-from groupshift.moves.downgrade.plan import BEFORE_NODES, BEGUN, met, observed, planned, rollback
+from groupshift.moves.downgrade.plan import BEFORE_NODES, BEGUN, met, planned, rollback
 from groupshift.moves.downgrade.rules import ask, obstacles
 from groupshift.report.history import History
 from groupshift.report.kept import Kept
@@ -39,10 +39,6 @@ def _still_answered(run: Downgrading, _step: Step | None = None) -> Checked:
     findings = fallen_offsets(run, BEFORE_NODES)
     bad = [each for each in findings if each.verdict.value != "pass"]
     return Checked(outcome=Outcome.FAIL if bad else Outcome.PASS, findings=findings)
-
-
-def _changing(begun: Collection[str]) -> bool:
-    return any(each.partition("/")[0] in BEGUN for each in begun)
 
 
 class DowngradeMove(Move[DowngradePorts]):
@@ -84,7 +80,8 @@ class DowngradeMove(Move[DowngradePorts]):
         self, ports: DowngradePorts, request: DowngradeRequest, begun: Collection[str]
     ) -> DowngradeFacts | None:
         """See `Move`: nothing once the run changes what was approved."""
-        return None if _changing(begun) else self.look(ports, request)
+        changing = any(each.partition("/")[0] in BEGUN for each in begun)
+        return None if changing else self.look(ports, request)
 
     def assess(self, request: DowngradeRequest, facts: DowngradeFacts) -> Findings:
         """See `Move`."""
@@ -96,7 +93,7 @@ class DowngradeMove(Move[DowngradePorts]):
 
     def observed(self, request: DowngradeRequest, facts: DowngradeFacts) -> Observed:
         """See `Move`: features, groups and the log, and every step there."""
-        return observed(facts)
+        return report.observed(request, facts)
 
     def plan(self, request: DowngradeRequest, facts: DowngradeFacts) -> Plan:
         """See `Move`."""
@@ -126,5 +123,5 @@ class DowngradeMove(Move[DowngradePorts]):
         return report.pause(plan, ahead)
 
     def page(self, run: Run[DowngradePorts], history: History, kept: Kept | None) -> PageParts:
-        """See `groupshift.report.run_page.HasPage`."""
+        """See `groupshift.report.run_page.PageParts`."""
         return report.page(run, history, kept)

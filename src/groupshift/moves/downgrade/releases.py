@@ -10,7 +10,7 @@ Source: KIP-584, KIP-848, KIP-915; the releases themselves, answers of real brok
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -33,36 +33,25 @@ _LEVEL = re.compile(r"\d\.\d-IV\d", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataLevel:
-    """One level: the number that is finalised, its name, and whether it changed the metadata log (then
-    nothing goes back to below it)."""
+    """A level of ``metadata.version``: its name, and whether it changed the metadata log (then nothing goes
+    back to below it). Kafka lowers it only where that undoes no change; every release refuses an unsafe
+    downgrade."""
 
-    level: int
     name: str
     changes: bool
 
 
-def read_levels(text: str, file: str = LEVELS_FILE) -> dict[int, MetadataLevel]:
-    """Levels of ``metadata.version`` by number, of a table in TOML. Kafka lowers it only where that undoes no
-    change; every release refuses an unsafe downgrade.
-
-    Raises:
-        Rejected: the text is no TOML, or a name is none or there twice; says file, field, value and what is
-            allowed.
-    """
-    whole = parsed(text, file)
-    whole.only(("levels", "changes"))
+def _levels() -> dict[int, MetadataLevel]:
+    """The levels of the table by number. Raises `Rejected` for a name that is none, or that changes nothing
+    known."""
+    whole = parsed(shipped(LEVELS_FILE), LEVELS_FILE)
     names, changes = whole.names("levels", _LEVEL), whole.names("changes", _LEVEL)
-    unique(names, f"{file}, levels")
     if not set(changes) <= set(names):
         raise whole.fault("changes", "names of levels")
-    found = (
-        MetadataLevel(level=number, name=name, changes=name in changes)
-        for number, name in enumerate(names, 1)
-    )
-    return {each.level: each for each in found}
+    return {number: MetadataLevel(name=name, changes=name in changes) for number, name in enumerate(names, 1)}
 
 
-LEVELS = read_levels(shipped(LEVELS_FILE))
+LEVELS = _levels()
 """Every level up to 4.4.0's, by number."""
 NEWEST = max(LEVELS)
 
@@ -126,20 +115,17 @@ def target_of(text: str, coordinator: Coordinator | None = None) -> Target:
     if line is None:
         raise Rejected(
             f"--to {text} is no release that groupshift knows: it knows {LINES[0].name}.0 to "
-            f"{LINES[-1].newest}; "
-            "name one of them"
+            f"{LINES[-1].newest}; name one of them"
         )
-    usual = Coordinator.NEW if version.numbers[0] >= _NEW_BY_DEFAULT else Coordinator.OLD
+    usual = Coordinator.NEW if version >= _V40.lowest else Coordinator.OLD
     chosen = coordinator or usual
     loader(str(version), chosen)
     return Target(version=version, line=line, coordinator=chosen)
 
 
-_NEW_BY_DEFAULT = 4
-
-_FLEXIBLE = Version.parse("4.1.0")
-"""From here on every commit is written in version 4."""
+_V37, _V39, _V40, _V41 = (Version.parse(text) for text in ("3.7.0", "3.9.0", "4.0.0", "4.1.0"))
 _FLEXIBLE_COMMIT = 4
+"""The version of every commit that a release since 4.1 writes."""
 
 
 class Standing(StrEnum):
@@ -176,10 +162,9 @@ class Current:
     commits: int | None = None
 
     @property
-    def writes_flexible(self) -> bool:
-        """Whether every commit is written in version 4 (since 4.1)."""
-        oldest = self.version.since if isinstance(self.version, Span) else self.version
-        return oldest is not None and oldest >= _FLEXIBLE
+    def oldest(self) -> Version | None:
+        """The oldest release that it may be; None where that is not known."""
+        return self.version.since if isinstance(self.version, Span) else self.version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,12 +222,17 @@ def path(current: Current, target: Target) -> Path:
             fixed.append(step)
         elif feature != METADATA or not changes:
             lowered.append(step)
+    # what runs can have finalised what the target cannot read: the record of it may lie in the metadata log
+    # still, also where the feature is lowered by now; a cluster without features has no such log
+    line = None if current.oldest is None else line_of_version(current.oldest)
+    names = (METADATA, *line.features) if line else ()
+    hidden = line is None or any(line.supports(name) > target.line.supports(name) for name in names)
     return Path(
         standing=standing(current.version, current.coordinator, target),
         lowered=tuple(lowered),
         changes=changes,
         fixed=tuple(fixed),
-        snapshot=_snapshot(current, target),
+        snapshot=bool(current.features) and hidden,
         compaction=_compaction(current, target),
     )
 
@@ -263,39 +253,21 @@ def standing(version: Version | Span | None, coordinator: Coordinator | None, ta
     return Standing.OLDER if flipped else Standing.SAME
 
 
-def _snapshot(current: Current, target: Target) -> bool:
-    """Whether what runs can have finalised what the target cannot read: the record of it may lie in the
-    metadata log still, also where the feature is lowered by now. A cluster without features has no such
-    log."""
-    if not current.features:
-        return False
-    line = _line_of(current.version)
-    if line is None:
-        return True
-    return any(line.supports(name) > target.line.supports(name) for name in (METADATA, *line.features))
-
-
-def _line_of(version: Version | Span | None) -> Line | None:
-    first = version.since if isinstance(version, Span) else version
-    return None if first is None else line_of_version(first)
-
-
 def _compaction(current: Current, target: Target) -> Compaction:
-    reader = target.loader
-    if current.writes_flexible and reader.commit_version < _FLEXIBLE_COMMIT:
-        return Compaction.IMPOSSIBLE
-    if current.commits is not None and current.commits > reader.commit_version:
+    """By what is in the log, and by what the running release writes into it."""
+    reader, oldest = target.loader, current.oldest
+    flexible = oldest is not None and oldest >= _V41
+    newest = max(current.commits or 0, _FLEXIBLE_COMMIT if flexible else 0)
+    if newest > reader.commit_version:
         return Compaction.IMPOSSIBLE
     if reader.ignores_unknown_types or current.new_types is False:
         return Compaction.NOT_NEEDED
     return Compaction.NEEDED if current.new_types else Compaction.UNKNOWN
 
 
-_V37, _V39, _V40 = (Version.parse(text) for text in ("3.7.0", "3.9.0", "4.0.0"))
 INTER_BROKER = "inter.broker.protocol.version"
 """With ZooKeeper: the version that brokers speak to each other and write by, in the place of features."""
 _VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})", re.ASCII)
-_BOOTSTRAP = "controller.quorum.bootstrap.servers"
 _PROTOCOLS_SINCE = {"classic": _V37, "consumer": _V37, "share": _V39, "streams": _V40}
 FILE = "moves/downgrade/property_names.toml"
 """The table of names, below the package ``groupshift``."""
@@ -340,8 +312,7 @@ def misfits(properties: Mapping[str, Property], target: Target) -> Iterator[Misf
         value = properties[name].value or ""
         if not properties[name].static:
             continue
-        why = _VALUES[name](value, target) if name in _VALUES else ""
-        if why:
+        if why := _fatal(name, value, target):
             yield Misfit(name=name, value=value, why=why, fatal=True)
         elif name in FIRST_LINE and target.version < Version.parse(f"{FIRST_LINE[name]}.0").lowest:
             yield Misfit(name=name, value=value, why=f"{target.release} ignores it", fatal=False)
@@ -351,43 +322,26 @@ def speaks_newer(properties: Mapping[str, Property], target: Target) -> bool:
     """With ZooKeeper: whether a broker speaks and writes by a version that the target does not know (by
     that of its own release where none is set)."""
     told = properties.get(INTER_BROKER)
-    return told is None or bool(_inter_broker(told.value or "", target))
+    return told is None or bool(_fatal(INTER_BROKER, told.value or "", target))
 
 
-def _inter_broker(value: str, target: Target) -> str:
-    """Also where nobody checks it any more (KRaft): a version that is not known ends the start."""
-    found = _VERSION.match(value)
-    highest = tuple(int(part) for part in target.line.name.split("."))
-    if found is None or (int(found[1]), int(found[2])) <= highest or target.version >= _V40.lowest:
-        return ""
-    return f"{target.release} knows versions up to {target.line.name}"
-
-
-def _voters(value: str, target: Target) -> str:
-    if not value or target.version >= _V39.lowest:
-        return ""
-    return f"{target.release} wants controller.quorum.voters in its place (KIP-853 came with 3.9)"
-
-
-def _protocols(value: str, target: Target) -> str:
-    if target.version < _V37.lowest:
-        return ""
-    told = [each.strip().lower() for each in value.split(",") if each.strip()]
-    unknown = [each for each in told if target.version < _PROTOCOLS_SINCE.get(each, _V37).lowest]
-    return f"{target.release} does not know {', '.join(unknown)} and ends at its start" if unknown else ""
-
-
-def _assignors(value: str, target: Target) -> str:
-    short = [each.strip() for each in value.split(",") if each.strip() and "." not in each]
-    known = _V37.lowest <= target.version < _V40.lowest
-    if not short or not known:
-        return ""
-    return f"{target.release} wants names of classes, not {', '.join(short)}, and ends at its start"
-
-
-_VALUES: Mapping[str, Callable[[str, Target], str]] = {
-    PROTOCOLS: _protocols,
-    ASSIGNORS: _assignors,
-    _BOOTSTRAP: _voters,
-    INTER_BROKER: _inter_broker,
-}
+def _fatal(name: str, value: str, target: Target) -> str:
+    """Why the target ends at its start where a broker's file has this value; empty where it does not."""
+    version, release = target.version, target.release
+    parts = [each.strip() for each in value.split(",") if each.strip()]
+    match name:
+        case "controller.quorum.bootstrap.servers" if value and version < _V39.lowest:
+            return f"{release} wants controller.quorum.voters in its place (KIP-853 came with 3.9)"
+        case _ if name == PROTOCOLS and version >= _V37.lowest:
+            since = ((each.lower(), _PROTOCOLS_SINCE.get(each.lower(), _V37)) for each in parts)
+            unknown = ", ".join(each for each, first in since if version < first.lowest)
+            return f"{release} does not know {unknown} and ends at its start" if unknown else ""
+        case _ if name == ASSIGNORS and _V37.lowest <= version < _V40.lowest:
+            short = ", ".join(each for each in parts if "." not in each)
+            return f"{release} wants names of classes, not {short}, and ends at its start" if short else ""
+        case _ if name == INTER_BROKER and version < _V40.lowest:  # also in KRaft, where nobody checks it
+            found, highest = _VERSION.match(value), tuple(map(int, target.line.name.split(".")))
+            newer = found is not None and (int(found[1]), int(found[2])) > highest
+            return f"{release} knows versions up to {target.line.name}" if newer else ""
+        case _:
+            return ""

@@ -13,13 +13,14 @@ from groupshift.domain.cluster_rules import at_brokers
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.facts import sentence_list
 from groupshift.domain.foreign_text import shell
-from groupshift.domain.group_protocol import ASSIGNORS, PROTOCOLS, Kind
+from groupshift.domain.group_protocol import ASSIGNORS, CONSUMERS, PROTOCOLS, Kind
 from groupshift.domain.hazards import Facts, Met, Role, Trait, met_hazards
 from groupshift.domain.rules import Rules, Says
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.domain.versions import METADATA
 from groupshift.log.releases import Coordinator
 from groupshift.log.replay import GroupVerdict, LoadOutcome
+from groupshift.log.state import GroupFamily
 from groupshift.moves.downgrade.facts import DowngradeFacts, InventoryGroup, of_kind
 from groupshift.moves.downgrade.releases import (
     GROUP,
@@ -31,6 +32,7 @@ from groupshift.moves.downgrade.releases import (
     Standing,
     misfits,
     name_of,
+    standing,
 )
 
 RULES: Rules[DowngradeFacts] = Rules("moves/downgrade/rules.toml")
@@ -80,10 +82,12 @@ def alike(facts: DowngradeFacts) -> Iterator[Says]:
 @_rule("W03")
 def older(facts: DowngradeFacts) -> Iterator[Says]:
     """The target is older than what runs."""
-    standings = facts.standings
+    standings: dict[Standing, list[int]] = defaultdict(list)
+    for broker in facts.view.brokers:
+        found = standing(facts.version(broker), broker.coordinator, facts.target)
+        standings[found].append(broker.node_id)
     for kind in (Standing.NEWER, Standing.SAME, Standing.UNKNOWN):
-        nodes = [node for node, found in standings.items() if found is kind]
-        if nodes:
+        if nodes := standings[kind]:
             yield Says(f"target_{kind}", target=facts.target, brokers=nodes)
 
 
@@ -136,7 +140,8 @@ def consumers(facts: DowngradeFacts) -> Iterator[Says]:
 def one_type(facts: DowngradeFacts) -> Iterator[Says]:
     """No group is of two types, or at two brokers."""
     for each in facts.groups:
-        if each.dual:
+        twice = each.logged is not None and each.logged.family is GroupFamily.ANOMALY
+        if twice or len(each.kinds) > 1 or len(each.listed) > 1:
             said = [f"{one.kind} at broker {node}" for node, one in sorted(each.listed.items())]
             said += [f"{each.logged.family} in the log"] if each.logged else []
             yield Says("several_types", group=each.group, places=said)
@@ -145,7 +150,8 @@ def one_type(facts: DowngradeFacts) -> Iterator[Says]:
 @_rule("W09")
 def others(facts: DowngradeFacts) -> Iterator[Says]:
     """Groups of other things than consumers are classic: they are named, and nothing is to be done."""
-    if found := tuple(each for each in facts.groups if each.foreign):
+    classic = (each for each in facts.groups if each.kinds <= {Kind.CLASSIC})
+    if found := tuple(each for each in classic if each.protocol_type not in {"", CONSUMERS}):
         yield Says("other_groups", groups=_names(found), kinds=sorted({each.protocol_type for each in found}))
 
 
@@ -170,7 +176,8 @@ def features(facts: DowngradeFacts) -> Iterator[Says]:
     """No feature is finalised above what the target reads: its controllers would die on the record."""
     release = facts.target.release
     for each in facts.path.lowered:
-        level, to = _level(each.feature, each.level), _level(each.feature, each.to)
+        named = name_of if each.feature == METADATA else str
+        level, to = named(each.level), named(each.to)
         yield Says("feature_above", feature=each.feature, level=level, release=release, to=to, number=each.to)
     for each in facts.path.fixed:
         yield Says("feature_fixed", feature=each.feature, level=each.level, release=release, to=each.to)
@@ -263,7 +270,7 @@ def replayed(facts: DowngradeFacts) -> Iterator[Says]:
             rule=rule,
             groups=sentence_list([repr(each.group_id) for each in found], _NAMED),
             why=found[0].reason,
-            first=_record(found[0]),
+            first=_first(found[0]),
             remedy=_REMEDY.get(rule, _STAY),
         )
 
@@ -293,10 +300,6 @@ def apart(facts: DowngradeFacts) -> Iterator[Says]:
         yield Says("broker_votes", brokers=both)
 
 
-def _level(feature: str, level: int) -> str:
-    return name_of(level) if feature == METADATA else str(level)
-
-
 _STAY = "keep the release, or stop all members and commit the offsets anew after the downgrade"
 _REMEDY = {
     "O1": "convert every group and compact the topic until no key of type 3 or above is left; or name 3.4.1",
@@ -306,7 +309,7 @@ _REMEDY = {
 }
 
 
-def _record(found: GroupVerdict) -> str:
+def _first(found: GroupVerdict) -> str:
     """The record for which a group is lost, as the end of a sentence."""
     record = found.record
     if record is None:
@@ -314,8 +317,7 @@ def _record(found: GroupVerdict) -> str:
     kind = record.type_name or f"type {record.record_type}"
     of = "" if record.group_id in {None, found.group_id} else f" of group {record.group_id!r}"
     tombstone = ", a tombstone" if record.is_tombstone else ""
-    where = f"partition {record.src_partition} offset {record.src_offset}"
-    return f"; first: {where}, {kind}{of}{tombstone}"
+    return f"; first: partition {record.src_partition} offset {record.src_offset}, {kind}{of}{tombstone}"
 
 
 def _counted(found: Sequence[InventoryGroup], kind: Kind) -> str:
@@ -330,19 +332,13 @@ def _names(found: Sequence[InventoryGroup]) -> str:
 def bugs(facts: DowngradeFacts) -> tuple[Finding, ...]:
     """Findings of the hazards that are met or may be. Those of members are left to the move that converts
     them (``groupshift protocol assess``), which asks what they run."""
-    said = str(facts.said or "")
+    view, said = facts.view, str(facts.said or "")
     brokers = tuple(
         Met(where=f"broker {broker.node_id}", version=facts.version(broker), said=said)
-        for broker in facts.view.brokers
+        for broker in view.brokers
     )
     target = Met(where="target", version=facts.target.version)
-    versions = {Role.BROKER: brokers, Role.TARGET: (target,)}
-    return met_hazards(Comparison.DOWNGRADE, Facts(versions=versions, traits=_traits(facts)))
-
-
-def _traits(facts: DowngradeFacts) -> dict[Trait, bool]:
-    view = facts.view
-    known = {
+    traits = {
         Trait.KRAFT: view.kraft,
         Trait.STREAMS_GROUPS: bool(of_kind(facts.groups, Kind.STREAMS)),
         Trait.NEW_COORDINATOR: facts.target.coordinator is Coordinator.NEW,
@@ -350,16 +346,15 @@ def _traits(facts: DowngradeFacts) -> dict[Trait, bool]:
         Trait.METADATA_CHANGED: bool(facts.path.changes),
     }
     if not view.configs_problem:
-        known[Trait.GROUP_CONFIGS] = bool(view.group_configs)
-    if facts.brokers_only:
-        known[Trait.GROUP_VERSION] = False  # it is controllers that die of it; W11 asks for the brokers
-    elif view.finalised.get(GROUP):
-        known[Trait.GROUP_VERSION] = True
-    elif not facts.path.snapshot:
-        known[Trait.GROUP_VERSION] = False
+        traits[Trait.GROUP_CONFIGS] = bool(view.group_configs)
+    if facts.brokers_only:  # it is controllers that die of it; W11 asks for the brokers
+        traits[Trait.GROUP_VERSION] = False
+    elif view.finalised.get(GROUP) or not facts.path.snapshot:
+        traits[Trait.GROUP_VERSION] = bool(view.finalised.get(GROUP))
     if facts.log is not None:
-        known[Trait.NEW_RECORDS] = bool(facts.log.new_types)
-    return known
+        traits[Trait.NEW_RECORDS] = bool(facts.log.new_types)
+    versions = {Role.BROKER: brokers, Role.TARGET: (target,)}
+    return met_hazards(Comparison.DOWNGRADE, Facts(versions=versions, traits=traits))
 
 
 def ask(facts: DowngradeFacts) -> tuple[Finding, ...]:
@@ -369,52 +364,39 @@ def ask(facts: DowngradeFacts) -> tuple[Finding, ...]:
     return (*RULES.ask(facts), *bugs(facts), *counts)
 
 
-_PREPARED = frozenset({"W07", "W10", "W11", "H01", "H03", "H05"})
-"""Rules whose complaints the steps of a plan answer; the go/no-go asks them again."""
-_BY_COMPACTION = frozenset({"W16", "W17"})
+_BAD = frozenset({Verdict.FAIL, Verdict.ERROR})
 _FILES = "W14"
-_CONFIGURED = "W10"
-"""Group configurations: what could not be read is not deleted either."""
-_LEFT_OUT = frozenset({PROTOCOLS, ASSIGNORS})
 _CURED = frozenset({"L0", "O1", "O4"})
 """Rules of the replay lint that are no harm, or that conversion and compaction cure."""
 
 
 def obstacles(facts: DowngradeFacts, findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Findings that no step of the plan answers: a run may not begin."""
-    return tuple(each for each in findings if _bad(each) and not _answered(facts, each.rule))
+    """Findings that no step of the plan answers: a run may not begin. The go/no-go asks all of them again.
+
+    Steps answer groups of type consumer (W07), features (W11), configurations of groups (W10) where they
+    could be read, hazards of all these, and with a compaction what the target cannot load (W16, W17)."""
+    answered: set[str] = set()
+    if facts.path.possible:
+        answered |= {"W07", "W11", "H01", "H03", "H05"}
+        if not facts.view.configs_problem:
+            answered.add("W10")
+        lost = {each.rule for each in facts.log.verdicts.values()} if facts.log else None
+        if facts.path.compaction is Compaction.NEEDED and lost is not None and lost <= _CURED:
+            answered |= {"W16", "W17"}
+        if _droppable(facts):
+            answered.add(_FILES)
+    return tuple(each for each in findings if each.verdict in _BAD and each.rule not in answered)
 
 
 def no_go(facts: DowngradeFacts, findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Findings for which no broker may be touched; only what the new files leave out is left to them."""
-    return tuple(each for each in findings if _bad(each) and not (each.rule == _FILES and _droppable(facts)))
-
-
-def _bad(finding: Finding) -> bool:
-    return finding.verdict in {Verdict.FAIL, Verdict.ERROR}
-
-
-def _answered(facts: DowngradeFacts, rule: str) -> bool:
-    if not facts.path.possible:
-        return False
-    if rule in _BY_COMPACTION:
-        return facts.path.compaction is Compaction.NEEDED and _curable(facts)
-    if rule == _CONFIGURED and facts.view.configs_problem:
-        return False
-    return rule in _PREPARED or (rule == _FILES and _droppable(facts))
-
-
-def _curable(facts: DowngradeFacts) -> bool:
-    return facts.log is not None and {each.rule for each in facts.log.verdicts.values()} <= _CURED
+    dropped = {_FILES} if _droppable(facts) else set[str]()
+    return tuple(each for each in findings if each.verdict in _BAD and each.rule not in dropped)
 
 
 def _droppable(facts: DowngradeFacts) -> bool:
     """Whether everything fatal in the brokers' files may be left out; with ZooKeeper a version must be set
     and all brokers restarted before, which no run does."""
-    fatal = {
-        each.name
-        for broker in facts.view.brokers
-        for each in misfits(broker.properties, facts.target)
-        if each.fatal
-    }
-    return facts.view.kraft and fatal <= _LEFT_OUT
+    files = (broker.properties for broker in facts.view.brokers)
+    fatal = {each.name for found in files for each in misfits(found, facts.target) if each.fatal}
+    return facts.view.kraft and fatal <= {PROTOCOLS, ASSIGNORS}

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from groupshift.domain.cluster import BrokerView, ClusterView
+from groupshift.domain.cluster import ClusterView
 from groupshift.domain.facts import sentence_list
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.run import (
     PASSED,
     Checked,
-    Findings,
     Instruction,
     Json,
     Outcome,
@@ -41,7 +40,6 @@ from groupshift.moves.downgrade.releases import (
     GROUP,
     SHARE,
     STREAMS,
-    Target,
     line_of_version,
     standing,
     target_of,
@@ -160,74 +158,54 @@ class DeleteConfigs(_Listed):
 
 
 class SetConfigs(Handler[DowngradePorts]):
-    """Sets again what was deleted."""
+    """Sets again what was deleted: what the group was configured with right before."""
 
     def act(self, run: Downgrading, step: Step, intent: Json) -> Json:
         """See `Handler`."""
         run.hold(step)
-        run.ports.cluster.configure_group(step.subject, dict(self._deleted(run, step)))
+        run.ports.cluster.configure_group(step.subject, dict(run.records[step.undoes].intent["configs"]))
         return {}
 
     def check(self, run: Downgrading, step: Step, record: StepRecord) -> Checked:
         """See `Handler`."""
         found = run.ports.views.look().group_configs.get(step.subject, {})
-        same = dict(found) == dict(self._deleted(run, step))
+        same = dict(found) == dict(run.records[step.undoes].intent["configs"])
         return PASSED if same else _waits(f"brokers do not tell all of {step.subject}'s configurations yet")
 
-    def _deleted(self, run: Downgrading, step: Step) -> Mapping[str, str]:
-        """What the group was configured with when that was deleted."""
-        configs: Mapping[str, str] = run.records[step.undoes].intent["configs"]
-        return configs
 
+class SetLevel(_Listed):
+    """Lowers a feature (step ``lower``), or raises it again (``raise``), which needs no list of groups."""
 
-class _Level(_Listed):
-    def check(self, run: Downgrading, step: Step, record: StepRecord) -> Checked:
-        """Whether every broker tells the level."""
-        level = self.level(run, step)
-        return PASSED if level == step.args["to"] else _waits(f"a broker tells {step.subject} at {level}")
-
-    def level(self, run: Downgrading, step: Step) -> int:
-        """Return the finalised level now, 0 for none."""
-        return run.ports.views.look().finalised.get(step.subject, 0)
-
-
-class Lower(_Level):
-    """Lowers a feature."""
+    def allowed(self, run: Downgrading, step: Step) -> Checked:
+        """See `Handler`."""
+        return PASSED if step.kind == "raise" else super().allowed(run, step)
 
     def act(self, run: Downgrading, step: Step, intent: Json) -> Json:
         """See `Handler`. Raises `Conflict` where a group that needs the feature came since the plan was
         approved: no broker would serve it, and the log would hold its records again."""
-        kind = _SERVED_BY.get(step.subject)
-        if kind is not None and step.args["to"] == 0:
-            self._require_unused(run, step, kind)
-        if self.level(run, step) > step.args["to"]:
-            run.hold(step)
-            run.ports.cluster.lower_feature(step.subject, step.args["to"])
-        return {}
-
-    def _require_unused(self, run: Downgrading, step: Step, kind: Kind) -> None:
-        came = [each.group for each in inventory(run.ports.views.look(), None) if kind in each.kinds]
-        if came:
+        to, cluster, view = step.args["to"], run.ports.cluster, run.ports.views.look()
+        level = view.finalised.get(step.subject, 0)
+        if step.kind == "raise":
+            if level < to:
+                run.hold(step)
+                cluster.raise_feature(step.subject, to)
+            return {}
+        kind = _SERVED_BY.get(step.subject) if to == 0 else None
+        if came := sorted(each.group for each in inventory(view, None) if kind in each.kinds):
             restart = "restart its members with group.protocol=classic, or " if kind is Kind.CONSUMER else ""
             raise Conflict(
-                f"group {sentence_list(sorted(came))} is of type {kind}, and {step.subject} 0 serves none: "
+                f"group {sentence_list(came)} is of type {kind}, and {step.subject} 0 serves none: "
                 f"{restart}stop its members and delete it, then run it again"
             )
-
-
-class Raise(_Level):
-    """Raises a feature again."""
-
-    def allowed(self, run: Downgrading, step: Step) -> Checked:
-        """It needs no list of groups."""
-        return PASSED
-
-    def act(self, run: Downgrading, step: Step, intent: Json) -> Json:
-        """See `Handler`."""
-        if self.level(run, step) < step.args["to"]:
+        if level > to:
             run.hold(step)
-            run.ports.cluster.raise_feature(step.subject, step.args["to"])
+            cluster.lower_feature(step.subject, to)
         return {}
+
+    def check(self, run: Downgrading, step: Step, record: StepRecord) -> Checked:
+        """Whether every broker tells the level."""
+        level = run.ports.views.look().finalised.get(step.subject, 0)
+        return PASSED if level == step.args["to"] else _waits(f"a broker tells {step.subject} at {level}")
 
 
 def _topic_is(run: Downgrading, wanted: Mapping[str, str | None]) -> Checked:
@@ -325,7 +303,7 @@ class AwaitSnapshot(Handler[DowngradePorts]):
             return Checked(outcome=Outcome.PASS, result=result)
         said = f"a metadata snapshot up to offset {wanted} on nodes {', '.join(map(str, nodes))}"
         if known:
-            return Checked(outcome=Outcome.WAIT, detail=f"waiting for {said}; there are {offsets}")
+            return _waits(f"waiting for {said}; there are {offsets}")
         detail = (
             f"look for __cluster_metadata-0/<offset>-<epoch>.checkpoint of {said}, then say so with: "
             f"groupshift continue {run.name} --accept '{step.key}' --execute"
@@ -340,14 +318,9 @@ class Prove(Handler[DowngradePorts]):
         """See `Handler`."""
         facts = look_at(run.ports.views, run.ports.log, run.request)
         findings = ask(facts)
-        bad: Findings = no_go(facts, findings)
-        result = {
-            "records": 0 if facts.log is None else facts.log.records,
-            "findings": findings_data(findings),
-        }
-        if not bad:
-            return Checked(outcome=Outcome.PASS, result=result)
-        return Checked(outcome=outcome_of(bad), findings=bad, result=result)
+        bad, records = no_go(facts, findings), 0 if facts.log is None else facts.log.records
+        result = {"records": records, "findings": findings_data(findings)}
+        return Checked(outcome=outcome_of(bad) if bad else Outcome.PASS, findings=bad, result=result)
 
 
 def change_of(run: Downgrading, step: Step) -> Replacement:
@@ -374,17 +347,14 @@ def alike(plan: Plan) -> bool:
 
 def answers_as(view: ClusterView, wanted: Replacement) -> bool:
     """Return whether the broker answers as one of the wanted release does, and has loaded all it
-    coordinates."""
+    coordinates. Within a line brokers tell no release."""
     found = next((each for each in view.brokers if each.node_id == wanted.node_id), None)
+    if found is None or found.loading:
+        return False
     target = target_of(wanted.release, wanted.coordinator)
-    return found is not None and not found.loading and _runs(found, target)
-
-
-def _runs(broker: BrokerView, target: Target) -> bool:
-    """Whether a broker is of the line and has the coordinator; within a line brokers tell no release."""
-    if broker.line is None:
-        return standing(target.version, broker.coordinator, target) is not Order.OLDER
-    return broker.line.holds(target.version) and broker.coordinator is target.coordinator
+    if found.line is None:
+        return standing(target.version, found.coordinator, target) is not Order.OLDER
+    return found.line.holds(target.version) and found.coordinator is target.coordinator
 
 
 class ReplaceNode(Handler[DowngradePorts]):
@@ -393,26 +363,17 @@ class ReplaceNode(Handler[DowngradePorts]):
     touches = True
 
     def allowed(self, run: Downgrading, step: Step) -> Checked:
-        """A node is only touched when all are in sync and no other voter is behind; in a rollback a dead one
-        is started at once: nobody can wait for it."""
-        lacks = self._lacks_before(run, step)
-        if not lacks:
-            return PASSED
-        return Checked(outcome=Outcome.WAIT, detail=f"the cluster is not whole, no node is touched: {lacks}")
-
-    def _lacks_before(self, run: Downgrading, step: Step) -> str:
+        """A node is only touched when all are in sync and no other voter is behind: stopping one more could
+        leave no majority. In a rollback a dead one is started at once: nobody can wait for it."""
         node, back = int(step.subject), bool(step.args["back"])
         if back and self._dead(run, node):
-            return ""
-        waited_for = [each for each in brokers_of(run) if not (back and each == node)]
-        return run.ports.cluster.lacks(waited_for) or self._quorum_lacks(run, node)
-
-    def _quorum_lacks(self, run: Downgrading, node: int) -> str:
-        """Which other voters have not all of the metadata log: stopping one more could leave no majority. A
-        controller of its own tells nothing else."""
-        quorum = run.ports.views.look().quorum
-        behind = [] if quorum is None else [each for each in quorum.behind if each != node]
-        return f"voter {behind[0]} of the metadata quorum is behind" if behind else ""
+            return PASSED
+        lacks = run.ports.cluster.lacks([each for each in brokers_of(run) if not (back and each == node)])
+        if not lacks:  # a controller of its own tells nothing else
+            quorum = run.ports.views.look().quorum
+            behind = [] if quorum is None else [each for each in quorum.behind if each != node]
+            lacks = f"voter {behind[0]} of the metadata quorum is behind" if behind else ""
+        return _waits(f"the cluster is not whole, no node is touched: {lacks}") if lacks else PASSED
 
     def _dead(self, run: Downgrading, node: int) -> bool:
         """Whether a node serves nobody: its driver says so, or it is a broker that is not registered, or the
@@ -459,9 +420,8 @@ class ReplaceNode(Handler[DowngradePorts]):
         if lacks and asked_for and status.state in {NodeState.RUNNING, NodeState.DOWN}:
             return Checked(outcome=Outcome.PERSON, detail=f"{asked_for} ({lacks})")
         if status.state is not NodeState.UNKNOWN:
-            if lacks:
-                return Checked(outcome=Outcome.WAIT, detail=lacks)
-            return Checked(outcome=Outcome.PASS, result={"release": wanted.release})
+            done = Checked(outcome=Outcome.PASS, result={"release": wanted.release})
+            return _waits(lacks) if lacks else done
         mute = wanted.node_id not in brokers_of(run) or alike(run.there)
         if not lacks and mute and not run.accepted(step):
             lacks = (
@@ -474,6 +434,7 @@ class ReplaceNode(Handler[DowngradePorts]):
         return Checked(outcome=Outcome.PASS, result={"release": wanted.release, **by})
 
     def _lacks(self, run: Downgrading, wanted: Replacement, status: NodeStatus) -> str:
+        """What is still missing, as the driver and the cluster tell it; empty: nothing."""
         under_way = {
             NodeState.CHANGING: f"node {wanted.node_id} is being replaced",
             NodeState.DOWN: f"node {wanted.node_id} does not run: {status.trouble or 'no reason'}",
@@ -498,8 +459,8 @@ HANDLERS: Mapping[str, Handler[DowngradePorts]] = {
     "convert-empty": ConvertEmpty(),
     "delete-configs": DeleteConfigs(),
     "set-configs": SetConfigs(),
-    "lower": Lower(),
-    "raise": Raise(),
+    "lower": SetLevel(),
+    "raise": SetLevel(),
     "quicken-compaction": QuickenCompaction(),
     "compact": Compact(),
     "settle-compaction": SettleCompaction(),

@@ -21,7 +21,7 @@ from groupshift.moves.expansion.ports import (
     hidden,
     movers_now,
     naming,
-    undrained,
+    require_drained,
 )
 from groupshift.moves.expansion.steps import Listed, back, waits
 from groupshift.ports.driver import ForPerson, NodeState, NodeStatus, Replacement
@@ -39,16 +39,6 @@ def _other(run: Expanding, plan: Counts, count: int) -> str:
     )
 
 
-def require_drained(run: Expanding) -> None:
-    """Raise `Conflict` while somebody uses a group, `Transient` where a broker does not list all its
-    groups."""
-    view = run.ports.views.look()
-    if why := hidden(run, view):
-        raise Transient(f"{why}; run it again")
-    if busy := undrained(run, view):
-        raise Conflict(f"{busy}, then run it again: while brokers restart two of them may serve one group")
-
-
 class CreatePartitions(Listed):
     """Makes the partitions. A count never shrinks, so nothing undoes it. Whether the rollback is still open
     is asked of the brokers (`ExpansionMove.may_roll_back`): somebody else may have made more."""
@@ -62,30 +52,21 @@ class CreatePartitions(Listed):
 
     def act(self, run: Expanding, step: Step, intent: Json) -> Json:
         """See `Handler`. Raises `Conflict` when somebody else gave the topic another count."""
-        count, plan = run.ports.views.look().count, counts_of(run.there)
-        if count == plan.to:
-            if plan.partitions == plan.to:  # made long before the run: brokers take it up when they restart
-                self._require_nothing_new(run)
-            return {}
-        if count != plan.partitions:
-            raise Conflict(_other(run, plan, count))
-        self._require_nothing_new(run)
-        run.hold(step)
-        run.ports.topic.expand(plan.to)
+        view, plan = run.ports.views.look(), counts_of(run.there)
+        if view.count not in {plan.partitions, plan.to}:
+            raise Conflict(_other(run, plan, view.count))
+        if view.count == plan.partitions:  # the last look before there is only the way forward
+            require_drained(run, view)
+            if new := movers_now(run, view):
+                raise Conflict(
+                    f"{naming(new)} came or committed since groups were deleted, and would move: no broker "
+                    f"uses {plan.to} partitions yet; stop these clients, take the run back with {back(run)}, "
+                    "and begin anew"
+                )
+        if view.count != plan.to:  # else made long before the run: brokers take it up when they restart
+            run.hold(step)
+            run.ports.topic.expand(plan.to)
         return {}
-
-    def _require_nothing_new(self, run: Expanding) -> None:
-        """The last look before there is only the way forward. Raises `Conflict` when somebody is there, or
-        committed for a group that moves since these were deleted."""
-        view = run.ports.views.look()
-        if busy := undrained(run, view):
-            raise Conflict(f"{busy}, then run it again")
-        if new := movers_now(run, view):
-            raise Conflict(
-                f"{naming(new)} came or committed since groups were deleted, and would move: no broker uses "
-                f"{counts_of(run.there).to} partitions yet; stop these clients, take the run back with "
-                f"{back(run)}, and begin anew"
-            )
 
     def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
         """See `Handler`."""
@@ -112,13 +93,15 @@ def _change(run: Expanding, change_id: str, node: int, count: int) -> Replacemen
     )
 
 
-def require_whole(run: Expanding) -> None:
-    """Raise `Transient` while a replica of any topic is not in sync: no broker is restarted then."""
+def _require_quiet(run: Expanding) -> None:
+    """Raise `Transient` while a replica of any topic is not in sync, `Conflict` while somebody uses a group:
+    no broker is restarted then."""
     if lacks := run.ports.topic.cluster_lacks(counts_of(run.there).brokers):
         raise Transient(
             f"the cluster is not whole, no broker is restarted: {lacks}; bring up what does not run, then "
             "run it again"
         )
+    require_drained(run, run.ports.views.look())
 
 
 def _down(run: Expanding) -> list[int]:
@@ -169,28 +152,23 @@ class Restart(Handler[ExpansionPorts]):
         return Standing.MADE if made else Standing.AS_MET
 
     def act(self, run: Expanding, step: Step, intent: Json) -> Json | Instruction:
-        """See `Handler`. A driver makes a change once: what died since is started by another one."""
+        """See `Handler`. A driver makes a change once: what died since is started by another one. So are
+        brokers of the plan that died meanwhile, those before their own restart, too: the count is in their
+        file then, or is read from the topic."""
         node, change_id = int(step.subject), f"{run.name}/{step.key}"
         plan, status = counts_of(run.there), run.ports.nodes.observe(int(step.subject))
         down = status.state is NodeState.DOWN
         change = _change(run, f"{change_id}/{run.token}" if down else change_id, node, plan.to)
-        self._start_others(run, step)
+        for other in (each for each in _down(run) if each != node):
+            run.hold(step)
+            run.ports.nodes.start(_change(run, f"{change_id}/{other}/{run.token}", other, plan.to))
         if not down and status.change_id != change.change_id:
-            require_whole(run)
-            require_drained(run)
+            _require_quiet(run)
         run.hold(step)
         started = run.ports.nodes.start(change)
         if isinstance(started, ForPerson):
             return Instruction(text=started.instruction)
         return {"change_id": started.change_id}
-
-    def _start_others(self, run: Expanding, step: Step) -> None:
-        """Brokers of the plan that died meanwhile are started again, those before their own restart, too: the
-        count is in their file then, or is read from the topic."""
-        for node in (each for each in _down(run) if each != int(step.subject)):
-            run.hold(step)
-            change_id = f"{run.name}/{step.key}/{node}/{run.token}"
-            run.ports.nodes.start(_change(run, change_id, node, counts_of(run.there).to))
 
     def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
         """By the driver and by the cluster; where the driver cannot know, by the count that the broker uses
@@ -245,16 +223,14 @@ class Place(Handler[ExpansionPorts]):
         down = _down(run)
         agreed = self._agreed(run, step, down)
         count = int(agreed.get(COUNTED, count_of(run)))
-        brokers = counts_of(run.there).brokers
-        if _GROWN in agreed and not down:
+        brokers, chosen = counts_of(run.there).brokers, down
+        if not down and _GROWN not in agreed:
+            chosen = [node for node in _deviating(run, count) if node in brokers]
+        if not chosen:
             return {"restarted": [], **agreed}
-        known = [node for node in ([] if down else _deviating(run, count)) if node in brokers]
-        if not down and not known:
-            return {"restarted": [], **agreed}
-        node = (down or known)[0]
+        node = chosen[0]
         if not down:
-            require_whole(run)
-            require_drained(run)
+            _require_quiet(run)
         run.hold(step)
         started = run.ports.nodes.start(
             _change(run, f"{run.name}/{step.key}/{node}/{run.token}", node, count)

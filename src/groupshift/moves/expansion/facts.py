@@ -85,7 +85,8 @@ class PlacementFacts:
         """The counts that each broker may use, by what it answers; where that fits several (one broker leads
         everything, or leaders lie so regularly that two counts lead to the same ones), by where the newest
         commits of the groups that it serves lie, as far as the log tells."""
-        newest = self.log.newest if self.log is not None and self.log_tells else {}
+        telling = any(len(counts) > 1 for counts in self.view.counted.values()) and self.log_tells
+        newest = self.log.newest if telling and self.log is not None else {}
         leaders, found = self.view.topic.leaders, dict[int, frozenset[int]]()
         for node, counts in self.view.counted.items():
             served = {
@@ -172,17 +173,30 @@ class PlacementFacts:
 def look_at(
     views: PlacementViews, log: OffsetsLog | None, to: int | None = None, told: LogProgress | None = None
 ) -> PlacementFacts:
-    """Look at every broker, then read the whole log of the offsets topic (None: leave that out).
+    """Look at every broker, then read the whole log of the offsets topic (None: leave that out). It is held
+    against the count in force, and brokers are asked about every topic with a commit.
 
-    Raises as `PlacementViews.look` and `OffsetsLog.read`, and `Rejected` for a count that the topic cannot be
-    given."""
+    Raises:
+        Rejected: ``to`` is a count that the topic cannot be given.
+        GroupshiftError: as `PlacementViews.look` and `OffsetsLog.read`.
+    """
     view = views.look()
+    facts = PlacementFacts(view=view, to=to)
     if log is None:
-        facts = PlacementFacts(view=view, to=to)
         _require_more(facts)
         return facts
-    reading = LogReading().take(log.read(log.position(), None, told) if view.count else ())
-    facts = _held(views, PlacementFacts(view=view, to=to), reading)
+    reading = LogReading(log.read(log.position(), None, told) if view.count else ())
+    places = LoggedPlaces(reading, view.count or 1, view.count, old=view.old)
+    facts = replace(facts, log=places)
+    if view.count:
+        committed = {each.topic for each in (*places.commits, *places.elsewhere)}
+        facts = replace(facts, topics=views.topics(committed) if committed else Topics())
+        telling = any(len(counts) > 1 for counts in view.counted.values())
+        if view.count not in facts.fitting and telling and _forgotten(views, view, places):
+            facts = replace(facts, log_tells=False)
+        elif facts.in_force not in {None, view.count}:
+            in_force = LoggedPlaces(reading, facts.before, view.count, old=view.old)
+            facts = replace(facts, log=in_force)
     _require_more(facts)
     return facts if to is None else replace(facts, after=reading.loads_after(to))
 
@@ -205,25 +219,6 @@ def _require_more(facts: PlacementFacts) -> None:
             f"--to {to}: __consumer_offsets has {count} partitions already and a count can only grow; "
             f"name more, such as {2 * facts.before}"
         )
-
-
-def _held(views: PlacementViews, facts: PlacementFacts, reading: LogReading) -> PlacementFacts:
-    """The log held against the count in force, and what brokers tell of every topic with a commit."""
-    view = facts.view
-    if not view.count:
-        return replace(facts, log=reading.places(1, 0))
-    telling = any(len(counts) > 1 for counts in view.counted.values())
-
-    def places(count: int) -> LoggedPlaces:
-        return reading.places(count, view.count, newest=telling, erased=view.old, old=view.old, commits=True)
-
-    log = places(view.count)
-    committed = {each.topic for each in log.commits} | {each.topic for each in log.elsewhere}
-    facts = replace(facts, log=log, topics=views.topics(committed) if committed else Topics())
-    if view.count not in facts.fitting and telling and _forgotten(views, view, log):
-        return replace(facts, log_tells=False)
-    count = facts.in_force
-    return facts if count in {None, view.count} else replace(facts, log=places(facts.before))
 
 
 def _forgotten(views: PlacementViews, view: PlacementView, places: LoggedPlaces) -> bool:

@@ -4,7 +4,6 @@ belongs, and that prove the end. What somebody else committed is never overwritt
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -18,11 +17,11 @@ from groupshift.engine.snapshots import CompareClusters
 from groupshift.errors import Conflict
 from groupshift.moves.expansion.load import Elsewhere, held
 from groupshift.moves.expansion.ports import (
+    AT_A_TIME,
     COUNTED,
     DROPPED,
     Expanding,
     ExpansionPorts,
-    batches,
     count_of,
     counts_of,
     dropped,
@@ -36,9 +35,10 @@ from groupshift.moves.expansion.restore import (
     demand_answers,
     key_of,
     read_back,
+    some_groups,
     unlike,
 )
-from groupshift.moves.expansion.rules import Placement, audit_placement
+from groupshift.moves.expansion.rules import audit_placement
 from groupshift.moves.expansion.steps import against, unproven
 from groupshift.ports.changes import refusal_of
 
@@ -124,11 +124,8 @@ class _Committing(Handler[ExpansionPorts]):
 
     def counted(self, rows: Sequence[OffsetRow], said: Sequence[str]) -> dict[str, object]:
         """Return what is journaled: how many offsets are as in the snapshot, and what is not."""
-        return {
-            "offsets": len(rows),
-            "equal": len(rows) - min(len(said), len(rows)),
-            **_sentences(said),
-        }
+        equal = len(rows) - min(len(said), len(rows))
+        return {"offsets": len(rows), "equal": equal, **_sentences(said)}
 
     def left(self, record: StepRecord) -> Checked:
         """Return a pass, or what is not as in the snapshot."""
@@ -141,35 +138,40 @@ class _Committing(Handler[ExpansionPorts]):
     def committed(
         self, run: Expanding, step: Step, rows: Sequence[OffsetRow], former: Mapping[Key, Elsewhere]
     ) -> list[str]:
-        """Commit those of ``rows`` that are not answered, or all where all are; read back. In batches, each
-        of which is looked at and fenced right before. Returns what is not as wanted. Raises `Fenced`."""
-        by_group: dict[str, list[OffsetRow]] = defaultdict(list)
-        for row in rows:
-            by_group[row.group].append(row)
+        """Commit those of ``rows`` that are not answered, or all where all are; read back. Some groups at a
+        time, each of which is looked at and fenced right before. ``former`` is what was committed at former
+        coordinators since. Returns what is not as wanted, sorted. Raises `Fenced`."""
         said: list[str] = []
-        for groups in batches(sorted(by_group)):
-            chosen = [row for group in groups for row in by_group[group]]
+        for some in some_groups(rows, lambda row: row.group, AT_A_TIME):
             run.hold(step)
-            said += [_sentence(each, former) for each in self._batch(run, chosen, former)]
+            said += [_sentence(each, former) for each in self._batch(run, some, former)]
         return sorted(said)
 
     def _batch(
         self, run: Expanding, rows: Sequence[OffsetRow], former: Mapping[Key, Elsewhere]
     ) -> tuple[NotRestored, ...]:
-        """What is not as wanted afterwards, what somebody else committed among it."""
+        """What is not as wanted afterwards, what somebody else committed among it: an offset, an epoch or
+        metadata, at the coordinator or at a former one. What lies only where another count puts it may be
+        answered and is committed all the same."""
         differing = _unlike(run, rows)
+        elsewhere = {key: each for key, each in former.items() if each.lost}
         theirs = tuple(
-            each for each in differing if each.found is not None or _differing(former, each.wanted)
+            each
+            for each in differing
+            if each.found is not None or unlike(former.get(key_of(each.wanted), each.wanted), each.wanted)
         )
         keep, missing = ({key_of(each.wanted) for each in found} for found in (theirs, differing))
         wanted = [row for row in rows if key_of(row) not in keep]
-        missing |= {key_of(row) for row in wanted if _cached(former, row)}
+        missing |= {
+            key for row in wanted if (key := key_of(row)) in elsewhere and not unlike(elsewhere[key], row)
+        }
         refused = run.ports.restoring.commit(
             [row for row in wanted if self.everything or key_of(row) in missing]
         )
-        if self.everything:  # what was refused is there, and would not be committed again
-            return (*(_refused(row, refused) for row in wanted if refusal_of(refused, row)), *theirs)
-        return (*read_back(run.ports.reader, wanted, refused, whole=True).differing, *theirs)
+        if not self.everything:
+            return (*read_back(run.ports.reader, wanted, refused, whole=True).differing, *theirs)
+        reasons = ((row, refusal_of(refused, row)) for row in wanted)  # it is there, and would not be again
+        return (*(NotRestored(wanted=row, found=None, reason=why) for row, why in reasons if why), *theirs)
 
 
 class Rehearse(_Committing):
@@ -180,25 +182,18 @@ class Rehearse(_Committing):
 
     def act(self, run: Expanding, step: Step, intent: Json) -> Json:
         """See `Handler`."""
-        rows = kept(run)
-        lasting = self._lasting(run, rows)
+        rows, lasting = kept(run), dict[Key, str]()
+        topics = run.ports.views.topics(sorted({row.topic for row in rows})) if rows else Topics()
+        for row in rows:  # by the snapshot and what brokers tell now: nobody can commit these, whoever asks
+            if why := topics.unrestorable(row.topic, row.partition, row.topic_id):
+                place = f"{row.group!r} {row.topic}-{row.partition}"
+                lasting[key_of(row)] = f"{place}: it cannot be committed again ({why})"
         free = [row for row in rows if key_of(row) not in lasting]
         said = [*self.committed(run, step, free, {}), *lasting.values()]
         changed = sorted({each.wanted.group for each in _unlike(run, rows)})
         result = {**self.counted(rows, said), "changed": changed[:_SAID]}
         gone = [[*key_of(row), row.offset, lasting[key_of(row)]] for row in rows if key_of(row) in lasting]
         return {**result, DROPPED: gone} if gone else result
-
-    def _lasting(self, run: Expanding, rows: Sequence[OffsetRow]) -> dict[Key, str]:
-        """Offsets that cannot be committed again, whoever asks: the topic has no such partition, or another
-        topic has its name now. By the snapshot and what brokers tell now."""
-        topics = run.ports.views.topics(sorted({row.topic for row in rows})) if rows else Topics()
-        found = {key_of(row): topics.unrestorable(row.topic, row.partition, row.topic_id) for row in rows}
-        return {
-            (group, topic, partition): f"{group!r} {topic}-{partition}: it cannot be committed again ({why})"
-            for (group, topic, partition), why in found.items()
-            if why
-        }
 
     def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
         """See `Handler`."""
@@ -219,47 +214,33 @@ class Restore(_Committing):
         return still_placed(run)
 
     def act(self, run: Expanding, step: Step, intent: Json) -> Json:
-        """See `Handler`."""
+        """See `Handler`. Raises `Transient` where a group does not answer."""
         result: Json = {}
+        plan, gone, ports = counts_of(run.there), dropped(run), run.ports
         for count in placing(run):
-            result, astray = self._restored_by(run, step, count)
+            other = {COUNTED: count} if run.going_back and count != plan.before else {}
+            moved = other.get(COUNTED, plan.to if run.going_back else count_of(run))
+            rows = [row for row in kept(run, moved) if key_of(row) not in gone]
+            former = {
+                each.key: each
+                for each in sorted(held(ports.log, count).elsewhere, key=lambda each: each.committed_ms)
+                if moves(run, each.group, moved)
+            }
+            said, groups = self.committed(run, step, rows, former), {row.group for row in rows}
+            state = ports.reader.take(sorted(groups))
+            demand_answers(state)
+            leaders = ports.views.look().topic.leaders
+            found = agreement(state.offsets, ports.log.read(ports.log.position()), count).differing
+            astray = [
+                f"{sentence}: broker {leaders[partition_of(group, count)]} uses no {count} partitions; "
+                "restart it"
+                for group, sentence in found
+                if group in groups
+            ]
+            result = {**self.counted(rows, [*said, *astray]), **other}
             if not astray:
                 break
         return result
-
-    def _restored_by(self, run: Expanding, step: Step, count: int) -> tuple[Json, bool]:
-        """What is journaled where groups are placed by this count, and whether the log has another one."""
-        plan = counts_of(run.there)
-        other = {COUNTED: count} if run.going_back and count != plan.before else {}
-        moved = other.get(COUNTED, plan.to if run.going_back else count_of(run))
-        gone = dropped(run)
-        rows = [row for row in kept(run, moved) if key_of(row) not in gone]
-        said = self.committed(run, step, rows, self._elsewhere(run, count, moved))
-        astray = self._astray(run, count, frozenset(row.group for row in rows))
-        return {**self.counted(rows, [*said, *astray]), **other}, bool(astray)
-
-    def _astray(self, run: Expanding, count: int, groups: frozenset[str]) -> list[str]:
-        """What coordinators answer of these groups and the log does not have where ``count`` puts it, with
-        who is to be restarted. Raises `Transient` where a group does not answer."""
-        state, log = run.ports.reader.take(sorted(groups)), run.ports.log
-        demand_answers(state)
-        leaders = run.ports.views.look().topic.leaders
-        found = agreement(state.offsets, log.read(log.position()), count).differing
-        return [
-            f"{said}: broker {leaders[partition_of(group, count)]} uses no {count} partitions; restart it"
-            for group, said in found
-            if group in groups
-        ]
-
-    def _elsewhere(self, run: Expanding, count: int, moved: int) -> Mapping[Key, Elsewhere]:
-        """What groups that move (to ``moved`` partitions) committed elsewhere than ``count`` puts them, at a
-        former coordinator, since they were deleted."""
-        elsewhere = held(run.ports.log, count).elsewhere
-        return {
-            each.key: each
-            for each in sorted(elsewhere, key=lambda each: each.committed_ms)  # the newest counts
-            if moves(run, each.group, moved)
-        }
 
     def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
         """See `Handler`."""
@@ -271,36 +252,16 @@ def _unlike(run: Expanding, rows: Iterable[OffsetRow]) -> tuple[NotRestored, ...
     return read_back(run.ports.reader, rows, whole=True).differing
 
 
-def _differing(former: Mapping[Key, Elsewhere], row: OffsetRow) -> bool:
-    """Whether something else was committed elsewhere: an offset, an epoch or metadata."""
-    found = former.get(key_of(row))
-    return found is not None and unlike(found.row, row)
-
-
-def _cached(former: Mapping[Key, Elsewhere], row: OffsetRow) -> bool:
-    """Whether it may be answered, and lies only where another count puts it."""
-    found = former.get(key_of(row))
-    return found is not None and found.lost and not unlike(found.row, row)
-
-
-def _refused(row: OffsetRow, refused: Mapping[str, str]) -> NotRestored:
-    return NotRestored(wanted=row, found=None, reason=refusal_of(refused, row))
-
-
 def _sentence(found: NotRestored, former: Mapping[Key, Elsewhere]) -> str:
-    wanted, there = found.wanted, found.found
+    """What is wrong with an offset, and who committed what instead."""
+    wanted, elsewhere = found.wanted, former.get(key_of(found.wanted))
     said = f"{wanted.group!r} {wanted.topic}-{wanted.partition}: {wanted.offset} in the snapshot"
-    elsewhere = former.get(key_of(wanted))
-    if there is not None:
-        return f"{said}, {_what(there, wanted)} was committed since"
-    if elsewhere is not None:
-        return f"{said}, {_what(elsewhere.row, wanted)} was committed at its former coordinator since"
-    return f"{said}, not committed ({found.reason or 'it is not answered'})"
-
-
-def _what(found: OffsetRow, wanted: OffsetRow) -> str:
-    same = found.offset == wanted.offset
-    return f"{found.offset} with another epoch or other metadata" if same else str(found.offset)
+    there = found.found or elsewhere
+    if there is None:
+        return f"{said}, not committed ({found.reason or 'it is not answered'})"
+    more = " with another epoch or other metadata" if there.offset == wanted.offset else ""
+    where = "since" if found.found is not None else "at its former coordinator since"
+    return f"{said}, {there.offset}{more} was committed {where}"
 
 
 class CompareSnapshots(CompareClusters[ExpansionPorts]):
@@ -353,23 +314,18 @@ class Audit(Handler[ExpansionPorts]):
     def act(self, run: Expanding, step: Step, intent: Json) -> Json:
         """See `Handler`."""
         found = audit_placement(run.ports.views, run.ports.log)
-        said = [each.with_remedy for each in against(found.judgement.findings)]
-        planned = not run.going_back and count_of(run) == counts_of(run.there).to
-        said += [*(_unset(found) if planned else ()), *unproven(run, step)]
+        findings = found.judgement.findings
+        said = [each.with_remedy for each in against(findings)]
+        if not run.going_back and count_of(run) == counts_of(run.there).to:  # what was to be set is read back
+            unset = (each for each in findings if each.rule == _STATIC and each.verdict is not Verdict.PASS)
+            said += [each.with_remedy for each in unset]
+        said += unproven(run, step)
         records = found.facts.log.records if found.facts.log else 0
         return {"records": records, **_sentences(said)}
 
     def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
         """See `Handler`."""
         return _differs(PLACED, record.result, "keep clients stopped") if record.result["left"] else PASSED
-
-
-def _unset(found: Placement) -> list[str]:
-    """Brokers that were restarted without the count in their file: what was to be set is read back."""
-    findings = found.judgement.findings
-    return [
-        each.with_remedy for each in findings if each.rule == _STATIC and each.verdict is not Verdict.PASS
-    ]
 
 
 HANDLERS: Mapping[str, Handler[ExpansionPorts]] = {

@@ -11,8 +11,9 @@ from groupshift.domain.cluster import PlacementView
 from groupshift.domain.cluster_rules import unlisted
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
-from groupshift.domain.run import Plan, StepRecord
+from groupshift.domain.run import Plan
 from groupshift.engine.move import Run
+from groupshift.errors import Conflict, Transient
 from groupshift.moves.expansion.facts import PlacementFacts, listed, look_at
 from groupshift.moves.expansion.load import Hashed, held
 from groupshift.moves.expansion.restore import Key
@@ -33,7 +34,8 @@ COUNTED = "counted"
 """What is journaled of the count that brokers use, where it is not the plan's."""
 _ALL = "groupshift audit placement --json"
 _NAMED = 20
-_AT_A_TIME = 500
+AT_A_TIME = 500
+"""How many groups are committed or deleted between two looks at the fence."""
 _TOMBSTONE, _TOMBSTONES = 32, 256 * 1024
 
 
@@ -87,21 +89,16 @@ def facts_now(run: Expanding) -> PlacementFacts:
     return look_at(run.ports.views, run.ports.log, counts_of(run.there).to)
 
 
-def done_of(run: Expanding, kind: str) -> StepRecord | None:
-    """Return what is journaled of the step of this kind in the plan that is walked, None before it began."""
-    records = run.records
-    return next(
-        (records[each.key] for each in run.plan.steps if each.kind == kind and each.key in records), None
-    )
-
-
 def count_of(run: Expanding) -> int:
     """Return how many partitions brokers are to count: the plan's number, or a higher one that somebody gave
     the topic when there was only the way forward, and that a person accepted; or which brokers took up while
     the run goes back."""
-    asked = (done_of(run, kind) for kind in ("place", "restore"))
-    found = (each.result.get(COUNTED) for each in asked if each is not None)
-    return next((int(each) for each in found if each), counts_of(run.there).to)
+    records = run.records
+    for kind in ("place", "restore"):
+        for each in run.plan.steps:
+            if each.kind == kind and each.key in records and (found := records[each.key].result.get(COUNTED)):
+                return int(found)
+    return counts_of(run.there).to
 
 
 def moves(run: Expanding, group: str, count: int) -> bool:
@@ -126,11 +123,7 @@ def dropped(run: Expanding) -> frozenset[Key]:
     """Return the offsets that a person let go of at the rehearsal: not restored, and not missed
     afterwards."""
     records = run.records
-    found = [
-        records[each.key].result
-        for each in run.there.steps
-        if each.kind == "rehearse" and each.key in records
-    ]
+    found = (records[each.key].result for each in run.there.steps if each.key in records)
     return frozenset(
         (str(group), str(topic), int(partition))
         for result in found
@@ -154,6 +147,18 @@ def undrained(run: Expanding, view: PlacementView) -> str:
     if busy:
         return f"members are in {naming(busy, _ALL)}; stop them"
     return transacting(view)
+
+
+def require_drained(run: Expanding, view: PlacementView) -> None:
+    """Raise `Conflict` while somebody uses a group: while the run changes brokers two of them may serve one
+    group. Raise `Transient` where a broker does not list all its groups."""
+    if why := hidden(run, view):
+        raise Transient(f"{why}; run it again")
+    if busy := undrained(run, view):
+        raise Conflict(
+            f"{busy}, then run it again: groups are safe in snapshot {SNAPSHOT}, and nobody may use one "
+            "before every broker uses the new count"
+        )
 
 
 def movers_now(run: Expanding, view: PlacementView) -> frozenset[str]:
@@ -183,23 +188,18 @@ def naming(groups: Iterable[str], everything: str = "") -> str:
 
 
 def sized(groups: Sequence[str], rows: Iterable[OffsetRow]) -> Iterator[Sequence[str]]:
-    """Yield `batches`, cut where deleting the groups would write more than `_TOMBSTONES` bytes of ``rows``'
-    keys: a coordinator writes the tombstones of one request to a partition as one batch, which has a limit
-    (1 MiB by default)."""
-    bytes_: Counter[str] = Counter()
+    """Yield some groups at a time, fewer where deleting them would write more than `_TOMBSTONES` bytes of
+    ``rows``' keys: a coordinator writes the tombstones of one request to a partition as one batch, which has
+    a limit (1 MiB by default). A process that another one overtook stops between two of them."""
+    bytes_ = Counter[str]()
     for row in rows:
         bytes_[row.group] += _TOMBSTONE + len((row.group + row.topic).encode())
-    for some in batches(groups):
-        begun, size = 0, 0
-        for at, group in enumerate(some):
-            if at > begun and size + bytes_[group] > _TOMBSTONES:
-                yield some[begun:at]
-                begun, size = at, 0
-            size += bytes_[group]
-        yield some[begun:]
-
-
-def batches(groups: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Yield some at a time: a process that another one overtook stops between two of them."""
-    for start in range(0, len(groups), _AT_A_TIME):
-        yield groups[start : start + _AT_A_TIME]
+    some, size = list[str](), 0
+    for group in groups:
+        if some and (len(some) == AT_A_TIME or size + bytes_[group] > _TOMBSTONES):
+            yield some
+            some, size = [], 0
+        some.append(group)
+        size += bytes_[group]
+    if some:
+        yield some

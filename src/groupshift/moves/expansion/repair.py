@@ -15,12 +15,13 @@ client).
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from groupshift.domain.cluster import retention_ms
 from groupshift.domain.commit_places import EPOCHS, Stray, Topics
+from groupshift.domain.facts import sentence_list
 from groupshift.domain.group_protocol import EMPTY
 from groupshift.domain.rows import GONE, ClusterState, OffsetRow, ProblemRow
 from groupshift.domain.verdict import Verdict
@@ -40,15 +41,14 @@ from groupshift.moves.expansion.restore import (
 )
 from groupshift.moves.expansion.rules import Placement, audit_placement, busy_groups
 from groupshift.ports.changes import OffsetRestoring
-from groupshift.ports.cluster import ClusterGroups, CommittedOffsets, GroupSnapshots, PlacementViews
+from groupshift.ports.cluster import ClusterGroups, GroupSnapshots, PlacementViews
 from groupshift.ports.log import LogErasing, LogProgress, OffsetsLog
 
 _UNKNOWN = -1
-_Mended = tuple[Sequence[OffsetRow], Iterable[NotRestored]]
-"""What is to be committed, and what is left alone."""
 _DEMANDED = frozenset({"X01", "X02", "X03", "X04", "X05", "X11"})
 """Rules that must pass before anything is committed."""
 _BUSY = "it has members: stop them, then run it again"
+_CHANGED = "somebody changed it since it was planned: nothing was written"
 UNDECIDED = "a person has to decide about an offset of it first"
 """Why a group keeps its strays that no run settles."""
 
@@ -74,11 +74,6 @@ class Repair:
     others: tuple[Elsewhere, ...] = ()
     reason: str = ""
 
-    @property
-    def row(self) -> OffsetRow:
-        """What is to be committed."""
-        return self.chosen.row
-
 
 def repairs(
     elsewhere: Iterable[Elsewhere], kept_since_ms: int = 0, topics: Topics | None = None
@@ -96,41 +91,44 @@ def repairs(
 
 
 def _repair(found: Sequence[Elsewhere], kept_since_ms: int, topics: Topics) -> Repair:
+    """What to do about one key: by the newest of its commits elsewhere, unless home was committed later."""
     newest, *others = sorted(found, key=lambda each: (each.committed_ms, each.found), reverse=True)
     if newest.newer is False:
         return Repair(mend=Mend.OVERWRITTEN, chosen=newest, others=tuple(others))
-    reason = topics.unrestorable(newest.topic, newest.partition, newest.topic_id) or _doubt(newest, others)
-    if not reason and newest.committed_ms < kept_since_ms:
-        reason = "it is older than --within: it may have been deleted, or have expired, without a trace left"
+    offset, unrestorable = newest.offset, topics.unrestorable(newest.topic, newest.partition, newest.topic_id)
+    timeless = newest.newer is None and newest.home_record_offset is not None
+    equally_new = {each.offset for each in others if each.committed_ms == newest.committed_ms} - {offset}
+    twins = sentence_list([str(each) for each in sorted(equally_new)])
+    higher = max((each.offset for each in others), default=offset)
+    doubts: tuple[tuple[bool, str], ...] = (
+        (bool(unrestorable), unrestorable),
+        (not all(each.readable for each in found), "a commit cannot be read"),
+        (offset < 0, f"the newest commit says {offset}, which is no offset"),
+        (
+            newest.deleted_ms > newest.committed_ms or newest.expires_ms != _UNKNOWN,
+            "it was deleted in another partition later, or has an expiry of its own",
+        ),
+        (newest.committed_ms == _UNKNOWN or timeless, "a commit has no time"),
+        (
+            bool(twins),
+            f"partitions {newest.found} and another have {offset} and {twins} of the same time",
+        ),
+        (
+            higher > offset,
+            f"an earlier commit says {higher}, the newest {offset}: two coordinators took commits",
+        ),
+        (
+            newest.at_home is not None and newest.at_home > offset,
+            f"its coordinator has {newest.at_home}, committed earlier than {offset}",
+        ),
+        (
+            newest.committed_ms < kept_since_ms,
+            "it is older than --within: it may have been deleted, or have expired, without a trace left",
+        ),
+    )
+    reason = next((why for holds, why in doubts if holds), "")
     mend = Mend.CONFLICT if reason else Mend.RESTORE
     return Repair(mend=mend, chosen=newest, others=tuple(others), reason=reason)
-
-
-def _doubt(newest: Elsewhere, others: Sequence[Elsewhere]) -> str:
-    """Why a person has to decide; empty when nobody has to."""
-    offset = newest.offset
-    if offset is None or not all(each.readable for each in (newest, *others)):
-        return "a commit cannot be read"
-    if offset < 0:
-        return f"the newest commit says {offset}, which is no offset"
-    if newest.deleted_ms > newest.committed_ms or newest.expires_ms != _UNKNOWN:
-        return "it was deleted in another partition later, or has an expiry of its own"
-    if newest.committed_ms == _UNKNOWN or (newest.newer is None and newest.home_record_offset is not None):
-        return "a commit has no time"
-    return _contradiction(newest, offset, others)
-
-
-def _contradiction(newest: Elsewhere, offset: int, others: Sequence[Elsewhere]) -> str:
-    """Commits of two coordinators that cannot both be followed."""
-    equally_new = {each.offset for each in others if each.committed_ms == newest.committed_ms} - {offset}
-    if equally_new:
-        return f"partitions {newest.found} and another have {offset} and {equally_new.pop()} of the same time"
-    higher = max((each.offset for each in others if each.offset is not None), default=offset)
-    if higher > offset:
-        return f"an earlier commit says {higher}, the newest {offset}: two coordinators took commits"
-    if newest.at_home is not None and newest.at_home > offset:
-        return f"its coordinator has {newest.at_home}, committed earlier than {offset}"
-    return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,49 +211,29 @@ def repair(planned: PlannedRepair, restoring: OffsetRestoring, reader: ClusterGr
         raise Rejected(f"nothing was changed: {planned.against}")
     if planned.old:
         raise Rejected("nothing was changed: OLD coordinators need tombstones beside the commits")
-    by_group: dict[str, list[Repair]] = defaultdict(list)
-    for each in planned.of(Mend.RESTORE):
-        by_group[each.chosen.group].append(each)
-
-    def look(groups: Sequence[str]) -> _Mended:
-        wanted = [each for group in groups for each in by_group[group]]
-        left = _left_alone(reader, wanted)
-        return [each.row for each in wanted if each.chosen.key not in left], left.values()
-
-    return _mended(by_group, look, restoring, reader)
-
-
-def _mended(
-    groups: Iterable[str],
-    look: Callable[[Sequence[str]], _Mended],
-    restoring: OffsetRestoring,
-    reader: CommittedOffsets,
-) -> Repaired:
-    """Commit and read back, some groups at a time, what ``look`` says right before."""
     restored, changed = Restored(equal=0, differing=()), list[NotRestored]()
-    for some in some_groups(groups):
-        rows, left = look(some)
-        restored += restore_offsets(restoring, reader, rows)
-        changed += left
+    wanted = (each.chosen for each in planned.of(Mend.RESTORE))
+    for some in some_groups(wanted, lambda each: each.group):
+        left = _left_alone(reader, some)
+        restored += restore_offsets(restoring, reader, [each.row for each in some if each.key not in left])
+        changed += left.values()
     return Repaired(restored=restored, changed=tuple(changed))
 
 
-def _left_alone(reader: GroupSnapshots, wanted: Sequence[Repair]) -> dict[Key, NotRestored]:
+def _left_alone(reader: GroupSnapshots, wanted: Sequence[Elsewhere]) -> dict[Key, NotRestored]:
     """What may not be committed now: its coordinator does not tell all of the group, or something else than
     the log said."""
-    state = reader.take(sorted({each.chosen.group for each in wanted}))
+    state = reader.take(sorted({each.group for each in wanted}))
     answered = {key_of(row): row for row in state.offsets}
     problems = {each.group: each.problem for each in state.problems if not each.of_listing}
     found = {}
     for each in wanted:
-        there = answered.get(each.chosen.key)
+        there, why = answered.get(each.key), problems.get(each.group, "")
         says = None if there is None else there.offset
-        why = problems.get(each.chosen.group, "")
-        other = there is None or unlike(there, each.row)
-        if not why and says != each.chosen.at_home and other:
-            why = f"somebody changed it: the log said {each.chosen.at_home}, its coordinator answers {says}"
+        if not why and says != each.at_home and (there is None or unlike(there, each)):
+            why = f"somebody changed it: the log said {each.at_home}, its coordinator answers {says}"
         if why:
-            found[each.chosen.key] = NotRestored(wanted=each.row, found=there, reason=why)
+            found[each.key] = NotRestored(wanted=each.row, found=there, reason=why)
     return found
 
 
@@ -279,45 +257,32 @@ def repair_shadows(planned: PlannedRepair, tools: ShadowTools) -> Repaired:
     if planned.against:
         raise Rejected(f"nothing was changed: {planned.against}")
     busy = busy_groups(tools.views.look().cluster)
-    changed = _changed(planned, tools)
-    left = dict.fromkeys(busy, _BUSY)
-    left |= dict.fromkeys((each.chosen.group for each in planned.of(Mend.CONFLICT)), UNDECIDED) | changed
-    wanted = [each for each in planned.of(Mend.RESTORE) if each.chosen.group not in left]
-    refused = tools.restoring.commit([each.row for each in wanted])
-    differing = _not_logged([each.row for each in wanted], refused, planned, tools)
-    left |= {each.wanted.group: each.reason for each in differing}
-    erased, kept = _erase(planned, tools, left)
-    named = [each for each in planned.of(Mend.RESTORE) if each.chosen.group in busy | changed.keys()]
-    return Repaired(
-        restored=Restored(equal=len(wanted) - len(differing), differing=differing),
-        changed=tuple(
-            NotRestored(wanted=each.row, found=None, reason=left[each.chosen.group]) for each in named
-        ),
-        erased=erased,
-        strays_left=kept,
-    )
-
-
-def _changed(planned: PlannedRepair, tools: ShadowTools) -> dict[str, str]:
-    """Groups of which the log says something else than when it was planned, and why. Answers tell nothing: a
-    cache may hide what was committed."""
+    # answers tell nothing of what changed since the look: a cache may hide what was committed
     present = {each.key: each for each in held(tools.log, planned.count).elsewhere}
-    return {
+    changed = {
         each.chosen.group: "somebody committed or deleted it since the look"
         for each in planned.repairs
         if (there := present.get(each.chosen.key)) is None or there.at_home != each.chosen.at_home
     }
-
-
-def _not_logged(
-    rows: list[OffsetRow], refused: Mapping[str, str], planned: PlannedRepair, tools: ShadowTools
-) -> tuple[NotRestored, ...]:
-    """What the newest record at home does not say."""
-    offsets = logged_offsets(tools.log.read(tools.log.position()), planned.count)
-    return tuple(
+    left = dict.fromkeys(busy, _BUSY)
+    left |= dict.fromkeys((each.chosen.group for each in planned.of(Mend.CONFLICT)), UNDECIDED) | changed
+    to_restore = [each.chosen.row for each in planned.of(Mend.RESTORE)]
+    wanted = [row for row in to_restore if row.group not in left]
+    untouched = [row for row in to_restore if row.group in busy | changed.keys()]
+    refused = tools.restoring.commit(wanted)
+    logged = logged_offsets(tools.log.read(tools.log.position()), planned.count)
+    differing = tuple(
         NotRestored(wanted=row, found=None, reason=refused.get(row.group, "it is not in the log"))
-        for row in rows
-        if row.group in refused or offsets.get(key_of(row)) != said(row)
+        for row in wanted
+        if row.group in refused or logged.get(key_of(row)) != said(row)
+    )
+    left |= {each.wanted.group: each.reason for each in differing}
+    erased, kept = _erase(planned, tools, left)
+    return Repaired(
+        restored=Restored(equal=len(wanted) - len(differing), differing=differing),
+        changed=tuple(NotRestored(wanted=row, found=None, reason=left[row.group]) for row in untouched),
+        erased=erased,
+        strays_left=kept,
     )
 
 
@@ -432,28 +397,17 @@ def repair_epochs(plan: EpochPlan, restoring: OffsetRestoring, reader: ClusterGr
     some groups at a time, looked at right before. Other offsets of a group are not touched. Safe to repeat.
 
     Raises as the ports."""
-    by_group: dict[str, list[EpochRepair]] = defaultdict(list)
-    for each in plan.to_do:
-        by_group[each.row.group].append(each)
-
-    def look(groups: Sequence[str]) -> _Mended:
-        again = plan_epochs(reader, groups)
-        still = {key_of(each.row): each.row for each in again.to_do}
-        wanted, changed = [], []
-        for each in (each for group in groups for each in by_group[group]):
-            now = still.get(key_of(each.row))
-            if now is None or unlike(now, each.row):
-                why = _why(again, each.row)
-                changed.append(NotRestored(wanted=each.wanted, found=None, reason=why))
-            else:
+    restored, changed = Restored(equal=0, differing=()), list[NotRestored]()
+    for some in some_groups(plan.to_do, lambda each: each.row.group):
+        again, wanted = plan_epochs(reader, sorted({each.row.group for each in some})), list[OffsetRow]()
+        now = {key_of(each.row): each for each in again.repairs}
+        problems = {each.group: each.problem for each in reversed(again.problems)}
+        for each in some:
+            there = now.get(key_of(each.row))
+            if there is not None and not there.left and not unlike(there.row, each.row):
                 wanted.append(each.wanted)
-        return wanted, changed
-
-    return _mended(by_group, look, restoring, reader)
-
-
-def _why(again: EpochPlan, row: OffsetRow) -> str:
-    """Why a planned commit is not written now."""
-    left = next((each.left for each in again.left if key_of(each.row) == key_of(row)), "")
-    problem = next((each.problem for each in again.problems if each.group == row.group), "")
-    return left or problem or "somebody changed it since it was planned: nothing was written"
+                continue
+            why = (there and there.left) or problems.get(each.row.group) or _CHANGED
+            changed.append(NotRestored(wanted=each.wanted, found=None, reason=why))
+        restored += restore_offsets(restoring, reader, wanted)
+    return Repaired(restored=restored, changed=tuple(changed))

@@ -7,7 +7,8 @@ and which groups move. Of a run: what became of the groups, what to do now, and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 
 from groupshift.domain.cluster import COUNT, configured
 from groupshift.domain.run import Json, RunState, Step, StepState
@@ -15,14 +16,12 @@ from groupshift.domain.verdict import Verdict
 from groupshift.domain.verdict import counted as passed
 from groupshift.engine import questions
 from groupshift.engine.move import Run
-from groupshift.moves.expansion.facts import PlacementFacts
 from groupshift.moves.expansion.load import Mover, PartitionLoad
 from groupshift.moves.expansion.ports import COUNTED, ExpansionPorts, counts_of
 from groupshift.moves.expansion.rules import Placement
 from groupshift.report.history import (
     History,
     NodeInterval,
-    StepHistory,
     compared,
     node_intervals,
     wrong_words,
@@ -60,9 +59,21 @@ _MEASURES: Mapping[str, Callable[[PartitionLoad], int]] = {
 
 
 def overview(found: Placement, named: int = _NAMED) -> Iterator[questions.Section]:
-    """Yield the parts of an assessment; all partitions are on the page, all groups in `overview_data`."""
-    facts = found.facts
-    yield _brokers(facts)
+    """Yield the parts of an assessment: what each broker uses, what this and other counts cost, the busiest
+    partition and the mean now and then, and ``named`` groups that move. All partitions are on the page, all
+    groups in `overview_data`."""
+    facts, brokers = found.facts, []
+    for broker in facts.view.cluster.brokers:
+        counts, static = sorted(facts.told.get(broker.node_id, ())), configured(broker)
+        uses = " or ".join(map(str, counts[:_COUNTS])) + (" …" if len(counts) > _COUNTS else "")
+        of, leads = broker.coordinator.value.upper(), facts.view.topic.leaders.count(broker.node_id)
+        of_file = "" if static is None else str(static)
+        brokers.append((str(broker.node_id), of, uses, of_file, str(leads), f"{len(broker.groups):,}"))
+    yield questions.Section(
+        title=f"__consumer_offsets: {facts.view.count} partitions",
+        head=("broker", "coordinator", "uses", "configured", "leads", "groups listed"),
+        rows=tuple(brokers),
+    )
     yield questions.Section(
         title="What a count costs",
         head=("partitions", "names that stay", "groups that move", "of the count now"),
@@ -77,7 +88,15 @@ def overview(found: Placement, named: int = _NAMED) -> Iterator[questions.Sectio
         ),
     )
     if facts.log:
-        yield _load(facts.log.loads, facts.after)
+        rows = []
+        for when, loads in (("now", facts.log.loads), ("then", facts.after)):
+            found_values = [list(map(measure, loads)) for measure in _MEASURES.values()]
+            pairs = [(f"{max(each):,}", f"{sum(each) / len(each):,.1f}") for each in found_values]
+            rows.append((when, str(len(loads)), *chain.from_iterable(pairs)))
+        heads = ("groups: busiest", "mean", "records: busiest", "mean", "bytes: busiest", "mean")
+        yield questions.Section(
+            title="Live load by partition", head=("", "partitions", *heads), rows=tuple(rows)
+        )
     more = len(facts.movers) - named
     said = [f"{len(facts.movers):,} of {len(facts.hashed.groups):,} groups move."]
     yield questions.Section(
@@ -106,51 +125,10 @@ def overview_data(found: Placement) -> Json:
     }
 
 
-def _brokers(facts: PlacementFacts) -> questions.Section:
-    told, rows = facts.told, []
-    for broker in facts.view.cluster.brokers:
-        counts = sorted(told.get(broker.node_id, ()))
-        static = configured(broker)
-        rows.append(
-            (
-                str(broker.node_id),
-                broker.coordinator.value.upper(),
-                " or ".join(map(str, counts[:_COUNTS])) + (" …" if len(counts) > _COUNTS else ""),
-                "" if static is None else str(static),
-                str(facts.view.topic.leaders.count(broker.node_id)),
-                f"{len(broker.groups):,}",
-            )
-        )
-    return questions.Section(
-        title=f"__consumer_offsets: {facts.view.count} partitions",
-        head=("broker", "coordinator", "uses", "configured", "leads", "groups listed"),
-        rows=tuple(rows),
-    )
-
-
-def _load(before: Sequence[PartitionLoad], after: Sequence[PartitionLoad]) -> questions.Section:
-    """The busiest partition and the mean, now and then."""
-    heads = ("groups: busiest", "mean", "records: busiest", "mean", "bytes: busiest", "mean")
-    return questions.Section(
-        title="Live load by partition",
-        head=("", "partitions", *heads),
-        rows=tuple(
-            (moment, str(len(loads)), *_measured(loads))
-            for moment, loads in (("now", before), ("then", after))
-        ),
-    )
-
-
-def _measured(loads: Sequence[PartitionLoad]) -> Iterator[str]:
-    for measure in _MEASURES.values():
-        values = list(map(measure, loads))
-        yield from (f"{max(values):,}", f"{sum(values) / len(values):,.1f}")
-
-
 def render(found: Placement) -> str:
     """The assessment as an HTML document, with pictures of the load; it needs nothing besides itself."""
     facts, log, findings = found.facts, found.facts.log, found.judgement.findings
-    cluster = facts.view.cluster
+    cluster, groups = facts.view.cluster, len(facts.hashed.groups)
     bad = [each for each in findings if each.verdict is not Verdict.PASS]
     rules = table(
         sorted(bad, key=lambda each: (-each.verdict.rank, each.rule)),
@@ -161,7 +139,6 @@ def render(found: Placement) -> str:
             "remedy": "hint",
         },
     )
-    groups = len(facts.hashed.groups)
     at_a_glance = glance(
         ("partitions now", facts.view.count),
         ("brokers count", facts.in_force),
@@ -171,57 +148,45 @@ def render(found: Placement) -> str:
         ("records in the log", None if log is None else log.records),
         ("groups with residue", None if log is None else len(log.residue)),
     )
-    word = "it may begin" if found.clean else "it may not begin"
+    pictures: list[Part] = []
+    if log:
+        hint = "Live is the newest record of each key; the two rows of a picture have one scale."
+        loads, shades = {"now": log.loads, "then": facts.after}, {"now": colour(0), "then": colour(1)}
+        pictures += [Word(hint, "hint", tag="p"), Legend(shades)]
+        for name, measure in _MEASURES.items():
+            rows = [Row(name=when, values=[*map(measure, loads[when])], shade=shades[when]) for when in loads]
+            pictures += [Word(name.capitalize(), tag="h3"), bars(name, rows)]
     page = Page(
         title=f"__consumer_offsets from {facts.before} to {facts.to} partitions",
-        top=Headline(verdict=found.judgement.verdict, word=word),
+        top=Headline(
+            verdict=found.judgement.verdict, word="it may begin" if found.clean else "it may not begin"
+        ),
         lead=f"Cluster {cluster.cluster_id}, looked at {moment_utc(cluster.taken_at_ms)}",
         sections=[
             at_a_glance,
             section("What the rules say", rules if bad else Word(f"{passed(findings, 'rules')}.", tag="p")),
-            section("Load by partition", *_loads(log.loads, facts.after)) if log else None,
+            section("Load by partition", *pictures) if log else None,
             *sections_of(tuple(overview(found, _SHOWN))),
         ],
     )
     return render_page(page)
 
 
-def _loads(before: Sequence[PartitionLoad], after: Sequence[PartitionLoad]) -> Iterator[Part]:
-    shades = {"now": colour(0), "then": colour(1)}
-    hint = "Live is the newest record of each key; the two rows of a picture have one scale."
-    yield Word(hint, "hint", tag="p")
-    yield Legend(shades)
-    for name, measure in _MEASURES.items():
-        rows = [
-            Row(name=moment, values=[measure(load) for load in loads], shade=shades[moment])
-            for moment, loads in (("now", before), ("then", after))
-        ]
-        yield Word(name.capitalize(), tag="h3")
-        yield bars(name, rows)
-
-
 UNKNOWN = "not asked yet"
-_HALT = ("No client may start before it is done, or taken back.", "")
 _OVER = frozenset({RunState.FINALISED, RunState.MOVED, RunState.ROLLED_BACK})
 
 
 def page(_run: Run[ExpansionPorts], history: History, _kept: Kept | None) -> PageParts:
-    """Return the parts of the page of a run."""
+    """Return the parts of the page of a run: figures, the count of each broker over time, the groups that
+    move."""
     plan = counts_of(history.plan)
     return PageParts(
         title=f"__consumer_offsets from {plan.before} to {plan.to} partitions",
         sentence=_sentence(history),
-        now=_now(history),
+        now=_now(history) if history.state not in _OVER else _after(history),
         first=[_glance(history), _counts(history)],
         own=[section("Groups that move", *_moving(history))],
         wrong=_wrong,
-    )
-
-
-def _movers(history: History) -> tuple[Mover, ...]:
-    return tuple(
-        Mover(group=str(group), before=int(before), after=int(after))
-        for group, before, after in history.about["movers"]
     )
 
 
@@ -252,18 +217,6 @@ def _made_by_another(history: History) -> int:
     return next((int(found) for each in asked if (found := each.result.get(COUNTED))), 0)
 
 
-def _closed(history: History) -> bool:
-    """Whether there is only the way forward, as far as the journal can tell: this run made partitions, or a
-    broker was to be restarted."""
-    plan = counts_of(history.plan)
-    made = any(
-        each.record is not None and each.record.state in {StepState.ACTED, StepState.DONE}
-        for each in history.of_kind("create-partitions")
-    )
-    restarting = any(each.begun for each in history.of_kind("restart"))
-    return restarting or (made and plan.partitions != plan.to)
-
-
 def _deleted(history: History) -> bool:
     return any(each.begun for each in history.of_kind("delete-groups"))
 
@@ -274,128 +227,115 @@ def _restored(history: History) -> int | None:
     return int(found[-1].result["equal"]) if found else None
 
 
-def _expiring(history: History) -> int:
-    """How many offsets of groups that move had an expiry of their own, which a new commit has not."""
-    return sum(int(each.result.get("expiring", 0)) for each in history.of_kind("agree"))
-
-
-def _away_ms(history: History) -> int | None:
-    """How long no client was allowed: from the drain to the end, or so far; None while there was no drain."""
-    since = next((each.at_ms for each in history.of_kind("drain") if each.done), 0)
-    return history.ended_ms - since if since else None
-
-
 def _sentence(history: History) -> str:
+    """What became of the topic, and how much was committed again and compared; what was accepted stands in
+    the place of that."""
     plan, state = counts_of(history.plan), history.state
     topic = f"__consumer_offsets of cluster {history.about['cluster_id']}"
-    if state in _OVER:
-        wrong = "; ".join(
+    if state not in _OVER:
+        steps = history.of_kind("restart")
+        restarts = f"{sum(each.done for each in steps)} of {len(steps)} brokers are restarted"
+        return way_sentence(history, (topic, f"{plan.to} partitions"), restarts)
+    other = _made_by_another(history)
+    if not state.goes_back:
+        audited = all(each.step.kind != "audit" for each in history.accepted)
+        brokers = ", and every broker counts them" if audited else ""
+        said = f"{topic} has {counted(history)} partitions now, from {plan.before}{brokers}."
+    else:
+        undone = "what was deleted is committed again" if _deleted(history) else "nothing was changed"
+        if other:  # without what nobody asked: the count that the topic has after a rollback
+            undone = (
+                f"what was deleted is committed again, by {other} partitions, which somebody else made and "
+                "brokers took up"
+            )
+        said = f"The way of {topic} to {plan.to} partitions was taken back: {undone}."
+    if history.accepted:
+        wrong = (
             f"{_wrong(each.step)}: {'; '.join(each.reasons)} (accepted by {each.who})"
             for each in history.accepted
         )
-        proven = f"But not all is as it has to be: {wrong}." if wrong else _proven(history)
-        return f"{_ended(history, topic)} {proven}"
-    return way_sentence(history, (topic, f"{plan.to} partitions"), _restarts(history))
-
-
-def _ended(history: History, topic: str) -> str:
-    """What became of it, without what nobody asked: the count that the topic has after a rollback."""
-    plan = counts_of(history.plan)
-    if not history.state.goes_back:
-        audited = all(each.step.kind != "audit" for each in history.accepted)
-        brokers = ", and every broker counts them" if audited else ""
-        return f"{topic} has {counted(history)} partitions now, from {plan.before}{brokers}."
-    said = f"The way of {topic} to {plan.to} partitions was taken back"
-    if other := _made_by_another(history):
-        made = f"{other} partitions, which somebody else made and brokers took up"
-        return f"{said}: what was deleted is committed again, by {made}."
-    return f"{said}: {'what was deleted is committed again' if _deleted(history) else 'nothing was changed'}."
-
-
-def _restarts(history: History) -> str:
-    steps = history.of_kind("restart")
-    return f"{sum(each.done for each in steps)} of {len(steps)} brokers are restarted"
-
-
-def _proven(history: History) -> str:
-    """How much was committed again, and compared."""
+        return f"{said} But not all is as it has to be: {'; '.join(wrong)}."
     equal = [each for each in compared(history) if each.verdict is Verdict.PASS]
-    groups = max((each.groups or 0 for each in equal), default=0)
-    offsets = _restored(history)
+    offsets, groups = _restored(history), max((each.groups or 0 for each in equal), default=0)
     if offsets is None and not equal:
-        return "Groups were not compared."
-    said = "" if offsets is None else f"{offsets:,} offsets were committed again and read back; "
-    return f"{said}{len(equal)} comparisons of {groups:,} groups found nothing lost and no offset changed."
+        return f"{said} Groups were not compared."
+    again = "" if offsets is None else f"{offsets:,} offsets were committed again and read back; "
+    proven = f"{len(equal)} comparisons of {groups:,} groups found nothing lost and no offset changed"
+    return f"{said} {again}{proven}."
 
 
 def _now(history: History) -> tuple[tuple[str, str], ...]:
-    run, why = history.record.run, history.trouble
-    if history.state in _OVER:
-        return _after(history)
-    command = f"groupshift continue {run} --execute"
-    back, go_on = f"groupshift roll-back {run} --execute", ("To go on where it stands:", command)
+    """What to do about a run that is not over. There is only the way forward, as far as the journal can tell,
+    once this run made partitions or a broker was to be restarted."""
+    run, why, plan = history.record.run, history.trouble, counts_of(history.plan)
+    command, made = f"groupshift continue {run} --execute", {StepState.ACTED, StepState.DONE}
+    closed = any(each.begun for each in history.of_kind("restart")) or (
+        plan.partitions != plan.to
+        and any(each.record and each.record.state in made for each in history.of_kind("create-partitions"))
+    )
     match history.state:
         case RunState.REJECTED | RunState.PREVIEW:
-            again = f"groupshift expansion run --to {counts_of(history.plan).to}"
-            return (("To plan it again:", again),)
+            return (("To plan it again:", f"groupshift expansion run --to {plan.to}"),)
         case RunState.ROLLING_BACK:
             return (("To go on with the rollback:", command),)
-        case _ if _closed(history):
+        case _ if closed:
             cured = "; once the cause is cured" if why else ""
             return ((f"No client may start yet, and there is only the way forward{cured}:", command),)
         case _:
-            halt = (_HALT,) if _deleted(history) else ()
-            both = (("To take it back:", back), go_on)
-            return (*halt, *(both if why else both[::-1]))
+            halt = ("No client may start before it is done, or taken back.", "")
+            go_on = ("To go on where it stands:", command)
+            back = ("To take it back:", f"groupshift roll-back {run} --execute")
+            both = (back, go_on) if why else (go_on, back)
+            return (halt, *both) if _deleted(history) else both
 
 
 def _after(history: History) -> tuple[tuple[str, str], ...]:
-    """What to do when a run is over."""
-    run = history.record.run
+    """What to do when a run is over: first what has to be cured of what steps found wrong, the log before the
+    offsets, and of another count than the plan's."""
+    run, other = history.record.run, _made_by_another(history)
+    wrong, found = {each.step.kind for each in history.accepted}, list[tuple[str, str]]()
+    if not wrong:
+        where = ": every group is where it was" if history.state.goes_back and not other else ""
+        found.append((f"Clients may start{where}.", ""))
+    if wrong or history.state.goes_back:
+        if "audit" in wrong:
+            found.append(
+                (
+                    "Restart no broker and start no client before this is clean:",
+                    "groupshift audit placement",
+                )
+            )
+        if other:
+            found.append((f"Set {COUNT}={other} in the file of every broker.", ""))
+        if wrong - {"audit", "place"}:
+            correct = "Correct what differs before its clients start"
+            found.append((f"{correct}: the offsets of before are in snapshot S.", ""))
+    else:
+        look = "For as long as offsets are kept, look for commits that came late, and for offsets that fell:"
+        found.append((look, f"groupshift watch {run}"))
     check = ("To prove that nobody changed this evidence since:", f"groupshift verify-evidence {run}")
-    other = _made_by_another(history)
-    if wrong := {each.step.kind for each in history.accepted}:
-        return (*_corrected(wrong, other), check)
-    if history.state.goes_back:
-        started = "Clients may start" if other else "Clients may start: every group is where it was"
-        return ((f"{started}.", ""), *_corrected(wrong, other), check)
-    look = "For as long as offsets are kept, look for commits that came late, and for offsets that fell:"
-    return (("Clients may start.", ""), (look, f"groupshift watch {run}"), check)
-
-
-def _corrected(wrong: Collection[str], other: int) -> Iterator[tuple[str, str]]:
-    """What has to be cured of what steps of these kinds found wrong, and of another count than the plan's;
-    the log first."""
-    if "audit" in wrong:
-        yield "Restart no broker and start no client before this is clean:", "groupshift audit placement"
-    if other:
-        yield f"Set {COUNT}={other} in the file of every broker.", ""
-    if set(wrong) - {"audit", "place"}:
-        yield "Correct what differs before its clients start: the offsets of before are in snapshot S.", ""
+    return (*found, check)
 
 
 def _glance(history: History) -> Section:
-    plan, found, away = counts_of(history.plan), compared(history), _away_ms(history)
-    offsets, audits = _restored(history), history.of_kind("audit")
+    """The run in figures; for how long no client was allowed counts from the drain to the end, or so far."""
+    plan, found, offsets = counts_of(history.plan), compared(history), _restored(history)
+    drained = next((each.at_ms for each in history.of_kind("drain") if each.done), 0)
+    expiring = sum(int(each.result.get("expiring", 0)) for each in history.of_kind("agree"))
+    read = [each.result["records"] for each in history.of_kind("audit") if "records" in each.result]
     return glance(
         ("partitions before", plan.before),
         ("partitions to be", counted(history)),
-        ("nobody consumed for", duration(away) if away is not None else None),
+        ("nobody consumed for", duration(history.ended_ms - drained) if drained else None),
         ("brokers", len(plan.brokers)),
         ("groups", max((each.groups or 0 for each in found), default=0) or None),
         ("groups that move", f"{len(plan.moving):,}"),
         ("offsets committed again", None if offsets is None else f"{offsets:,}"),
-        ("of them with an expiry of their own, which is lost", _expiring(history) or None),
+        ("of them with an expiry of their own, which is lost", expiring or None),
         ("comparisons equal", f"{sum(each.verdict is Verdict.PASS for each in found)} of {len(found)}"),
-        ("records in the log at the end", _records(audits)),
+        ("records in the log at the end", f"{read[-1]:,}" if read else None),
         ("steps read back", f"{sum(each.done for each in history.steps)} of {len(history.steps)}"),
     )
-
-
-def _records(audits: tuple[StepHistory, ...]) -> str | None:
-    """As the last audit read them."""
-    found = audits[-1].result.get("records") if audits else None
-    return None if found is None else f"{found:,}"
 
 
 def count_lanes(history: History) -> tuple[NodeInterval, ...]:
@@ -427,7 +367,11 @@ def _counts(history: History) -> Section:
 
 def _moving(history: History) -> Iterator[Part]:
     """How many groups leave each partition, how many come, and which."""
-    plan, movers = counts_of(history.plan), _movers(history)
+    plan = counts_of(history.plan)
+    movers = [
+        Mover(group=str(group), before=int(before), after=int(after))
+        for group, before, after in history.about["movers"]
+    ]
     if not movers:
         yield Word("None.", tag="p")
         return

@@ -7,9 +7,11 @@ Source: docs/reference/group-coordinator.md §3.4 steps 10 and 11.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import TypeVar
 
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import ClusterState, Committed, OffsetRow
@@ -18,6 +20,7 @@ from groupshift.log import LogRecord, commit_place, decode
 from groupshift.ports.changes import OffsetRestoring, refusal_of
 from groupshift.ports.cluster import CommittedOffsets
 
+T = TypeVar("T")
 Key = tuple[str, str, int]
 """Group, topic, partition."""
 Said = tuple[int, int, str]
@@ -106,11 +109,18 @@ def demand_answers(state: ClusterState | Committed) -> None:
         raise Transient(f"group {silent[0].group!r} is not answered ({silent[0].problem}); run it again")
 
 
-def some_groups(groups: Iterable[str]) -> Iterator[Sequence[str]]:
-    """Yield them by name, some at a time: what is answered of them is asked for right before they change."""
-    names = sorted(set(groups))
-    for start in range(0, len(names), _GROUPS_AT_A_TIME):
-        yield names[start : start + _GROUPS_AT_A_TIME]
+def some_groups(
+    found: Iterable[T], group: Callable[[T], str], at_a_time: int = _GROUPS_AT_A_TIME
+) -> Iterator[list[T]]:
+    """Yield what was found of some groups at a time, by their names; ``group`` is whose one is. What is
+    answered of groups is asked for right before they change, and a process that another one overtook stops
+    between two of these."""
+    by_group: dict[str, list[T]] = defaultdict(list)
+    for each in found:
+        by_group[group(each)].append(each)
+    names = sorted(by_group)
+    for start in range(0, len(names), at_a_time):
+        yield [each for name in names[start : start + at_a_time] for each in by_group[name]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,8 @@ from groupshift.domain.run import PASSED, Checked, Json, Outcome, Step, StepReco
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.gates import differences
 from groupshift.engine.move import Aspects, Handler, Standing
-from groupshift.errors import Conflict, Rejected, Transient
-from groupshift.moves.expansion.facts import PlacementFacts, listed
+from groupshift.errors import Conflict, Rejected
+from groupshift.moves.expansion.facts import listed
 from groupshift.moves.expansion.plan import met
 from groupshift.moves.expansion.ports import (
     SNAPSHOT,
@@ -25,6 +25,7 @@ from groupshift.moves.expansion.ports import (
     live_in_log,
     movers_now,
     naming,
+    require_drained,
     sized,
     undrained,
 )
@@ -107,21 +108,15 @@ class Prove(Handler[ExpansionPorts]):
     def act(self, run: Expanding, step: Step, intent: Json) -> Json:
         """See `Handler`. Raises `Rejected` in the controller's words."""
         facts, plan = facts_now(run), counts_of(run.there)
-        said = [each.with_remedy for each in against(ask(facts))]
-        void = self._void(run, facts)
-        said += [*void, *unproven(run, step)]
-        said += [each for each in (undrained(run, facts.view), self._lacks(run)) if each]
+        then: Aspects = run.there.about["met"]
+        void, busy = differences(then, met(facts)), undrained(run, facts.view)
+        said = [*(each.with_remedy for each in against(ask(facts))), *void, *unproven(run, step)]
+        said += [busy] if busy else []
+        if lacks := run.ports.topic.cluster_lacks(plan.brokers):
+            said.append(f"{lacks}: brokers will be stopped one after the other; cure that first")
         if facts.view.count != plan.to:
             run.ports.topic.check(plan.to)
         return {"against": said[:_SAID], "void": bool(void)}
-
-    def _void(self, run: Expanding, facts: PlacementFacts) -> tuple[str, ...]:
-        then: Aspects = run.there.about["met"]
-        return differences(then, met(facts))
-
-    def _lacks(self, run: Expanding) -> str:
-        lacks = run.ports.topic.cluster_lacks(counts_of(run.there).brokers)
-        return f"{lacks}: brokers will be stopped one after the other; cure that first" if lacks else ""
 
     def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
         """See `Handler`."""
@@ -139,37 +134,25 @@ def fence_of(nodes: object) -> ClientFence | None:
     return nodes if isinstance(nodes, ClientFence) else None
 
 
-def _require_fence(run: Expanding) -> ClientFence:
-    """Raises `Rejected` where the plan has a fence, and this process none."""
-    found = fence_of(run.ports.nodes)
-    if found is None:
-        raise Rejected("this run keeps clients out by the [fence] of a file: name that file with --nodes")
-    return found
-
-
 class Fence(Handler[ExpansionPorts]):
-    """Keeps clients out. The programs say so themselves; that nobody is there is asked of every broker before
-    each step."""
+    """Keeps clients out (step ``fence``), or lets them in again (``reopen``). The programs say so themselves;
+    that nobody is there is asked of every broker before each step."""
 
     def act(self, run: Expanding, step: Step, intent: Json) -> Json:
-        """See `Handler`."""
+        """See `Handler`. Raises `Rejected` where the plan has a fence, and this process none."""
         run.hold(step)
-        _require_fence(run).keep_out(run.name)
+        fence = fence_of(run.ports.nodes)
+        if fence is None:
+            raise Rejected("this run keeps clients out by the [fence] of a file: name that file with --nodes")
+        if step.kind == "reopen":
+            fence.let_in(run.name)
+            return {"let_in": True}
+        fence.keep_out(run.name)
         return {"kept_out": True}
 
     def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
         """See `Handler`."""
         return PASSED
-
-
-class Reopen(Fence):
-    """Lets clients in again."""
-
-    def act(self, run: Expanding, step: Step, intent: Json) -> Json:
-        """See `Handler`."""
-        run.hold(step)
-        _require_fence(run).let_in(run.name)
-        return {"let_in": True}
 
 
 class Listed(Handler[ExpansionPorts]):
@@ -193,33 +176,25 @@ class DeleteGroups(Listed):
     def act(self, run: Expanding, step: Step, intent: Json) -> Json:
         """See `Handler`. Raises `Conflict`, having deleted nothing now, when a group committed since, has
         members, or came since and would move."""
-        view = run.ports.views.look()
-        if why := hidden(run, view):
-            raise Transient(f"{why}; run it again")
-        if busy := undrained(run, view):
-            raise Conflict(f"{busy}, then run it again; what is deleted already is in snapshot {SNAPSHOT}")
-        changed = self._unlike_the_snapshot(run, movers_now(run, view))
+        plan, view = counts_of(run.there), run.ports.views.look()
+        require_drained(run, view)
+        there = {key_of(row): row for row in kept(run)}
+        state = run.ports.reader.take(sorted(plan.moving | movers_now(run, view)))
+        demand_answers(state)
+        changed = {
+            row.group
+            for row in state.offsets  # a group that answers nothing is deleted already
+            if (known := there.get(key_of(row))) is None or unlike(row, known)
+        }
         if changed:
             raise Conflict(
                 f"offsets of {naming(changed)} changed since snapshot {SNAPSHOT}: nothing was deleted now; "
                 f"take the run back with {back(run)}, and begin anew"
             )
         refused: dict[str, str] = {}
-        for groups in sized(sorted(counts_of(run.there).moving), kept(run)):
+        for groups in sized(sorted(plan.moving), there.values()):
             refused |= run.ports.restoring.delete(groups, partial(run.hold, step))
         return {"refused": sorted(refused.values())[:_SAID]}
-
-    def _unlike_the_snapshot(self, run: Expanding, movers: Collection[str]) -> frozenset[str]:
-        """Groups that move and answer something that the snapshot has not, or that the plan does not know.
-        Those that answer nothing are deleted already. Raises `Transient` where one does not answer."""
-        there = {key_of(row): row for row in kept(run)}
-        state = run.ports.reader.take(sorted(counts_of(run.there).moving | set(movers)))
-        demand_answers(state)
-        return frozenset(
-            row.group
-            for row in state.offsets
-            if (known := there.get(key_of(row))) is None or unlike(row, known)
-        )
 
     def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
         """See `Handler`."""
@@ -227,13 +202,14 @@ class DeleteGroups(Listed):
             said = "; ".join(record.result["refused"])
             return Checked(outcome=Outcome.FAIL, detail=f"{said}; {_REFUSED}, then run it again")
         view, moving = run.ports.views.look(), counts_of(run.there).moving
-        left = moving & {each.group for each in listed(view.cluster)}
-        why = hidden(run, view) or (f"still listed: {naming(left)}" if left else "")
-        if not why and (answering := run.ports.views.answering(tuple(sorted(moving)))):
-            why = f"still answering: {naming(answering)}"
-        if not why and (logged := moving & live_in_log(run, view)):
-            why = f"tombstones are not on all replicas yet: {naming(logged)}"
-        return waits(why) if why else PASSED
+        if why := hidden(run, view):
+            return waits(why)
+        if left := moving & {each.group for each in listed(view.cluster)}:
+            return waits(f"still listed: {naming(left)}")
+        if answering := run.ports.views.answering(tuple(sorted(moving))):
+            return waits(f"still answering: {naming(answering)}")
+        logged = moving & live_in_log(run, view)
+        return waits(f"tombstones are not on all replicas yet: {naming(logged)}") if logged else PASSED
 
 
 def _restored(result: Json) -> bool:
@@ -278,7 +254,7 @@ HANDLERS: Mapping[str, Handler[ExpansionPorts]] = {
     "agree": Agree(),
     "prove": Prove(),
     "fence": Fence(),
-    "reopen": Reopen(),
+    "reopen": Fence(),
     "delete-groups": DeleteGroups(),
 }
 """By the kind of a step."""

@@ -6,6 +6,7 @@ import pytest
 
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import Until, WayBack
+from groupshift.domain.requests import request_of
 from groupshift.domain.run import Step, plan_from
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.begin import assess
@@ -112,14 +113,16 @@ def test_a_group_in_kafka_mode_can_still_be_retired() -> None:
     [
         ({"group": "a/b"}, "no group id of the old consumer"),
         ({"canary": 2, "canary_share": 0.5}, "are both given: choose one"),
-        ({"canary_watch": 3601}, "canary_watch_s 3601 is not between"),
-        ({"soak": -1}, "soak -1 s is not between"),
+        ({"canary": 0}, "canary 0 is below 1"),
+        ({"canary_share": 1.5}, "canary_share 1.5 is above 1"),
+        ({"canary_watch": 3601}, "canary_watch 3601 is above 3600"),
+        ({"soak": -1}, "soak -1 is below 0"),
     ],
 )
 def test_a_request_that_cannot_be_used_is_named(values: dict[str, object], said: str) -> None:
     """With what is usable."""
     with pytest.raises(Rejected, match=said):
-        CoordinationRequest(**{"group": "g", **values})  # type: ignore[arg-type]
+        request_of(CoordinationRequest, {"group": "g", **values})
 
 
 def test_a_canary_that_is_larger_than_the_group_is_refused(group: CoordinationProcesses) -> None:

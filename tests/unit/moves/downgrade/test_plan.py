@@ -12,8 +12,9 @@ from groupshift.errors import Rejected
 from groupshift.log import Decoded
 from groupshift.moves.downgrade.facts import DowngradeFacts, DowngradeRequest, log_facts
 from groupshift.moves.downgrade.move import DowngradeMove
-from groupshift.moves.downgrade.plan import observed, planned, rollback
+from groupshift.moves.downgrade.plan import planned, rollback
 from groupshift.moves.downgrade.releases import INTER_BROKER, target_of
+from groupshift.moves.downgrade.report import observed
 from groupshift.moves.downgrade.rules import ask, no_go, obstacles
 from support.coordinator_story import commit, consumer_group, log
 from support.downgrade_clusters import broker, cluster, listed
@@ -114,18 +115,18 @@ def test_the_topic_is_put_back_in_a_rollback_too() -> None:
 
 def test_who_only_assesses_sees_the_cluster_the_log_and_every_step() -> None:
     """As data, and for people; the plan asks nobody what the brokers run."""
-    seen = observed(lowering())
+    seen = observed(DowngradeRequest(to="3.9.2"), lowering())
     cluster_is, way = seen.sections
-    assert [each.act.value for each in seen.data["steps"]] == [
-        "snapshot", "convert-empty", "compare", "delete-configs", "lower", "lower", "await-snapshot",
-        "edit-properties", "snapshot", "replace", "replace",
+    assert [each["act"] for each in seen.data["steps"]] == [
+        "approve", "snapshot", "convert-empty", "compare", "delete-configs", "lower", "lower",
+        "await-snapshot", "edit-properties", "prove", "compare", "replace", "compare", "replace", "compare",
     ]  # fmt: skip
     assert seen.data["features"] == {"metadata.version": 22, "group.version": 1}
     assert seen.data["groups"]["left"]["types"] == {Kind.CONSUMER}
     assert seen.data["log"]["new_types"]
     (said,) = cluster_is.sentences
     assert said.startswith("features: group.version 1, metadata.version 4.0-IV0 (22); groups: ")
-    assert way.rows[1][3] == "let one classic member join group 'left' and leave, without committing"
+    assert way.rows[2][3] == "let one classic member join group 'left' and leave, without committing"
 
 
 def test_a_run_reads_the_log_at_its_brokers_and_is_told_what_they_run() -> None:

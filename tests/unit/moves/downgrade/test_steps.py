@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from groupshift.domain.cluster import Asked, ClusterView, QuorumView
 from groupshift.domain.group_protocol import PROTOCOLS, Kind
-from groupshift.moves.downgrade.facts import DowngradeFacts, log_facts
-from groupshift.moves.downgrade.plan import FORWARD_ONLY, Act, DowngradeStep, node_order, steps
+from groupshift.domain.run import Step
+from groupshift.moves.downgrade.facts import DowngradeFacts, DowngradeRequest, log_facts
+from groupshift.moves.downgrade.plan import FORWARD_ONLY, inverse, node_order, way
 from groupshift.moves.downgrade.releases import INTER_BROKER, target_of
 from support.coordinator_story import consumer_group, log
 from support.downgrade_clusters import broker, cluster, listed
@@ -15,16 +16,17 @@ from support.downgrade_clusters import broker, cluster, listed
 NATIVE = [listed("busy", Kind.CONSUMER), listed("left", Kind.CONSUMER, state="Empty"), listed("classic")]
 
 
-def planned(view: ClusterView, to: str = "3.9.2") -> list[DowngradeStep]:
+def planned(view: ClusterView, to: str = "3.9.2") -> list[Step]:
     """The plan with a log that holds both native groups."""
     target = target_of(to)
     records = [*log(*consumer_group("busy")), *log(*consumer_group("left"), start=10)]
-    return list(steps(DowngradeFacts(view=view, target=target, log=log_facts(records, target))))
+    found = DowngradeFacts(view=view, target=target, log=log_facts(records, target))
+    return list(way(DowngradeRequest(to=to), found))
 
 
-def acts(view: ClusterView, to: str = "3.9.2") -> list[tuple[Act, str]]:
+def acts(view: ClusterView, to: str = "3.9.2") -> list[tuple[str, str]]:
     """What is done to what."""
-    return [(each.act, each.subject) for each in planned(view, to)]
+    return [(each.kind, each.subject) for each in planned(view, to)]
 
 
 def full(features: Mapping[str, int]) -> ClusterView:
@@ -40,39 +42,33 @@ def full(features: Mapping[str, int]) -> ClusterView:
 def test_consumers_come_first_then_metadata_then_the_nodes() -> None:
     """The whole order of docs/reference/group-coordinator.md §6.1."""
     assert acts(full({"metadata.version": 22, "group.version": 1})) == [
-        (Act.SNAPSHOT, ""),
-        (Act.CONVERT, "busy"),
-        (Act.CONVERT_EMPTY, "left"),
-        (Act.COMPARE, ""),
-        (Act.DELETE_CONFIGS, "busy"),
-        (Act.LOWER, "group.version"),
-        (Act.LOWER, "metadata.version"),
-        (Act.AWAIT_SNAPSHOT, "__cluster_metadata"),
-        (Act.EDIT_PROPERTIES, "1"),
-        (Act.SNAPSHOT, ""),
-        (Act.REPLACE, "1"),
-    ]
+        ("approve", "plan"), ("snapshot", "A"), ("convert", "busy"), ("convert-empty", "left"),
+        ("compare", "B"), ("delete-configs", "busy"), ("lower", "group.version"),
+        ("lower", "metadata.version"), ("await-snapshot", "__cluster_metadata"), ("edit-properties", "1"),
+        ("prove", "3.9.2"), ("compare", "C0"), ("replace", "1"), ("compare", "C1"),
+    ]  # fmt: skip
 
 
 def test_compaction_is_forward_only_and_comes_before_the_brokers() -> None:
     """Only where the target needs it."""
     view = cluster(broker(release="3.9.2", groups=NATIVE), features={"metadata.version": 8})
     found = planned(view, "3.4.0")
-    assert [each.inverse for each in found if each.act is Act.COMPACT] == [FORWARD_ONLY]
-    assert [each.act for each in found].index(Act.COMPACT) < [each.act for each in found].index(Act.REPLACE)
-    assert Act.COMPACT not in {each.act for each in planned(view, "3.4.1")}
+    kinds = [each.kind for each in found]
+    assert [inverse(each) for each in found if each.kind == "compact"] == [FORWARD_ONLY]
+    assert kinds.index("compact") < kinds.index("replace")
+    assert "compact" not in {each.kind for each in planned(view, "3.4.1")}
 
 
 def test_every_step_that_changes_something_names_its_inverse() -> None:
     """Or says that there is none; all have a proof."""
     found = planned(full({"metadata.version": 22, "group.version": 1}))
-    observing = {Act.SNAPSHOT, Act.COMPARE, Act.AWAIT_SNAPSHOT}
-    assert {each.act for each in found if not each.inverse} == observing
-    assert all(each.proof and each.does for each in found)
+    observing = {"approve", "snapshot", "compare", "await-snapshot", "prove"}
+    assert {each.kind for each in found if not inverse(each)} == observing
+    assert all(each.does and (each.proof or each.kind == "approve") for each in found)
     lowered = next(each for each in found if each.subject == "group.version")
-    assert lowered.inverse == "upgrade group.version to 1"
-    configs = next(each for each in found if each.act is Act.DELETE_CONFIGS)
-    assert configs.inverse == (
+    assert inverse(lowered) == "upgrade group.version to 1"
+    configs = next(each for each in found if each.kind == "delete-configs")
+    assert inverse(configs) == (
         f"set the configurations of group {configs.subject!r} again: consumer.session.timeout.ms=50000"
     )
 
@@ -80,19 +76,21 @@ def test_every_step_that_changes_something_names_its_inverse() -> None:
 def test_a_prepared_cluster_has_only_its_nodes_left() -> None:
     """One after the other, with a comparison after each."""
     view = cluster(broker(1), broker(2), features={"metadata.version": 25})
-    found = [each for each in planned(view, "4.2.1") if each.act is not Act.SNAPSHOT]
-    assert [(each.act, each.subject) for each in found] == [
-        (Act.AWAIT_SNAPSHOT, "__cluster_metadata"), (Act.REPLACE, "2"), (Act.REPLACE, "1"),
+    found = [each for each in planned(view, "4.2.1") if each.kind != "compare"]
+    assert [(each.kind, each.subject) for each in found] == [
+        ("approve", "plan"), ("snapshot", "A"), ("await-snapshot", "__cluster_metadata"), ("prove", "4.2.1"),
+        ("replace", "2"), ("replace", "1"),
     ]  # fmt: skip
-    assert all("--move downgrade" in each.proof for each in found if each.act is Act.REPLACE)
+    assert all("--move downgrade" in each.proof for each in found if each.kind == "replace")
 
 
 def test_with_zookeeper_the_inter_broker_version_is_lowered_first() -> None:
     """In the place of features, broker after broker, before any gets other jars."""
     spoken = [broker(1, "3.9.2"), broker(2, "3.9.2", properties={INTER_BROKER: "3.9"})]
     view = cluster(*spoken, features={}, kraft=False, quorum=None, controller=1)
-    assert [each for each in acts(view, "3.5.2") if each[0] is not Act.SNAPSHOT][-4:] == [
-        (Act.LOWER, INTER_BROKER), (Act.LOWER, INTER_BROKER), (Act.REPLACE, "2"), (Act.REPLACE, "1"),
+    changing = {"lower-inter-broker", "replace"}
+    assert [each for each in acts(view, "3.5.2") if each[0] in changing] == [
+        ("lower-inter-broker", "1"), ("lower-inter-broker", "2"), ("replace", "2"), ("replace", "1"),
     ]  # fmt: skip
 
 

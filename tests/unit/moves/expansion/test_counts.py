@@ -8,7 +8,7 @@ import pytest
 
 from groupshift.domain.placement import partition_of
 from groupshift.errors import Rejected
-from groupshift.moves.expansion.load import Hashed, LogReading, Mover, worth_comparing
+from groupshift.moves.expansion.load import Hashed, LoggedPlaces, LogReading, Mover, worth_comparing
 from support.placement_clusters import commit
 
 NAMED = {"my-group": (12, 62), "a": (47, 97), "polygenelubricants": (0, 0), "группа": (8, 58)}
@@ -60,4 +60,4 @@ def test_counts_beside_the_one_asked_for() -> None:
 def test_no_partition_holds_no_group() -> None:
     """As everywhere: refused, not divided by."""
     with pytest.raises(Rejected, match="0 partitions holds no group"):
-        LogReading().take([commit("a", 0)]).places(0, 1)
+        LoggedPlaces(LogReading([commit("a", 0)]), 0, 1)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from groupshift.domain.placement import partition_of
 from groupshift.log import LogRecord, decode, encode_key, encode_value
 from groupshift.log.state import materialise
-from groupshift.moves.expansion.load import LogReading, PartitionLoad, counts_by_newest
+from groupshift.moves.expansion.load import LoggedPlaces, LogReading, PartitionLoad, counts_by_newest
 from support.placement_clusters import at, commit
 
 GROUPS = [f"g{number}" for number in range(40)]
@@ -19,7 +19,7 @@ GROUPS = [f"g{number}" for number in range(40)]
 
 def places(*records: LogRecord, count: int = 8, partitions: int = 8):
     """The log, held against ``count``."""
-    return LogReading().take(records).places(count, partitions)
+    return LoggedPlaces(LogReading(records), count, partitions)
 
 
 def test_load_by_partition_now_and_then() -> None:
@@ -37,7 +37,7 @@ def test_load_by_partition_now_and_then() -> None:
         live_bytes=size,
     )
     assert found.loads[0] == PartitionLoad(partition=0)
-    after = LogReading().take((first, second, gone)).loads_after(16)
+    after = LogReading((first, second, gone)).loads_after(16)
     assert after[partition_of("g1", 16)].live_bytes == size
     assert sum(each.live_records for each in after) == 1
 

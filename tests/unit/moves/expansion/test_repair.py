@@ -10,7 +10,7 @@ import pytest
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.log import LogRecord, encode_value
-from groupshift.moves.expansion.load import LogReading
+from groupshift.moves.expansion.load import LoggedPlaces, LogReading
 from groupshift.moves.expansion.repair import Mend, Repair, repairs
 from support.coordinator_vectors import U
 from support.placement_clusters import commit
@@ -21,7 +21,7 @@ HOME = partition_of(GROUP, 8)
 
 def mended(*records: LogRecord) -> Repair:
     """The one repair that these records ask for, at eight partitions."""
-    (found,) = repairs(LogReading().take(records).places(8, 8).elsewhere)
+    (found,) = repairs(LoggedPlaces(LogReading(records), 8, 8).elsewhere)
     return found
 
 
@@ -29,7 +29,7 @@ def test_what_nobody_has_at_home_is_restored_exactly() -> None:
     """Offset, leader epoch, metadata."""
     found = mended(commit(GROUP, 0, offset=42))
     assert (found.mend, found.others, found.reason) == (Mend.RESTORE, (), "")
-    assert found.row == OffsetRow(
+    assert found.chosen.row == OffsetRow(
         group=GROUP, topic="t", partition=0, offset=42, leader_epoch=3, metadata="m"
     )
 
@@ -72,7 +72,7 @@ def test_what_a_person_has_to_decide(records: list[LogRecord], said: str) -> Non
 
 def test_what_may_have_expired_is_left_to_a_person() -> None:
     """A tombstone at home is compacted away after a day: what is older may have had one."""
-    elsewhere = LogReading().take([commit(GROUP, 0, ms=500)]).places(8, 8).elsewhere
+    elsewhere = LoggedPlaces(LogReading([commit(GROUP, 0, ms=500)]), 8, 8).elsewhere
     (found,), (kept,) = repairs(elsewhere, 501), repairs(elsewhere, 500)
     assert (found.mend, kept.mend) == (Mend.CONFLICT, Mend.RESTORE)
     assert "may have been deleted, or have expired" in found.reason
@@ -129,7 +129,7 @@ def test_f03_a_commit_of_a_former_topic_is_left_to_a_person(
     """It is never committed again under the id that the name has today."""
     from groupshift.domain.commit_places import TopicNow, Topics
 
-    (lost,) = LogReading().take([commit(GROUP, 0, offset=42)]).places(8, 8).elsewhere
+    (lost,) = LoggedPlaces(LogReading([commit(GROUP, 0, offset=42)]), 8, 8).elsewhere
     topics = Topics(now={"t": TopicNow(topic="t", **now)})
     (found,) = repairs([replace(lost, topic_id=topic_id)], 0, topics)
     assert (found.mend, found.reason) == (Mend.CONFLICT if said else Mend.RESTORE, said)
@@ -139,5 +139,5 @@ def test_f03_the_log_tells_the_topic_id_of_a_commit() -> None:
     """It is given back to the topic of that id only."""
     record = commit(GROUP, 0, offset=42)
     value = {"offset": 42, "leaderEpoch": -1, "metadata": "", "commitTimestamp": 5, "topicId": U}
-    (lost,) = LogReading().take([replace(record, value=encode_value(1, 4, value))]).places(8, 8).elsewhere
+    (lost,) = LoggedPlaces(LogReading([replace(record, value=encode_value(1, 4, value))]), 8, 8).elsewhere
     assert lost.row.topic_id == U

@@ -93,7 +93,7 @@ def test_what_is_older_at_home_gives_way() -> None:
     """As the coordinator answered when the log was read."""
     home = partition_of("g9", 8)
     plan = planned(commit("g9", 0, offset=42, ms=9_000), commit("g9", home, offset=5, ms=1_000))
-    row = plan.repairs[0].row
+    row = plan.repairs[0].chosen.row
     world = Coordinators({(row.group, row.topic, row.partition): replace(row, offset=5)})
     done = repair(plan, world, world)
     assert (done.changed, done.restored.equal, world.given) == ((), 1, [row])
@@ -101,7 +101,7 @@ def test_what_is_older_at_home_gives_way() -> None:
 
 def test_offsets_below_zero_are_none_and_others_are_read_back_exactly() -> None:
     """A coordinator that stores something else is found out; no metadata is empty metadata."""
-    rows = [plan.row for plan in planned(*LOST).repairs]
+    rows = [plan.chosen.row for plan in planned(*LOST).repairs]
     world = Coordinators()
     found = restore_offsets(world, world, [*rows, replace(rows[0], partition=1, offset=-1)])
     assert (found.equal, len(world.given)) == (2, 2)
@@ -169,7 +169,7 @@ def test_a_group_with_members_is_named_and_hides_no_other() -> None:
 def test_what_somebody_committed_since_the_look_is_left_alone() -> None:
     """A client that came and went between the plan and the act."""
     world, plan = Coordinators(), planned(*LOST)
-    row = plan.repairs[0].row
+    row = plan.repairs[0].chosen.row
     world.offsets[row.group, row.topic, row.partition] = replace(row, offset=1)
     done = repair(plan, world, world)
     assert [(each.wanted.group, each.found and each.found.offset) for each in done.changed] == [

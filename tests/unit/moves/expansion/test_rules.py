@@ -281,7 +281,8 @@ def test_f13_of_a_log_that_another_broker_wrote_no_place_is_claimed(to: int | No
     elsewhere = facts(view(groups=EVERYWHERE), at(GROUPS, 5), to=to, held=8)
     assert elsewhere.log is not None
     assert complaints(elsewhere)["X07"][0][0] is Verdict.FAIL
-    foreign = replace(elsewhere, log=replace(elsewhere.log, others_wrote=("GroupMetadata",)))
+    foreign = replace(elsewhere)
+    vars(elsewhere.log)["others_wrote"] = ("GroupMetadata",)
     ((verdict, reason),) = complaints(foreign)["X07"]
     assert verdict is Verdict.ERROR
     assert "GroupMetadata in the log were not written by Apache Kafka" in reason
