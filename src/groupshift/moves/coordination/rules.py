@@ -1,4 +1,10 @@
-"""Which rules are asked when: before a run, around each of its acts, and when its rollback is rehearsed."""
+"""Which rules are asked when: before a run, around each of its acts, and when its rollback is rehearsed.
+
+The rules themselves are those of `groupshift.domain.group_rules`; here are their numbers by phase. What must
+hold before an act is asked of the live group right before it, and polled as long as the step's patience
+lasts. What must hold afterwards is asked by the judge; of these, `SETTLED` only need time, and the act waits
+for them.
+"""
 
 from __future__ import annotations
 

@@ -2,9 +2,13 @@
 compacted, whether a metadata snapshot has to be newer. And properties of a broker's file that it does not
 know.
 
-A property that is not known is only warned of; a known one with an unknown value ends the start.
-Source: KIP-584, KIP-848, KIP-915; the releases themselves, answers of real brokers
-(docs/reference/downgrade-rules.md, group-coordinator.md §6.1, step 8).
+A `Target` is the release with its coordinator, `Current` what runs, and `path` what lies between: pure, and
+never more than the two tell. A property that is not known is only warned of; a known one with an unknown
+value ends the start.
+
+Source: KIP-584 (features), KIP-848 (group.version), KIP-915 (records that older coordinators skip); the
+releases themselves, answers of real brokers (docs/reference/downgrade-rules.md, group-coordinator.md §6.1,
+step 8).
 """
 
 from __future__ import annotations

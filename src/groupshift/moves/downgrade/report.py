@@ -102,6 +102,7 @@ def _sections(facts: DowngradeFacts, steps: Sequence[Step]) -> Iterator[question
 
 
 def _by_type(counts: Mapping[str, int]) -> str:
+    """Counts of groups as a list of ``2 classic``, by type; empty where there are none."""
     return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
 
 

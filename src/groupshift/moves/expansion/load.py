@@ -339,10 +339,12 @@ def counts_by_newest(newest: Mapping[str, tuple[int, int]], candidates: Iterable
 
 
 def _size(record: LogRecord) -> int:
+    """Bytes of key and value, uncompressed."""
     return len(record.key or b"") + len(record.value or b"")
 
 
 def _kind(record: LogRecord) -> bytes:
+    """The first two bytes of a key: the type of the record."""
     return (record.key or b"")[:2]
 
 

@@ -15,7 +15,7 @@ client).
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -178,26 +178,19 @@ def plan_repair(
     views: PlacementViews, log: OffsetsLog, within_ms: int, told: LogProgress | None = None
 ) -> PlannedRepair:
     """Look and plan; nothing is changed. What was committed longer than ``within_ms`` before the look (or
-    than offsets are kept) is left to a person. Raises as `audit_placement`."""
+    than offsets are kept) is left to a person. Nothing may be committed where it would not stay, or could
+    undo what somebody else does. Raises as `audit_placement`."""
     audit = audit_placement(views, log, told)
-    view = audit.facts.view
-    since = view.cluster.taken_at_ms - min(within_ms, retention_ms(view))
-    facts = audit.facts
-    found = repairs(facts.log.elsewhere, since, facts.topics) if facts.log else ()
-    return PlannedRepair(audit=audit, repairs=found, against=_against(audit))
-
-
-def _against(audit: Placement) -> str:
-    """Why nothing may be committed: it would not stay, or could undo what somebody else does."""
-    unmet = [
+    facts, read = audit.facts, audit.facts.log
+    since = facts.view.cluster.taken_at_ms - min(within_ms, retention_ms(facts.view))
+    unmet = [f"X07: {written_by_others(read.others_wrote)}"] if read and read.others_wrote else []
+    unmet += [
         f"{each.rule}: {each.reason} ({each.hint})"
         for each in audit.judgement.findings
         if each.rule in _DEMANDED and each.verdict is not Verdict.PASS
     ]
-    log = audit.facts.log
-    if log is not None and log.others_wrote:
-        unmet.insert(0, f"X07: {written_by_others(log.others_wrote)}")
-    return "; ".join(unmet)
+    found = repairs(read.elsewhere, since, facts.topics) if read else ()
+    return PlannedRepair(audit=audit, repairs=found, against="; ".join(unmet))
 
 
 def repair(planned: PlannedRepair, restoring: OffsetRestoring, reader: ClusterGroups) -> Repaired:
@@ -342,22 +335,18 @@ class EpochPlan:
 def plan_epochs(reader: GroupSnapshots, groups: Collection[str] | None = None) -> EpochPlan:
     """Look at these groups (None: all); nothing is changed. Raises as the port."""
     state = reader.take(groups)
+    problems = [each for each in state.problems if each.group is not None]
+    known = {each.group for each in state.groups if each.state != GONE}
+    known |= {each.group for each in state.offsets} | {each.group or "" for each in problems}
+    for group in sorted(set(groups or ()) - known):  # asked for by name, and nothing is proven about it
+        said = f"group {group!r}: no coordinator knows it: see that its name is right, letter by letter"
+        problems.append(ProblemRow(group=group, problem=said))
     return EpochPlan(
         cluster_id=state.cluster_id,
         offsets=len(state.offsets),
         repairs=found_in(state),
-        problems=(*(each for each in state.problems if each.group is not None), *_unknown(state, groups)),
+        problems=tuple(problems),
     )
-
-
-def _unknown(state: ClusterState, groups: Collection[str] | None) -> Iterator[ProblemRow]:
-    """Groups that were asked for by name and that are not there: nothing is proven about them."""
-    known = {each.group for each in state.groups if each.state != GONE}
-    known |= {each.group for each in state.offsets}
-    known |= {each.group for each in state.problems if each.group is not None}
-    for group in sorted(set(groups or ()) - known):
-        problem = f"group {group!r}: no coordinator knows it: see that its name is right, letter by letter"
-        yield ProblemRow(group=group, problem=problem)
 
 
 def found_in(state: ClusterState) -> tuple[EpochRepair, ...]:

@@ -1,7 +1,9 @@
 """What people read of an expansion.
 
 Of an assessment: what each broker uses, what this and other counts cost, the load by partition now and then,
-and which groups move. Of a run: what became of the groups, what to do now, and its own parts.
+and which groups move. Of a run: what became of the groups, what to do now, and its own parts. A run that
+somebody let go on although something was wrong says so in its first sentence, with who did: such an end is no
+success, whatever its state.
 """
 
 from __future__ import annotations
@@ -218,6 +220,7 @@ def _made_by_another(history: History) -> int:
 
 
 def _deleted(history: History) -> bool:
+    """Whether groups may have been deleted: the step was begun."""
     return any(each.begun for each in history.of_kind("delete-groups"))
 
 
@@ -348,6 +351,7 @@ def count_lanes(history: History) -> tuple[NodeInterval, ...]:
 
 
 def _counts(history: History) -> Section:
+    """The count that each broker used over time, as one lane a broker."""
     plan = counts_of(history.plan)
     counts = dict.fromkeys((str(plan.before), str(plan.to), str(counted(history))))
     shades = {count: colour(number) for number, count in enumerate(counts)}
