@@ -1,6 +1,12 @@
 """From a request and an observed group to a plan, and from what was begun to the rollback. Pure.
 
-The path: canary, roll, toggle, retire; then the group soaks, and the mode node may go for good. Source:
+The path: canary, roll, toggle, retire; then the group soaks, and the mode node may go for good. Each act has
+a snapshot, a comparison and a judge before and after it, and compares with the snapshot behind the act before
+it. The toggle is rehearsed and approved by itself: it is the one act that concerns all members at once.
+
+A rollback takes back the acts that were begun, last one first. It does not rely on the journal alone: a mode
+node that asks for kafka now is set back, whoever wrote it, and members that are no old ones are replaced
+where this run had none to replace. ``steps.toml`` beside this module says what each step does. Source:
 docs/reference/zookeeper-coordination.md §9.
 """
 
