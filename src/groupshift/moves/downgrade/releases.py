@@ -57,7 +57,6 @@ def _levels() -> dict[int, MetadataLevel]:
 
 LEVELS = _levels()
 """Every level up to 4.4.0's, by number."""
-NEWEST = max(LEVELS)
 
 
 def name_of(level: int) -> str:
@@ -203,11 +202,6 @@ class Path:
         """Whether there is a safe way at all."""
         blocked = self.changes or self.fixed or self.compaction is Compaction.IMPOSSIBLE
         return self.standing is Standing.OLDER and not blocked
-
-    @property
-    def open(self) -> bool:
-        """Whether features and log are ready for the target now."""
-        return self.possible and not self.lowered and self.compaction is Compaction.NOT_NEEDED
 
 
 def path(current: Current, target: Target) -> Path:

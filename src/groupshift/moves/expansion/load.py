@@ -59,11 +59,6 @@ class Elsewhere(OffsetRow):
     newer: bool | None = None
 
     @property
-    def key(self) -> tuple[str, str, int]:
-        """Group, topic, partition."""
-        return self.group, self.topic, self.partition
-
-    @property
     def row(self) -> OffsetRow:
         """What was committed, as it would be committed again."""
         return OffsetRow(**{each.name: getattr(self, each.name) for each in fields(OffsetRow)})

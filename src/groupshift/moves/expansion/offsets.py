@@ -231,7 +231,7 @@ class Restore(_Committing):
             moved = other.get(COUNTED, plan.to if run.going_back else count_of(run))
             rows = [row for row in kept(run, moved) if key_of(row) not in gone]
             former = {
-                each.key: each
+                key_of(each): each
                 for each in sorted(held(ports.log, count).elsewhere, key=lambda each: each.committed_ms)
                 if moves(run, each.group, moved)
             }

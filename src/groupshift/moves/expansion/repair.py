@@ -86,7 +86,7 @@ def repairs(
     restore."""
     by_key: dict[Key, list[Elsewhere]] = defaultdict(list)
     for each in elsewhere:
-        by_key[each.key].append(each)
+        by_key[key_of(each)].append(each)
     return tuple(_repair(by_key[key], kept_since_ms, topics or Topics()) for key in sorted(by_key))
 
 
@@ -208,7 +208,9 @@ def repair(planned: PlannedRepair, restoring: OffsetRestoring, reader: ClusterGr
     wanted = (each.chosen for each in planned.of(Mend.RESTORE))
     for some in some_groups(wanted, lambda each: each.group):
         left = _left_alone(reader, some)
-        restored += restore_offsets(restoring, reader, [each.row for each in some if each.key not in left])
+        restored += restore_offsets(
+            restoring, reader, [each.row for each in some if key_of(each) not in left]
+        )
         changed += left.values()
     return Repaired(restored=restored, changed=tuple(changed))
 
@@ -221,12 +223,12 @@ def _left_alone(reader: GroupSnapshots, wanted: Sequence[Elsewhere]) -> dict[Key
     problems = {each.group: each.problem for each in state.problems if not each.of_listing}
     found = {}
     for each in wanted:
-        there, why = answered.get(each.key), problems.get(each.group, "")
+        there, why = answered.get(key_of(each)), problems.get(each.group, "")
         says = None if there is None else there.offset
         if not why and says != each.at_home and (there is None or unlike(there, each)):
             why = f"somebody changed it: the log said {each.at_home}, its coordinator answers {says}"
         if why:
-            found[each.key] = NotRestored(wanted=each.row, found=there, reason=why)
+            found[key_of(each)] = NotRestored(wanted=each.row, found=there, reason=why)
     return found
 
 
@@ -251,11 +253,11 @@ def repair_shadows(planned: PlannedRepair, tools: ShadowTools) -> Repaired:
         raise Rejected(f"nothing was changed: {planned.against}")
     busy = busy_groups(tools.views.look().cluster)
     # answers tell nothing of what changed since the look: a cache may hide what was committed
-    present = {each.key: each for each in held(tools.log, planned.count).elsewhere}
+    present = {key_of(each): each for each in held(tools.log, planned.count).elsewhere}
     changed = {
         each.chosen.group: "somebody committed or deleted it since the look"
         for each in planned.repairs
-        if (there := present.get(each.chosen.key)) is None or there.at_home != each.chosen.at_home
+        if (there := present.get(key_of(each.chosen))) is None or there.at_home != each.chosen.at_home
     }
     left = dict.fromkeys(busy, _BUSY)
     left |= dict.fromkeys((each.chosen.group for each in planned.of(Mend.CONFLICT)), UNDECIDED) | changed
