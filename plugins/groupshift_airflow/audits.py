@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param
@@ -12,7 +11,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from groupshift.domain.foreign_text import without_login
 from groupshift_airflow import form
-from groupshift_airflow.hooks import require_spark, spark_environment, spark_jvm, spark_settings
+from groupshift_airflow.hooks import evidence_root, submission
 from groupshift_airflow.run_tasks import ClusterTask
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
     from groupshift.audit.offsets import Audit as AuditResult
     from groupshift.bootstrap.audit_jobs import AuditRequest
-    from groupshift.settings import Settings
 
 SCHEDULE_VARIABLE = "GROUPSHIFT_AUDIT_SCHEDULE"
 """Environment variable with the schedule (cron or preset); read when the DAG file is parsed."""
@@ -30,12 +28,12 @@ SHOWN = 50
 
 
 def schedule() -> str:
-    """When offsets are audited: daily, unless this deployment's environment says otherwise."""
+    """Return when offsets are audited: daily, unless this deployment's environment says otherwise."""
     return os.environ.get(SCHEDULE_VARIABLE) or "@daily"
 
 
 def parameters() -> dict[str, Any]:
-    """Parameters of ``audit_offsets``; by default every group is audited."""
+    """Return the parameters of ``audit_offsets``; by default every group is audited."""
     return {
         **form.clusters(),
         "groups": form.names(
@@ -56,7 +54,7 @@ def parameters() -> dict[str, Any]:
 
 
 class AuditTask(ClusterTask):
-    """Base: in which folder an audit is kept."""
+    """Base: in which folder an audit is kept, below the evidence of the deployment."""
 
     template_fields: Sequence[str] = (*ClusterTask.template_fields, "folder")
 
@@ -64,9 +62,9 @@ class AuditTask(ClusterTask):
         super().__init__(**kwargs)
         self.folder = folder
 
-    def place(self, settings: Settings) -> str:
-        """Where this audit is kept: below the evidence of the deployment."""
-        return f"{settings.evidence.root.rstrip('/')}/audits/{self.folder}"
+    def place(self) -> str:
+        """Return where this audit is kept."""
+        return f"{evidence_root()}/audits/{self.folder}"
 
 
 class Audit(AuditTask):
@@ -75,19 +73,17 @@ class Audit(AuditTask):
 
     template_fields = (*AuditTask.template_fields, "spark_conn_id")
 
-    def __init__(
-        self,
-        *,
-        folder: str = "{{ dag_run.run_after | ts_nodash }}-{{ ti.try_number }}",
-        spark_conn_id: str = "{{ params.spark_conn_id }}",
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(folder=folder, **kwargs)
-        self.spark_conn_id = spark_conn_id
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(folder="{{ dag_run.run_after | ts_nodash }}-{{ ti.try_number }}", **kwargs)
+        self.spark_conn_id = "{{ params.spark_conn_id }}"
         self._submitting: SparkSubmitHook | None = None
 
     def execute(self, context: Context) -> str:
-        """Log what is not explained, a line each."""
+        """Audit, log what is not explained, a line each, and return the folder's name.
+
+        Raises:
+            GroupshiftError: a source cannot be read, or the Spark job ended with this error.
+        """
         from groupshift.audit.run import AuditOptions
         from groupshift.bootstrap.audit_jobs import AuditRequest, run_audit
 
@@ -96,16 +92,16 @@ class Audit(AuditTask):
             kafka=settings.kafka,
             zookeeper=settings.zookeeper,
             groups=params["groups"] or None,
-            output=self.place(settings),
+            output=self.place(),
             options=AuditOptions(commit_interval_ms=params["commit_interval_s"] * 1000),
         )
-        found = self._by_spark(request) if self.spark_conn_id else run_audit(request)
-        for problem in islice(found.looked.problems, SHOWN):
+        looked = (self._by_spark(request) if self.spark_conn_id else run_audit(request)).looked
+        for problem in looked.problems[:SHOWN]:
             self.log.warning("problem: %s", problem)
-        for one in islice(found.looked.suspicious, SHOWN):
+        for one in looked.suspicious[:SHOWN]:
             said = (one.kind, one.group, one.topic, one.partition, one.answered, one.logged, one.zookeeper)
             self.log.warning("%s: %s %s-%d: coordinator %s, log %s, ZooKeeper %s", *said)
-        agree = (found.looked.agreeing, found.looked.keys, without_login(str(request.output)))
+        agree = (looked.agreeing, looked.keys, without_login(str(request.output)))
         self.log.info("%d of %d offsets agree; all differences: %s", *agree)
         return self.folder
 
@@ -113,19 +109,12 @@ class Audit(AuditTask):
         """Submit the job and wait; its own error, where it ended with one, is the task's."""
         from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-        from groupshift.adapters.spark_submit.submit import submit_files
         from groupshift.bootstrap.audit_jobs import handed_over
 
-        master, settings = require_spark(self.spark_conn_id), spark_settings()
-        with handed_over(request) as handed, submit_files(settings, master) as files:
+        with handed_over(request) as handed, submission(self.spark_conn_id) as told:
+            arguments, conn_id = list(handed.arguments), self.spark_conn_id
             self._submitting = SparkSubmitHook(
-                conf=spark_jvm(master),
-                conn_id=self.spark_conn_id,
-                name="groupshift audit",
-                py_files=files.code,
-                properties_file=files.properties,
-                application_args=list(handed.arguments),
-                env_vars=spark_environment(settings, master),
+                conn_id=conn_id, name="groupshift audit", application_args=arguments, **told
             )
             try:
                 self._submitting.submit(handed.job)
@@ -142,22 +131,27 @@ class Audit(AuditTask):
 class AuditVerdict(AuditTask):
     """The last task: red when a difference is not explained."""
 
-    def __init__(self, *, folder: str = "{{ ti.xcom_pull(task_ids='audit') }}", **kwargs: Any) -> None:
-        super().__init__(folder=folder, **kwargs)
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(folder="{{ ti.xcom_pull(task_ids='audit') }}", **kwargs)
 
     def execute(self, context: Context) -> None:  # noqa: ARG002
-        """Log how many there are of each kind."""
+        """Log how many differences there are of each kind.
+
+        Raises:
+            AirflowFailException: a difference is not explained, or not every source told all it has.
+        """
         from groupshift.bootstrap.connect import audit_store
 
-        place = self.place(self.settings())
+        place = self.place()
         told = audit_store().summary(place)
         for kind, count in told["kinds"].items():
             self.log.info("%s: %d", kind, count)
         if not told["clean"]:
             left = told["weights"]["mismatch"] + told["weights"]["unknown"]
-            of = f"{left} of {told['keys']} committed offsets"
-            differ = f"{of} differ between their sources without an explanation"
-            what = differ if left else "not every source told all it has, so that nothing is proven"
+            what = "not every source told all it has, so that nothing is proven"
+            if left:
+                of = f"{left} of {told['keys']} committed offsets"
+                what = f"{of} differ between their sources without an explanation"
             raise AirflowFailException(
                 f"{what}: see the run's tab 'Migration', {place},"
                 " and docs/reference/audit-rules.md for each kind"

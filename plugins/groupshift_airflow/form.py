@@ -27,42 +27,35 @@ def _connection(title: str, default: str, type_: str) -> Param:
 
 
 def kafka_cluster() -> dict[str, Param]:
-    """Which connection, where Kafka is all there is."""
-    return {
-        "kafka_conn_id": _connection("Kafka cluster", "groupshift_kafka_default", "Groupshift Kafka cluster"),
-    }
+    """Return which connection, where Kafka is all there is."""
+    title = "Kafka cluster"
+    return {"kafka_conn_id": _connection(title, "groupshift_kafka_default", f"Groupshift {title}")}
 
 
 def clusters() -> dict[str, Param]:
-    """Which two connections."""
-    return {
-        **kafka_cluster(),
-        "zookeeper_conn_id": _connection("ZooKeeper", "groupshift_zookeeper_default", "Groupshift ZooKeeper"),
-    }
+    """Return which two connections."""
+    zookeeper = _connection("ZooKeeper", "groupshift_zookeeper_default", "Groupshift ZooKeeper")
+    return {**kafka_cluster(), "zookeeper_conn_id": zookeeper}
 
 
 def number(title: str, text: str, default: int, limits: tuple[int, int]) -> Param:
-    """A whole number between two limits. They are written as exclusive ones: with ``minimum`` and ``maximum``
-    Airflow's form puts the limit in place of what a person typed (-5 becomes 0), and says nothing."""
+    """Return a whole number between two limits.
+
+    They are written as exclusive ones: with ``minimum`` and ``maximum`` Airflow's form puts the limit in
+    place of what a person typed (-5 becomes 0), and says nothing."""
     low, high = limits
-    return Param(
-        default,
-        type="integer",
-        exclusiveMinimum=low - 1,
-        exclusiveMaximum=high + 1,
-        title=title,
-        section=HOW,
-        description_md=f"{text} From {low} to {high}.",
-    )
+    bounds: dict[str, Any] = {"type": "integer", "exclusiveMinimum": low - 1, "exclusiveMaximum": high + 1}
+    text = f"{text} From {low} to {high}."
+    return Param(default, **bounds, title=title, section=HOW, description_md=text)
 
 
 def flag(title: str, text: str, section: str) -> Param:
-    """A switch that is off."""
+    """Return a switch that is off."""
     return Param(False, type="boolean", title=title, section=section, description_md=text)
 
 
 def names(title: str, text: str, section: str) -> Param:
-    """Any number of names; none by default."""
+    """Return any number of names; none by default."""
     items = {"type": "string"}
     return Param([], type="array", items=items, title=title, section=section, description_md=text)
 
@@ -70,14 +63,15 @@ def names(title: str, text: str, section: str) -> Param:
 def of_request(request: type, *, zookeeper: bool = False) -> dict[str, Param]:
     """Return the parameters of a move with this request. Their defaults change nothing.
 
-    Raises `Rejected` for an option that has the name of one of the others."""
+    Raises:
+        Rejected: an option has the name of a parameter of every run.
+    """
     own = {_key(each): param_of(each) for each in _asked(request)}
     beside = {
         **(clusters() if zookeeper else kafka_cluster()),
         **for_every_run("**Off: plan only, nothing is changed.** On: act, after the approvals of the plan."),
     }
-    twice = sorted(own.keys() & beside.keys())
-    if twice:
+    if twice := sorted(own.keys() & beside.keys()):
         raise Rejected(
             f"request {request.__name__}: {', '.join(twice)} is a parameter of every run; rename it"
         )
@@ -142,13 +136,19 @@ def _key(option: Option) -> str:
 
 
 def param_of(option: Option) -> Param:
-    """Return one option as a parameter: its help, choices and bounds."""
+    """Return one option as a parameter: its help, choices and bounds.
+
+    Bounds are written as exclusive ones, as `number` says why."""
     kind: Any = _TYPES[option.kind]
+    low, high = option.minimum, option.maximum
+    bounds = "" if high is None else f"At most {high:g}."
+    if low is not None:
+        bounds = f"At least {low:g}." if high is None else f"From {low:g} to {high:g}."
     schema: dict[str, Any] = {
         "type": ["null", kind] if option.optional else kind,
         "title": option.name.strip("_").replace("_", " ").capitalize(),
         "section": _WHAT,
-        "description_md": " ".join([option.help, *_bounds(option)]).strip(),
+        "description_md": f"{option.help} {bounds}".strip(),
     }
     if option.many:
         items = {"type": kind, **({"enum": list(option.choices)} if option.choices else {})}
@@ -159,35 +159,13 @@ def param_of(option: Option) -> Param:
         schema["minLength"] = 1
     if option.pattern:
         schema["pattern"] = f"^({option.pattern})$"
-    schema |= _limits(option)
+    past = 1 if option.kind == "integer" else _BELOW
+    if low is not None and not option.many:
+        schema["exclusiveMinimum"] = low - past
+    if high is not None and not option.many:
+        schema["exclusiveMaximum"] = high + past
     if option.required:
         return Param(**schema)
     default = [str(each) for each in option.default] if option.many else option.default
-    return Param(
-        str(default) if option.choices and not option.many and default is not None else default, **schema
-    )
-
-
-def _bounds(option: Option) -> list[str]:
-    match option.minimum, option.maximum:
-        case None, None:
-            return []
-        case None, high:
-            return [f"At most {high:g}."]
-        case low, None:
-            return [f"At least {low:g}."]
-        case low, high:
-            return [f"From {low:g} to {high:g}."]
-
-
-def _limits(option: Option) -> dict[str, float]:
-    """As exclusive bounds: Airflow's form would put an inclusive one in place of what a person typed."""
-    if option.many:
-        return {}
-    past = 1 if option.kind == "integer" else _BELOW
-    found = {}
-    if option.minimum is not None:
-        found["exclusiveMinimum"] = option.minimum - past
-    if option.maximum is not None:
-        found["exclusiveMaximum"] = option.maximum + past
-    return found
+    named = option.choices and not option.many and default is not None
+    return Param(str(default) if named else default, **schema)

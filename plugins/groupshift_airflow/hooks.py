@@ -7,8 +7,8 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from groupshift.foreign_files import toml
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
-    from groupshift.settings import ApprovalSettings, Settings, SparkSettings
+    from groupshift.settings import Settings
 
 SETTINGS_VARIABLE = "GROUPSHIFT_SETTINGS"
 _IPV6 = re.compile(r"(?=.*:.*:)[0-9A-Fa-f:.]+(?:%[^/,:]+)?")
@@ -29,34 +29,33 @@ _IPV6 = re.compile(r"(?=.*:.*:)[0-9A-Fa-f:.]+(?:%[^/,:]+)?")
 
 
 def find_connection(conn_id: str) -> Connection | None:
-    """The connection, None where no backend has one of this name.
+    """Return the connection, None where no backend has one of this name.
 
-    Raises `Rejected` for one that is there and cannot be read: Airflow calls that one not defined, too."""
+    Airflow calls one that is there and cannot be read not defined, too: so each backend is asked for it. The
+    words of its error may hold a password: only the kind of the error is said.
+
+    Raises:
+        Rejected: a backend has it and cannot read it.
+    """
+    from airflow.sdk.execution_time.supervisor import ensure_secrets_backend_loaded
+
+    why = ""
     try:
         return BaseHook.get_connection(conn_id)
     except AirflowNotFoundException:
-        why = _unreadable(conn_id)
+        for backend in ensure_secrets_backend_loaded():
+            try:
+                backend.get_connection(conn_id=conn_id)
+            except Exception as error:  # noqa: BLE001 - whatever a backend raises, it could not read it
+                why = why or type(error).__name__
     except (ValueError, TypeError, AttributeError) as error:
         why = type(error).__name__
-    if why is None:
+    if not why:
         return None
     raise Rejected(
         f"connection {conn_id!r} cannot be read ({why}): its URI or JSON is malformed, or the Fernet key is"
         ' another one; several servers go into a URI as %3A and %2C, or into JSON as "host".'
     ) from None
-
-
-def _unreadable(conn_id: str) -> str | None:
-    """Why a backend cannot read what it has under this name; None when none has any. The error's words may
-    hold a password: only its kind is said."""
-    from airflow.sdk.execution_time.supervisor import ensure_secrets_backend_loaded
-
-    for backend in ensure_secrets_backend_loaded():
-        try:
-            backend.get_connection(conn_id=conn_id)
-        except Exception as error:  # noqa: BLE001 - whatever a backend raises, it could not read it
-            return type(error).__name__
-    return None
 
 
 class _ClusterHook(BaseHook):
@@ -76,8 +75,11 @@ class _ClusterHook(BaseHook):
         self.conn_id = conn_id or named.get(self.conn_name_attr) or self.default_conn_name
 
     def connection(self) -> Connection:
-        """The connection. Raises `Rejected` when it is missing, unreadable, of another type, or has no
-        host."""
+        """Return the connection.
+
+        Raises:
+            Rejected: it is missing, cannot be read, is of another type, or has no host.
+        """
         found = find_connection(self.conn_id)
         if found is None:
             raise Rejected(
@@ -94,14 +96,16 @@ class _ClusterHook(BaseHook):
         return found
 
     def refused(self, why: str) -> Rejected:
-        """The connection cannot be used."""
+        """Return the error of a connection that cannot be used: ``why`` is a clause."""
         return Rejected(f"connection {self.conn_id!r} cannot be used: {why}.")
 
     def extras(self, found: Connection) -> dict[str, str]:
-        """The extra fields that have a value, by their keys with dots, however they are spelled.
+        """Return the extra fields that have a value, by their keys with dots, however they are spelled.
 
-        Raises `Rejected` when they are no JSON object, for a value that is no single one, and for a key that
-        is told twice and differs; no sentence quotes a value."""
+        Raises:
+            Rejected: they are no JSON object, a value is no single one, or a key is told twice and differs;
+                no sentence quotes a value.
+        """
         try:
             raw = json.loads(found.extra or "{}")
         except (ValueError, RecursionError):
@@ -122,19 +126,25 @@ class _ClusterHook(BaseHook):
         return taken
 
     def require_known(self, extras: Iterable[str], known: Iterable[str]) -> None:
-        """Raises `Rejected` with the first extra field that is not known, and the nearest one that is."""
+        """Require that every extra field is known.
+
+        Raises:
+            Rejected: one is not; the sentence names the nearest one that is.
+        """
         names = sorted(known)
-        for key in extras:
-            if key not in names:
-                near = difflib.get_close_matches(key, names, 1, 0.5)
-                hint = f"; did you mean {near[0]!r}?" if near else "."
-                raise self.refused(f"extra {key!r} is not known{hint} Known are {', '.join(names)}")
+        for key in (each for each in extras if each not in names):
+            near = difflib.get_close_matches(key, names, 1, 0.5)
+            hint = f"; did you mean {near[0]!r}?" if near else "."
+            raise self.refused(f"extra {key!r} is not known{hint} Known are {', '.join(names)}")
 
     def with_login(
         self, found: Connection, extras: Mapping[str, str], names: tuple[str, str]
     ) -> dict[str, str]:
-        """``extras`` with login and password of the connection under these names. Raises `Rejected` when they
-        are told twice and differ."""
+        """Return ``extras`` with login and password of the connection under these names.
+
+        Raises:
+            Rejected: one of them is told twice, and differs.
+        """
         taken = dict(extras)
         for key, value in zip(names, (found.login, found.password), strict=True):
             if value and taken.setdefault(key, value) != value:
@@ -154,8 +164,12 @@ class KafkaClusterHook(_ClusterHook):
     anywhere = ("groupshift_kafka", "kafka")
 
     def section(self) -> dict[str, Any]:
-        """The ``[kafka]`` section of the settings. Raises `Rejected` for servers that are no addresses, a key
-        that is not known, and a login that the security protocol does not use."""
+        """Return the ``[kafka]`` section of the settings.
+
+        Raises:
+            Rejected: the servers are no addresses, a key is not known, or the security protocol does not use
+                the login.
+        """
         from groupshift.adapters.kafka.cluster import KEYS
         from groupshift.domain.addresses import joined, kafka_servers, login_problem
 
@@ -177,20 +191,22 @@ class KafkaClusterHook(_ClusterHook):
         else:
             extras = self._of_provider(extras)
         properties = self.with_login(found, extras, ("sasl.username", "sasl.password"))
+        protocol = properties.get("security.protocol", "")
         try:
-            protocol = properties.get("security.protocol", "")
             servers = joined(kafka_servers(servers, "its bootstrap servers", protocol))
         except Rejected as wrong:
             raise self.refused(str(wrong)) from None
-        without_effect = login_problem(properties)
-        if without_effect:
+        if without_effect := login_problem(properties):
             raise self.refused(without_effect)
         return {"bootstrap_servers": servers, "properties": properties}
 
     def _of_provider(self, extras: dict[str, str]) -> dict[str, str]:
         """What of a connection of type ``kafka`` says how to connect. What only consumers and producers need
-        is set aside when librdkafka knows it. Raises `Rejected` for what it does not, and for a way to log in
-        that groupshift has not."""
+        is set aside when librdkafka knows it.
+
+        Raises:
+            Rejected: librdkafka does not know a key, or groupshift has not this way to log in.
+        """
         from groupshift.adapters.kafka.cluster import KEYS
         from groupshift.consumers.config import objection
         from groupshift.domain.foreign_text import struck_out
@@ -198,13 +214,12 @@ class KafkaClusterHook(_ClusterHook):
         securing = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl.", "oauth")
         self.require_known([key for key in extras if key.startswith(securing)], KEYS)
         rest = {key: value for key, value in extras.items() if key not in KEYS and not key.endswith(".cb")}
-        unknown = objection({"group.id": "groupshift", **rest}) if rest else None
-        if unknown:
+        if rest and (unknown := objection({"group.id": "groupshift", **rest})):
             raise self.refused(struck_out(unknown, rest.values()))
         return {key: value for key, value in extras.items() if key in KEYS}
 
     def test_connection(self) -> tuple[bool, str]:
-        """Whether the brokers answer, and as which cluster; for the button *Test*."""
+        """Return whether the brokers answer, and as which cluster, or why not; for the button *Test*."""
         from groupshift.adapters.kafka.cluster import KafkaCluster
 
         try:
@@ -227,23 +242,29 @@ class ZookeeperHook(_ClusterHook):
     hook_name = "Groupshift ZooKeeper"
 
     def section(self) -> dict[str, Any]:
-        """The ``[zookeeper]`` section of the settings. Raises `Rejected` for hosts that are no addresses and
-        for a key that is not known."""
+        """Return the ``[zookeeper]`` section of the settings.
+
+        Raises:
+            Rejected: the hosts are no addresses, a key is not known, or two chroots are named.
+        """
         from groupshift.adapters.zookeeper.login import KEYS
         from groupshift.domain.addresses import chroot_problem, zookeeper_ensemble
 
         found = self.connection()
         properties = self.extras(found)
         self.require_known(properties, KEYS)
+        servers, slash, path = str(found.host).partition("/")
+        whole = slash and found.port  # the port of the form is that of the last server, before the path
+        servers = f"{servers}:{found.port}/{path}" if whole else _servers(found)
         try:
-            where = zookeeper_ensemble(_with_port(found), "its host")
+            where = zookeeper_ensemble(servers, "its host")
         except Rejected as wrong:
             raise self.refused(str(wrong)) from None
-        chroot = f"/{(found.schema or '').strip('/')}" if (found.schema or "").strip("/") else ""
+        path = (found.schema or "").strip("/")
+        chroot = f"/{path}" if path else ""
         if chroot and where.chroot and chroot != where.chroot:
             raise self.refused("host and schema name two chroots: clear one")
-        wrong_path = chroot_problem(chroot)
-        if wrong_path:
+        if wrong_path := chroot_problem(chroot):
             raise self.refused(wrong_path)
         told = {"hosts": where.hosts, "chroot": chroot or where.chroot}
         if "sasl.mechanism" in properties:
@@ -253,13 +274,13 @@ class ZookeeperHook(_ClusterHook):
         return {**told, **digest, **({"properties": properties} if properties else {})}
 
     def test_connection(self) -> tuple[bool, str]:
-        """Whether the servers answer, and what is below the chroot; for the button *Test*."""
+        """Return whether the servers answer, and what is below the chroot, or why not; for the button
+        *Test*."""
         from groupshift.bootstrap.connect import zookeeper_connection
         from groupshift.settings import ZookeeperSettings
 
         try:
-            connection = zookeeper_connection(ZookeeperSettings(**self.section()))
-            with closing(connection):
+            with closing(zookeeper_connection(ZookeeperSettings(**self.section()))) as connection:
                 brokers = connection.call(lambda session: session.children("/brokers/ids"))
         except GroupshiftError as error:
             return False, str(error)
@@ -278,7 +299,11 @@ class KubernetesHook(_ClusterHook):
     hook_name = "Groupshift Kubernetes API"
 
     def section(self) -> dict[str, Any]:
-        """What ``[fleet.kubernetes]`` needs to log in."""
+        """Return what ``[fleet.kubernetes]`` needs to log in.
+
+        Raises:
+            Rejected: the host is no address of an API server, or a key is not known.
+        """
         from groupshift.domain.addresses import api_server_problem
 
         found = self.connection()
@@ -286,8 +311,7 @@ class KubernetesHook(_ClusterHook):
         self.require_known(extras, ("ca",))
         server = _servers(found)
         server = server if "://" in server else f"https://{server}"
-        wrong = api_server_problem(server, "its host")
-        if wrong:
+        if wrong := api_server_problem(server, "its host"):
             raise self.refused(wrong)
         return {"server": server, "token": found.password or "", "ca": extras.get("ca", "")}
 
@@ -301,7 +325,7 @@ class SigningHook(BaseHook):
     hook_name = "Groupshift evidence signing key"
 
     def section(self) -> dict[str, Any]:
-        """What ``[evidence]`` needs to sign; nothing where there is no such connection."""
+        """Return what ``[evidence]`` needs to sign; nothing where there is no such connection."""
         found = find_connection(self.default_conn_name)
         return {"signing_key": found.password} if found and found.password else {}
 
@@ -327,18 +351,12 @@ def _servers(found: Connection) -> str:
     return f"[{host}]:{found.port}" if _IPV6.fullmatch(host) else f"{host}:{found.port}"
 
 
-def _with_port(found: Connection) -> str:
-    """As `_servers`, where a path may follow the last server: the port of the form goes before it."""
-    servers, slash, path = str(found.host).partition("/")
-    if not slash or not found.port:
-        return _servers(found)
-    return f"{servers}:{found.port}{slash}{path}"
-
-
 def require_spark(conn_id: str) -> str:
-    """The master that the Spark connection names, as the provider puts it together.
+    """Return the master that the Spark connection names, as the provider puts it together.
 
-    Raises `Rejected` when it is missing: Airflow would silently submit to YARN."""
+    Raises:
+        Rejected: the connection is missing or has no host: Airflow would silently submit to YARN.
+    """
     found = find_connection(conn_id)
     if found is None:
         raise Rejected(
@@ -351,45 +369,47 @@ def require_spark(conn_id: str) -> str:
     return _servers(found) if full else f"{found.conn_type}://{_servers(found)}"
 
 
-def spark_settings() -> SparkSettings:
-    """Section ``[spark]`` of this deployment: the workers' interpreter and Spark's own keys; the connection
-    names the master. Raises `Rejected` as `base_settings`; an App refuses what is wrong in it."""
+@contextmanager
+def submission(conn_id: str) -> Iterator[dict[str, Any]]:
+    """Yield how a Spark job of ours is submitted over a Spark connection, as arguments of `SparkSubmitHook`:
+    its ``conf``, ``env_vars``, ``py_files`` and ``properties_file``.
+
+    Section ``[spark]`` of this deployment names the workers' interpreter and Spark's own keys, the
+    connection names the master. What the driver's JVM is told must be known before it starts. To a cluster
+    goes our code, too; on this machine nothing listens outside.
+
+    Raises:
+        Rejected: the connection is missing or has no host, or the settings cannot be read.
+    """
+    from groupshift.adapters.spark_submit.submit import driver_options, stays_here, submit_files
     from groupshift.settings import SparkSettings
 
-    return SparkSettings(**base_settings().get("spark", {}))
-
-
-def spark_jvm(master: str) -> dict[str, str]:
-    """Spark's key for what the driver's JVM is told: it must be known before that JVM starts."""
-    from groupshift.adapters.spark_submit.submit import driver_options
-
-    return {"spark.driver.extraJavaOptions": driver_options(master)}
-
-
-def spark_environment(settings: SparkSettings, master: str) -> dict[str, str]:
-    """The interpreters of workers and driver; on this machine nothing listens outside."""
-    from groupshift.adapters.spark_submit.submit import stays_here
-
-    found = {"PYSPARK_PYTHON": settings.python or sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-    return {**found, "SPARK_LOCAL_IP": "127.0.0.1"} if stays_here(master) else found
-
-
-def approval_settings() -> ApprovalSettings:
-    """Section ``[approval]`` of this deployment: who may say yes. Raises `Rejected` as `base_settings`."""
-    from groupshift.settings import approval_of
-
-    return approval_of(base_settings())
+    master, settings = require_spark(conn_id), SparkSettings(**base_settings().get("spark", {}))
+    python = {"PYSPARK_PYTHON": settings.python or sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    with submit_files(settings, master) as files:
+        yield {
+            "conf": {"spark.driver.extraJavaOptions": driver_options(master)},
+            "env_vars": {**python, "SPARK_LOCAL_IP": "127.0.0.1"} if stays_here(master) else python,
+            "py_files": files.code,
+            "properties_file": files.properties,
+        }
 
 
 def base_settings() -> dict[str, Any]:
-    """Journal, evidence, fleet and thresholds of this deployment, as sections.
+    """Return journal, evidence, fleet and thresholds of this deployment, as sections.
 
     From the TOML file named by ``GROUPSHIFT_SETTINGS``; without one a SQLite journal and an evidence
     folder below AIRFLOW_HOME, and people replace members (driver ``manual``).
+
+    Raises:
+        Rejected: the file cannot be read.
     """
     path = os.environ.get(SETTINGS_VARIABLE)
     if path:
-        return _sections(Path(path))
+        try:
+            return toml(Path(path))
+        except (OSError, ValueError) as error:
+            raise Rejected(f"settings file {path} ({SETTINGS_VARIABLE}) cannot be used: {error}.") from error
     home = Path(os.environ.get("AIRFLOW_HOME", "~/airflow")).expanduser() / "groupshift"
     home.mkdir(parents=True, exist_ok=True)
     return {
@@ -399,30 +419,25 @@ def base_settings() -> dict[str, Any]:
     }
 
 
-def _sections(path: Path) -> dict[str, Any]:
-    """The sections of a settings file. Raises `Rejected` when it cannot be read."""
-    try:
-        return toml(path)
-    except (OSError, ValueError) as error:
-        raise Rejected(f"settings file {path} ({SETTINGS_VARIABLE}) cannot be used: {error}.") from error
-
-
 def evidence_root() -> str:
-    """Where this deployment keeps evidence, without a slash at the end."""
+    """Return where this deployment keeps evidence, without a slash at the end."""
     return str(base_settings().get("evidence", {}).get("root", "")).rstrip("/")
 
 
 def cluster_settings(kafka_conn_id: str, zookeeper_conn_id: str) -> Settings:
-    """The deployment's settings with these two connections; without ``zookeeper_conn_id`` no ZooKeeper.
-    Raises `Rejected` for a missing or wrong one."""
+    """Return the deployment's settings with these two connections, without the second one no ZooKeeper.
+
+    Raises:
+        Rejected: a connection or a setting is missing or wrong.
+    """
     from groupshift.settings import parse
 
     sections = base_settings()
     sections["kafka"] = KafkaClusterHook(kafka_conn_id).section()
-    if zookeeper_conn_id not in {"", "None"}:
+    named = [each for each in (kafka_conn_id, zookeeper_conn_id) if each not in {"", "None"}]
+    if zookeeper_conn_id in named:
         sections["zookeeper"] = ZookeeperHook(zookeeper_conn_id).section()
     sections["fleet"] = _with_login(sections.get("fleet", {}))
     sections["evidence"] = {**SigningHook().section(), **sections.get("evidence", {})}
     base = os.environ.get(SETTINGS_VARIABLE, "the defaults")
-    named = ", ".join(each for each in (kafka_conn_id, zookeeper_conn_id) if each not in {"", "None"})
-    return parse(sections, source=f"connections {named} and {base}")
+    return parse(sections, source=f"connections {', '.join(named)} and {base}")

@@ -21,12 +21,6 @@ AIRFLOW_LOOK = "airflow"
 """A page that is asked for with ``look=airflow`` follows Airflow's switch of light and dark."""
 
 
-def airflow_url(path: str = "") -> str:
-    """Absolute address of a page of Airflow's UI, for logs, gates and messages; only its path where this
-    process knows no ``[api] base_url``."""
-    return _joined(_base(), path)
-
-
 def airflow_path(path: str = "") -> str:
     """Path of a page of Airflow's UI on its host, for links inside pages: right for whatever name the host
     is called by."""
@@ -34,8 +28,9 @@ def airflow_path(path: str = "") -> str:
 
 
 def page_url(path: str = "") -> str:
-    """Absolute address of a page of this plugin; ``path`` is below ``/groupshift``, as ``audits/``."""
-    return airflow_url(_joined(PREFIX, path))
+    """Return the absolute address of a page of this plugin, for logs, gates and messages; only its path where
+    this process knows no ``[api] base_url``. ``path`` is below ``/groupshift``, as ``audits/``."""
+    return _joined(_base(), _joined(PREFIX, path))
 
 
 def page_path(path: str = "") -> str:

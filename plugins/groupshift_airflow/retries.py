@@ -9,10 +9,6 @@ from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
 
 DELAY = timedelta(seconds=5)
 ATTEMPTS = 3
-LATE = 20
-"""Retries of a sensor, and of a gate that changes nothing before it is answered. A busy scheduler may use
-them up: it counts a look, or a gate that was answered at once, as failed whose end it hears of too late."""
-
 POLICY = ExceptionRetryPolicy(
     rules=[
         RetryRule(

@@ -12,14 +12,14 @@ from groupshift.domain.run import Checked, Outcome, RunState, Target
 from groupshift.domain.verdict import Verdict as Judged
 from groupshift.errors import GroupshiftError
 from groupshift_airflow.form import values_of
-from groupshift_airflow.run_tasks import UNKNOWN, RunTask, run_key, run_place, telling
+from groupshift_airflow.run_tasks import UNKNOWN, RunTask, run_place, telling
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from groupshift.domain.run import Findings, Plan
-    from groupshift.engine.closing import Closing
     from groupshift.ports.runs import RunRecord, Runs
+    from groupshift_airflow.run_tasks import Opened
 
 VERDICT, PLANNED = "verdict", "planned"
 _UNCHANGED = frozenset({RunState.REJECTED, RunState.PREVIEW})
@@ -62,8 +62,13 @@ class PlanRun(Begins):
         self.move = move
 
     def execute(self, context: Context) -> str:
-        """Raises `Rejected` when the run may not begin, `Conflict` when another one is in the way, `Fenced`
-        when somebody holds the open run and it is not to be taken over."""
+        """Plan the run, claim it, and return its id.
+
+        Raises:
+            Rejected: the run may not begin.
+            Conflict: another run is in the way.
+            Fenced: somebody holds the open run, and it is not to be taken over.
+        """
         from groupshift.bootstrap.moves import journal, opened, tools_of
         from groupshift.domain.requests import request_of
         from groupshift.domain.run import plan_from
@@ -71,7 +76,7 @@ class PlanRun(Begins):
         from groupshift.engine.registry import move_named
 
         params, run = context["params"], context["dag_run"]
-        execute, origin = bool(params["execute"]), run_key(run.dag_id, run.run_id)
+        execute, origin = bool(params["execute"]), f"{run.dag_id}/{run.run_id}"
         with telling(context):
             move, settings = move_named(self.move), self.settings()
             request = request_of(move.request, values_of(move.request, params))
@@ -102,9 +107,12 @@ class BeginRollBack(Begins):
         self.to = to
 
     def execute(self, context: Context) -> str:
-        """Raises `Rejected` when the rollback is closed, before any claim: whoever has the run goes on; and
-        `Fenced` when somebody holds the run and it is not to be taken over. A run that changed nothing is
-        rejected."""
+        """Begin the rollback, and return the run's id; a run that changed nothing is rejected.
+
+        Raises:
+            Rejected: the rollback is closed; that is found before any claim, so whoever has the run goes on.
+            Fenced: somebody holds the run, and it is not to be taken over.
+        """
         from groupshift.engine.begin import claim
         from groupshift.engine.move import Run
         from groupshift.engine.roll_back import require_begun, rollback_of, take_back
@@ -139,7 +147,13 @@ class Watch(RunTask):
         self.move = move
 
     def execute(self, context: Context) -> None:
-        """Log every finding. Raises `Rejected` for a run that is not over, or of another move or target."""
+        """Log every finding.
+
+        Raises:
+            Rejected: the run is not over, or is of another move or target.
+            AirflowFailException: what it left is not as it was left.
+            AirflowSkipException: no run is over here.
+        """
         from groupshift.bootstrap.moves import journal, opened, tools_of
         from groupshift.engine.registry import move_named
         from groupshift.engine.watch import watch
@@ -205,19 +219,29 @@ class Verdict(RunTask):
         self.back = back
 
     def execute(self, context: Context) -> None:
-        """Log how the run ended; give up one that is still open."""
+        """Log how the run ended; give up one that is still open, so that whoever goes on need not take it
+        over.
+
+        Raises:
+            AirflowFailException: what was asked for was not reached, or not by this Airflow run.
+            AirflowSkipException: no run was begun.
+        """
+        from groupshift.engine.closing import closing_of
+        from groupshift.engine.move import Run
+
         if self.run in {"", UNKNOWN}:
             raise AirflowSkipException("no run was begun and nothing was changed: the red task says why")
         if not context["params"]["execute"]:
             self.log.info("nothing was changed: trigger again with 'execute' to act on this plan")
             return
         with self.opened() as found:
-            runs = found.tools.runs
-            held = runs.held(self.run)
+            held = found.tools.runs.held(self.run)
             ours = held is not None and held.holder == self.holder
             if found.record.state.is_open:
-                raise AirflowFailException(self._left_open(found, context) if ours else self._lost(runs))
-            closing = self._closing(found)
+                lost = f"{held.holder if held else 'nobody'} has it: look there"
+                said = self._left_open(found, context) if ours else f"run {self.run} is open and {lost}"
+                raise AirflowFailException(said)
+            closing = closing_of(Run.reader(found.move, found.tools, found.ports, self.run))
         self.log.info("run %s is %s: %s", self.run, closing.state, closing.reason)
         if not ours:
             raise AirflowFailException(f"run {self.run} is {closing.state}, but not by this Airflow run")
@@ -227,19 +251,9 @@ class Verdict(RunTask):
         if missed or closing.verdict is not Judged.PASS:
             raise AirflowFailException(f"{closing.state}: {closing.reason}; next: {closing.following}")
 
-    def _closing(self, found: Any) -> Closing:
-        from groupshift.engine.closing import closing_of
-        from groupshift.engine.move import Run
-
-        return closing_of(Run.reader(found.move, found.tools, found.ports, self.run))
-
-    def _lost(self, runs: Runs) -> str:
-        held = runs.held(self.run)
-        return f"run {self.run} is open and {held.holder if held else 'nobody'} has it: look there"
-
-    def _left_open(self, found: Any, context: Context) -> str:
-        """Give the run up, so that whoever goes on need not take it over; returns where it waits. The journal
-        is all it asks: the cluster may be what does not answer."""
+    def _left_open(self, found: Opened, context: Context) -> str:
+        """Give the run up; return where it waits. The journal is all it asks: the cluster may be what does
+        not answer."""
         from groupshift.engine.looks import stopped_event
         from groupshift.engine.move import Run
         from groupshift.engine.run import upcoming
@@ -248,8 +262,7 @@ class Verdict(RunTask):
         tools = found.tools
         token = tools.runs.claim(self.run, self.holder, tools.clock.now_ms(), anew=False)
         run = Run(found.move, tools, found.ports, self.options_of(context), (self.run, token))
-        step = upcoming(run)
-        status = status_of(run.tools.runs, self.run)
+        step, status = upcoming(run), status_of(tools.runs, self.run)
         if step is not None and not status.stopped:
             said = Checked(outcome=Outcome.WAIT, detail=f"the Airflow run {self.holder} is over")
             run.write(stopped_event(step, said))

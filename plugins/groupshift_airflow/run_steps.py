@@ -29,7 +29,7 @@ from groupshift.domain.reactions import Choice
 from groupshift.domain.run import APPROVE, JUDGE, Outcome, RunState, SparkJob, StepState, spark_job_from
 from groupshift.engine.questions import BUTTONS
 from groupshift.errors import Fenced, Transient
-from groupshift_airflow.hooks import require_spark, spark_environment, spark_jvm, spark_settings
+from groupshift_airflow.hooks import require_spark, submission
 from groupshift_airflow.run_gates import ACCEPT, ALL, CHOICES, DONE, Gate, Work, gate_of, gate_of_work
 from groupshift_airflow.run_tasks import UNKNOWN, RunTask, person, require_execute, require_ours
 
@@ -121,7 +121,13 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
         return BaseSensorOperator.execute(self, context)
 
     def poke(self, context: Context) -> bool:
-        """Do what can be done now. Returns True when nothing is left for this task."""
+        """Do what can be done now. Return True when nothing is left for this task.
+
+        Raises:
+            AirflowSkipException: nothing is to be done, or another holder has the run.
+            AirflowFailException: the run stopped, was turned round, or an answer is lost.
+            GroupshiftError: whatever the engine raises; `Transient` is tried again.
+        """
         require_execute(context)
         if self.back and self.run in {"", UNKNOWN}:
             raise AirflowSkipException("no run was begun, so nothing is to be undone")
@@ -132,7 +138,8 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
 
     @contextmanager
     def entered(self, options: RunOptions, *, anew: bool) -> Iterator[tuple[Run[Any], Settings]]:
-        """The claimed run. Skips the task when another holder has it; fails one whose answer is lost so."""
+        """Yield the claimed run with its settings. Skips the task when another holder has the run, and fails
+        one whose answer is lost so."""
         from groupshift.engine.begin import claim, require_held
 
         with self.opened() as found:
@@ -153,15 +160,22 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
                 raise AirflowSkipException(str(lost)) from lost
 
     def walk(self, context: Context, run: Run[Any], settings: Settings) -> bool:
-        """Make transitions of the engine. Returns True when nothing is left for this task, False to be
-        entered again. Raises as `groupshift.engine.run.advance`."""
-        from groupshift.engine.run import advance
+        """Make transitions of the engine. Return True when nothing is left for this task, False to be
+        entered again. Raises as `groupshift.engine.run.advance`.
+
+        Of two tasks that take turns, the one that submits Spark jobs runs the job that the other one left,
+        unless this claim has lost it since."""
+        from groupshift.engine.run import advance, upcoming
 
         while run.refresh().state.is_open:
             over = self.is_over(context, run)
-            if over is None:
-                self.submit_left(context, run, settings)
-                over = self.react(context, run, advance(run), settings)
+            if over is not None:
+                return over
+            step = upcoming(run)
+            job = _job_of(run, step) if self.submits and self.beside and step is not None else None
+            if job is not None and step is not None and run.records[step.key].token == run.token:
+                self.submit(context, job, settings)
+            over = self.react(context, run, advance(run), settings)
             if over is not None:
                 return over
         if run.record.state is RunState.REJECTED or self.back is not run.record.state.goes_back:
@@ -182,7 +196,8 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
                 pass
             case Waits(step=step):
                 self.log.info("%s: %s", step.key, progress.checked.detail or "has not settled yet")
-                return self.hands_on and _acted(run, step)
+                record = run.records.get(step.key)
+                return self.hands_on and record is not None and record.state is StepState.ACTED
             case Asks():
                 self.ask(context, gate_of(progress.question, _until(context, run)), run)
             case Stopped():
@@ -198,7 +213,9 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
 
     def is_over(self, context: Context, run: Run[Any]) -> bool | None:
         """Return True when nothing is left for this task, False when another one has its turn, None when it
-        is this one's. Raises where the run was turned round, or a step before its own is not done."""
+        is this one's. Raises where the run was turned round, or a step before its own is not done.
+
+        A task is skipped, too, when the one beside it ended without its step."""
         from groupshift.engine.run import upcoming
 
         self.require_direction(run)
@@ -208,15 +225,21 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
             return True
         if step is None:
             return None
-        run.options = replace(run.options, phases=_phases(run.plan, last))
+        phases = frozenset(each.phase for each in run.plan.steps[: (last or 0) + 1])
+        run.options = replace(run.options, phases=phases)
         if self.beside and (_job_of(run, step) is not None) is not self.submits:
-            return self.beside_is_over(context)
+            ti = context["ti"]
+            found = ti.get_task_states(dag_id=ti.dag_id, task_ids=[self.beside], run_ids=[ti.run_id])
+            if {str(state) for tasks in found.values() for state in tasks.values()} & _OVER:
+                raise AirflowSkipException(f"task {self.beside} ended, and the run waits for what it does")
+            return False
         if self.part.startswith(JUDGE) and not (step.kind in MEASURES or step.repeat):
             raise AirflowFailException(f"step {step.key} is not done: there is nothing to judge yet")
         return None
 
     def require_direction(self, run: Run[Any]) -> None:
-        """Fail when the run was turned round: by what a step came to, by a person, or by another process."""
+        """Fail when the run was turned round: by what a step came to, by a person, or by another process. A
+        task of the rollback is skipped instead, and so is one of two that take turns."""
         if run.going_back is self.back:
             return
         if self.back:
@@ -230,33 +253,12 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
     def last_place(self, run: Run[Any]) -> int | None:
         """Return the place in the plan of this task's last step; None where the plan has none. Skips the task
         where the plan does not have its phase, unless it is to pass then."""
+        steps = run.plan.steps
         if not self.phase:
-            return len(run.plan.steps) - 1
-        if self.lacks(run) and not self.passes:
+            return len(steps) - 1
+        if not self.passes and all(each.phase != self.phase for each in steps):
             raise AirflowSkipException(f"phase {self.phase} is not part of the plan of {run.name}")
         return place_of(run.plan, self.phase, self.part, self.subject_of)
-
-    def lacks(self, run: Run[Any]) -> bool:
-        """Return True where the plan does not have this task's phase."""
-        return bool(self.phase) and all(each.phase != self.phase for each in run.plan.steps)
-
-    def beside_is_over(self, context: Context) -> bool:
-        """Return False to be entered again. Skips when the task beside this one ended without its step."""
-        ti = context["ti"]
-        found = ti.get_task_states(dag_id=ti.dag_id, task_ids=[self.beside], run_ids=[ti.run_id])
-        states = {str(state) for tasks in found.values() for state in tasks.values()}
-        if states & _OVER:
-            raise AirflowSkipException(f"task {self.beside} ended, and the run waits for what it does")
-        return False
-
-    def submit_left(self, context: Context, run: Run[Any], settings: Settings) -> None:
-        """Submit the job that the task beside this one left, if this claim has not lost it since."""
-        from groupshift.engine.run import upcoming
-
-        step = upcoming(run)
-        job = _job_of(run, step) if self.submits and self.beside and step is not None else None
-        if job is not None and step is not None and run.records[step.key].token == run.token:
-            self.submit(context, job, settings)
 
     def submit(self, context: Context, job: SparkJob, settings: Settings) -> None:  # noqa: ARG002
         """Run a Spark job in this process: a comparison that has to be made once more. See `Compare`."""
@@ -279,26 +281,40 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
         HITLOperator.execute(self, context)
 
     def stopped(self, context: Context, run: Run[Any], stopped: Stopped) -> None:
-        """Park where a person has to do something; else fail with what was met. Does not return."""
-        checked, key = stopped.checked, stopped.step.key
+        """Park where a person has to do something; else fail with what was met. Does not return.
+
+        While a person takes time the run is claimed again: the engine gave it up when it stopped, and whoever
+        goes on with it elsewhere is to take it over. Raises `Fenced` where somebody has it."""
+        from groupshift.engine.handlers import INSTRUCTION
+        from groupshift.ports.runs import EventKind
+
+        checked, key, record = stopped.checked, stopped.step.key, run.records.get(stopped.step.key)
         said = "; ".join(checked.sentences) or checked.outcome.value
         if stopped.closing is not None:
             raise AirflowFailException(f"run {run.name} is {stopped.closing.state}: {said}")
         if stopped.waits and checked.outcome is Outcome.PERSON:
-            work = gate_of_work(_work(run, stopped), _until(context, run))
-            self.hold(run)
-            self.ask(context, work, run)
+            shown = [e for e in run.events(key) if e.kind is EventKind.SHOWN and e.token == run.token]
+            work = Work(
+                run=run.name,
+                step=key,
+                instruction=str(record.result.get(INSTRUCTION, "")) if record else "",
+                detail=checked.detail,
+                findings=checked.findings,
+                acceptable=bool(shown and shown[-1].body["sha256"]),
+                undoable=run.record.state is RunState.RUNNING,
+            )
+            run.tools.runs.claim(run.name, self.holder, run.tools.clock.now_ms(), anew=True)
+            self.ask(context, gate_of_work(work, _until(context, run)), run)
         helps = "roll it back with the DAG roll_back" if checked.only_rollback_helps else self.again
         raise AirflowFailException(f"run {run.name} stopped at step {key}: {said}; {helps}")
 
-    def hold(self, run: Run[Any]) -> None:
-        """Claim the run again for the time that a person takes: the engine gave it up when it stopped, and
-        whoever goes on with it elsewhere is to take it over. Raises `Fenced` where somebody has it."""
-        tools = run.tools
-        tools.runs.claim(run.name, self.holder, tools.clock.now_ms(), anew=True)
-
     def execute_complete(self, context: Context, event: dict[str, Any]) -> None:
-        """Take the answer, and go on. Raises `Transient` where more is to be done: the next try does it."""
+        """Take the answer, and go on.
+
+        Raises:
+            Transient: more is to be done, which the next try does.
+            AirflowFailException: a person stopped the run here, or the answer is lost.
+        """
         given = HITLOperator.execute_complete(self, context, event)
         self.answered = who = person(given["responded_by_user"])
         asked = context["ti"].xcom_pull(task_ids=self.task_id, key=ASKED)
@@ -306,17 +322,21 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
             raise Transient(f"nothing tells what {who} was shown; the next try asks again")
         label = given["chosen_options"][0]
         accepts = asked["step"] if label in {DONE, ACCEPT} else ""
-        with self.entered(self.options_of(context, who=who, accept=accepts), anew=bool(accepts)) as (
-            run,
-            place,
-        ):
+        options = self.options_of(context, who=who, accept=accepts)
+        with self.entered(options, anew=bool(accepts)) as (run, settings):
             self.take(run, asked, label)
-            if self.walk(context, run, place):
+            if self.walk(context, run, settings):
                 return
         raise Transient("not all is done: the next try goes on")
 
     def take(self, run: Run[Any], asked: dict[str, str], label: str) -> None:
-        """Do what was answered. Raises `Void` or `Conflict` when it was given for something else."""
+        """Do what was answered.
+
+        Raises:
+            Void: the answer was given for something else.
+            Conflict: somebody else answered, or went on with the run.
+            AirflowFailException: the answer is to stop here.
+        """
         from groupshift.engine.gates import answer
         from groupshift.engine.questions import Answer
         from groupshift.engine.roll_back import begin_roll_back
@@ -361,16 +381,15 @@ class Compare(Steps, SparkSubmitOperator):
         self.execution_timeout = LONGEST
 
     def submit(self, context: Context, job: SparkJob, settings: Settings) -> None:  # noqa: ARG002
-        """Run the job to its end; to a cluster go our code and the keys of section ``[spark]``, too."""
-        from groupshift.adapters.spark_submit.submit import submit_files
+        """Run the job to its end, as `submission` says how. One that fails is a warning: the look at what it
+        left finds that."""
         from groupshift.bootstrap.moves import request_of_job
 
-        master, spark, request = require_spark(self._conn_id), spark_settings(), request_of_job(job)
+        request = request_of_job(job)
         self.application, self.application_args = request.job, list(request.arguments)
-        self.env_vars = spark_environment(spark, master)
-        self.conf = {**spark_jvm(master), **(self.conf or {})}
-        with submit_files(spark, master) as files:
-            self.py_files, self.properties_file = files.code, files.properties
+        with submission(self._conn_id) as told:
+            self.conf, self.env_vars = {**told["conf"], **(self.conf or {})}, told["env_vars"]
+            self.py_files, self.properties_file = told["py_files"], told["properties_file"]
             try:
                 SparkSubmitOperator.execute(self, context)
             except AirflowException as failed:
@@ -410,11 +429,6 @@ def place_of(plan: Plan, phase: str, part: str, subject: str = "") -> int | None
     return found[-1] if found else None
 
 
-def _phases(plan: Plan, last: int | None) -> frozenset[str]:
-    """The phases up to this place."""
-    return frozenset(each.phase for each in plan.steps[: (last or 0) + 1])
-
-
 def _job_of(run: Run[Any], step: Step) -> SparkJob | None:
     """The Spark job that a step waits for."""
     from groupshift.engine.handlers import JOB
@@ -423,28 +437,6 @@ def _job_of(run: Run[Any], step: Step) -> SparkJob | None:
     if record is None or record.state is not StepState.ACTED or JOB not in record.result:
         return None
     return spark_job_from(record.result[JOB])
-
-
-def _acted(run: Run[Any], step: Step) -> bool:
-    record = run.records.get(step.key)
-    return record is not None and record.state is StepState.ACTED
-
-
-def _work(run: Run[Any], stopped: Stopped) -> Work:
-    from groupshift.engine.handlers import INSTRUCTION
-    from groupshift.ports.runs import EventKind
-
-    key, checked, record = stopped.step.key, stopped.checked, run.records.get(stopped.step.key)
-    shown = [each for each in run.events(key) if each.kind is EventKind.SHOWN and each.token == run.token]
-    return Work(
-        run=run.name,
-        step=key,
-        instruction=str(record.result.get(INSTRUCTION, "")) if record else "",
-        detail=checked.detail,
-        findings=checked.findings,
-        acceptable=bool(shown and shown[-1].body["sha256"]),
-        undoable=run.record.state is RunState.RUNNING,
-    )
 
 
 def _expiry_s(context: Context, run: Run[Any]) -> float:

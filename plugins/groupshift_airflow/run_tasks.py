@@ -55,11 +55,6 @@ def person(user: Mapping[str, Any] | None) -> str:
     return named(str((user.get("name") or user.get("id")) if user else NOBODY))
 
 
-def run_key(dag_id: str, run_id: str) -> str:
-    """Return how the journal names an Airflow run."""
-    return f"{dag_id}/{run_id}"
-
-
 def require_execute(context: Context) -> None:
     """Skip this task, and with it what it guards, unless the run was triggered with ``execute``."""
     if not context["params"]["execute"]:
@@ -89,7 +84,8 @@ def uses_zookeeper(move: Move[Any], conn_id: str) -> bool:
 
 @contextmanager
 def telling(context: Context) -> Iterator[None]:
-    """Keep why the beginning of a run was refused, for its tab: there is no run to show."""
+    """Keep why the beginning of a run was refused, for the tab of the Airflow run: there is no run to show.
+    The error is raised again."""
     try:
         yield
     except GroupshiftError as why:
@@ -117,24 +113,21 @@ class Opened:
 
 
 class ClusterTask(BaseOperator):
-    """Base: over which connections."""
+    """Base: over which connections, as the form of the run names them."""
 
     template_fields: Sequence[str] = ("kafka_conn_id", "zookeeper_conn_id")
 
-    def __init__(
-        self,
-        *,
-        kafka_conn_id: str = "{{ params.kafka_conn_id }}",
-        zookeeper_conn_id: str = "{{ params.get('zookeeper_conn_id') or '' }}",
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.kafka_conn_id = kafka_conn_id
-        self.zookeeper_conn_id = zookeeper_conn_id
+        self.kafka_conn_id = "{{ params.kafka_conn_id }}"
+        self.zookeeper_conn_id = "{{ params.get('zookeeper_conn_id') or '' }}"
 
     def settings(self, *, zookeeper: bool = True) -> Settings:
-        """Return the deployment's settings with these connections, or with that of Kafka alone. Raises
-        `Rejected` for a missing or wrong connection or setting."""
+        """Return the deployment's settings with these connections, or with that of Kafka alone.
+
+        Raises:
+            Rejected: a connection or a setting is missing or wrong.
+        """
         return cluster_settings(self.kafka_conn_id, self.zookeeper_conn_id if zookeeper else "")
 
 
@@ -144,21 +137,18 @@ class RunTask(ClusterTask):
     template_fields: Sequence[str] = ("run", "holder", *ClusterTask.template_fields)
     operator_extra_links = (RunLink(),)
 
-    def __init__(
-        self,
-        *,
-        run: str = "{{ ti.xcom_pull(task_ids='plan') }}",
-        holder: str = "{{ dag.dag_id }}/{{ run_id }}",
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *, run: str = "{{ ti.xcom_pull(task_ids='plan') }}", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.run = run
-        self.holder = holder
+        self.run, self.holder = run, "{{ dag.dag_id }}/{{ run_id }}"
 
     @contextmanager
     def opened(self) -> Iterator[Opened]:
         """Open the journal, and the ports of the run's move: a move without ZooKeeper needs no connection to
-        it. Raises `Rejected` for an unknown run or move."""
+        it.
+
+        Raises:
+            Rejected: the run is not in the journal, its move is not installed, or a connection is wrong.
+        """
         from groupshift.bootstrap.moves import journal, opened, tools_of
         from groupshift.engine.registry import move_named
 

@@ -113,8 +113,9 @@ def approval(
     passes: bool = False,
 ) -> Steps:
     """Return the gate of an approve step: the one of this subject, or the last one of a phase. What comes
-    before it is done first."""
-    gate = Steps(task_id=name, phase=phase, part="approve", subject_of=subject, trigger_rule=entered)
+    before it is done first. ``passes``: it is green where the plan does not have the phase."""
+    about: dict[str, Any] = {"phase": phase, "part": "approve", "subject_of": subject}
+    gate = Steps(task_id=name, **about, trigger_rule=entered)
     gate.passes = passes
     return gate
 
@@ -149,47 +150,47 @@ def phase(
     A judge runs when its comparison succeeded or failed, not when the phase was skipped. ``entered`` is the
     trigger rule of the first task; ``back``: the phase is one of a rollback."""
     wanted = parts or ALL_PARTS
+    tasks: dict[str, Steps] = {}
     with TaskGroup(group_id=name) as group:
-        tasks: dict[str, Any] = {}
         for part in wanted:
-            rule = entered if not tasks else TriggerRule.ALL_SUCCESS
-            tasks[part] = _task(name, part, rule, wanted=wanted, back=back)
+            kind, _, moment = part.partition("_")
+            rule = TriggerRule.ALL_SUCCESS if tasks else entered
+            if kind == _JUDGE and rule is TriggerRule.ALL_SUCCESS:
+                rule = TriggerRule.ALL_DONE_MIN_ONE_SUCCESS
+            about: dict[str, Any] = {"task_id": part, "phase": name, "part": part, "back": back}
+            about["trigger_rule"] = rule
+            if kind == _COMPARE:
+                judged = "_".join(filter(None, [_JUDGE, moment])) in wanted
+                tasks[part] = Compare(**about, asking=not judged)
+            else:
+                tasks[part] = Steps(**about, hands_on=kind == _ACT and "wait" in wanted)
             tasks[part].passes = passes
         chain(*tasks.values())
-        _let_judges_see(tasks)
+        for moment in ("", "_before", "_after"):  # each judge sees the snapshot of its comparison
+            if {f"snapshot{moment}", f"{_JUDGE}{moment}"} <= tasks.keys():
+                tasks[f"snapshot{moment}"] >> tasks[f"{_JUDGE}{moment}"]
+        if {"judge_before", "judge_after"} <= tasks.keys():
+            tasks["judge_before"] >> tasks["judge_after"]
     return group
 
 
-def _task(phase: str, part: str, rule: TriggerRule, *, wanted: tuple[str, ...], back: bool) -> Steps:
-    kind, _, moment = part.partition("_")
-    about: dict[str, Any] = {
-        "task_id": part,
-        "phase": phase,
-        "part": part,
-        "back": back,
-        "trigger_rule": rule,
-    }
-    if kind == _COMPARE:
-        judged = "_".join(filter(None, [_JUDGE, moment])) in wanted
-        return Compare(**about, asking=not judged)
-    if kind == _JUDGE and rule is TriggerRule.ALL_SUCCESS:
-        about["trigger_rule"] = TriggerRule.ALL_DONE_MIN_ONE_SUCCESS
-    return Steps(**about, hands_on=kind == _ACT and "wait" in wanted)
+def nodes(
+    name: str,
+    *,
+    entered: TriggerRule = TriggerRule.NONE_FAILED,
+    back: bool = False,
+    passes: bool = False,
+) -> TaskGroup:
+    """Return a phase that repeats, such as for each node; with ``back`` all that is left of a rollback.
 
-
-def _let_judges_see(tasks: dict[str, Any]) -> None:
-    """Each judge follows the snapshot of its comparison, and the last one the first one, too."""
-    for moment in ("", "_before", "_after"):
-        if {f"snapshot{moment}", f"{_JUDGE}{moment}"} <= tasks.keys():
-            tasks[f"snapshot{moment}"] >> tasks[f"{_JUDGE}{moment}"]
-    if {"judge_before", "judge_after"} <= tasks.keys():
-        tasks["judge_before"] >> tasks["judge_after"]
-
-
-def nodes(name: str, *, entered: TriggerRule = TriggerRule.NONE_FAILED, passes: bool = False) -> TaskGroup:
-    """Return a phase that repeats, such as for each node. Its two tasks are entered again until no step of it
-    is left: ``walk`` acts, waits and judges, ``compare`` submits the Spark jobs."""
-    return _turns(name, phase=name, entered=entered, passes=passes)
+    Its two tasks are entered again until no step of it is left: ``walk`` acts, waits and judges, ``compare``
+    submits the Spark jobs."""
+    about: dict[str, Any] = {"phase": "" if back else name, "back": back, "trigger_rule": entered}
+    with TaskGroup(group_id=name) as group:
+        walk = Steps(task_id="walk", beside=f"{name}.compare", **about)
+        compare = Compare(task_id="compare", beside=f"{name}.walk", **about)
+        walk.passes = compare.passes = passes
+    return group
 
 
 def going_back(*phases: str) -> TaskGroup:
@@ -206,23 +207,7 @@ def going_back(*phases: str) -> TaskGroup:
 
 def undo(*, entered: TriggerRule = TriggerRule.ALL_SUCCESS) -> TaskGroup:
     """Return all steps of a rollback that are left: tasks that are entered again until none is."""
-    return _turns("undo", back=True, entered=entered)
-
-
-def _turns(
-    name: str,
-    *,
-    phase: str = "",
-    back: bool = False,
-    entered: TriggerRule = TriggerRule.ALL_SUCCESS,
-    passes: bool = False,
-) -> TaskGroup:
-    about: dict[str, Any] = {"phase": phase, "back": back, "trigger_rule": entered}
-    with TaskGroup(group_id=name) as group:
-        walk = Steps(task_id="walk", beside=f"{name}.compare", **about)
-        compare = Compare(task_id="compare", beside=f"{name}.walk", **about)
-        walk.passes = compare.passes = passes
-    return group
+    return nodes("undo", back=True, entered=entered)
 
 
 def verdict(*, back: bool = False) -> Verdict:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -33,12 +34,12 @@ _RULES = WaveRules()
 
 
 def schedule() -> str:
-    """When the fleet is scanned: hourly, unless this deployment's environment says otherwise."""
+    """Return when the fleet is scanned: hourly, unless this deployment's environment says otherwise."""
     return os.environ.get(SCHEDULE_VARIABLE) or "@hourly"
 
 
 def parameters() -> dict[str, Any]:
-    """Parameters of ``scan_fleet``; their defaults look and change nothing."""
+    """Return the parameters of ``scan_fleet``; their defaults look and change nothing."""
     return {
         **form.clusters(),
         "toggle": form.flag(
@@ -64,9 +65,11 @@ def parameters() -> dict[str, Any]:
 
 
 def options(context: Context) -> dict[str, Any]:
-    """What the form says; in a scheduled run with what the Airflow variable ``groupshift_scan`` says.
+    """Return what the form says; in a scheduled run with what the Airflow variable ``groupshift_scan`` says.
 
-    Raises `Rejected` for a variable that cannot be used."""
+    Raises:
+        Rejected: the variable is no JSON object, or has a key that the form has not.
+    """
     params = dict(context["params"])
     if context["dag_run"].run_type != "scheduled":
         return params
@@ -95,13 +98,10 @@ class Scan(FleetTask):
     def execute(self, context: Context) -> int:  # noqa: ARG002
         """Log progress and totals."""
         with self.scans() as scans:
-            report = scans.scan(self._told)
+            report = scans.scan(partial(self.log.info, "%d of %d groups"))
         totals = ", ".join(f"{name} {count}" for name, count in sorted(report.record.totals.items()))
         self.log.info("scan %d of %s: %s", report.record.number, report.record.ensemble, totals)
         return report.record.number
-
-    def _told(self, done: int, total: int) -> None:
-        self.log.info("%d of %d groups", done, total)
 
 
 class Report(FleetTask):
@@ -109,9 +109,9 @@ class Report(FleetTask):
 
     template_fields: Sequence[str] = (*FleetTask.template_fields, "number")
 
-    def __init__(self, *, number: str = "{{ ti.xcom_pull(task_ids='scan') }}", **kwargs: Any) -> None:
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.number = number
+        self.number = "{{ ti.xcom_pull(task_ids='scan') }}"
 
     def execute(self, context: Context) -> None:
         """Log it, a line each."""
@@ -130,7 +130,12 @@ class Waves(FleetTask):
     """The last task: toggles what is fit, or takes back what is named, in waves; else it skips."""
 
     def execute(self, context: Context) -> None:
-        """Log every step of every group; red when a group failed or the waves were stopped."""
+        """Log every step of every group.
+
+        Raises:
+            AirflowFailException: a group failed, or the waves were stopped.
+            AirflowSkipException: nobody asked for a toggle.
+        """
         asked = options(context)
         if not asked["toggle"] and not asked["take_back"]:
             raise AirflowSkipException("neither 'toggle' nor 'take_back' was asked for")
@@ -140,12 +145,13 @@ class Waves(FleetTask):
             stable_s=asked["stable_s"],
             limit=asked["at_most"],
         )
+        back, execute = asked["take_back"], asked["execute"]
         with self.scans() as scans:
-            if asked["take_back"]:
-                found = scans.take_back(asked["take_back"], rules, self._shown, execute=asked["execute"])
+            if back:
+                found = scans.take_back(back, rules, self._shown, execute=execute)
             else:
-                found = scans.toggle(scans.last(), rules, self._shown, execute=asked["execute"])
-        if not asked["execute"]:
+                found = scans.toggle(scans.last(), rules, self._shown, execute=execute)
+        if not execute:
             self.log.info("planned only: run with 'execute' to toggle %d groups", len(found.toggles))
         failed = [each for each in found.toggles if each.state is ToggleState.FAILED]
         if failed or found.stopped:

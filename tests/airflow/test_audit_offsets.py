@@ -75,12 +75,14 @@ def _rows(folder: Path) -> list[dict[str, Any]]:
 
 def _run(folder: str, spark_conn_id: str = "") -> None:
     """Both tasks, as a run of the DAG with its defaults renders them."""
-    where = {"kafka_conn_id": "groupshift_kafka_default", "zookeeper_conn_id": "groupshift_zookeeper_default"}
     context: dict[str, Any] = {"params": {"groups": [], "commit_interval_s": 5}}
-    audit = audits.Audit(task_id="audit", folder=folder, spark_conn_id=spark_conn_id, **where)
-    told = audit.execute(context)
-    assert told == folder
-    audits.AuditVerdict(task_id="verdict", folder=told, **where).execute(context)
+    audit, verdict = audits.Audit(task_id="audit"), audits.AuditVerdict(task_id="verdict")
+    for task in (audit, verdict):
+        task.kafka_conn_id, task.folder = "groupshift_kafka_default", folder
+        task.zookeeper_conn_id = "groupshift_zookeeper_default"
+    audit.spark_conn_id = spark_conn_id
+    assert audit.execute(context) == folder
+    verdict.execute(context)
 
 
 def test_the_schedule_is_the_deployments_and_daily_without(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -453,12 +453,9 @@ def test_a_run_is_opened_without_a_connection_to_zookeeper_that_its_move_does_no
 ) -> None:
     """It does not exist here; for a move that uses it, its sentence says so."""
     _connect(monkeypatch, "groupshift_kafka_default", conn_type="groupshift_kafka", host="b1:9092")
-    task = run_tasks.RunTask(
-        task_id="t",
-        run="r",
-        kafka_conn_id="groupshift_kafka_default",
-        zookeeper_conn_id="groupshift_zookeeper_default",
-    )
+    task = run_tasks.RunTask(task_id="t", run="r")
+    task.kafka_conn_id = "groupshift_kafka_default"
+    task.zookeeper_conn_id = "groupshift_zookeeper_default"
     runs, opened = MagicMock(), []
     runs.find.return_value = SimpleNamespace(move="protocol", request='{"group": "g", "to": "consumer"}')
     monkeypatch.setattr(moves, "journal", lambda _settings: nullcontext(runs))

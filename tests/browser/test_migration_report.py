@@ -94,7 +94,7 @@ def test_the_pictures_have_names_and_show_what_happened(opened: Opened, report: 
         assert picture.locator("text=mode kafka").count() == 1
         assert picture.locator("text=mode zookeeper").count() == 1
     owners = page.get_by_role("img", name="Owners over time")
-    assert owners.locator("rect.unowned").count() > 0
+    assert owners.locator("path.unowned").count() > 0
     lanes = owners.locator("css=text").filter(has_text=re.compile("^orders-"))
     assert lanes.count() == 6, "also the idle partition has a lane"
     run = page.get_by_role("img", name="The run over time")

@@ -122,9 +122,11 @@ def test_f05_progress_and_questions_show_text_as_it_is() -> None:
     for text in ("reading [/team]/orders", "[red]x", ":smile:", "a\x1b[31m"):
         file = io.StringIO()
         console = Console(file=file, width=300)
-        with progress_bar(console, "x") as told:
-            told(text, 1, 2)
-            console.print(told._bar.get_renderable())
+        console._force_terminal = console.is_interactive = True
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("TERM", "xterm")
+            with progress_bar(console, "x") as told:
+                told(text, 1, 2)
         assert visible(text) in file.getvalue()
         asked = io.StringIO()
         plain = Console(file=asked, width=300)
@@ -158,7 +160,7 @@ def test_f05_an_error_is_one_line(
     def refuse(_: object) -> int:
         raise Rejected("group '[/x]\n\x1b[31m' is not there")
 
-    monkeypatch.setattr(command_line, "_tool", refuse)
+    monkeypatch.setattr(command_line, "_called", refuse)
     assert command_line.main(["assess"]) == 2
     assert capsys.readouterr().err == "rejected: group '[/x]\\n\\x1b[31m' is not there\n"
 

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
-from groupshift.cli.requests import markdown
-from groupshift.domain.requests import options_of
+from groupshift.cli.requests import bounds_of, default_of
+from groupshift.domain.foreign_text import markdown as escaped
+from groupshift.domain.requests import Option, options_of
 from groupshift.engine.registry import moves
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/reference/commands.md"
 _OURS = ("coordination", "downgrade", "expansion", "protocol")
+
+
+def markdown(options: Iterable[Option]) -> str:
+    """A Markdown table of options: how each is spelled, what it is, its default."""
+    rows = [("option", "value", "what it is", "default"), ("---", "---", "---", "---")]
+    for each in options:
+        value = " ".join(each.choices) or {"flag": "yes or no", "text": "text"}.get(each.kind, "number")
+        default = "required" if each.required else escaped(default_of(each)) if default_of(each) else "-"
+        bounds = "" if each.minimum is None and each.maximum is None else f" {bounds_of(each)}."
+        several = " May be given several times." if each.many else ""
+        rows.append((f"`{each.flag}`", escaped(value), escaped(f"{each.help}{bounds}{several}"), default))
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def with_tables(page: str) -> str:

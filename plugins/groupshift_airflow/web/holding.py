@@ -36,28 +36,29 @@ class Held:
 
 
 def held(now: RunStatus, events: Sequence[Event]) -> Held | None:
-    """None for a run that is over, or that nobody has claimed."""
+    """Return who holds a run; None for one that is over, or that nobody has claimed.
+
+    Where nothing is known that it waits for, it is what was journaled last: the run works on what follows."""
     if not now.holder or now.state not in OPEN:
         return None
-    waits = now.waits_for or (f"an answer at gate {now.question}" if now.question else _last(events))
-    known = Held(who=now.holder, since=moment(now.held_since_ms), waits=waits)
-    if now.stopped:
-        known = replace(known, ended="stopped by itself")
+    last, said = events[-1], event_text(events[-1])
+    step = f"{last.step}: " if last.step else ""
+    kind = last.kind.value.replace("_", " ")
+    working = f"nobody; last journaled: {step}{kind}{f' ({said})' if said else ''}"
+    waits = now.waits_for or (f"an answer at gate {now.question}" if now.question else working)
+    ended = "stopped by itself" if now.stopped else ""
+    known = Held(who=now.holder, since=moment(now.held_since_ms), waits=waits, ended=ended)
     dag_id, _, run_id = now.holder.partition("/")
     return _in_airflow(known, dag_id, run_id) if run_id else known
 
 
 def _in_airflow(known: Held, dag_id: str, run_id: str) -> Held:
     """With what Airflow says about this run; unchanged where it does not know it."""
-    asked = (
-        select(TaskInstance.task_id, TaskInstance.map_index, HITLDetail.subject)
-        .join(HITLDetail, HITLDetail.ti_id == TaskInstance.id)
-        .where(
-            TaskInstance.dag_id == dag_id,
-            TaskInstance.run_id == run_id,
-            HITLDetail.responded_at.is_(None),
-        )
+    task = TaskInstance
+    asked = select(task.task_id, task.map_index, HITLDetail.subject).join(
+        HITLDetail, HITLDetail.ti_id == task.id
     )
+    asked = asked.where(task.dag_id == dag_id, task.run_id == run_id, HITLDetail.responded_at.is_(None))
     with create_session() as session:
         state = session.scalar(select(DagRun.state).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
         gate = None if state in _OVER else session.execute(asked).first()
@@ -66,16 +67,7 @@ def _in_airflow(known: Held, dag_id: str, run_id: str) -> Held:
     found = replace(known, who=f"{dag_id}, run {run_id}", address=airflow_path(run_path(dag_id, run_id)))
     if state in _OVER:
         return replace(found, ended=str(state), waits="nobody: start a run for it, or roll it back")
-    found = replace(found, ended="")
     if gate is None:
-        return found
-    place = required_actions(dag_id, run_id, gate.task_id, gate.map_index)
-    return replace(found, waits=f"an answer: {gate.subject}", gate=airflow_path(place))
-
-
-def _last(events: Sequence[Event]) -> str:
-    """What is journaled last: the run works on what follows it."""
-    last = events[-1]
-    step = f"{last.step}: " if last.step else ""
-    said = event_text(last)
-    return f"nobody; last journaled: {step}{last.kind.value.replace('_', ' ')}{f' ({said})' if said else ''}"
+        return replace(found, ended="")
+    place = airflow_path(required_actions(dag_id, run_id, gate.task_id, gate.map_index))
+    return replace(found, ended="", waits=f"an answer: {gate.subject}", gate=place)

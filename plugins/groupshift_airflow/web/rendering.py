@@ -16,9 +16,9 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, FileSystemLoader
 
-from groupshift.domain.foreign_text import visible
 from groupshift.engine.questions import utc
 from groupshift.report.history import event_text
+from groupshift.report.page import shown
 from groupshift_airflow.links import AIRFLOW_LOOK
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
@@ -32,20 +32,13 @@ _ALWAYS = {_DARK: "@media all", _LIGHT: "@media not all"}
 _SCHEMES = '<meta name="color-scheme" content="light dark">'
 
 
-def _seen(value: Any) -> Any:
-    """What a template shows: text from outside with every character seen (Jinja escapes it afterwards)."""
-    if isinstance(value, str) and value and not hasattr(value, "__html__"):
-        return visible(value)
-    return value
-
-
 def moment(at_ms: int | None) -> str:
     """Epoch milliseconds as UTC text, empty for None and for 0."""
     return utc(at_ms) if at_ms else ""
 
 
 _templates = Environment(
-    loader=FileSystemLoader(Path(__file__).with_name("templates")), autoescape=True, finalize=_seen
+    loader=FileSystemLoader(Path(__file__).with_name("templates")), autoescape=True, finalize=shown
 )
 _templates.globals |= {"moment": moment, "event_text": event_text}
 _SCRIPT = _templates.get_template("page.js").render()

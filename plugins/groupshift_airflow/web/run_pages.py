@@ -5,7 +5,7 @@ reported."""
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 from airflow.api_fastapi.app import get_auth_manager
@@ -22,7 +22,8 @@ from groupshift.domain.run import RunState
 from groupshift.engine.status import RunStatus, status_of
 from groupshift.engine.verification import objection
 from groupshift.errors import Rejected
-from groupshift.ports.runs import EventKind, RunRecord, Runs
+from groupshift.ports.runs import RunRecord, Runs
+from groupshift.report.history import QUIET
 from groupshift.scan.toggles import ORIGIN
 from groupshift.settings import Settings, parse
 from groupshift_airflow.hooks import SETTINGS_VARIABLE, base_settings
@@ -32,8 +33,6 @@ from groupshift_airflow.web.rendering import POLICY, REFRESH_S, framed, rendered
 
 _LISTED = 100
 _FORBIDDEN = 403
-_QUIET = frozenset({EventKind.NOTED, EventKind.SEALING, EventKind.WAITS, EventKind.SHOWN})
-"""Kinds that the event after them tells already."""
 _JOB_REPORT = "report.html"
 _SCAN = "scan_fleet"
 runs_of_moves = APIRouter(prefix="/runs")
@@ -107,11 +106,9 @@ def of_run(request: Request, dag_id: str, run_id: str) -> Response:
 def _found(runs: Runs, dag_id: str, run_id: str) -> RunRecord | None:
     """By what its task ``plan`` told, else the one that it began."""
     named = _pushed(dag_id, run_id, "return_value")
-    if isinstance(named, str):
-        try:
+    with suppress(Rejected):
+        if isinstance(named, str):
             return runs.find(named)
-        except Rejected:
-            pass
     return runs.of_origin(f"{dag_id}/{run_id}")
 
 
@@ -137,7 +134,7 @@ def _page(request: Request, runs: Runs, record: RunRecord, base: str) -> Respons
         jobs=jobs,
         before={key: job for key, job in jobs.items() if key not in {each.key for each in now.steps}},
         steps=now.steps,
-        events=[each for each in events if each.kind not in _QUIET],
+        events=[each for each in events if each.kind not in QUIET],
         refresh=REFRESH_S if record.state.is_open else 0,
         verdict=_verdict_of(now),
     )
@@ -185,11 +182,8 @@ def _journal() -> Iterator[Runs]:
     url = base_settings().get("journal", {}).get("url", "")
     if not url:
         raise Rejected("the settings of this deployment name no journal: add journal.url")
-    runs = SqlRuns(str(url))
-    try:
+    with closing(SqlRuns(str(url))) as runs:
         yield runs
-    finally:
-        runs.close()
 
 
 def _settings() -> Settings:

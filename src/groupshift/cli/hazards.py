@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from groupshift.cli import output
-from groupshift.cli.options import Json
+from groupshift.cli.options import Json, option
 from groupshift.cli.terminal import Table, styled
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.hazards import (
@@ -25,24 +25,18 @@ from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Rejected
 
 Move = Annotated[Comparison, typer.Option("--move", help="The move that is planned.")]
+Broker = Annotated[list[str] | None, option("--broker", "A version of Kafka that runs; may be repeated.")]
+_CLIENT = f"What members run: {', '.join(CLIENTS)}, or {NOBODY}; may be repeated."
+Client = Annotated[list[str] | None, option("--client", _CLIENT, metavar="NAME=VERSION")]
 Without = Annotated[list[Trait] | None, typer.Option("--without", help="A condition that does not hold.")]
 
 
 def hazards(  # noqa: PLR0913 - the options of a verb
     *,
     move: Move = Comparison.PROTOCOL,
-    broker: Annotated[
-        list[str] | None, typer.Option("--broker", help="A version of Kafka that runs; may be repeated.")
-    ] = None,
+    broker: Broker = None,
     target: Annotated[str, typer.Option("--target", help="The version that a downgrade goes to.")] = "",
-    client: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--client",
-            metavar="NAME=VERSION",
-            help=f"What members run: {', '.join(CLIENTS)}, or {NOBODY}; may be repeated.",
-        ),
-    ] = None,
+    client: Client = None,
     having: Annotated[list[Trait] | None, typer.Option("--with", help="A condition that holds.")] = None,
     lacking: Without = None,
     everything: Annotated[bool, typer.Option("--all", help="Show the hazards that are not met too.")] = False,
@@ -52,7 +46,11 @@ def hazards(  # noqa: PLR0913 - the options of a verb
     if target and move is not Comparison.DOWNGRADE:
         raise Rejected(f"--target {target} is for --move downgrade only; leave it out")
     versions = {**client_versions(client or ()), **broker_versions(broker or (), target)}
-    findings = hazards_of(move, Facts(versions=versions, traits=_traits(having or (), lacking or ())))
+    both = sorted({*(having or ())} & {*(lacking or ())})
+    if both:
+        raise Rejected(f"{', '.join(both)} is named by --with and by --without; say which")
+    traits = {**dict.fromkeys(having or (), True), **dict.fromkeys(lacking or (), False)}
+    findings = hazards_of(move, Facts(versions=versions, traits=traits))
     shown = [each for each in findings if everything or each.hint]
     refused, asked = (sum(_does(each) == does for each in findings) for does in (Action.REFUSE, Action.ASK))
     rows = [{**output.plain(each), "does": _does(each)} for each in findings]
@@ -70,15 +68,8 @@ def _does(finding: Finding) -> str:
 
 
 def _table(findings: Sequence[Finding], move: Comparison) -> Table:
-    table = Table(f"hazards of the move {move}", ("hazard", "groupshift", "reason", "remedy"))
-    for finding in findings:
-        does = styled(_does(finding), output.COLOUR[finding.verdict])
-        table.add_row(finding.rule, does, finding.reason, finding.hint)
-    return table
-
-
-def _traits(having: Sequence[Trait], lacking: Sequence[Trait]) -> dict[Trait, bool]:
-    both = sorted(set(having) & set(lacking))
-    if both:
-        raise Rejected(f"{', '.join(both)} is named by --with and by --without; say which")
-    return {**dict.fromkeys(having, True), **dict.fromkeys(lacking, False)}
+    rows = (
+        (each.rule, styled(_does(each), output.COLOUR[each.verdict]), each.reason, each.hint)
+        for each in findings
+    )
+    return Table(f"hazards of the move {move}", ("hazard", "groupshift", "reason", "remedy"), rows)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from groupshift import __version__
 from groupshift.domain.foreign_text import visible
-from groupshift.domain.supported import version_text
+from groupshift.domain.versions import version_text
 from groupshift.errors import Broken, GroupshiftError
 
 NEEDS_TOOL = "this verb needs the extra 'tool': pip install 'kafka-groupshift[tool]'"
@@ -25,39 +25,26 @@ _UNFORESEEN = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one verb and return its exit code (see `groupshift --help`)."""
+    """Run one verb and return its exit code (docs/reference/exit-codes.md).
+
+    What a verb raises is one sentence on standard error. An error that groupshift does not foresee is told
+    with its trace and ends with 5: exit code 1 would say that a verdict failed."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         return _called(arguments)
     except GroupshiftError as error:
         return _failed(error, str(error))
-    except BrokenPipeError:
-        _unread()
+    except BrokenPipeError:  # whoever read standard output is gone: let the rest of it go nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return UNREAD
     except KeyboardInterrupt:
         print("interrupted; every verb is safe to repeat", file=sys.stderr)
         return 130
-    except Exception as error:  # noqa: BLE001 - exit code 1 would say that a verdict failed
+    except Exception as error:  # noqa: BLE001 - whatever it is
         for line in traceback.format_exc().splitlines():
             print(visible(line) if line else "", file=sys.stderr)
         print(f"broken: {_UNFORESEEN} ({type(error).__name__})", file=sys.stderr)
         return Broken.exit_code
-
-
-def _called(arguments: list[str]) -> int:
-    if arguments[:1] == ["consume"]:
-        from groupshift.cli.consume import main as consume
-
-        return consume(arguments[1:])
-    if arguments == ["--version"]:
-        print(version_text(__version__))
-        return 0
-    return _tool(arguments)
-
-
-def _unread() -> None:
-    """Let what is still to be printed go nowhere: whoever read standard output is gone."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _failed(error: GroupshiftError, said: str) -> int:
@@ -65,7 +52,15 @@ def _failed(error: GroupshiftError, said: str) -> int:
     return error.exit_code
 
 
-def _tool(arguments: list[str]) -> int:
+def _called(arguments: list[str]) -> int:
+    """Load what the verb needs, and call it."""
+    if arguments[:1] == ["consume"]:
+        from groupshift.cli.consume import main as consume
+
+        return consume(arguments[1:])
+    if arguments == ["--version"]:
+        print(version_text(__version__))
+        return 0
     try:
         from groupshift.cli.output import again, told
         from groupshift.cli.verbs import app

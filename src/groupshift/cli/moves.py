@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
+from itertools import groupby
 from typing import Any
 
 import typer
@@ -39,17 +39,13 @@ STATE = "groupshift-state"
 """A folder for journal and evidence, where none was named: a run has to write somewhere."""
 
 
-def installed() -> dict[str, list[EntryPoint]]:
-    """Return the entry points of moves, by name."""
-    found: dict[str, list[EntryPoint]] = {}
-    for each in entry_points(group=GROUP):
-        found.setdefault(each.name, []).append(each)
-    return found
-
-
 def add_moves(app: typer.Typer, panel: str, found: Mapping[str, Iterable[EntryPoint]] | None = None) -> None:
-    """Add the verbs of each installed move to ``app``; one that cannot be loaded fails when it is called."""
-    for name, entries in sorted((installed() if found is None else found).items()):
+    """Add the verbs of each move to ``app``, to this panel of its help; one that cannot be loaded fails when
+    it is called. ``found`` are entry points by the names of moves (None: those that are installed)."""
+    if found is None:
+        installed = sorted(entry_points(group=GROUP), key=lambda each: each.name)
+        found = {name: [*entries] for name, entries in groupby(installed, key=lambda each: each.name)}
+    for name, entries in sorted(found.items()):
         try:
             verbs = verbs_of(moves(lambda entries=entries: entries)[name])  # type: ignore[misc]
         except Rejected as wrong:
@@ -59,7 +55,12 @@ def add_moves(app: typer.Typer, panel: str, found: Mapping[str, Iterable[EntryPo
 
 
 def verbs_of(move: Move[Any]) -> typer.Typer:
-    """Return ``assess``, ``plan`` and ``run`` of a move. Raises `Rejected` for options."""
+    """Return ``assess``, ``plan`` and ``run`` of a move, each with the options of the move's request before
+    its own.
+
+    Raises:
+        Rejected: an option of the request has the name of one that every move has.
+    """
     lines = (inspect.getdoc(type(move)) or move.name).splitlines()
     made = typer.Typer(name=move.name, help=lines[0].replace("[", "("), no_args_is_help=True)
     for name, verb in (("assess", _assess), ("plan", _plan), ("run", _run)):
@@ -68,20 +69,15 @@ def verbs_of(move: Move[Any]) -> typer.Typer:
 
 
 def _of(move: Move[Any], verb: Callable[..., int]) -> Callable[..., int]:
-    """The verb with the options of the move's request before its own."""
     at_place = placed(verb)
-    own = [each for each in inspect.signature(at_place).parameters.values() if each.name not in _FILLED]
-    names = {each.name for each in own}
+    parameters_of_place = inspect.signature(at_place).parameters.values()
+    own = [each for each in parameters_of_place if each.name not in {"move", "given"}]
 
-    def called(**given: Any) -> int:
-        asked = {name: value for name, value in given.items() if name not in names}
-        shared = {name: value for name, value in given.items() if name in names}
-        return at_place(move=move, given=values_of(move, asked), **shared)
+    def called(**options: Any) -> int:
+        shared = {each.name: options.pop(each.name) for each in own if each.name in options}
+        return at_place(move=move, given=values_of(move, options), **shared)
 
     return shaped(called, list(parameters(move, own, assesses=verb is _assess)))
-
-
-_FILLED = frozenset({"move", "given"})
 
 
 def _assess(
@@ -102,7 +98,10 @@ def _assess(
         facts, findings = assess(move, at.tools, ports, request, patience_s=patience)
         in_the_way = at.runs.in_the_way(target)
     if page is not None:
-        _write(move, request, facts, page)
+        text = move.assessment_page(request, facts)
+        if not text:
+            raise Rejected(f"an assessment of {move.name} has no page: leave --output out, or take --json")
+        output.write_page(page, text)
     obstacles, observed = move.obstacles(request, facts, findings), move.observed(request, facts)
     verdict = worst(each.verdict for each in findings) if findings else Verdict.PASS
     ready = not obstacles and verdict is not Verdict.ERROR
@@ -131,13 +130,6 @@ def _assess(
     ]
     output.tell(data, parts, following, as_json=as_json)
     return 0 if may else 1
-
-
-def _write(move: Move[Any], request: Any, facts: Any, page: Path) -> None:
-    text = move.assessment_page(request, facts)
-    if not text:
-        raise Rejected(f"an assessment of {move.name} has no page: leave --output out, or take --json")
-    output.write_page(page, text)
 
 
 def _plan(
@@ -218,33 +210,26 @@ def _show_plan(move: Move[Any], record: RunRecord, request: Any, *, as_json: boo
 
 def add_installed(app: typer.Typer, panel: str | None = None) -> None:
     """Add to ``app`` (to a ``panel`` of its help) what is installed, sorted by name, and the hint for what
-    is not."""
+    is not. A command that cannot be imported fails when it is called, and no other command with it."""
     found = {each.name: each for each in entry_points(group=COMMANDS)}
     for name in sorted({*found, *ELSEWHERE}):
-        loaded = _loaded(found[name]) if name in found else _missing(name, ELSEWHERE[name])
+        entry, hidden = found.get(name), name not in found
+        try:
+            has = f"groupshift {name} comes with {ELSEWHERE.get(name)}: pip install {ELSEWHERE.get(name)}"
+            loaded: Any = entry.load() if entry else refusing(has)
+        except Exception as error:  # noqa: BLE001 - somebody else's code
+            why = f"({type(error).__name__}: {error}); install its distribution again"
+            loaded = refusing(f"command {name} cannot be imported from {found[name].value} {why}")
         if isinstance(loaded, typer.Typer):
             app.add_typer(loaded, name=name, rich_help_panel=panel)
         else:
-            hidden = name not in found
             context = ANYTHING if hidden else None
             app.command(name, hidden=hidden, context_settings=context, rich_help_panel=panel)(loaded)
 
 
-def _loaded(entry: EntryPoint) -> Any:
-    """The command; one that cannot be imported fails when it is called, and no other command with it."""
-    try:
-        return entry.load()
-    except Exception as error:  # noqa: BLE001 - somebody else's code
-        why = f"command {entry.name} cannot be imported from {entry.value} ({type(error).__name__}: {error})"
-        return refusing(f"{why}; install its distribution again")
-
-
-def _missing(name: str, distribution: str) -> Callable[[typer.Context], None]:
-    return refusing(f"groupshift {name} comes with {distribution}: pip install {distribution}")
-
-
 def refusing(sentence: str) -> Callable[[typer.Context], None]:
-    """Return a command that says why it cannot be called."""
+    """Return a command that takes anything and raises `Rejected` with this sentence: why it cannot be
+    called."""
 
     def refuse(context: typer.Context) -> None:
         del context

@@ -10,8 +10,7 @@ import os
 import pwd
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,7 +37,7 @@ DEFAULT_HOME = ".groupshift/sandbox"
 
 
 def option(flag: str, said: str, *also: str, **more: Any) -> Any:
-    """An option whose default says nothing that ``said`` does not."""
+    """Return an option whose default says nothing that ``said`` does not."""
     return typer.Option(flag, *also, help=said, show_default=False, **more)
 
 
@@ -53,14 +52,8 @@ Execute = Annotated[bool, typer.Option("--execute", help="Act; without it only a
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 AllRules = Annotated[bool, typer.Option("--all", help="Show the rules that passed, too.")]
 Page = Annotated[Path | None, option("--output", "Write the page here (one HTML file).")]
-SettingsFile = Annotated[
-    Path | None,
-    option(
-        "--settings",
-        "Settings file (TOML). Default: the sandbox's, when it is up.",
-        envvar=SETTINGS_VARIABLE,
-    ),
-]
+_SETTINGS = "Settings file (TOML). Default: the sandbox's, when it is up."
+SettingsFile = Annotated[Path | None, option("--settings", _SETTINGS, envvar=SETTINGS_VARIABLE)]
 _BROKERS = "Brokers without login; else those and the properties of the settings file."
 Servers = Annotated[str, option("--bootstrap-servers", _BROKERS, callback=_servers)]
 Ensemble = Annotated[str, option("--zookeeper", "With --bootstrap-servers: host:port,host:port/chroot.")]
@@ -70,7 +63,11 @@ Timeout = Annotated[float, typer.Option(help="Seconds to wait for a broker, with
 
 
 def settings(path: Path | None) -> Settings:
-    """The settings of that file, or of the sandbox. Raises `Rejected` when there are none."""
+    """Return the settings of that file, or of the sandbox.
+
+    Raises:
+        Rejected: there are none, or they cannot be used.
+    """
     chosen = path or _of_sandbox()
     if not has_settings(path):
         raise Rejected(
@@ -81,7 +78,7 @@ def settings(path: Path | None) -> Settings:
 
 
 def has_settings(path: Path | None) -> bool:
-    """Whether a file was named, or a sandbox has one."""
+    """Return True where a file was named, or a sandbox has one."""
     return path is not None or _of_sandbox().exists()
 
 
@@ -90,8 +87,12 @@ def _of_sandbox() -> Path:
 
 
 def settings_at(bootstrap_servers: str, settings_file: Path | None, zookeeper: str = "") -> Settings:
-    """The settings of a file (or of the sandbox), or these servers without login; those keep no journal and
-    no evidence. Raises `Rejected` when both name a cluster, or neither does."""
+    """Return the settings of a file (or of the sandbox), or these servers without login; those keep no
+    journal and no evidence.
+
+    Raises:
+        Rejected: both name a cluster, or neither does.
+    """
     if bootstrap_servers and settings_file is not None:
         raise Rejected("--bootstrap-servers and --settings both name a cluster: give one of them")
     if zookeeper and not bootstrap_servers:
@@ -100,22 +101,23 @@ def settings_at(bootstrap_servers: str, settings_file: Path | None, zookeeper: s
 
 
 def servers_only(bootstrap_servers: str, zookeeper: str = "") -> Settings:
-    """These servers without login, no journal that lasts, and no evidence. Raises `Rejected` for what cannot
-    be an address."""
-    found = Settings(
+    """Return settings of these servers without login, with no journal that lasts, and no evidence.
+
+    Raises:
+        Rejected: ``zookeeper`` cannot be an address.
+    """
+    nodes = zookeeper_ensemble(zookeeper, "--zookeeper") if zookeeper else None
+    return Settings(
         kafka=KafkaSettings(bootstrap_servers=bootstrap_servers),
+        zookeeper=ZookeeperSettings(hosts=nodes.hosts, chroot=nodes.chroot) if nodes else ZookeeperSettings(),
         journal=JournalSettings(url="sqlite://"),
         evidence=EvidenceSettings(root=""),
         fleet=FleetSettings(driver="manual"),
     )
-    if not zookeeper:
-        return found
-    nodes = zookeeper_ensemble(zookeeper, "--zookeeper")
-    return replace(found, zookeeper=ZookeeperSettings(hosts=nodes.hosts, chroot=nodes.chroot))
 
 
 def account() -> str:
-    """The account that this process runs as, whatever the environment claims."""
+    """Return the account that this process runs as, whatever the environment claims."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -123,8 +125,8 @@ def account() -> str:
 
 
 def who() -> str:
-    """The person at the keyboard: the name that the environment tells, and beside it the account that the
-    operating system does (`groupshift.engine.questions` reads it)."""
+    """Return the person at the keyboard: the name that the environment tells, and beside it the account that
+    the operating system does (`groupshift.engine.questions` reads it)."""
     real = account()
     try:
         claimed = getpass.getuser()
@@ -135,28 +137,34 @@ def who() -> str:
 
 
 def run_name(verb: str) -> str:
-    """A name no other process has: every process that claims fences the ones before it."""
+    """Return a name that no other process has: every process that claims fences the ones before it."""
     return f"cli-{verb}-{account()}-{os.getpid()}-{time.time_ns()}"
 
 
 def wanted(verb: str, groups: str, *, every: bool) -> list[str] | None:
-    """The names in ``groups``, None for all. Raises `Rejected` unless exactly one of the two is asked for."""
+    """Return the names in ``groups``, which have a comma between them; None for all.
+
+    Raises:
+        Rejected: not exactly one of the two is asked for.
+    """
     names = [name.strip() for name in groups.split(",") if name.strip()]
     if every == bool(names):
         raise Rejected(f"{verb} needs either --groups NAME,NAME or --all: say which groups are meant")
     return names or None
 
 
-@contextmanager
-def shown(what: str = "listing groups") -> Iterator[Progress]:
-    """Something to be told of progress, which a terminal shows as a bar."""
-    with progress_bar(Console(stderr=True), what) as told:
-        yield told
+def shown(what: str = "listing groups") -> AbstractContextManager[Progress]:
+    """Return something to be told of progress, which a terminal shows as a bar."""
+    return progress_bar(Console(stderr=True), what)
 
 
 @contextmanager
 def needing_spark(what: str) -> Iterator[None]:
-    """Imports of the extra. Raises `Rejected` where it is missing: ``what`` needs it."""
+    """Import what the extra ``spark`` has inside the block; ``what`` needs it.
+
+    Raises:
+        Rejected: the extra is missing.
+    """
     try:
         yield
     except ModuleNotFoundError as missing:
@@ -169,7 +177,11 @@ def needing_spark(what: str) -> Iterator[None]:
 
 
 def log_at(kafka: KafkaSettings, timeout_s: float) -> OffsetsLog:
-    """The log of the offsets topic, from its brokers. Raises `Rejected` where the extra is missing."""
+    """Return the log of the offsets topic, from its brokers; ``timeout_s`` is the time of one request.
+
+    Raises:
+        Rejected: the extra ``spark`` is missing.
+    """
     with needing_spark("reading the log"):
         from groupshift.spark.broker_source import Brokers
         from groupshift.spark.copied_log import DirectLog

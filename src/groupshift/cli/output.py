@@ -43,7 +43,8 @@ _told: ContextVar[tuple[dict[str, str], typer.Typer] | None] = ContextVar("place
 
 
 def plain(value: object) -> Any:
-    """Dataclasses, enums, tuples, sets and bytes as what JSON knows."""
+    """Return dataclasses, enums, tuples, sets and bytes as what JSON knows; bytes that are no UTF-8 are
+    escaped."""
     if isinstance(value, Enum):
         return value.value
     if is_dataclass(value) and not isinstance(value, type):
@@ -58,20 +59,20 @@ def plain(value: object) -> Any:
 
 
 def print_json(data: Mapping[str, Any]) -> None:
-    """One JSON document on standard output; what comes ``next`` is asked of the same place."""
+    """Print one JSON document on standard output; what comes ``next`` is asked of the same place."""
     if isinstance(data.get("next"), str):
         data = {**data, "next": again(data["next"])}
     print(json_text(json.dumps(plain(data), indent=2, ensure_ascii=False)))
 
 
 def next_command(console: Console, command: str) -> None:
-    """What to do next, at the same place."""
+    """Print what to do next, at the same place."""
     console.line(styled("next:", "dim"), " ", styled(again(command), "bold"))
 
 
 @contextmanager
 def told(arguments: Sequence[str], app: typer.Typer) -> Iterator[None]:
-    """These are the arguments of ``app`` that runs now; `again` repeats the place that they name."""
+    """Remember that these are the arguments of ``app`` that runs now: `again` repeats the place they name."""
     kept = _told.set((_named(arguments), app))
     try:
         yield
@@ -80,31 +81,31 @@ def told(arguments: Sequence[str], app: typer.Typer) -> Iterator[None]:
 
 
 def again(text: str) -> str:
-    """``text`` with each command of ours in it told the options that named the place, as far as its verb
-    takes them and it names none itself. What stands around a command stays as it is."""
+    """Return ``text`` with the options that named the place behind each command of ours in it.
+
+    A command gets those that its verb takes and that it does not name itself. What stands around a command
+    stays as it is, and so does one that is quoted in a way of another shell."""
     known = _told.get()
-    return _COMMAND.sub(lambda found: _whole(found.group(), *known), text) if known is not None else text
+    if known is None:
+        return text
+    named, app = known
 
+    def whole(found: re.Match[str]) -> str:
+        try:
+            words = shlex.split(found.group())
+        except ValueError:
+            return found.group()
+        verb = typer.main.get_command(app)
+        for word in words[1:]:
+            inner = getattr(verb, "commands", {}).get(word)
+            if inner is None:
+                break
+            verb = inner
+        taken = {option for parameter in verb.params for option in parameter.opts} - _named(words).keys()
+        missing = [f"{name} {shell(value)}" for name, value in named.items() if name in taken]
+        return " ".join([found.group(), *missing])
 
-def _whole(command: str, named: dict[str, str], app: typer.Typer) -> str:
-    try:
-        words = shlex.split(command)
-    except ValueError:  # quoted in a way of another shell: left to the reader
-        return command
-    taken = _options(app, words[1:])
-    missing = [name for name in named if name in taken and name not in _named(words)]
-    return " ".join([command, *(f"{name} {shell(named[name])}" for name in missing)])
-
-
-def _options(app: typer.Typer, words: Sequence[str]) -> set[str]:
-    """The options of the verb that these words call."""
-    verb = typer.main.get_command(app)
-    for word in words:
-        inner = getattr(verb, "commands", {}).get(word)
-        if inner is None:
-            break
-        verb = inner
-    return {option for parameter in verb.params for option in parameter.opts}
+    return _COMMAND.sub(whole, text)
 
 
 def _named(words: Sequence[str]) -> dict[str, str]:
@@ -118,7 +119,9 @@ def _named(words: Sequence[str]) -> dict[str, str]:
 
 
 def tell(data: Mapping[str, Any], parts: Iterable[Shown], following: str = "", *, as_json: bool) -> None:
-    """Print ``data`` for a program or ``parts`` for a person, and what comes next (empty: nothing)."""
+    """Print ``data`` for a program or ``parts`` for a person, and what comes next (empty: nothing).
+
+    ``data`` may hold dataclasses and enums (`plain`); for a program what comes next is its key ``next``."""
     if as_json:
         print_json({**data, "next": following} if following else data)
         return
@@ -130,26 +133,31 @@ def tell(data: Mapping[str, Any], parts: Iterable[Shown], following: str = "", *
 
 
 def verdict_text(verdict: Verdict | None) -> Text:
-    """A verdict in its colour; a dash for none."""
+    """Return a verdict in its colour; a dash for none."""
     return styled("-", "") if verdict is None else styled(verdict, COLOUR[verdict])
 
 
 def number(value: int | None) -> str:
-    """A number with commas; a dash for none."""
+    """Return a number with commas; a dash for none."""
     return "-" if value is None else f"{value:,}"
 
 
 def findings_table(findings: Iterable[Finding], title: str) -> Table:
-    """One row a finding, passed ones included."""
-    table = Table(title, ("rule", "verdict", "reason", "hint"))
-    for finding in findings:
-        verdict = verdict_text(finding.verdict) if finding.asked else NOT_ASKED
-        table.add_row(finding.rule, verdict, finding.reason, finding.hint)
-    return table
+    """Return a table with one row a finding, passed ones included."""
+    rows = (
+        (each.rule, verdict_text(each.verdict) if each.asked else NOT_ASKED, each.reason, each.hint)
+        for each in findings
+    )
+    return Table(title, ("rule", "verdict", "reason", "hint"), rows)
 
 
 def write_page(path: Path, text: str) -> None:
-    """Write beside the target, then rename onto it. Raises `Rejected` or `Transient` where that cannot be."""
+    """Write a page beside its target, then rename it onto the target.
+
+    Raises:
+        Rejected: the path cannot be that of a file, or may not be written.
+        Transient: the disk is full, or does not answer.
+    """
     from groupshift.adapters.parquet.evidence import unwritable
     from groupshift.foreign_files import made_anew
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from typing import Annotated, Any
 
@@ -45,7 +46,6 @@ from groupshift.moves.expansion.repair import (
     EpochPlan,
     Mend,
     PlannedRepair,
-    Repair,
     Repaired,
     ShadowTools,
     plan_epochs,
@@ -55,7 +55,6 @@ from groupshift.moves.expansion.repair import (
     repair_shadows,
 )
 from groupshift.moves.expansion.restore import NotRestored
-from groupshift.settings import KafkaSettings
 
 _SHOWN = 40
 _COLOUR = {Mend.RESTORE: "green", Mend.OVERWRITTEN: "yellow", Mend.CONFLICT: "red"}
@@ -64,6 +63,12 @@ _MOST_HOURS = 24.0 * 365 * 10
 
 _HOUR_MS = 3_600_000
 _LOOK = "groupshift audit placement"
+
+_OLDER = (
+    "Commits older than this are left to a person: a deletion leaves no trace for longer than "
+    "delete.retention.ms."
+)
+Within = Annotated[float, typer.Option("--within", metavar="HOURS", help=_OLDER, min=0.0, max=_MOST_HOURS)]
 
 app = typer.Typer(name="repair", help="Put right what was broken without groupshift.", no_args_is_help=True)
 
@@ -76,17 +81,7 @@ def _several() -> None:
 @app.command("placement")
 def placement(
     *,
-    within: Annotated[
-        float,
-        typer.Option(
-            "--within",
-            metavar="HOURS",
-            help="Commits older than this are left to a person: a deletion leaves no trace for longer than "
-            "delete.retention.ms.",
-            min=0.0,
-            max=_MOST_HOURS,
-        ),
-    ] = 24.0,
+    within: Within = 24.0,
     execute: Execute = False,
     bootstrap_servers: Servers = "",
     timeout: Timeout = 10.0,
@@ -100,15 +95,32 @@ def placement(
     if not math.isfinite(within):
         raise Rejected(f"--within {within}: name a number of hours, such as 24")
     kafka = settings_at(bootstrap_servers, settings_file).kafka
-    with closing(placement_views(kafka, timeout_s=timeout)) as views, shown() as progress:
-        planned = plan_repair(
-            views,
-            log_at(kafka, timeout),
-            round(within * _HOUR_MS),
-            lambda done, of: progress("reading the offsets topic", done, of),
-        )
-    done = _done(kafka, planned, timeout) if execute else None
-    tell(_document(planned, done), _parts(planned, done), following(planned, done), as_json=as_json)
+    log, done = log_at(kafka, timeout), None
+    with closing(placement_views(kafka, timeout_s=timeout)) as views:
+        with shown() as progress:
+            told = partial(progress, "reading the offsets topic")
+            planned = plan_repair(views, log, round(within * _HOUR_MS), told)
+        if execute:
+            with (
+                closing(offset_restoring(kafka, timeout_s=timeout)) as restoring,
+                closing(group_snapshots(kafka, timeout_s=timeout)) as reader,
+            ):
+                if planned.old:
+                    erasing = log_erasing(kafka, timeout_s=timeout)
+                    tools = ShadowTools(views=views, log=log, restoring=restoring, erasing=erasing)
+                    done = repair_shadows(planned, tools)
+                else:
+                    done = repair(planned, restoring, reader)
+    data = {
+        "cluster_id": planned.audit.facts.view.cluster.cluster_id,
+        "counts": planned.counts,
+        "against": planned.against,
+        "repairs": planned.repairs,
+        "erased": sorted(done.erased) if done else [],
+        "strays_left": done.strays_left if done else {},
+        **_outcome(done),
+    }
+    tell(data, _parts(planned, done), following(planned, done), as_json=as_json)
     return 0 if clean(planned, done) else 1
 
 
@@ -149,22 +161,9 @@ def offsets(
     return 0 if found is None or removed else 1
 
 
-def _done(kafka: KafkaSettings, planned: PlannedRepair, timeout: float) -> Repaired:
-    with (
-        closing(offset_restoring(kafka, timeout_s=timeout)) as restoring,
-        closing(group_snapshots(kafka, timeout_s=timeout)) as reader,
-        closing(placement_views(kafka, timeout_s=timeout)) as views,
-    ):
-        if not planned.old:
-            return repair(planned, restoring, reader)
-        erasing = log_erasing(kafka, timeout_s=timeout)
-        log = log_at(kafka, timeout)
-        tools = ShadowTools(views=views, log=log, restoring=restoring, erasing=erasing)
-        return repair_shadows(planned, tools)
-
-
 def clean(planned: PlannedRepair, done: Repaired | None) -> bool:
-    """Whether nothing is left to anybody, but restarts."""
+    """Return True where nothing is left to anybody, but restarts; ``done`` is None before anything was
+    done."""
     unsure = planned.against and (planned.repairs or _strays(planned) or not planned.audit.clean)
     if planned.of(Mend.CONFLICT) or unsure:
         return False
@@ -180,24 +179,12 @@ def _strays(planned: PlannedRepair) -> bool:
     return bool(log and log.strays.keys() - {each.chosen.group for each in planned.of(Mend.CONFLICT)})
 
 
-def _document(planned: PlannedRepair, done: Repaired | None) -> dict[str, Any]:
-    return {
-        "cluster_id": planned.audit.facts.view.cluster.cluster_id,
-        "counts": planned.counts,
-        "against": planned.against,
-        "repairs": planned.repairs,
-        "erased": [] if done is None else sorted(done.erased),
-        "strays_left": {} if done is None else done.strays_left,
-        **_outcome(done),
-    }
-
-
 def _outcome(done: Repaired | None) -> dict[str, Any]:
     """What came of an act, for programs."""
     return {
         "executed": done is not None,
-        "restored": None if done is None else done.restored.equal,
-        "not_restored": [] if done is None else _not_restored(done),
+        "restored": done.restored.equal if done else None,
+        "not_restored": _not_restored(done) if done else [],
     }
 
 
@@ -214,11 +201,17 @@ def _outcome_parts(done: Repaired, what: str) -> Iterator[Shown]:
 
 
 def _parts(planned: PlannedRepair, done: Repaired | None) -> Iterator[Shown]:
-    left = [each for each in planned.repairs if each.mend is not Mend.RESTORE]
-    if left:
-        yield _table("left alone, or to a person", left)
-    if done is None and planned.of(Mend.RESTORE):
-        yield _table("to be restored", planned.of(Mend.RESTORE))
+    restored = () if done is None else planned.of(Mend.RESTORE)
+    listed = [each for each in planned.repairs if each not in restored]
+    numbers = ("offset", "from partition", "at home")
+    columns = ("group", "topic-partition", "what", *numbers, "why")
+    table = Table(_titled("offsets elsewhere", listed), columns, numbers=numbers)
+    for each in sorted(listed, key=lambda one: one.mend is Mend.RESTORE)[:_SHOWN]:
+        chosen, what = each.chosen, styled(each.mend, _COLOUR[each.mend])
+        told = (number(chosen.offset), str(chosen.found), number(chosen.at_home))
+        table.add_row(chosen.group, f"{chosen.topic}-{chosen.partition}", what, *told, each.reason)
+    if listed:
+        yield table
     if planned.against:
         yield styled(f"nothing may be committed: {planned.against}", "red")
     counts = ", ".join(f"{many:,} {mend}" for mend, many in planned.counts.items())
@@ -237,26 +230,11 @@ def _titled(title: str, rows: Sequence[object]) -> str:
     return f"{title}{more} (--json has all)"
 
 
-def _table(title: str, rows: Sequence[Repair]) -> Table:
-    numbers = ("offset", "from partition", "at home")
-    columns = ("group", "topic-partition", "what", *numbers, "why")
-    table = Table(_titled(title, rows), columns, numbers=numbers)
-    for each in rows[:_SHOWN]:
-        chosen = each.chosen
-        table.add_row(
-            chosen.group,
-            f"{chosen.topic}-{chosen.partition}",
-            styled(each.mend, _COLOUR[each.mend]),
-            number(chosen.offset),
-            str(chosen.found),
-            number(chosen.at_home),
-            each.reason,
-        )
-    return table
-
-
 def following(planned: PlannedRepair, done: Repaired | None) -> str:
-    """What to do next."""
+    """Return what to do next, as a sentence with a command.
+
+    Where strays were erased, now or before, brokers are to be restarted: an OLD coordinator keeps what it
+    loaded until then."""
     if planned.against:
         return _LOOK
     waiting = done is not None and (_not_restored(done) or set(done.strays_left.values()) - {UNDECIDED})
@@ -267,15 +245,9 @@ def following(planned: PlannedRepair, done: Repaired | None) -> str:
         return "decide each conflict, and commit it with kafka-consumer-groups.sh --reset-offsets"
     if done is not None and done.erased:
         return f"restart every broker while clients are stopped, then: {_LOOK}"
-    return _restarts(planned) or _LOOK
-
-
-def _restarts(planned: PlannedRepair) -> str:
-    """What is left to do where strays were erased before: an OLD coordinator keeps what it loaded until then.
-    Empty where none were."""
     log = planned.audit.facts.log
     if not planned.old or log is None or log.erased_ms is None:
-        return ""
+        return _LOOK
     since = datetime.fromtimestamp(log.erased_ms / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     return (
         f"restart brokers that run since before {since} (they may answer what was erased then), then: {_LOOK}"
@@ -310,8 +282,7 @@ def epochs(
         "problems": [each.problem for each in planned.problems],
         **_outcome(done),
     }
-    then = _next_of_epochs(planned, done, groups)
-    tell(data, _epochs_parts(planned, done), then, as_json=as_json)
+    tell(data, _epochs_parts(planned, done), _next_of_epochs(planned, done, groups), as_json=as_json)
     return 0 if _epochs_clean(planned, done) else 1
 
 
@@ -322,23 +293,16 @@ def _epochs_clean(planned: EpochPlan, done: Repaired | None) -> bool:
 
 
 def _epochs_parts(planned: EpochPlan, done: Repaired | None) -> Iterator[Shown]:
-    table = Table(
-        _titled("foreign leader epochs", planned.repairs),
-        ("group", "topic-partition", "offset", "epoch", "partition's", "a Java consumer", "what"),
-        numbers=("offset", "epoch", "partition's"),
-    )
+    numbers = ("offset", "epoch", "partition's")
+    columns = ("group", "topic-partition", *numbers, "a Java consumer", "what")
+    table = Table(_titled("foreign leader epochs", planned.repairs), columns, numbers=numbers)
     for each in planned.repairs[:_SHOWN]:
         row = each.row
         back = "goes back or stops" if each.end is None or each.end < 0 else f"goes back to {each.end:,}"
-        table.add_row(
-            row.group,
-            f"{row.topic}-{row.partition}",
-            number(row.offset),
-            str(row.leader_epoch),
-            str(each.current),
-            "reads nothing" if each.stray is Stray.EPOCH_ABOVE else back,
-            f"left: {each.left}" if each.left else "write it again with epoch -1",
-        )
+        then = "reads nothing" if each.stray is Stray.EPOCH_ABOVE else back
+        what = f"left: {each.left}" if each.left else "write it again with epoch -1"
+        told = (number(row.offset), str(row.leader_epoch), str(each.current))
+        table.add_row(row.group, f"{row.topic}-{row.partition}", *told, then, what)
     if planned.repairs:
         yield table
     for problem in planned.problems[:_SHOWN]:

@@ -1,18 +1,17 @@
-"""The options of a move's request: as options of the command line, typed again, and as a table for docs.
+"""The options of a move's request: as options of the command line, and typed again.
 
 What they are comes from the request's dataclass alone (`groupshift.domain.requests`). Their values are
 checked there, too, so that one sentence names everything that is wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from inspect import Parameter
 from typing import Annotated, Any
 
 import typer
 
 from groupshift.domain.foreign_text import command
-from groupshift.domain.foreign_text import markdown as escaped
 from groupshift.domain.requests import Option, options_of
 from groupshift.engine.move import Move, request_data
 from groupshift.errors import Rejected
@@ -32,19 +31,16 @@ def parameters(
     None is the value of an option that was not given. Raises `Rejected` when an option has the name of a
     shared one."""
     later = tuple(shared)
-    flags = {flag for each in later for flag in _flags(each)}
+    flags = set()
+    for each in later:
+        info = each.annotation.__metadata__[0]
+        named = [one for one in (info.default, *(info.param_decls or ())) if isinstance(one, str)]
+        flags.update(named or [f"--{each.name.replace('_', '-')}"])
     found = options_of(move.request)
-    taken = [each.flag for each in found if each.flag in flags]
+    taken = [option.flag for option in found if option.flag in flags]
     if taken:
         raise Rejected(f"move {move.name} has options that every move has: {', '.join(taken)}; rename them")
-    return (*(_parameter(each) for each in found if assesses or not each.assesses), *later)
-
-
-def _flags(parameter: Parameter) -> tuple[str, ...]:
-    info = parameter.annotation.__metadata__[0]
-    return tuple(each for each in (info.default, *(info.param_decls or ())) if isinstance(each, str)) or (
-        f"--{parameter.name.replace('_', '-')}",
-    )
+    return (*(_parameter(option) for option in found if assesses or not option.assesses), *later)
 
 
 def _parameter(each: Option) -> Parameter:
@@ -53,7 +49,7 @@ def _parameter(each: Option) -> Parameter:
     if each.kind != "flag":
         more["metavar"] = "|".join(each.choices) or _METAVARS[each.kind]
     if each.choices:
-        more["autocompletion"] = _completes(each.choices)
+        more["autocompletion"] = lambda incomplete: [c for c in each.choices if c.startswith(incomplete)]
     switch = f"{each.flag}/--no-{each.flag.removeprefix('--')}"
     flag = switch if each.kind == "flag" and (each.optional or each.default is True) else each.flag
     option = typer.Option(flag, help=help_of(each), show_default=False, **more)
@@ -62,26 +58,21 @@ def _parameter(each: Option) -> Parameter:
     return Parameter(each.name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option])
 
 
-def _completes(choices: Sequence[str]) -> Callable[[str], list[str]]:
-    def completed(incomplete: str) -> list[str]:
-        return [each for each in choices if each.startswith(incomplete)]
-
-    return completed
-
-
 def help_of(each: Option) -> str:
     """Return the help of an option with its bounds and its default."""
     parts = [each.help or f"The {each.name.replace('_', ' ')}."]
     if each.many:
         parts.append("May be given several times.")
     if each.minimum is not None or each.maximum is not None:
-        parts.append(f"{_bounds(each)}.")
+        parts.append(f"{bounds_of(each)}.")
     default = default_of(each)
-    parts.append("Required." if each.required else f"Default: {default}." if default else "")
-    return " ".join(part for part in parts if part)
+    if each.required or default:
+        parts.append("Required." if each.required else f"Default: {default}.")
+    return " ".join(parts)
 
 
-def _bounds(each: Option) -> str:
+def bounds_of(each: Option) -> str:
+    """Return the least and the most that an option may be, in words; it has at least one of them."""
     if each.minimum is None:
         return f"At most {each.maximum:g}"
     return f"At least {each.minimum:g}" + ("" if each.maximum is None else f", at most {each.maximum:g}")
@@ -118,15 +109,3 @@ def asked_again(move: Move[Any], verb: str, request: Any) -> str:
         for one in value if each.many else (value,):
             words += [each.flag, str(one)]
     return command("groupshift", move.name, verb, *words)
-
-
-def markdown(options: Iterable[Option]) -> str:
-    """Return a Markdown table of options: how each is spelled, what it is, its default."""
-    rows = [("option", "value", "what it is", "default"), ("---", "---", "---", "---")]
-    for each in options:
-        value = " ".join(each.choices) or {"flag": "yes or no", "text": "text"}.get(each.kind, "number")
-        default = "required" if each.required else escaped(default_of(each)) if default_of(each) else "-"
-        bounds = "" if each.minimum is None and each.maximum is None else f" {_bounds(each)}."
-        several = " May be given several times." if each.many else ""
-        rows.append((f"`{each.flag}`", escaped(value), escaped(f"{each.help}{bounds}{several}"), default))
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)

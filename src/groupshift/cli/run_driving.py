@@ -44,7 +44,8 @@ _ALTERED = "J02"
 class Terms:
     """How this process drives. ``yes`` approves gates, but no doubt and nothing optional; ``finalises``: what
     is optional, too. ``accept`` is the step whose findings are accepted. ``then`` is called with the claim
-    before the run is driven: it turns it round, or opens it again."""
+    before the run is driven: it turns it round, or opens it again, and returns the `Closing` where it ends
+    the run."""
 
     yes: bool = False
     finalises: bool = False
@@ -52,7 +53,7 @@ class Terms:
     accept: str = ""
     patience_s: float = 0
     direction: Literal["", "back"] = ""
-    then: Callable[[Run[Any]], Closing | None] | None = None
+    then: Callable[[Run[Any]], object] | None = None
 
 
 @dataclass(slots=True)
@@ -104,24 +105,23 @@ class Teller:
 
 
 def _decided(teller: Teller, terms: Terms, question: Question) -> Answer | None:
-    """Answer a question: by ``--yes``, or as the person at the terminal does; None where nobody is there. The
-    question is shown in either case."""
-    console = teller.console
+    """Answer a question: by ``--yes``, which never accepts a doubt, or as the person at the terminal does;
+    None where nobody is there. The question is shown in either case."""
+    console, choice = teller.console, None
     teller.stop()
     console.heading(f"{question.does or question.gate}: run {question.run}")
     console.markdown(question_text(question))
-    choice = _agreed(console, terms, question) or _chosen(console, question)
+    if terms.yes and Choice.APPROVE in question.answers:
+        optional = question.optional and not terms.finalises
+        said = "left out: finalise it with groupshift finalise" if optional else "approved"
+        console.print(f"--yes: {said}")
+        choice = Choice.REJECT if optional else Choice.APPROVE
+    elif answerable(console):
+        words = {BUTTONS[each].lower(): each for each in question.answers}
+        asked = f"{question.does or question.gate} (plan {question.plan_hash[:12]})?"
+        with suppress(EOFError):
+            choice = words[choose(console, asked, [*words], BUTTONS[default_of(question)].lower())]
     return Answer(choice=choice, who=who(), fingerprint=question.fingerprint) if choice else None
-
-
-def _agreed(console: Console, terms: Terms, question: Question) -> Choice | None:
-    """What ``--yes`` answers; a doubt is never accepted by it."""
-    if not terms.yes or Choice.APPROVE not in question.answers:
-        return None
-    optional = question.optional and not terms.finalises
-    said = "left out: finalise it with groupshift finalise" if optional else "approved"
-    console.print(f"--yes: {said}")
-    return Choice.REJECT if optional else Choice.APPROVE
 
 
 def answerable(console: Console) -> bool:
@@ -129,21 +129,15 @@ def answerable(console: Console) -> bool:
     return console.is_terminal and sys.stdin.isatty()
 
 
-def _chosen(console: Console, question: Question) -> Choice | None:
-    if not answerable(console):
-        return None
-    words = {BUTTONS[each].lower(): each for each in question.answers}
-    asked = f"{question.does or question.gate} (plan {question.plan_hash[:12]})?"
-    try:
-        return words[choose(console, asked, [*words], BUTTONS[default_of(question)].lower())]
-    except EOFError:
-        return None
-
-
 def go_on(found: Found, ports: Any, terms: Terms, *, as_json: bool) -> int:
     """Claim a run and drive it as far as it goes; show where it stands; return the exit code.
 
-    Raises what the engine raises; the next command is said before."""
+    Ctrl-C, or a signal that asks the process to end, leaves the run to the next process and says where it
+    stands (U14). The command to type next is printed in every case.
+
+    Raises:
+        GroupshiftError: whatever the engine raises; the run is given up before.
+    """
     at, move, record = found.at, found.move, found.record
     console = Console(stderr=True)
     take_over = terms.take_over or _taken_over(at, record, console)
@@ -165,8 +159,8 @@ def go_on(found: Found, ports: Any, terms: Terms, *, as_json: bool) -> int:
     console.line("run ", styled(run.name, "bold"), f" of {record.target}")
     try:
         with _signals():
-            closing = terms.then(run) if terms.then else None
-            progress: Progress = Ended(closing=closing) if closing else drive(run)
+            turned = terms.then(run) if terms.then else None
+            progress: Progress = Ended(closing=turned) if isinstance(turned, Closing) else drive(run)
     except KeyboardInterrupt:
         teller.stop()
         return _interrupted(run, console)
@@ -176,9 +170,8 @@ def go_on(found: Found, ports: Any, terms: Terms, *, as_json: bool) -> int:
         next_command(console, f"groupshift status {run.name}")
         raise
     teller.stop()
-    code = code_of(progress)
     tell_progress(run, progress, as_json=as_json)
-    return Broken.exit_code if code == 1 and _altered(run) else code
+    return _code(run, progress)
 
 
 def _taken_over(at: Session, record: RunRecord, console: Console) -> bool:
@@ -229,20 +222,15 @@ def _interrupted(run: Run[Any], console: Console) -> int:
     return INTERRUPTED
 
 
-def _altered(run: Run[Any]) -> bool:
-    """Whether a snapshot was altered after it was taken: a promise is broken, whatever the run came to."""
+def _code(run: Run[Any], progress: Progress) -> int:
+    """The exit code: 0 where what was asked for was reached and nothing was only accepted, 6 where somebody
+    is waited for, 5 where a snapshot was altered after it was taken, whatever else failed; else 1."""
+    closing = progress.closing if isinstance(progress, Ended | Stopped) else None
+    if closing is not None and closing.verdict is Verdict.PASS:
+        return 0
+    if closing is None and isinstance(progress, Stopped) and progress.waits:
+        return WAITS
     judged = [e for e in run.events() if e.kind in {EventKind.CHECKED, EventKind.JUDGED}]
     found = [each for event in judged for each in findings_from(event.body.get("findings", ()))]
-    return any(each.rule == _ALTERED and each.verdict is Verdict.FAIL for each in found)
-
-
-def code_of(progress: Progress) -> int:
-    """Return the exit code: 0 where what was asked for was reached and nothing was only accepted, 6 where
-    somebody is waited for, else 1."""
-    match progress:
-        case Ended(closing=closing) | Stopped(closing=Closing() as closing):
-            return 0 if closing.verdict is Verdict.PASS else 1
-        case Stopped(waits=True):
-            return WAITS
-        case _:
-            return 1
+    altered = any(each.rule == _ALTERED and each.verdict is Verdict.FAIL for each in found)
+    return Broken.exit_code if altered else 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -13,7 +13,6 @@ from groupshift.cli.terminal import Table, joined, styled
 from groupshift.domain.foreign_text import data_without_login
 from groupshift.domain.run import APPROVE, IRREVERSIBLE, Findings, RunState, Step
 from groupshift.domain.verdict import Verdict, counted
-from groupshift.engine.closing import Closing
 from groupshift.engine.move import Run, undo_of
 from groupshift.engine.progress import Ended, Progress, Stopped
 from groupshift.engine.questions import Section, undo_words, utc, words_of
@@ -30,15 +29,15 @@ _STATES = {
 
 def steps_table(title: str, steps: Iterable[Step]) -> Table:
     """Return the steps of a plan, with the gates in their places."""
-    table = Table(title, ("step", "what is done", "proof before the next", "rollback"))
-    for each in steps:
-        back = "" if each.kind == APPROVE else undo_words(each)
-        table.add_row(each.key, words_of(each), each.proof or "-", back or "-")
-    return table
+    rows = (
+        (each.key, words_of(each), each.proof or "-", (each.kind != APPROVE and undo_words(each)) or "-")
+        for each in steps
+    )
+    return Table(title, ("step", "what is done", "proof before the next", "rollback"), rows)
 
 
 def findings_parts(findings: Findings, title: str, *, everything: bool = False) -> Iterator[Shown]:
-    """What did not pass (``everything``: all), and how many there are."""
+    """Yield what did not pass (``everything``: all), and how many findings there are."""
     shown = [each for each in findings if everything or each.verdict is not Verdict.PASS]
     if shown:
         yield findings_table(shown, title)
@@ -47,11 +46,15 @@ def findings_parts(findings: Findings, title: str, *, everything: bool = False) 
 
 def list_table(found: Iterable[RunStatus]) -> Table:
     """Return runs, one a row: who has each, and what it waits for."""
-    table = Table("runs", ("run", "move", "target", "state", "held by", "what it waits for, or how it ended"))
-    for each in found:
-        holder = each.holder if each.driven else "-"
-        table.add_row(each.run, each.move, each.target, _state(each), holder, waits_of(each) or "-")
-    return table
+    columns = ("run", "move", "target", "state", "held by", "what it waits for, or how it ended")
+    rows = (
+        (
+            *(each.run, each.move, each.target, _state(each)),
+            *(each.holder if each.driven else "-", waits_of(each) or "-"),
+        )
+        for each in found
+    )
+    return Table("runs", columns, rows)
 
 
 def _state(status: RunStatus) -> Text:
@@ -85,12 +88,12 @@ def _status_parts(status: RunStatus) -> Iterator[Shown]:
     elif status.waits_for:
         yield f"it waits at step {status.waits_at}: {status.waits_for}"
         yield f"nobody has it; {status.holder} stopped by itself"
-    table = Table("steps", ("step", "what is done", "now", "last look", "since"))
+    rows = []
     for each in status.steps:
         now = f"left out: {each.left_out}" if each.left_out else _MARKS.get(each.state, each.state)
         since = utc(each.at_ms) if each.at_ms else "-"
-        table.add_row(each.key, each.does or "-", now or "-", each.outcome or "-", since)
-    yield table
+        rows.append((each.key, each.does or "-", now or "-", each.outcome or "-", since))
+    yield Table("steps", ("step", "what is done", "now", "last look", "since"), rows)
     for each in status.steps:
         bad = [finding for finding in each.findings if finding.verdict is not Verdict.PASS]
         if bad:
@@ -112,32 +115,32 @@ def steps_data(steps: Iterable[Step]) -> list[dict[str, str]]:
 
 
 def section_parts(sections: Iterable[Section]) -> Iterator[Shown]:
-    """The parts of a report."""
+    """Yield the parts of a report: a table or a title, then its sentences."""
     for each in sections:
-        if each.head:
-            table = Table(each.title, each.head)
-            for row in each.rows:
-                table.add_row(*(cell or "-" for cell in row))
-            yield table
-        else:
-            yield styled(each.title, "bold")
+        rows = ([cell or "-" for cell in row] for row in each.rows)
+        yield Table(each.title, each.head, rows) if each.head else styled(each.title, "bold")
         yield from each.sentences
 
 
 def tell_progress(run: Run[Any], progress: Progress, *, as_json: bool) -> None:
     """Show where a process ended, and what to type next."""
     data = progress_data(run, progress)
-    closing = progress.closing if isinstance(progress, Ended | Stopped) else None
-    if closing is not None:
-        tell(data, [_closing_line(closing)], closing.following, as_json=as_json)
-    elif isinstance(progress, Stopped):
-        tell(data, _stopped_parts(run.name, progress, data), data["next"], as_json=as_json)
-    else:
-        tell(data, _status_parts(status_of(run.tools.runs, run.name)), data["next"], as_json=as_json)
+    parts = _status_parts(status_of(run.tools.runs, run.name))
+    if data["ended"]:
+        verdict = styled(data["verdict"], COLOUR[data["verdict"]])
+        said = f": {data['reason']} (run {data['run']})"
+        parts = iter([joined(verdict, " ", styled(data["state"], "bold"), said)])
+    elif "stopped" in data:
+        parts = _stopped_parts(data)
+    tell(data, parts, data["next"], as_json=as_json)
 
 
 def progress_data(run: Run[Any], progress: Progress) -> dict[str, Any]:
-    """Return where a process ended as data."""
+    """Return where a process ended as data: the run's status, whether it has ``ended``, where it ``stopped``
+    and what a rollback would ``undo``, and the ``next`` command.
+
+    What would be undone is told of a run that failed, as far as its journal tells; nothing once a step was
+    begun that cannot be undone."""
     data: dict[str, Any] = {**status_data(status_of(run.tools.runs, run.name)), "ended": False}
     closing = progress.closing if isinstance(progress, Ended | Stopped) else None
     if closing is not None:
@@ -145,10 +148,12 @@ def progress_data(run: Run[Any], progress: Progress) -> dict[str, Any]:
         return {**data, **end, "reason": closing.reason, "next": closing.following, "ended": True}
     if not isinstance(progress, Stopped):
         return data
-    checked = progress.checked
+    checked, begun = progress.checked, run.begun
     detail = [checked.detail] if checked.detail else []
     said = [*(each for each in checked.sentences if each not in checked.detail), *detail]
-    undo = [words_of(each) for each in _undo(run, progress)]
+    closed = any(each.undo is IRREVERSIBLE and each.key in begun for each in run.there.steps)
+    reversible = not (progress.waits or run.going_back or closed)
+    undo = [words_of(each) for each in undo_of(run.there, begun)] if reversible else []
     verb = "roll-back" if undo or checked.only_rollback_helps else "continue"
     return {
         **data,
@@ -158,21 +163,9 @@ def progress_data(run: Run[Any], progress: Progress) -> dict[str, Any]:
     }
 
 
-def _stopped_parts(run: str, progress: Stopped, data: dict[str, Any]) -> Iterator[Shown]:
-    how = "waits" if progress.waits else "stopped"
-    yield joined("run ", styled(run, "bold"), f" {how} at step {progress.step.key}, {data['state']}")
-    yield from (f"  {said}" for said in data["stopped"]["said"])
+def _stopped_parts(data: dict[str, Any]) -> Iterator[Shown]:
+    stopped = data["stopped"]
+    how = "waits" if stopped["waits"] else "stopped"
+    yield joined("run ", styled(data["run"], "bold"), f" {how} at step {stopped['step']}, {data['state']}")
+    yield from (f"  {said}" for said in stopped["said"])
     yield from (f"rollback {number}: {words}" for number, words in enumerate(data["undo"], 1))
-
-
-def _closing_line(closing: Closing) -> Shown:
-    verdict = styled(closing.verdict, COLOUR[closing.verdict])
-    return joined(verdict, " ", styled(closing.state, "bold"), f": {closing.reason} (run {closing.run})")
-
-
-def _undo(run: Run[Any], stopped: Stopped) -> Sequence[Step]:
-    """What a rollback would undo of a run that failed, as far as its journal tells; nothing once a step was
-    begun that cannot be undone."""
-    begun = run.begun
-    closed = any(each.undo is IRREVERSIBLE and each.key in begun for each in run.there.steps)
-    return () if stopped.waits or run.going_back or closed else undo_of(run.there, begun)

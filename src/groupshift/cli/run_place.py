@@ -41,29 +41,27 @@ class Where:
 
 
 def placed(verb: Callable[..., int]) -> Callable[..., int]:
-    """Let a verb that takes ``where`` have the options of `Where` on the command line instead; code still
+    """Return a verb that takes ``where`` with the options of `Where` on the command line instead; code still
     calls it with ``where``."""
-    own = inspect.signature(verb, eval_str=True).parameters
     hints = inspect.get_annotations(Where, eval_str=True)
+    kind = inspect.Parameter.KEYWORD_ONLY
     place = [
-        inspect.Parameter(
-            each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=hints[each.name]
-        )
+        inspect.Parameter(each.name, kind, default=each.default, annotation=hints[each.name])
         for each in fields(Where)
     ]
-    asked = [each for each in own.values() if each.name != "where" and each.kind is not each.VAR_KEYWORD]
-    names = {each.name for each in place}
+    own = inspect.signature(verb, eval_str=True).parameters.values()
+    asked = [each for each in own if each.name != "where" and each.kind is not each.VAR_KEYWORD]
 
     @wraps(verb)
     def called(*args: Any, **given: Any) -> int:
-        named = {name: given.pop(name) for name in names if name in given}
+        named = {each.name: given.pop(each.name) for each in place if each.name in given}
         return verb(*args, **{"where": Where(**named), **given})
 
     return shaped(called, [*asked, *place])
 
 
 def shaped(verb: Callable[..., int], parameters: list[inspect.Parameter]) -> Callable[..., int]:
-    """Give a verb these parameters, from which its options are made."""
+    """Give a verb these parameters, from which its options are made, and return it."""
     plain: Any = verb
     plain.__signature__ = inspect.Signature(parameters)
     plain.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -110,13 +108,20 @@ class Session:
         return opened(move, self.place, request)
 
     def find(self, run: str) -> Found:
-        """Return a run. Raises `Rejected` for one that is not in the journal, or whose move is not
-        installed."""
+        """Return a run with its move.
+
+        Raises:
+            Rejected: the run is not in the journal, or its move is not installed.
+        """
         record = self.runs.find(run)
         return Found(at=self, record=record, move=move_named(record.move))
 
     def submit(self, job: SparkJob) -> None:
-        """Run a Spark job to its end, with the Java of this machine where the settings name none."""
+        """Run a Spark job to its end, with the Java of this machine where the settings name none.
+
+        Raises:
+            Transient: the job fails.
+        """
         from groupshift.adapters.spark_submit.java import java_home
 
         spark = self.place.settings.spark
@@ -134,7 +139,7 @@ class Found:
 
     @property
     def request(self) -> Any:
-        """What was asked for."""
+        """What was asked for, as the move's own request."""
         return self.move.request_from(json.loads(self.record.request))
 
     def ports(self) -> AbstractContextManager[Any]:
@@ -148,6 +153,10 @@ class Found:
 
 @contextmanager
 def session(place: Place) -> Iterator[Session]:
-    """Open the journal of a place."""
+    """Open the journal of a place, and close it at the end.
+
+    Raises:
+        Rejected: the URL of the journal cannot be used.
+    """
     with journal(place.settings) as runs:
         yield Session(place=place, runs=runs, tools=tools_of(runs, place.settings))

@@ -8,7 +8,8 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,7 +39,7 @@ from groupshift.engine import watch as watching
 from groupshift.engine.closing import Closing, reject
 from groupshift.engine.move import Run, undo_of
 from groupshift.engine.roll_back import begin_finalise, begin_roll_back, require_finalisable, rollback_of
-from groupshift.engine.status import RunStatus, report_of, status_of, statuses
+from groupshift.engine.status import report_of, status_of, statuses
 from groupshift.engine.verification import verify
 from groupshift.errors import Broken, GroupshiftError, Rejected, Transient
 from groupshift.ports.runs import EventKind, RunRecord
@@ -56,15 +57,13 @@ def _names(incomplete: str) -> list[str]:
 _COMPLETED = 100
 RunId = Annotated[str, typer.Argument(metavar="RUN", show_default=False, autocompletion=_names)]
 Yes = Annotated[bool, typer.Option("--yes", help="Approve gates; never a doubt, nothing optional.")]
-Patience = Annotated[
-    float, typer.Option("--patience", help="Seconds that one step may take; 0: its own.", min=0)
-]
+_STEP = "Seconds that one step may take; 0: its own."
+Patience = Annotated[float, typer.Option("--patience", help=_STEP, min=0)]
 For = Annotated[float, typer.Option("--for", help="Seconds to look for as long as it holds.", min=0)]
 TakeOver = Annotated[bool, typer.Option("--take-over", help="Take it over from a process that has it.")]
 Accept = Annotated[str, option("--accept", "Accept what this step showed.", metavar="STEP")]
-Audit = Annotated[
-    bool, typer.Option("--audit", help="Take up the audit of consumption that lies in its evidence.")
-]
+_AUDIT = "Take up the audit of consumption that lies in its evidence."
+Audit = Annotated[bool, typer.Option("--audit", help=_AUDIT)]
 _UNCHANGED = frozenset({RunState.PLANNED, RunState.APPROVED})
 _EVERY_S = 2.0
 _ONLY_SHOWN = "nothing was changed: without --execute this only shows what would be done"
@@ -84,60 +83,38 @@ def status(  # noqa: PLR0913 - the options of a verb
     as_json: Json = False,
     where: Where,
 ) -> int:
-    """Show runs, or one: who has it, what it waits for, where to answer."""
+    """Show runs, or one: who has it, what it waits for, where to answer.
+
+    With --watch it is shown again whenever it changes: one run until nobody drives it any more."""
     with session(place_of(where, servers=False)) as at:
+        chosen = partial(
+            statuses, at.runs, limit=limit, move=move, target=group, open_only=open_only, previews=previews
+        )
 
-        def look() -> tuple[RunStatus, ...]:
-            if run:
-                return (status_of(at.runs, run),)
-            return statuses(
-                at.runs, limit=limit, move=move, target=group, open_only=open_only, previews=previews
-            )
-
-        def show(found: tuple[RunStatus, ...]) -> None:
-            if run:
-                following = _begins(at.find(run)) if found[0].state == RunState.PREVIEW else ""
-                tell_status(found[0], as_json=as_json, following=following)
-                return
-            data = {"runs": [status_data(each) for each in found]}
-            following = f"groupshift status {found[0].run}" if found else "groupshift --help"
-            listed = list_table(found) if found else "no run is in this journal"
-            tell(data, [listed], following, as_json=as_json)
-
-        if watch:
-            _watch(look, show, until_over=bool(run))
-        else:
-            show(look())
+        console, shown = Console(), None
+        with suppress(KeyboardInterrupt):
+            while True:
+                found = (status_of(at.runs, run),) if run else chosen()
+                if watch and found != shown and console.is_terminal:
+                    console.clear()
+                if found != shown and run:
+                    preview = found[0].state == RunState.PREVIEW
+                    tell_status(found[0], as_json=as_json, following=_begins(at.find(run)) if preview else "")
+                elif found != shown:
+                    data = {"runs": [status_data(each) for each in found]}
+                    following = f"groupshift status {found[0].run}" if found else "groupshift --help"
+                    listed = list_table(found) if found else "no run is in this journal"
+                    tell(data, [listed], following, as_json=as_json)
+                if not watch or (run and not found[0].driven):
+                    break
+                shown = found
+                time.sleep(_EVERY_S)
         return 0
 
 
 def _begins(preview: Found) -> str:
     """The command that begins what a preview only shows."""
     return f"{asked_again(preview.move, 'run', preview.request)} --execute"
-
-
-def _watch(
-    look: Callable[[], tuple[RunStatus, ...]],
-    show: Callable[[tuple[RunStatus, ...]], None],
-    *,
-    until_over: bool,
-) -> None:
-    """Show what changes; of one run until nobody drives it any more. Ctrl-C is the end of it."""
-    console = Console()
-    shown: tuple[RunStatus, ...] | None = None
-    try:
-        while True:
-            found = look()
-            if found != shown:
-                if console.is_terminal:
-                    console.clear()
-                show(found)
-                shown = found
-            if until_over and not found[0].driven:
-                return
-            time.sleep(_EVERY_S)
-    except KeyboardInterrupt:
-        return
 
 
 @placed
@@ -206,14 +183,8 @@ def roll_back(  # noqa: PLR0913 - the options of a verb
                     )
                 return None
 
-            terms = Terms(
-                yes=yes,
-                take_over=take_over,
-                accept=accept,
-                patience_s=patience,
-                direction="back",
-                then=turn,
-            )
+            asked = Terms(yes=yes, take_over=take_over, accept=accept, patience_s=patience)
+            terms = replace(asked, direction="back", then=turn)
             code = go_on(found, ports, terms, as_json=as_json)
         taken_back = at.runs.find(run).state is RunState.REJECTED
         return 0 if taken_back and code != INTERRUPTED else code
@@ -271,11 +242,8 @@ def finalise(
                 tell(data, (table, _ONLY_SHOWN), following, as_json=as_json)
                 return 0
 
-            def turn(claimed: Run[Any]) -> Closing | None:
-                begin_finalise(claimed)
-                return None
-
-            terms = Terms(yes=yes, finalises=True, take_over=take_over, patience_s=patience, then=turn)
+            asked = Terms(yes=yes, take_over=take_over, patience_s=patience)
+            terms = replace(asked, finalises=True, then=begin_finalise)
             return go_on(found, ports, terms, as_json=as_json)
 
 
@@ -335,37 +303,24 @@ def _written(at: Session, record: RunRecord, *, audit: bool = False) -> _Written
     if audit:
         sealer_of(at.runs, settings).journal_audit(run)
     if not settings.evidence.root or record.state is RunState.PREVIEW:
-        text, _ = page_of(at.runs, settings, run)
-        return _WrittenPage(where="", text=text, sealed=False)
+        return _WrittenPage(where="", text=page_of(at.runs, settings, run)[0], sealed=False)
     evidence = evidence_of(settings)
     if record.state.is_open:
         text, kept = page_of(at.runs, settings, run)
-        where = evidence.write_text(run, REPORT, text=text)
-        return _WrittenPage(
-            where=where, text=text, sealed=False, troubles=tuple(kept.troubles if kept else ())
-        )
-    if _is_due(at, run):
+        where, found = evidence.write_text(run, REPORT, text=text), tuple(kept.troubles if kept else ())
+        return _WrittenPage(where=where, text=text, sealed=False, troubles=found)
+    about = [each for each in at.runs.events(run) if each.kind in {EventKind.SEALED, EventKind.AUDITED}]
+    if not about or about[-1].kind is EventKind.AUDITED or REPORT not in about[-1].body.get("own", {}):
         sealer_of(at.runs, settings).seal_again(run)
-    found = verify(evidence, at.runs, run, verifier(settings.evidence.public_key)).troubles
-    troubles = tuple(f"{each.path}: {each.reason or each.state.value}" for each in found)
-    sound = REPORT in evidence.files(run) and all(each.path != REPORT for each in found)
+    unsound = verify(evidence, at.runs, run, verifier(settings.evidence.public_key)).troubles
+    troubles = tuple(f"{each.path}: {each.reason or each.state.value}" for each in unsound)
+    sound = REPORT in evidence.files(run) and all(each.path != REPORT for each in unsound)
     where = evidence.path(run, REPORT) if sound else ""
     kept_text = evidence.read_text(run, REPORT) if sound and not troubles else None
     if kept_text is not None:
         return _WrittenPage(where=where, text=kept_text, sealed=True)
     text, _ = page_of(at.runs, settings, run, troubles=troubles)
     return _WrittenPage(where=where, text=text, sealed=sound, troubles=troubles)
-
-
-def _is_due(at: Session, run: str) -> bool:
-    """Whether a run that is over has no sealed page, or an audit was added since."""
-    due = True
-    for event in at.runs.events(run):
-        if event.kind is EventKind.SEALED:
-            due = REPORT not in event.body.get("own", {})
-        elif event.kind is EventKind.AUDITED:
-            due = True
-    return due
 
 
 @placed

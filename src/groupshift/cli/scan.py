@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import heapq
-import json
-import sys
 from collections.abc import Iterable, Iterator
-from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -16,9 +12,9 @@ from rich.text import Text
 
 from groupshift.bootstrap.scans import build_scans
 from groupshift.cli.options import Json, SettingsFile, option, settings
-from groupshift.cli.output import Shown, plain, tell, verdict_text
+from groupshift.cli.output import Shown, tell, verdict_text
 from groupshift.cli.terminal import Console, Table, joined, progress_bar, styled
-from groupshift.domain.foreign_text import command, json_text, visible
+from groupshift.domain.foreign_text import command, visible
 from groupshift.domain.modes import Mode
 from groupshift.domain.plan import StageName
 from groupshift.domain.verdict import Readiness
@@ -26,7 +22,7 @@ from groupshift.engine.questions import utc
 from groupshift.errors import Rejected
 from groupshift.scan.ports import ToggleRecord, ToggleState
 from groupshift.scan.scan import FleetScans, ScanReport
-from groupshift.scan.state import Change, GroupState, Life, members_text, state_data
+from groupshift.scan.state import GroupState, Life, members_text, state_data
 from groupshift.scan.waves import WaveReport, WaveRules, is_asked_for
 
 _RULES = WaveRules()
@@ -40,11 +36,6 @@ Budget = Annotated[int, typer.Option("--error-budget", help="Failures after whic
 Stable = Annotated[int, typer.Option("--stable-for", help="Seconds a group has to be at rest.")]
 Most = Annotated[int, typer.Option("--at-most", help="Groups toggled in this run; 0: all.")]
 Execute = Annotated[bool, typer.Option("--execute", help="Toggle; without it the waves are only shown.")]
-
-
-def open_scans(path: Path | None) -> FleetScans:
-    """Ready use cases of an ensemble; use them in a ``with`` statement."""
-    return build_scans(settings(path))
 
 
 def scan(  # noqa: PLR0913 - the options of a verb
@@ -68,21 +59,31 @@ def scan(  # noqa: PLR0913 - the options of a verb
     if take_back and not group:
         raise Rejected("--take-back needs --group: name the groups, or a pattern, that are to be taken back")
     rules = WaveRules(size=wave, budget=error_budget, stable_s=stable_for, limit=at_most)
-    progress = Console(stderr=True)
-    with open_scans(settings_file) as scans:
-        report = scans.last() if last else _scanned(scans, progress)
-        told = partial(_toggle_line, progress)
+    progress, patterns = Console(stderr=True), tuple(group or ())
+
+    def told(toggle: ToggleRecord) -> None:
+        if toggle.state is not ToggleState.PLANNED:
+            reason = f": {toggle.reason}" if toggle.reason else ""
+            line = f"wave {toggle.wave} {toggle.group} → {toggle.to}: {toggle.state}{reason}"
+            progress.line(styled(line, _TOGGLE[toggle.state]))
+
+    with build_scans(settings(settings_file)) as scans:
+        if last:
+            report = scans.last()
+        else:
+            with progress_bar(progress, "scanning") as bar:
+                report = scans.scan(lambda done, total: bar("scanning", done, total))
         waves: WaveReport | None = None
         if toggle:
             waves = scans.toggle(report, rules, told, execute=execute)
         elif take_back:
-            waves = scans.take_back(group or [], rules, told, execute=execute)
+            waves = scans.take_back(patterns, rules, told, execute=execute)
+        data: dict[str, Any] = {"scan": report.record, "former": report.former, "waves": waves}
         if as_json:
-            _print_json(scans, report, waves)
-        else:
-            patterns = tuple(group or ())
-            following = _next(scans, waves, patterns, rules)
-            tell({}, _parts(scans, report, waves, patterns, limit), following, as_json=False)
+            data["groups"] = [state_data(state) for state in scans.states()]
+            data["changes"] = list(scans.changes(report.record.number))
+        parts = _parts(scans, report, waves, patterns, limit)
+        tell(data, parts, _next(scans, waves, patterns, rules), as_json=as_json)
     return 1 if waves and (waves.count(ToggleState.FAILED) or waves.stopped) else 0
 
 
@@ -99,7 +100,7 @@ def brake(
     Pulling only stops, and acts at once. Releasing lets toggles begin again: it needs --execute."""
     if pull and release:
         raise Rejected("--pull and --release exclude each other; name one of them")
-    with open_scans(settings_file) as scans:
+    with build_scans(settings(settings_file)) as scans:
         if pull:
             scans.brake.pull(pull)
         if release and execute:
@@ -114,11 +115,6 @@ def brake(
 def brake_line(reason: str) -> Shown:
     """Whether it is pulled."""
     return joined(styled("the brake is pulled", "red"), f": {reason}") if reason else "the brake is released"
-
-
-def _scanned(scans: FleetScans, console: Console) -> ScanReport:
-    with progress_bar(console, "scanning") as told:
-        return scans.scan(lambda done, total: told("scanning", done, total))
 
 
 _LIFE = {Life.ACTIVE: "green", Life.DEAD: "red", Life.UNUSED: "yellow"}
@@ -138,20 +134,22 @@ _TOGGLE = {
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
-def _toggle_line(console: Console, toggle: ToggleRecord) -> None:
-    """Print a step of a toggle; planned ones are in the table at the end."""
-    if toggle.state is not ToggleState.PLANNED:
-        reason = f": {toggle.reason}" if toggle.reason else ""
-        line = f"wave {toggle.wave} {toggle.group} → {toggle.to}: {toggle.state}{reason}"
-        console.line(styled(line, _TOGGLE[toggle.state]))
-
-
 def _parts(
     scans: FleetScans, report: ScanReport, waves: WaveReport | None, patterns: tuple[str, ...], limit: int
 ) -> Iterator[Shown]:
+    """The groups, what became different since the last scan, totals, and every group of the waves."""
     yield from groups_parts(scans.states(), patterns, limit)
-    yield from _changes_parts(report, scans.changes(report.record.number), limit)
-    record, totals = report.record, report.record.totals
+    record, totals, former = report.record, report.record.totals, report.former
+    changes = [
+        (each.group, each.aspect, each.before, each.after)
+        for each in islice(scans.changes(record.number), 0 if former is None else limit)
+    ]
+    if former is None:
+        yield "the first scan of this ensemble: nothing to compare it with yet"
+    else:
+        since = f"scan {former.number} ({'?' if former.ended_at_ms is None else utc(former.ended_at_ms)})"
+        table = Table(f"different from {since}", ("group", "what", "was", "is"), changes)
+        yield table if changes else f"no difference from {since}"
     took = ((record.ended_at_ms or record.began_at_ms) - record.began_at_ms) / 1000
     lives = [joined(f"{totals[life]} ", styled(life, _LIFE[life])) for life in Life if totals.get(life)]
     yield joined(
@@ -159,113 +157,82 @@ def _parts(
         Text(", ").join(lives) if lives else "none",
         f"), {totals.get('changes', 0)} differences, {took:.1f} s",
     )
-    if waves is not None:
-        yield from _waves_parts(waves)
+    if waves is None:
+        return
+    title = "waves" if waves.execute else "waves, planned only: nothing was changed"
+    rows = (
+        (str(each.wave), each.group, each.to, styled(each.state, _TOGGLE[each.state]), each.reason)
+        for each in waves.toggles
+    )
+    columns = ("wave", "group", "to", "state", "reason")
+    yield Table(title, columns, rows) if waves.toggles else "no group is fit to be toggled"
+    if waves.stopped:
+        yield styled(f"stopped: {waves.stopped}; {len(waves.left)} groups were not started", "red")
 
 
 def idle_text(state: GroupState) -> str:
-    """What a person may do about a group that nobody uses; nothing while somebody owns a partition of it."""
+    """Return what a person may do about a group that nobody uses, empty for one that is used.
+
+    Nothing is to be removed while somebody owns a partition of it."""
     if state.owned and state.life is not Life.ACTIVE:
         return "no members, but owner nodes of living sessions: find out who holds them"
     return _IDLE[state.life]
 
 
-def rest_text(state: GroupState) -> str:
-    """How long the group is at rest, in its largest unit: ``3 h``."""
-    seconds = max(0, state.taken_at_ms - state.stable_since_ms) // 1000
-    return next((f"{seconds // size} {unit}" for size, unit in _UNITS if seconds >= size), "0 s")
-
-
 def _rank(state: GroupState) -> tuple[int, str]:
-    """What a person should look at comes first."""
+    """What a person should look at comes first: problems, then active groups that are not ready."""
     if state.life is not Life.ACTIVE:
         rank = 3 if state.life is Life.DEAD else 4
-    elif state.next is None:
-        rank = 5
     else:
-        rank = 2 if state.next.state is Readiness.READY else 1
+        rank = 5 if state.next is None else 1 + (state.next.state is Readiness.READY)
     return (0 if state.problems else rank, state.group)
 
 
 def groups_parts(states: Iterable[GroupState], patterns: tuple[str, ...], limit: int) -> Iterator[Shown]:
-    """The groups that need most attention, or those of the patterns with every rule."""
+    """Yield the ``limit`` groups that need most attention, or those of the patterns with every rule.
+
+    A group is at rest for so long in its largest unit, such as ``3 h``."""
     wanted = (s for s in states if not patterns or is_asked_for(s.group, patterns))
     chosen = heapq.nsmallest(limit, wanted, key=_rank)
-    table = Table(
-        "groups",
-        ("group", "life", "members", "mode", "at rest", "lag", "offsets zk/kafka", "next", "why not"),
-        numbers=("lag",),
-    )
+    columns = ("group", "life", "members", "mode", "at rest", "lag", "offsets zk/kafka", "next", "why not")
+    table = Table("groups", columns, numbers=("lag",))
     for state in chosen:
-        table.add_row(*_row(state))
+        rests_s = max(0, state.taken_at_ms - state.stable_since_ms) // 1000
+        then, why, next_stage = state.next, idle_text(state), Text("-")
+        if then and then.findings:
+            why = f"{then.findings[0].rule}: {then.findings[0].reason}"
+        if then:
+            next_stage = joined(f"{then.stage}: ", styled(then.state, _READY[then.state]))
+        table.add_row(
+            state.group,
+            styled(state.life, _LIFE[state.life]),
+            members_text(state),
+            state.mode if state.life is Life.ACTIVE else "-",
+            next((f"{rests_s // size} {unit}" for size, unit in _UNITS if rests_s >= size), "0 s"),
+            "?" if state.lag is None else str(state.lag),
+            f"{state.zookeeper_offsets}/{state.kafka_offsets} of {state.partitions}",
+            next_stage,
+            state.problems[0] if state.problems else why,
+        )
     yield table
     if len(chosen) == limit:
         yield styled(f"the first {limit} by urgency; --limit shows more, --json all", "dim")
     for state in chosen if patterns else ():
-        yield from _rules_parts(state)
+        yield _rules_table(state)
+        yield from (styled(problem, "red") for problem in state.problems)
 
 
-def _row(state: GroupState) -> tuple[str | Text, ...]:
-    following = state.next
-    said = following.findings[0] if following and following.findings else None
-    why = state.problems[0] if state.problems else f"{said.rule}: {said.reason}" if said else idle_text(state)
-    return (
-        state.group,
-        styled(state.life, _LIFE[state.life]),
-        members_text(state),
-        state.mode if state.life is Life.ACTIVE else "-",
-        rest_text(state),
-        "?" if state.lag is None else str(state.lag),
-        f"{state.zookeeper_offsets}/{state.kafka_offsets} of {state.partitions}",
-        joined(f"{following.stage}: ", styled(following.state, _READY[following.state]))
-        if following
-        else "-",
-        why,
-    )
-
-
-def _rules_parts(state: GroupState) -> Iterator[Shown]:
+def _rules_table(state: GroupState) -> Table:
     columns = ("stage", "readiness", "passed", "rule", "verdict", "reason", "hint")
     table = Table(f"group {visible(state.group)}, rule by rule", columns)
     for stage in state.readiness:
-        first = (stage.stage.value, styled(stage.state, _READY[stage.state]), " ".join(stage.passed))
+        opening = (stage.stage.value, styled(stage.state, _READY[stage.state]), " ".join(stage.passed))
         if not stage.findings:
-            table.add_row(*first, "", "", "", "")
-        for number, said in enumerate(stage.findings):
-            opening = ("", "", "") if number else first
+            table.add_row(*opening, "", "", "", "")
+        for said in stage.findings:
             table.add_row(*opening, said.rule, verdict_text(said.verdict), said.reason, said.hint)
-    yield table
-    yield from (styled(problem, "red") for problem in state.problems)
-
-
-def _changes_parts(report: ScanReport, changes: Iterator[Change], limit: int) -> Iterator[Shown]:
-    """What became different since the last scan."""
-    if report.former is None:
-        yield "the first scan of this ensemble: nothing to compare it with yet"
-        return
-    ended = report.former.ended_at_ms
-    since = f"scan {report.former.number} ({'?' if ended is None else utc(ended)})"
-    shown = list(islice(changes, limit))
-    if not shown:
-        yield f"no difference from {since}"
-        return
-    table = Table(f"different from {since}", ("group", "what", "was", "is"))
-    for each in shown:
-        table.add_row(each.group, each.aspect, each.before, each.after)
-    yield table
-
-
-def _waves_parts(waves: WaveReport) -> Iterator[Shown]:
-    """Every group of the waves, and why the rest was left."""
-    title = "waves" if waves.execute else "waves, planned only: nothing was changed"
-    table = Table(title, ("wave", "group", "to", "state", "reason"))
-    for each in waves.toggles:
-        state = styled(each.state, _TOGGLE[each.state])
-        table.add_row(str(each.wave), each.group, each.to, state, each.reason)
-    yield table if waves.toggles else "no group is fit to be toggled"
-    if waves.stopped:
-        left = f"{len(waves.left)} groups were not started"
-        yield styled(f"stopped: {waves.stopped}; {left}", "red")
+            opening = ("", Text(), "")
+    return table
 
 
 def _next(scans: FleetScans, waves: WaveReport | None, patterns: tuple[str, ...], rules: WaveRules) -> str:
@@ -295,20 +262,3 @@ def _repeated(patterns: tuple[str, ...], rules: WaveRules) -> Iterator[str]:
     for flag, name in options.items():
         if getattr(rules, name) != getattr(_RULES, name):
             yield from (flag, str(getattr(rules, name)))
-
-
-def _print_json(scans: FleetScans, report: ScanReport, waves: WaveReport | None) -> None:
-    """One JSON document with every group, written piece by piece: it is never held as a whole."""
-    out = sys.stdout
-    out.write('{"scan": ' + json.dumps(plain(report.record)))
-    out.write(', "former": ' + json.dumps(plain(report.former)))
-    _write_list("groups", (state_data(state) for state in scans.states()))
-    _write_list("changes", (plain(each) for each in scans.changes(report.record.number)))
-    out.write(', "waves": ' + json.dumps(plain(waves)) + "}\n")
-
-
-def _write_list(name: str, values: Iterator[Any]) -> None:
-    sys.stdout.write(f', "{name}": [')
-    for number, value in enumerate(values):
-        sys.stdout.write((",\n" if number else "\n") + json_text(json.dumps(value, ensure_ascii=False)))
-    sys.stdout.write("]")

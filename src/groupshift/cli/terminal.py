@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import IO, Any
@@ -17,13 +17,14 @@ from typing import IO, Any
 import rich.console
 import rich.table
 from rich.console import ConsoleOptions, JustifyMethod, RenderResult
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.prompt import Prompt
 from rich.text import Text
 
 from groupshift.domain.foreign_text import visible
 
 Part = str | Text
+Rows = Iterable[Sequence[Part]]
 _NAMES = frozenset(
     {"group", "migration", "run", "cluster", "member", "client id", "instance id", "host"}
     | {"topic-partition", "file", "report", "slot"}
@@ -38,12 +39,12 @@ _EDGES = 3
 
 
 def styled(text: str, style: str) -> Text:
-    """``text`` as it is, in a style of ours."""
+    """Return ``text`` as it is, in a style of ours, such as ``red`` or ``bold``."""
     return Text(_seen(text), style=style)
 
 
 def joined(*parts: Part) -> Text:
-    """One line of strings and styled texts."""
+    """Return one line of strings and `styled` texts."""
     return Text.assemble(*(part if isinstance(part, Text) else _seen(part) for part in parts))
 
 
@@ -59,23 +60,27 @@ class Console(rich.console.Console):
     def render_str(  # every string that rich shows comes by here, cells and titles of tables too
         self, text: str, *, style: Any = "", justify: Any = None, overflow: Any = None, **_: Any
     ) -> Text:
-        """``text`` without any meaning of its own."""
+        """Return ``text`` without any meaning of its own."""
         return Text(_seen(text), style=style, justify=justify, overflow=overflow)
 
     def line(self, *parts: Part) -> None:  # type: ignore[override]  # rich's prints empty lines
-        """One line; strings and `styled` texts in a row."""
+        """Print one line: strings and `styled` texts in a row."""
         self.print(joined(*parts))
 
     def on_broken_pipe(self) -> None:
-        """Nobody reads any more: the caller ends, and not with the exit code of a verdict."""
+        """End the caller, for nobody reads any more, and not with the exit code of a verdict.
+
+        Raises:
+            BrokenPipeError: always.
+        """
         raise BrokenPipeError
 
     def heading(self, text: str) -> None:
-        """A line across the terminal with ``text`` in it."""
+        """Print a line across the terminal with ``text`` in it."""
         self.rule(Text(_seen(text)))
 
     def markdown(self, text: str) -> None:
-        """Our own Markdown, in which `foreign_text.markdown` and `code` have escaped what is not ours."""
+        """Print our own Markdown, in which `foreign_text.markdown` and `code` escaped what is not ours."""
         from rich.markdown import Markdown  # slow to import, and most runs show none
 
         self.print(Markdown("\n".join(map(_seen, text.split("\n"))), hyperlinks=False), soft_wrap=False)
@@ -85,30 +90,34 @@ class Table:
     """Rows below a title. Words are never broken, names and ids (`_NAMES`) not even at blanks; where that
     does not fit the terminal, each row is printed as a list of its cells."""
 
-    def __init__(self, title: str, columns: Iterable[str], *, numbers: Iterable[str] = ()) -> None:
-        """``numbers`` are the columns that go to the right."""
+    def __init__(
+        self, title: str, columns: Iterable[str], rows: Rows = (), *, numbers: Iterable[str] = ()
+    ) -> None:
+        """``rows`` have one cell a column; ``numbers`` are the columns that go to the right."""
         self.title = title
         self.columns = tuple(columns)
         self.numbers = frozenset(numbers)
         self._rows: list[tuple[Text, ...]] = []
+        for row in rows:
+            self.add_row(*row)
 
     def add_row(self, *cells: Part) -> None:
-        """One cell a column."""
-        pairs = zip(self.columns, cells, strict=True)
-        self._rows.append(tuple(self._cell(name, cell) for name, cell in pairs))
-
-    def _cell(self, name: str, cell: Part) -> Text:
-        if isinstance(cell, Text):
-            return cell
-        return Text(visible(cell) if name in _NAMES else _seen(cell))
+        """Add a row with one cell a column. Raises `ValueError` for another number of cells."""
+        made = []
+        for name, each in zip(self.columns, cells, strict=True):
+            plain = each if isinstance(each, Text) else visible(each) if name in _NAMES else _seen(each)
+            made.append(plain if isinstance(plain, Text) else Text(plain))
+        self._rows.append(tuple(made))
 
     def __rich_console__(self, console: rich.console.Console, options: ConsoleOptions) -> RenderResult:
-        """Rich's protocol: a table, or lists where a table would break words."""
+        """Yield a table, or lists where a table would break words (rich's protocol)."""
         widths = self._widths(options.max_width)
+        title = Text(_seen(self.title), style="table.title")
         if widths is None:
+            yield title
             yield from self._lists(options.max_width)
             return
-        table = rich.table.Table(title=Text(_seen(self.title), style="table.title"), title_justify="left")
+        table = rich.table.Table(title=title, title_justify="left")
         for name, width in zip(self.columns, widths, strict=True):
             justify: JustifyMethod = "right" if name in self.numbers else "left"
             table.add_column(name, width=width, justify=justify, no_wrap=name in _NAMES, overflow="crop")
@@ -117,48 +126,40 @@ class Table:
         yield table
 
     def _widths(self, width: int) -> list[int] | None:
-        """How wide each column is; None where the words do not fit."""
-        columns = [[Text(name), *(row[at] for row in self._rows)] for at, name in enumerate(self.columns)]
-        named = zip(self.columns, columns, strict=True)
-        found = [max(_longest(cell, whole=name in _NAMES) for cell in cells) for name, cells in named]
+        """How wide each column is; None where the words do not fit. What is left is shared so that the narrow
+        columns get all they want."""
+        found, wanted = [], []
+        for at, name in enumerate(self.columns):
+            cells = [Text(name), *(row[at] for row in self._rows)]
+            whole = [cell.plain for cell in cells]
+            words = whole if name in _NAMES else [word for each in whole for word in each.split()]
+            found.append(max((Text(word).cell_len for word in words), default=0))
+            wanted.append(max(cell.cell_len for cell in cells) - found[-1])
         left = width - 1 - sum(each + _EDGES for each in found)
         if left < 0:
             return None
-        most = (max(cell.cell_len for cell in cells) for cells in columns)
-        wanted = [each - least for each, least in zip(most, found, strict=True)]
         for number, at in enumerate(sorted(range(len(found)), key=wanted.__getitem__)):
-            more = min(wanted[at], left // (len(found) - number))  # the narrow ones get all they want
+            more = min(wanted[at], left // (len(found) - number))
             found[at] += more
             left -= more
         return found
 
     def _lists(self, width: int) -> Iterator[Text]:
-        yield Text(_seen(self.title), style="table.title")
+        """Each row as a list of its cells, one below the other. A line has whole words; one that is longer
+        than the terminal has a line of its own."""
         wide = max(map(len, self.columns)) + 2
         for row in self._rows:
             for number, (name, cell) in enumerate(zip(self.columns, row, strict=True)):
                 head = Text(("- " if number == 0 else "  ") + name.ljust(wide), style="bold")
-                whole = name in _NAMES
-                lines = [cell] if whole else _wrapped(cell, width - wide - 2)
-                for at, line in enumerate(lines):
+                breaks, used = [], 0
+                for found in _WORD.finditer(cell.plain) if name not in _NAMES else ():
+                    if used and used + Text(found[0].rstrip()).cell_len > width - wide - 2:
+                        breaks.append(found.start())
+                        used = 0
+                    used += Text(found[0]).cell_len
+                for at, line in enumerate(cell.divide(breaks)):
                     line.rstrip()
                     yield Text.assemble(head if at == 0 else " " * (wide + 2), line)
-
-
-def _longest(cell: Text, *, whole: bool) -> int:
-    words = [cell.plain] if whole else cell.plain.split() or [""]
-    return max(Text(word).cell_len for word in words)
-
-
-def _wrapped(cell: Text, width: int) -> list[Text]:
-    """Lines of whole words; one that is longer than ``width`` has a line of its own."""
-    breaks, used = [], 0
-    for found in _WORD.finditer(cell.plain):
-        if used and used + Text(found[0].rstrip()).cell_len > width:
-            breaks.append(found.start())
-            used = 0
-        used += Text(found[0]).cell_len
-    return list(cell.divide(breaks))
 
 
 def _seen(text: str) -> str:
@@ -167,7 +168,11 @@ def _seen(text: str) -> str:
 
 
 def choose(console: Console, question: str, choices: Sequence[str], default: str) -> str:
-    """What a person chooses."""
+    """Ask a person to choose one of ``choices``, and return it; Enter alone chooses ``default``.
+
+    Raises:
+        EOFError: nobody is there to choose.
+    """
     return Prompt.ask(joined(question), choices=list(choices), default=default, console=console)
 
 
@@ -180,7 +185,7 @@ class Changes:
     _at: float = -math.inf
 
     def worth(self, text: str, now_s: float) -> bool:
-        """Whether this one is."""
+        """Return True where this text is worth a line now (seconds of a clock that only goes forward)."""
         said = _DURATION.sub("", text)
         if said == self._last and now_s - self._at < PAUSE_S:
             return False
@@ -188,22 +193,18 @@ class Changes:
         return True
 
 
-class ProgressBar:
-    """A bar on a terminal, and nothing where there is none."""
-
-    def __init__(self, bar: Progress, task: TaskID) -> None:
-        self._bar, self._task = bar, task
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        """What is done now, and how much of it."""
-        self._bar.update(self._task, description=_seen(what), completed=done, total=total)
-
-
 @contextmanager
-def progress_bar(console: Console, what: str) -> Iterator[ProgressBar]:
-    """Something to be told of progress, which a terminal shows as a bar; it begins with ``what``."""
-    told = TextColumn("{task.description}", markup=False)
-    columns = (told, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+def progress_bar(console: Console, what: str) -> Iterator[Callable[[str, int, int], None]]:
+    """Yield what is told of progress: what is done now, how much of it is done, and how much there is.
+
+    A terminal shows it as a bar, which begins with ``what``; elsewhere nothing is shown."""
+    column = TextColumn("{task.description}", markup=False)
+    columns = (column, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    task = bar.add_task(_seen(what), total=None)
+
+    def told(what: str, done: int, total: int) -> None:
+        bar.update(task, description=_seen(what), completed=done, total=total)
+
     with bar if console.is_terminal else nullcontext():  # rich before 14.3 ends one that is off with a line
-        yield ProgressBar(bar, bar.add_task(_seen(what), total=None))
+        yield told

@@ -33,19 +33,15 @@ _Tables = Mapping[str, Sequence[Row]]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
     """One comparison of two snapshots and its judgement: ``counts`` of offset differences by class,
-    ``refused`` the first rows that the phase does not allow and ``refusals`` how many there are,
-    ``expectations`` as the Spark job wrote them; ``folder`` is that of the job (empty: it left nothing)."""
+    ``refused`` the first rows that the phase does not allow and ``refusals`` how many there are."""
 
     phase: str
     moment: str
     verdict: Verdict
-    judged_at_ms: int
     findings: tuple[Finding, ...]
     counts: Mapping[str, int]
     refused: tuple[Row, ...] = ()
     refusals: int = 0
-    expectations: tuple[Mapping[str, Any], ...] = ()
-    folder: str = ""
 
     @property
     def where(self) -> str:
@@ -77,21 +73,39 @@ class GroupHistory:
 
 
 def group_history_of(history: History, kept: Kept | None) -> GroupHistory:
-    """Read what is known of the group of a run."""
-    tables = dict(_snapshots(history, kept))
-    sightings = tuple(sorted((*_snapshot_sightings(tables), *_looks(history)), key=lambda each: each.at_ms))
+    """Return what is known of the group of a run.
+
+    Its snapshots and comparisons count as far as they are those that were journaled; the others are left out,
+    and ``kept`` says why. An audit of consumption counts more than the members' ledgers."""
+    group, span = history.record.target.name, (history.record.created_at_ms, history.ended_ms)
+    tables: dict[str, _Tables] = {}
+    for each in history.steps:
+        stored = each.result.get("stored")
+        if each.step.kind == "snapshot" and stored and kept is not None:
+            found = kept.tables(str(stored[0]), Moment(stored[1]))
+            tables |= {each.step.subject: found} if found is not None else {}
+    looks = [
+        from_plain(Look, event.body)
+        for event in history.events
+        if event.kind is EventKind.NOTED and {"held", "canary"} <= event.body.keys()
+    ]
+    sightings = (*_snapshot_sightings(tables), *map(_sighted, looks))
+    sightings = tuple(sorted(sightings, key=lambda each: each.at_ms))
     audit = kept.json(f"{AUDITED}{AUDIT_FILE}") if kept else None
-    group = history.record.target.name
-    span = (history.record.created_at_ms, history.ended_ms)
     tenures, known_by = _tenures(group, span, kept, sightings, audit)
+    members = {str(row["member_id"]): str(row["kind"]) for of in tables.values() for row in of["members"]}
     return GroupHistory(
         history=history,
         group=group,
-        modes=tuple(_modes(history)),
+        modes=tuple(
+            (event.at_ms, str(event.body["node"]["data"]))
+            for event in history.events
+            if event.kind is EventKind.ACTED and isinstance(event.body.get("node"), Mapping)
+        ),
         sightings=sightings,
         tenures=tenures,
         known_by=known_by,
-        members=_members(tables, history),
+        members=members | {member: "aware" for look in looks for member in look.canary},
         compared=tuple(_compared(history, kept)),
         audit=audit,
         delivered=kept.ledgers(lambda ledger: ledger.delivered(group, *span)) if kept and not audit else None,
@@ -99,60 +113,40 @@ def group_history_of(history: History, kept: Kept | None) -> GroupHistory:
     )
 
 
-def _snapshots(history: History, kept: Kept | None) -> Iterator[tuple[str, _Tables]]:
-    """Every snapshot that is whole, by its name; a sentence about each that is not."""
-    for each in history.steps:
-        stored = each.result.get("stored")
-        if each.step.kind == "snapshot" and stored and kept is not None:
-            tables = kept.tables(str(stored[0]), Moment(stored[1]))
-            if tables is not None:
-                yield each.step.subject, tables
-
-
 def _snapshot_sightings(tables: Mapping[str, _Tables]) -> Iterator[Sighting]:
+    """Owners and log ends of each snapshot, with the offsets of the store that counts in its mode."""
     for name, of in tables.items():
         owners: dict[TopicPartition, tuple[str, ...]] = {_at(row): () for row in of["log_ends"]}
         for row in of["owners"]:
             owners[_at(row)] = (*owners.get(_at(row), ()), str(row["member_id"]))
         for group in of["group"]:
+            store = Store.KAFKA if group["effective_mode"] == Store.KAFKA.value else Store.ZOOKEEPER
+            offsets = {_at(row): row["offset"] for row in of["offsets"] if row["store"] == store.value}
+            known = {at: int(offset) for at, offset in offsets.items() if offset is not None}
             yield Sighting(
                 at_ms=int(group["taken_at_ms"] or 0),
                 what=f"snapshot {name}".replace("_", " "),
                 owners=owners,
-                positions=_positions(of, str(group["effective_mode"])),
+                positions={
+                    _at(row): Position(committed=known.get(_at(row)), end=int(row["log_end"] or 0))
+                    for row in of["log_ends"]
+                },
             )
 
 
-def _positions(of: _Tables, mode: str) -> dict[TopicPartition, Position]:
-    """Log ends with the offset of the store that counts in this mode."""
-    store = Store.KAFKA if mode == Store.KAFKA.value else Store.ZOOKEEPER
-    offsets = {_at(row): row["offset"] for row in of["offsets"] if row["store"] == store.value}
-    return {
-        at: Position(committed=None if offsets.get(at) is None else int(offsets[at] or 0), end=end)
-        for at, end in ((_at(row), int(row["log_end"] or 0)) for row in of["log_ends"])
-    }
-
-
-def _samples(history: History) -> Iterator[Look]:
-    """Looks at a canary."""
-    for event in history.events:
-        if event.kind is EventKind.NOTED and {"held", "canary"} <= event.body.keys():
-            yield from_plain(Look, event.body)
-
-
-def _looks(history: History) -> Iterator[Sighting]:
-    for look in _samples(history):
-        free = (name.rpartition("-") for name in look.unowned)
-        owners = {TopicPartition(topic, int(number)): () for topic, _, number in free}
-        yield Sighting(
-            at_ms=look.at_ms,
-            what="look at the canary",
-            owners={**owners, **{held.at: (held.member_id,) for held in look.held}},
-            positions={
-                held.at: Position(committed=None if held.znode == NEVER else held.znode, end=max(held.end, 0))
-                for held in look.held
-            },
-        )
+def _sighted(look: Look) -> Sighting:
+    """A look at a canary."""
+    free = (name.rpartition("-") for name in look.unowned)
+    owners = {TopicPartition(topic, int(number)): () for topic, _, number in free}
+    return Sighting(
+        at_ms=look.at_ms,
+        what="look at the canary",
+        owners={**owners, **{held.at: (held.member_id,) for held in look.held}},
+        positions={
+            held.at: Position(committed=None if held.znode == NEVER else held.znode, end=max(held.end, 0))
+            for held in look.held
+        },
+    )
 
 
 def _at(row: Row) -> TopicPartition:
@@ -178,21 +172,8 @@ def _tenures(
     return (*known, *(each for each in seen(sightings) if each.partition not in told)), known_by
 
 
-def _modes(history: History) -> Iterator[tuple[int, str]]:
-    """Acts that wrote the mode node."""
-    for event in history.events:
-        if event.kind is EventKind.ACTED and isinstance(event.body.get("node"), Mapping):
-            yield event.at_ms, str(event.body["node"]["data"])
-
-
-def _members(tables: Mapping[str, _Tables], history: History) -> dict[str, str]:
-    kinds = {str(row["member_id"]): str(row["kind"]) for of in tables.values() for row in of["members"]}
-    for look in _samples(history):
-        kinds |= dict.fromkeys(look.canary, "aware")
-    return kinds
-
-
 def _compared(history: History, kept: Kept | None) -> Iterator[Compared]:
+    """Each judgement with the comparison that it judges: the last one before it in the same plan."""
     judged: dict[str, Event] = {e.step: e for e in history.events if e.kind is EventKind.JUDGED and e.step}
     for each in history.steps:
         event = judged.get(each.step.key)
@@ -207,26 +188,22 @@ def _compared(history: History, kept: Kept | None) -> Iterator[Compared]:
             phase=each.step.phase,
             moment=str(each.step.args.get("moment", each.step.subject)),
             verdict=worst_verdict(findings),
-            judged_at_ms=event.at_ms,
             findings=findings,
             counts={str(key): int(value) for key, value in data.get("counts", {}).items()},
             refused=refused[:SHOWN_DIFFERENCES],
             refusals=len(refused),
-            expectations=tuple(data.get("expectations", ())),
-            folder=folder if kept and f"{folder}/{VERDICT_FILE}" in kept.files else "",
         )
 
 
 def _folder(history: History, judge: StepHistory) -> str:
-    """The folder of the comparison that a judge judges; empty where there is none."""
-    names = set(judge.step.args.get("compares", ()))
-    plans = (history.there, history.back)
-    plan = next(plan for plan in plans if any(each.step.key == judge.step.key for each in plan))
-    before = [each for each in plan if each.step.name in names and JOB in each.result]
-    own = [each for each in before if _same_rollback(each.step.key, judge.step.key)]
-    return str(own[-1].result[JOB]["output"]).rpartition("/")[2] if own else ""
-
-
-def _same_rollback(one: str, other: str) -> bool:
-    """Whether two keys are of one plan: those of the second rollback begin with ``back 2/``."""
-    return not one.startswith("back ") or one.partition("/")[0] == other.partition("/")[0]
+    """The folder of the comparison that a judge judges; empty where there is none. Keys of the second
+    rollback begin with ``back 2/``: a judge of a rollback judges what was compared in the same one."""
+    names, key = set(judge.step.args.get("compares", ())), judge.step.key
+    plan = history.there if any(each.step.key == key for each in history.there) else history.back
+    own = [
+        str(each.result[JOB]["output"]).rpartition("/")[2]
+        for each in plan
+        if each.step.name in names and JOB in each.result
+        if not each.step.key.startswith("back ") or each.step.key.partition("/")[0] == key.partition("/")[0]
+    ]
+    return own[-1] if own else ""

@@ -3,8 +3,8 @@ compared, and what was delivered."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from groupshift.domain.foreign_text import shell
 from groupshift.domain.modes import MemberKind
@@ -13,7 +13,7 @@ from groupshift.domain.run import APPROVE, RunState, Step, findings_from
 from groupshift.domain.verdict import NOT_ASKED, Verdict, counted
 from groupshift.engine.move import worst_verdict
 from groupshift.ports.runs import Event, EventKind
-from groupshift.report.group_history import Compared, GroupHistory
+from groupshift.report.group_history import GroupHistory
 from groupshift.report.history import event_text
 from groupshift.report.page import (
     SIGNS,
@@ -25,6 +25,7 @@ from groupshift.report.page import (
     Legend,
     Part,
     Section,
+    Table,
     Word,
     clock,
     code,
@@ -63,65 +64,58 @@ _KEY = Key(
 
 
 def sections(group: GroupHistory, *now: tuple[str, Cell]) -> list[Section]:
-    """Return the parts of the page before those that every run has; ``now`` are figures of the move."""
-    axis = _axis(group)
-    first = [
-        _summary(group, now),
-        _run(group, axis),
-        _findings(group),
-        _owners(group, axis),
-        _consumption(group) if group.audit else _unaudited(group),
-        _offsets(group),
-        _lag(group, axis),
-        _expectations(group),
-    ]
-    return [each for each in first if each is not None]
+    """Return the parts of the page before those that every run has: figures, pictures over one time axis,
+    findings, what was delivered, and what became of the committed offsets.
 
-
-def _axis(group: GroupHistory) -> Axis:
+    ``now`` are figures of the move, such as `mode_now`."""
     history = group.history
     times = [event.at_ms for event in history.events if event.at_ms <= history.ended_ms]
     times += [sighting.at_ms for sighting in group.sightings]
     times += {tenure.start_ms for tenure in group.tenures}
-    return axis_of([*times, history.record.created_at_ms])
+    axis = axis_of([*times, history.record.created_at_ms])
+    return [
+        _summary(group, now),
+        _run(group, axis),
+        _findings(group),
+        _owners(group, axis),
+        _consumption(group.audit) if group.audit else _unaudited(group),
+        _offsets(group),
+        _lag(group, axis),
+    ]
 
 
 def _summary(group: GroupHistory, now: Sequence[tuple[str, Cell]]) -> Section:
+    """The figures. What was lost, processed twice, or stood still is from the audit, else from the ledgers;
+    without either nothing is said of it."""
     kinds, seen = list(group.members.values()), group.sightings
-    began = group.history.record.created_at_ms
+    audit, delivered, consumed = group.audit, group.delivered, list[tuple[str, Cell]]()
+    if audit:
+        consumed = [
+            ("without owner at most", duration(audit.get("longest_unowned_ms"))),
+            ("records lost", audit.get("lost")),
+            ("delivered again", audit.get("duplicates")),
+        ]
+    elif delivered:
+        consumed = [
+            ("longest pause of a partition", duration(delivered.longest_pause_ms)),
+            ("offsets passed over", delivered.passed_over),
+            ("delivered again", delivered.again),
+        ]
     return glance(
-        ("took", duration(group.history.ended_ms - began)),
+        ("took", duration(group.history.ended_ms - group.history.record.created_at_ms)),
         ("partitions", len(seen[-1].owners) if seen else None),
         ("members met", ", ".join(f"{kinds.count(kind)} {kind}" for kind in sorted(set(kinds))) or None),
         *now,
         ("offsets lost", group.differing("lost")),
         ("offsets gone back", group.differing("regressed")),
         ("hand-overs", sum(hand_overs(group.tenures).values()) if group.tenures else None),
-        *_consumed(group),
+        *consumed,
         ("seen", f"{clock(seen[0].at_ms)} to {clock(seen[-1].at_ms)} UTC" if seen else "never"),
     )
 
 
-def _consumed(group: GroupHistory) -> list[tuple[str, Cell]]:
-    """What was lost, processed twice, or stood still: from the audit, else from the ledgers, else nothing."""
-    audit, delivered = group.audit, group.delivered
-    if audit:
-        return [
-            ("without owner at most", duration(audit.get("longest_unowned_ms"))),
-            ("records lost", audit.get("lost")),
-            ("delivered again", audit.get("duplicates")),
-        ]
-    if delivered:
-        return [
-            ("longest pause of a partition", duration(delivered.longest_pause_ms)),
-            ("offsets passed over", delivered.passed_over),
-            ("delivered again", delivered.again),
-        ]
-    return []
-
-
 def mode_now(group: GroupHistory) -> tuple[str, Cell]:
-    """The mode that was written last."""
+    """Return a figure: the mode that was written last."""
     return "mode now", group.modes[-1][1] if group.modes else "zookeeper (never written)"
 
 
@@ -130,7 +124,7 @@ _SPOKEN = {MemberKind.PLAIN.value: "classic", MemberKind.NATIVE.value: "consumer
 
 
 def protocol_now(group: GroupHistory) -> tuple[str, Cell]:
-    """The protocols of those who owned partitions last."""
+    """Return a figure: the rebalance protocols of those who owned partitions last (KIP-848)."""
     last = group.sightings[-1].owners.values() if group.sightings else ()
     kinds = {group.members.get(owner, "") for owned in last for owner in owned}
     protocols = sorted({_SPOKEN[kind] for kind in kinds if kind in _SPOKEN})
@@ -138,7 +132,7 @@ def protocol_now(group: GroupHistory) -> tuple[str, Cell]:
 
 
 def proven(group: GroupHistory) -> str:
-    """How much was compared, and what became of the committed offsets."""
+    """Return a sentence: how much was compared, and what became of the committed offsets."""
     asked = [finding for each in group.compared for finding in each.findings]
     said = counted(asked, f"findings of {len(group.compared)} judgements")
     if not any(each.counts for each in group.compared):
@@ -152,15 +146,14 @@ def proven(group: GroupHistory) -> str:
 def _run(group: GroupHistory, axis: Axis) -> Section:
     """The run as a picture; its numbers are answers at gates, in the order of the table below."""
     steps = {each.step.key: each.step for each in group.history.steps}
-    events = group.history.events
     phases: dict[str, list[Event]] = {}
-    for event in events:
+    for event in group.history.events:
         step = steps.get(event.step)
         if step is not None and step.kind != APPROVE:
-            phases.setdefault(step.phase, []).append(event)
-    shown = [_gates(events), *(_phase(name, own, steps) for name, own in phases.items())]
-    names = ", ".join(each.replace("_", " ") for each in phases)
-    said = f"{len(phases)} phases from {clock(axis.from_ms)} to {clock(axis.to_ms)} UTC: {names}"
+            phases.setdefault(step.phase.replace("_", " "), []).append(event)
+    shown = [_gates(group.history.events), *(_phase(name, own, steps) for name, own in phases.items())]
+    span = f"from {clock(axis.from_ms)} to {clock(axis.to_ms)} UTC"
+    said = f"{len(phases)} phases {span}: {', '.join(phases)}"
     picture = lanes("The run over time", said, shown, axis, name="run", modes=group.modes)
     return section("The run", picture, _KEY)
 
@@ -180,8 +173,8 @@ def _gates(events: Iterable[Event]) -> Lane:
             shown.setdefault(event.step, event.at_ms)
         elif event.kind is EventKind.GATE_ANSWERED:
             since = shown.pop(event.step, event.at_ms)
-            name = event.step.partition(" ")[2]
-            title = f"{name}: {event_text(event)}, after {duration(event.at_ms - since)}"
+            waited = f"{event_text(event)}, after {duration(event.at_ms - since)}"
+            title = f"{event.step.partition(' ')[2]}: {waited}"
             over.append(Bar(from_ms=since, to_ms=event.at_ms, title=title, look="waiting"))
             look = f"gate {'no' if event.body['choice'] == 'reject' else 'yes'}"
             answers.append(Dot(at_ms=event.at_ms, sign=str(len(answers) + 1), title=title, look=look))
@@ -194,108 +187,84 @@ _MEASURES = frozenset({"snapshot", "compare", "judge", "rehearse"})
 def _phase(name: str, own: Sequence[Event], steps: Mapping[str, Step]) -> Lane:
     """A phase from its first to its last event, when it acted, and its verdicts."""
     begin, end = own[0].at_ms, own[-1].at_ms
-    name = name.replace("_", " ")
     took = f"{name}: {clock(begin)} to {clock(end)}, {duration(end - begin)}"
     over = [Bar(from_ms=begin, to_ms=end, title=took, look="stage")]
     acts = [event.at_ms for event in own if steps[event.step].kind not in _MEASURES]
     if acts:
         over.append(Bar(from_ms=acts[0], to_ms=acts[-1], title=f"{name} acted, and settled", look="act"))
-    return Lane(name=name, over=over, dots=[_verdict(event) for event in own if _judges(event)])
-
-
-def _judges(event: Event) -> bool:
-    return event.kind is EventKind.JUDGED and bool(event.body["findings"])
-
-
-def _verdict(event: Event) -> Dot:
-    verdict = worst_verdict(findings_from(event.body["findings"]))
-    title = f"{event.step.partition(' ')[2]}: {event_text(event)}"
-    return Dot(at_ms=event.at_ms, sign=SIGNS[verdict], title=title, look=f"dot {verdict}")
+    dots = []
+    for event in own:
+        if event.kind is EventKind.JUDGED and event.body["findings"]:
+            verdict = worst_verdict(findings_from(event.body["findings"]))
+            title = f"{event.step.partition(' ')[2]}: {event_text(event)}"
+            dots.append(Dot(at_ms=event.at_ms, sign=SIGNS[verdict], title=title, look=f"dot {verdict}"))
+    return Lane(name=name, over=over, dots=dots)
 
 
 def _findings(group: GroupHistory) -> Section:
     """Every finding that did not pass, worst first; then all of them, phase by phase."""
-    found = [(each, finding) for each in group.compared for finding in each.findings]
-    bad = sorted(
-        ((each, finding) for each, finding in found if finding.verdict is not Verdict.PASS),
-        key=lambda pair: -pair[1].verdict.rank,
-    )
-    listed = table(
-        found,
-        {
-            "phase": lambda pair: pair[0].where,
-            "rule": lambda pair: pair[1].rule,
-            "severity": lambda pair: spoken(pair[1].verdict) if pair[1].asked else NOT_ASKED,
-            "what was found": lambda pair: pair[1].reason,
-        },
-    )
+    found = [(each.where, finding) for each in group.compared for finding in each.findings]
+    bad = [(where, finding) for where, finding in found if finding.verdict is not Verdict.PASS]
+    bad.sort(key=lambda pair: -pair[1].verdict.rank)
+    rows = [
+        (where, each.rule, spoken(each.verdict) if each.asked else NOT_ASKED, each.reason)
+        for where, each in found
+    ]
+    listed = Table(heads=("phase", "rule", "severity", "what was found"), rows=rows)
     return section(
         "Findings",
         f"{counted((f for _, f in found), 'findings')}." if found else "Nothing was judged yet.",
         *(
-            Alarm(lead=f"{finding.rule}, {each.where}:", text=finding.reason, hint=finding.hint)
-            for each, finding in bad[:_MOST_ALARMS]
+            Alarm(lead=f"{each.rule}, {where}:", text=each.reason, hint=each.hint)
+            for where, each in bad[:_MOST_ALARMS]
         ),
         Details(f"All {len(found)} findings", [listed]) if found else None,
     )
 
 
 def _owners(group: GroupHistory, axis: Axis) -> Section:
+    """Who owned which partition when, and the same in figures."""
     if not group.tenures:
         return section("Owners over time", "No owner was ever seen.")
     colours = palette(tenure.member for tenure in group.tenures)
     named = dict(list(colours.items())[:_MOST_MEMBERS])
-    notes = [_SHARP[group.known_by]]
-    if (more := len({each.partition for each in group.tenures}) - MOST_OWNER_LANES) > 0:
-        notes.append(f"{more} partitions that changed hands least have no lane; the table has them.")
-    if len(colours) > len(named):
-        notes.append(f"{len(colours) - len(named)} further members are not named here.")
-    return section(
-        "Owners over time",
-        " ".join(notes),
-        Legend(named, group.members),
-        owners(group.tenures, group.modes, axis, colours),
-        Key([("unowned", "no owner")]) if group.known_by is KnownBy.LOG else None,
-        _by_partition(group),
-    )
-
-
-def _by_partition(group: GroupHistory) -> Details:
-    counts = hand_overs(group.tenures)
     gaps: dict[object, int] = {}
     owner: dict[object, str] = {}
     for each in sorted(group.tenures, key=lambda tenure: tenure.start_ms):
         gaps[each.partition] = max(gaps.get(each.partition, 0), each.unowned_ms or 0)
         owner[each.partition] = each.member
-    sharp = group.known_by is KnownBy.LOG
-    ordered = sorted(counts, key=lambda at: (-gaps[at], -counts[at], at))
-    listed = table(
-        ordered,
-        {
-            "partition": str,
-            "hand-overs": lambda at: counts[at],
-            "longest without owner": lambda at: duration(gaps[at]) if sharp else None,
-            "last owner": lambda at: owner[at],
-        },
-        numeric={"hand-overs", "longest without owner"},
-        most=_MOST_ROWS,
+    notes, sharp = [_SHARP[group.known_by]], group.known_by is KnownBy.LOG
+    if (more := len(gaps) - MOST_OWNER_LANES) > 0:
+        notes.append(f"{more} partitions that changed hands least have no lane; the table has them.")
+    if len(colours) > len(named):
+        notes.append(f"{len(colours) - len(named)} further members are not named here.")
+    counts = hand_overs(group.tenures)
+    rows = [
+        (str(at), counts[at], duration(gaps[at]) if sharp else None, owner[at])
+        for at in sorted(counts, key=lambda at: (-gaps[at], -counts[at], at))
+    ]
+    heads = ("partition", "hand-overs", "longest without owner", "last owner")
+    rest = f"The first {_MOST_ROWS:,} of {len(rows):,}." if len(rows) > _MOST_ROWS else ""
+    listed = Table(heads=heads, rows=rows[:_MOST_ROWS], numeric=heads[1:3], rest=rest)
+    return section(
+        "Owners over time",
+        " ".join(notes),
+        Legend(named, group.members),
+        owners(group.tenures, group.modes, axis, colours),
+        Key([("unowned", "no owner")]) if sharp else None,
+        Details(f"{len(counts)} partitions in figures", [listed]),
     )
-    return Details(f"{len(counts)} partitions in figures", [listed])
 
 
-def _consumption(group: GroupHistory) -> Section:
-    audit = group.audit or {}
+def _consumption(audit: Mapping[str, Any]) -> Section:
+    """What the audit of consumption counted."""
     names = ("deliveries", "lost", "duplicates", "unexplained", "overlaps")
+    longest = ("longest without owner", duration(audit.get("longest_unowned_ms")))
     return section(
         "What was delivered",
         "Every record that the members delivered, held against ZooKeeper's transaction log; the whole audit "
         "is in consumption/report.html.",
-        Facts(
-            [
-                *((name, audit.get(name)) for name in names),
-                ("longest without owner", duration(audit.get("longest_unowned_ms"))),
-            ]
-        ),
+        Facts([*((name, audit.get(name)) for name in names), longest]),
     )
 
 
@@ -326,141 +295,79 @@ _CLASSES = ("lost", "extra", "regressed", "advanced", "metadata_only")
 
 
 def _offsets(group: GroupHistory) -> Section:
-    """How the committed offsets of each comparison differ, by class, and what was not allowed."""
+    """How the committed offsets of each comparison differ, by class, and the first rows of each that its
+    phase does not allow."""
     compared = [each for each in group.compared if each.counts]
     if not compared:
         return section("Committed offsets", "Nothing was compared yet.")
-
-    columns: dict[str, str | Callable[[Compared], Cell]] = {
-        "compared": "where",
-        "verdict": lambda each: spoken(each.verdict),
-        **{kind.replace("_", " "): partial(_differing, kind) for kind in _CLASSES},
-        "not allowed": lambda each: refused(each.refusals),
-    }
+    rows: list[list[Cell]] = []
+    for each in compared:
+        counts = {kind: each.counts.get(kind, 0) for kind in _CLASSES}
+        cells = (refused(many) if kind in _BAD_CLASSES else many for kind, many in counts.items())
+        rows.append([each.where, spoken(each.verdict), *cells, refused(each.refusals)])
+    heads = ["compared", "verdict", *(kind.replace("_", " ") for kind in _CLASSES), "not allowed"]
     note = (
         "Committed offsets of two snapshots, by class. A group that consumes advances; lost and regressed "
         "ones would be read again or skipped. Not allowed counts the rows of every table that the phase "
         "does not make."
     )
     caption = "Differences of committed offsets by class"
-    listed = table(compared, columns, numeric=[*columns][2:], caption=caption)
-    return section("Committed offsets", note, listed, *(part for each in compared for part in _refused(each)))
-
-
-def _differing(kind: str, each: Compared) -> Cell:
-    number = each.counts.get(kind, 0)
-    return refused(number) if kind in _BAD_CLASSES else number
-
-
-def _refused(each: Compared) -> Iterator[Part]:
-    """The first rows that the phase does not allow."""
-    if each.refused:
-        yield Word(f"Not allowed: {each.where}", tag="h3")
-        yield table(
-            each.refused,
-            {"table": "table", "class": "class", "what": "subject", "before": "before", "after": "after"},
-            numeric={"before", "after"},
-        )
-        if each.refusals > len(each.refused):
-            yield f"And {each.refusals - len(each.refused)} more in differences.parquet."
+    parts: list[Part] = [note, Table(heads=heads, rows=rows, numeric=heads[2:], caption=caption)]
+    columns = {"table": "table", "class": "class", "what": "subject", "before": "before", "after": "after"}
+    for each in compared:
+        if each.refused:
+            parts.append(Word(f"Not allowed: {each.where}", tag="h3"))
+            parts.append(table(each.refused, columns, numeric={"before", "after"}))
+        if each.refused and each.refusals > len(each.refused):
+            parts.append(f"And {each.refusals - len(each.refused)} more in differences.parquet.")
+    return section("Committed offsets", *parts)
 
 
 def _lag(group: GroupHistory, axis: Axis) -> Section:
+    """Records behind the log end, as a picture: each measurement is a dot that tells its figures."""
     measured = lags(group.sightings)
     if not measured:
         return section("Lag", "The lag was never measured.")
-    figures = table(
-        measured,
-        {
-            "when": lambda each: clock(each.at_ms),
-            "at": "what",
-            "records in all": "total",
-            "most in one partition": "worst",
-            "which": lambda each: str(each.worst_at),
-        },
-        numeric={"records in all", "most in one partition"},
-        most=_MOST_ROWS,
-    )
     return section(
         "Lag",
         "Records behind the log end, by the offsets of the store that counts in the mode of that moment.",
         lag_curve(measured, group.modes, axis),
         "Solid: all partitions together. Dashed: the one that lags most.",
-        Details(f"{len(measured)} measurements in figures", [figures]),
-    )
-
-
-def _expectations(group: GroupHistory) -> Section | None:
-    """What Great Expectations said of each snapshot; those that failed by name."""
-    asked = [each for each in group.compared if each.expectations]
-    if not asked:
-        return None
-
-    def failed(each: Compared, severity: str = "") -> list[Mapping[str, object]]:
-        found = [one for one in each.expectations if not one["success"]]
-        return [one for one in found if severity in {"", one["severity"]}]
-
-    def many(severity: str, each: Compared) -> Cell:
-        return refused(len(failed(each, severity)))
-
-    columns: dict[str, str | Callable[[Compared], Cell]] = {
-        "comparison": "where",
-        "hold": lambda each: f"{len(each.expectations) - len(failed(each))} of {len(each.expectations)}",
-        **{f"{severity} failed": partial(many, severity) for severity in ("critical", "warning", "info")},
-    }
-    caption = "Expectations that hold, and failures by severity"
-    bad = [(each, one) for each in asked for one in failed(each)]
-    named = table(
-        bad,
-        {
-            "comparison": lambda pair: pair[0].where,
-            "snapshot": lambda pair: pair[1]["snapshot"],
-            "table": lambda pair: pair[1]["table"],
-            "expectation": lambda pair: pair[1]["sentence"],
-            "severity": lambda pair: pair[1]["severity"],
-            "found": lambda pair: pair[1]["detail"],
-        },
-    )
-    note = "The rows themselves are in failing_rows.parquet of the comparison."
-    return section(
-        "Great Expectations",
-        table(asked, columns, numeric=[*columns][1:], caption=caption),
-        *((named, note) if bad else ()),
     )
 
 
 def sentence(group: GroupHistory, reached: str) -> str:
-    """What became of the group, for a person who was just woken up; ``reached`` says where a run that moved
-    it has led to."""
+    """Return what became of the group, for a person who was just woken up; ``reached`` says where a run that
+    moved it has led to."""
     history, status = group.history, group.history.status
-    name, reason = f"Group {group.group}", status.reason.removesuffix(".")
+    name, reason, state = f"Group {group.group}", status.reason.removesuffix("."), history.state
     why = (history.trouble or history.waiting or reason).removesuffix(".")
-    passed, state = status.verdict == Verdict.PASS, history.state
-    if passed and state in {RunState.MOVED, RunState.FINALISED}:
-        gone = "; the mode node is gone, so there is no rollback" if state is RunState.FINALISED else ""
-        return f"{name} was moved: {reached}{gone}. {proven(group)}"
-    if state is RunState.ROLLED_BACK and passed:
-        return f"{name} is back where it came from ({reason}). {proven(group)}"
+    passed = status.verdict == Verdict.PASS
     match state:
+        case RunState.MOVED | RunState.FINALISED if passed:
+            gone = "; the mode node is gone, so there is no rollback" if state is RunState.FINALISED else ""
+            return f"{name} was moved: {reached}{gone}. {proven(group)}"
+        case RunState.ROLLED_BACK if passed:
+            return f"{name} is back where it came from ({reason}). {proven(group)}"
         case RunState.ROLLED_BACK:
             cause = reason.removeprefix("rolled back: ")
             return f"{name} was taken back, and that is proven. The reason: {cause}."
         case RunState.ROLLING_BACK:
             return f"{name} is on its way back and not proven to be there: {why or 'under way'}."
         case RunState.RUNNING | RunState.MOVED:
-            return f"{name} is {state.replace('running', 'under way')}: {why or _phase_now(group)}."
+            begun = [each.step.phase.replace("_", " ") for each in history.there if each.begun]
+            now = f"phase {begun[-1]} was begun last" if begun else "no phase has begun"
+            return f"{name} is {state.replace('running', 'under way')}: {why or now}."
         case _:
             return f"{name}: {why or state.value}. Nothing was changed."
 
 
-def _phase_now(group: GroupHistory) -> str:
-    begun = [each.step.phase for each in group.history.there if each.begun]
-    return f"phase {begun[-1].replace('_', ' ')} was begun last" if begun else "no phase has begun"
-
-
 def to_do(group: GroupHistory, again: str) -> tuple[tuple[str, str], ...]:
-    """What to do now; ``again`` is what a verb of the move is given for this group, such as
-    ``coordination VERB --group orders``."""
+    """Return what to do now: (words, command or empty), the first thing first.
+
+    ``again`` is what a verb of the move is given for this group, such as
+    ``coordination VERB --group orders``. What a rollback left in Kafka is named by the sentence of its end;
+    the command that removes it is the one that the run ended with."""
     me, status = group.history.record.run, group.history.status
     check = ("To prove that nobody changed this evidence since:", f"groupshift verify-evidence {me}")
     back = ("To take it back:", f"groupshift roll-back {me} --execute")
@@ -470,10 +377,13 @@ def to_do(group: GroupHistory, again: str) -> tuple[tuple[str, str], ...]:
     ready = (f"To try again{once}:", f"groupshift {again.replace('VERB', 'assess')}")
     stopped = ("A person stopped it here. The group consumes; decide whether it stays.", "")
     kept = ("Nothing has to be done now. The rollback stays open.", "")
+    left = ("Members and ZooKeeper are as they were. To remove what stays in Kafka:", status.following)
+    if not status.following or status.following.startswith("groupshift report "):
+        left = ("Nothing has to be done now: the group is as it was.", "")
     found: dict[RunState, tuple[tuple[str, str], ...]] = {
         RunState.MOVED: (kept, back, check) if passed else (stopped, back),
         RunState.FINALISED: (("Nothing has to be done: the move is over.", ""), check),
-        RunState.ROLLED_BACK: (*_left_behind(status.following), ready, check),
+        RunState.ROLLED_BACK: (left, ready, check),
         RunState.ROLLING_BACK: (("Correct what the first finding below names, then run this again:", go_on),),
         RunState.RUNNING: (("To go on where it stopped:", go_on), back),
         RunState.PLANNED: (("To run it:", go_on),),
@@ -481,10 +391,3 @@ def to_do(group: GroupHistory, again: str) -> tuple[tuple[str, str], ...]:
     }
     anew = (("To plan it again:", f"groupshift {again.replace('VERB', 'run')}"),)
     return found.get(group.history.state, anew)
-
-
-def _left_behind(following: str) -> tuple[tuple[str, str], ...]:
-    """What a rollback left in Kafka is in the sentence; the command that removes it follows."""
-    if not following or following.startswith("groupshift report "):
-        return (("Nothing has to be done now: the group is as it was.", ""),)
-    return (("Members and ZooKeeper are as they were. To remove what stays in Kafka:", following),)

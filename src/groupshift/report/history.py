@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -29,13 +29,15 @@ from groupshift.report.page import Headline
 P = TypeVar("P")
 _BAD = frozenset({Verdict.FAIL.value, Verdict.ERROR.value})
 _WRONG = frozenset({Outcome.FAIL.value, Outcome.ERROR.value, Outcome.INCONCLUSIVE.value})
+QUIET = frozenset({EventKind.NOTED, EventKind.SEALING, EventKind.WAITS, EventKind.SHOWN})
+"""Kinds of events that pages leave out: the event after them tells it already."""
 _ABOUT_EVIDENCE = frozenset({EventKind.SEALING, EventKind.SEALED, EventKind.AUDITED})
 _SAID_YES = frozenset({"approve", "go_on"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepHistory:
-    """A step of a plan and what is journaled of it; ``record`` None: it was not begun."""
+    """A step of a plan and what is journaled of it; ``record`` is None until it is begun."""
 
     step: Step
     record: StepRecord | None = None
@@ -49,11 +51,6 @@ class StepHistory:
     def done(self) -> bool:
         """Whether it was made and read back."""
         return self.record is not None and self.begun and self.record.state is StepState.DONE
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing is to be done with it any more: it was made, or left out."""
-        return self.record is not None and self.record.state is StepState.DONE
 
     @property
     def at_ms(self) -> int:
@@ -165,8 +162,10 @@ class History:
 
     @property
     def next(self) -> StepHistory | None:
-        """The first step that is not over, of the plan that is walked; None when all are."""
-        return next((each for each in self.walked if not each.over), None)
+        """The first step, of the plan that is walked, that was neither made nor left out; None when there is
+        none."""
+        over = {each.step.key for each in self.walked if each.record and each.record.state is StepState.DONE}
+        return next((each for each in self.walked if each.step.key not in over), None)
 
     def of_kind(self, kind: str) -> tuple[StepHistory, ...]:
         """The steps of the plan of this kind."""
@@ -213,7 +212,7 @@ class History:
 
 
 def history_of(run: Run[P]) -> History:
-    """Return what the journal tells of a run.
+    """Return what the journal tells of a run: its plan, its rollbacks, and how far each step is.
 
     Raises:
         Rejected: the run is not in the journal, or its plan is of another version.
@@ -223,22 +222,22 @@ def history_of(run: Run[P]) -> History:
     rollbacks = tuple(
         plan_from(json.dumps(each.body["plan"])) for each in events if each.kind is EventKind.ROLLBACK_BEGUN
     )
+
+    def told(steps: Iterable[Step]) -> tuple[StepHistory, ...]:
+        return tuple(StepHistory(step=each, record=records.get(each.key)) for each in steps)
+
     back = {step.key: step for each in rollbacks for step in each.steps}
     walked = rollbacks[-1] if rollbacks and record.state.goes_back else plan
     return History(
         record=record,
         plan=plan,
         status=status_of(run.tools.runs, run.name),
-        there=_steps(plan.steps, records),
-        back=_steps(back.values(), records),
-        walked=_steps(walked.steps, records),
+        there=told(plan.steps),
+        back=told(back.values()),
+        walked=told(walked.steps),
         events=events,
         rollbacks=rollbacks,
     )
-
-
-def _steps(steps: Iterable[Step], records: Mapping[str, StepRecord]) -> tuple[StepHistory, ...]:
-    return tuple(StepHistory(step=each, record=records.get(each.key)) for each in steps)
 
 
 def wrong_words(step: Step) -> str:
@@ -249,37 +248,39 @@ def wrong_words(step: Step) -> str:
 
 
 def compared(history: History) -> tuple[Comparison, ...]:
-    """Every snapshot of a cluster that is compared with another one, in order; those that are not taken yet
-    too."""
-    return tuple(
-        _comparison(each)
-        for each in history.steps
-        if each.step.kind == "compare" and {"base", "move"} <= each.step.args.keys()
-    )
-
-
-def _comparison(each: StepHistory) -> Comparison:
-    found = each.result
-    said = findings_from(found.get("findings", ()))
-    problems = tuple(map(str, found.get("problems", ())))
-    verdict = Verdict.ERROR if problems else None
-    if "findings" in found:
-        verdict = worst_verdict(said) if said else Verdict.PASS
-    bad = tuple(f"{one.rule}: {one.reason}" for one in said if one.verdict is not Verdict.PASS)
-    return Comparison(
-        subject=each.step.subject,
-        base=str(each.step.args["base"]),
-        rules=str(each.step.args["move"]),
-        verdict=verdict,
-        reasons=bad or problems,
-        groups=found.get("groups"),
-        at_ms=each.at_ms,
-        folder=str(found.get("folder", "")).rpartition("/")[2],
-    )
+    """Return every snapshot of a cluster that is compared with another one, in the order of the steps; those
+    that are not taken yet, too."""
+    found = []
+    for each in history.steps:
+        if each.step.kind != "compare" or not {"base", "move"} <= each.step.args.keys():
+            continue
+        result = each.result
+        said = findings_from(result.get("findings", ()))
+        problems = tuple(map(str, result.get("problems", ())))
+        verdict = Verdict.ERROR if problems else None
+        if "findings" in result:
+            verdict = worst_verdict(said) if said else Verdict.PASS
+        bad = tuple(f"{one.rule}: {one.reason}" for one in said if one.verdict is not Verdict.PASS)
+        found.append(
+            Comparison(
+                subject=each.step.subject,
+                base=str(each.step.args["base"]),
+                rules=str(each.step.args["move"]),
+                verdict=verdict,
+                reasons=bad or problems,
+                groups=result.get("groups"),
+                at_ms=each.at_ms,
+                folder=str(result.get("folder", "")).rpartition("/")[2],
+            )
+        )
+    return tuple(found)
 
 
 def decisions(history: History, wrong: Callable[[Step], str] = wrong_words) -> tuple[Decision, ...]:
-    """Who approved, reviewed, accepted or took back what, in order; a gate that waits is last."""
+    """Return who approved, reviewed, accepted or took back what, in the order of the journal.
+
+    A gate that waits for an answer is last. ``wrong`` says what it means that a step, over which somebody let
+    the run go on, is not as it has to be."""
     steps = {each.step.key: each.step for each in history.steps}
     accepted = {each.step.key: each for each in history.accepted}
     found = []
@@ -308,45 +309,31 @@ def decisions(history: History, wrong: Callable[[Step], str] = wrong_words) -> t
     return tuple(found)
 
 
-def met(history: History) -> dict[str, str]:
-    """What the first approval was given for: groups, brokers, members; the plan and the evidence aside."""
-    shown = [e.body["parts"] for e in history.events if e.kind is EventKind.GATE_SHOWN and "parts" in e.body]
-    parts = shown[0] if shown else {}
-    return {
-        f"{aspect} {item}": str(value)
-        for aspect, items in parts.items()
-        if aspect not in {"plan", "evidence"}
-        for item, value in items.items()
-    }
-
-
 def node_intervals(
     history: History, kind: str, now: str, ran: Callable[[Step], str]
 ) -> tuple[NodeInterval, ...]:
-    """What each node ran, from the plan (``now``) to what was journaled last, where steps of this kind change
-    it to what ``ran`` says; nodes in the order of the plan."""
+    """Return what each node ran, from the plan until what was journaled last; nodes in the order of the plan.
+
+    Each node ran ``now`` when the run was planned. Steps of this ``kind``, there and back, change it to what
+    ``ran`` says of the step; the change lasts from the end of the step before it to its own end."""
     found: list[NodeInterval] = []
+    planned_ms = history.record.created_at_ms
     for node in dict.fromkeys(each.step.subject for each in history.of_kind(kind)):
-        its = {e.step.key for e in history.steps if (e.step.kind, e.step.subject) == (kind, node)}
-        found += _of_node(history, its, NodeInterval(node=node, ran=now, from_ms=0, to_ms=0), ran)
+        first = last = NodeInterval(node=node, ran=now, from_ms=planned_ms, to_ms=history.ended_ms)
+        before = planned_ms
+        for each in history.steps:
+            if (each.step.kind, each.step.subject) == (kind, node) and each.begun:
+                until = each.at_ms if each.done else history.ended_ms
+                found.append(replace(last, to_ms=before))
+                changed = replace(first, ran=ran(each.step), from_ms=before, to_ms=until, changing=True)
+                found.append(changed)
+                last = replace(changed, from_ms=until, to_ms=history.ended_ms, changing=False)
+                if not each.done:
+                    break
+            before = max(before, each.at_ms)
+        else:
+            found.append(last)
     return tuple(found)
-
-
-def _of_node(
-    history: History, its: set[str], first: NodeInterval, ran: Callable[[Step], str]
-) -> Iterator[NodeInterval]:
-    """``its`` are the keys of the steps that change this node."""
-    now, since, before = first.ran, history.record.created_at_ms, history.record.created_at_ms
-    for each in history.steps:
-        if each.step.key in its and each.begun:
-            until = each.at_ms if each.done else history.ended_ms
-            yield replace(first, ran=now, from_ms=since, to_ms=before)
-            yield replace(first, ran=ran(each.step), from_ms=before, to_ms=until, changing=True)
-            if not each.done:
-                return
-            now, since = ran(each.step), each.at_ms
-        before = max(before, each.at_ms)
-    yield replace(first, ran=now, from_ms=since, to_ms=history.ended_ms)
 
 
 _WORDS = {
@@ -363,8 +350,10 @@ _WORDS = {
 
 
 def headline_of(history: History, sentence: str, now: Sequence[tuple[str, str]]) -> Headline:
-    """The first lines of a page. A run that is not over is inconclusive; one that stopped at something wrong
-    has failed, and so has one on its way back that is not proven to be there."""
+    """Return the first lines of a page: the verdict with its word, the ``sentence``, and what to do ``now``.
+
+    A run that is not over is inconclusive. One that stopped at something wrong has failed, and so has one on
+    its way back that is not proven to be there."""
     state, word = history.state, _WORDS[history.state]
     verdict = Verdict(history.status.verdict) if history.status.verdict else Verdict.INCONCLUSIVE
     if state is RunState.ROLLING_BACK or history.trouble:

@@ -4,6 +4,7 @@ shown."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -22,18 +23,22 @@ _MADE = frozenset({JOURNAL, REPORT, *OWN})
 
 @dataclass(slots=True)
 class Kept:
-    """The evidence of one run. ``troubles`` grows by a sentence for each part that cannot be relied on."""
+    """The evidence of one run: all its ``files`` by path, and those that a page names (``shown``, by path).
+    ``known`` is what the journal demands of them, ``about`` what is told of it beside them. ``troubles``
+    grows by a sentence for each part that cannot be relied on."""
 
     evidence: EvidenceStore
     run: str
     files: Mapping[str, StoredFile]
     known: Known
+    shown: tuple[StoredFile, ...] = ()
     about: tuple[tuple[str, str], ...] = ()
     ledger: Ledger | None = None
     troubles: list[str] = field(default_factory=list)
 
     def relied_on(self, path: str) -> bool:
-        """Whether a file is there, and is the one that was journaled."""
+        """Return True where a file is there and is the one that was journaled; else it is said why not,
+        unless there never was one."""
         demand, there = self.known.origins.demands.get(path), self.files.get(path)
         if there is None and demand is None:
             return False
@@ -49,15 +54,11 @@ class Kept:
 
     def json(self, path: str) -> dict[str, Any] | None:
         """A JSON object; None where there is none, it is not one, or it cannot be relied on."""
-
-        def read() -> dict[str, Any] | None:
-            try:
-                data = values_of(self.evidence.read_text(self.run, *path.split("/")) or "null")
-            except ValueError:
-                return None
+        text = self._read(path, lambda: self.evidence.read_text(self.run, *path.split("/")))
+        with suppress(ValueError):
+            data = values_of(text or "null")
             return data if isinstance(data, dict) else None
-
-        return self._read(path, read)
+        return None
 
     def rows(self, path: str) -> Sequence[Row]:
         """The rows of a Parquet file; none as for `json`."""
@@ -90,11 +91,6 @@ class Kept:
         if sentence not in self.troubles:
             self.troubles.append(sentence)
 
-    @property
-    def shown(self) -> tuple[StoredFile, ...]:
-        """The files of the evidence that a page names, by path."""
-        return tuple(self.files[path] for path in sorted(self.files) if path not in _MADE)
-
 
 def kept_of(
     evidence: EvidenceStore,
@@ -113,9 +109,10 @@ def kept_of(
     data = exported(runs, run, closing)
     files = {each.path: each for each in measured(evidence, run)}
     known = known_of(evidence, run, files, data)
-    found = tuple(each for path, each in files.items() if path not in _MADE)
+    found = tuple(files[path] for path in sorted(files) if path not in _MADE)
     about = [(name, ", ".join(each)) for name, each in versions_met(evidence, run, found).items()]
     brokers = brokers_met(data)
     about += [("brokers met", "; ".join(brokers))] if brokers else []
     about += [("doubted", each) for each in known.doubts]
-    return Kept(evidence=evidence, run=run, files=files, known=known, about=tuple(about), ledger=ledger)
+    told = tuple(about)
+    return Kept(evidence=evidence, run=run, files=files, known=known, shown=found, about=told, ledger=ledger)

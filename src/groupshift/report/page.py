@@ -56,11 +56,6 @@ class Table:
     caption: str = ""
     rest: str = ""
 
-    @property
-    def kinds(self) -> list[str]:
-        """The class of each column's cells."""
-        return ["number" if head in self.numeric else "text" for head in self.heads]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alarm:
@@ -229,32 +224,31 @@ def shown(value: object) -> object:
     return visible(text) if text else ""
 
 
-def _is_a(value: object, kind: str) -> bool:
-    return type(value).__name__ == kind
-
-
-def _text_of(file: str) -> str:
-    return files("groupshift.report").joinpath("templates", file).read_text(encoding="utf-8")
-
-
 @cache
 def _template() -> Any:
-    """The macros of the template."""
+    """The macros of the template, which knows the stylesheet as ``style``."""
     from jinja2 import Environment, StrictUndefined
 
     made = Environment(
         autoescape=True, finalize=shown, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    made.tests["a"] = _is_a
-    return made.from_string(_text_of("page.html")).module
+    text = {
+        each.name: each.read_text("utf-8")
+        for each in files("groupshift.report").joinpath("templates").iterdir()
+    }
+    made.tests["a"] = lambda value, kind: type(value).__name__ == kind
+    made.globals["style"] = Markup(text["report.css"])  # noqa: S704 - a file of ours
+    return made.from_string(text["page.html"]).module
 
 
 def render(page: Page) -> str:
-    """The HTML document; it needs nothing besides itself, in light, dark and print."""
-    style = Markup(_text_of("report.css"))  # noqa: S704 - a file of ours
-    return str(_template().document(page, style))
+    """Return the HTML document of a page.
+
+    It needs nothing besides itself, loads nothing and runs nothing; it reads well in light, in dark and on
+    paper (docs/adr/0022-one-page-for-all-reports.md)."""
+    return str(_template().document(page))
 
 
 def html_of(part: Part) -> Markup:
-    """One part, as the page has it."""
+    """Return the HTML of one part, as the page has it: every text in it is escaped."""
     return Markup(_template().part(part))  # noqa: S704 - the template escaped it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from math import ceil
 
 from markupsafe import Markup
@@ -65,21 +66,14 @@ class Lane:
     dots: Sequence[Dot] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Drawn:
-    """A bar and its pixels."""
-
-    bar: Bar
-    left: float
-    right: float
-    top: float
-
-
 def lanes(
     title: str, said: str, shown: Sequence[Lane], axis: Axis, *, name: str, modes: Modes = ()
 ) -> Markup:
-    """One lane above the other on one time axis; ``said`` tells the picture in a sentence. Bars that look the
-    same and have the same title are one path: a dozen bytes a bar."""
+    """Return one lane above the other on one time axis.
+
+    ``said`` tells the picture in a sentence, ``name`` tells it from other pictures of the page. Lanes are
+    narrower where there are many, and then only some have a label. Bars that look the same and have the same
+    title are one path: a dozen bytes a bar."""
     pitch = _LANE
     if not any(lane.dots for lane in shown):
         pitch = max(_LEAST_LANE, min(_LANE, _LANES_PX / max(1, len(shown))))
@@ -87,24 +81,38 @@ def lanes(
     every = 1 if pitch >= _LEAST_LABEL_PX else ceil(_LEAST_LABEL_PX / pitch)
     bottom = round(_TOP + len(shown) * pitch, 1)
     parts: list[Markup] = [*ticks(axis, _TOP, bottom)]
-    drawn: list[_Drawn] = []
+    alike: dict[tuple[str, str, str], list[tuple[float, float, float]]] = {}
     signs: list[Markup] = []
     for number, lane in enumerate(shown):
         top = round(_TOP + number * pitch + (pitch - height) / 2, 1)
         if number % every == 0:
             parts.append(lane_label(lane.name, top + height / 2 + 4))
-        drawn += _in_turn(lane.bars, axis, top)
-        for bar in lane.over:
-            left = axis.x(bar.from_ms)
-            drawn.append(_Drawn(bar, left, max(axis.x(bar.to_ms), left + 2), top))
-        signs += _dots(lane.dots, axis, top + height / 2)
-    parts += [*_bars(drawn, height), *mode_marks(axis, modes, bottom), *signs]
+        over = ((bar, axis.x(bar.from_ms), axis.x(bar.to_ms)) for bar in lane.over)
+        drawn = [
+            *_in_turn(lane.bars, axis),
+            *((bar, left, max(right, left + 2)) for bar, left, right in over),
+        ]
+        for bar, left, right in drawn:
+            alike.setdefault((bar.fill, bar.look, bar.title), []).append((left, right - left, top))
+        middle = top + height / 2
+        for each, x in zip(lane.dots, dots([axis.x(each.at_ms) for each in lane.dots]), strict=True):
+            told = element("title", each.title)
+            signs.append(element("circle", told, cx=x, cy=middle, r=8, class_=each.look))
+            signs.append(label(each.sign, x, middle + 4, "on", "middle"))
+    for (fill, look, titled), boxes in alike.items():
+        paint = {"class_": look} if look else {"fill": fill}
+        path = "".join(
+            f"M{left:.6g} {top:g}h{round(width, 1):g}v{height:g}h-{round(width, 1):g}z"
+            for left, width, top in boxes
+        )
+        parts.append(element("path", element("title", titled), d=path, **paint))
+    parts += [*mode_marks(axis, modes, bottom), *signs]
     return picture(name, title, said, bottom + _FOOT, *parts)
 
 
-def _in_turn(bars: Sequence[Bar], axis: Axis, top: float) -> Iterator[_Drawn]:
-    """Left to right, each at least three pixels wide where the next one leaves room for it; one that lies
-    within a pixel that is taken is left out."""
+def _in_turn(bars: Sequence[Bar], axis: Axis) -> Iterator[tuple[Bar, float, float]]:
+    """Bars with their left and right pixels: each is at least three pixels wide where the next one leaves
+    room for it, and one that lies within a pixel that is taken is left out."""
     free = float("-inf")
     ends = [bar.from_ms for bar in bars[1:]] + [axis.to_ms]
     for bar, next_ms in zip(bars, ends, strict=False):
@@ -113,32 +121,7 @@ def _in_turn(bars: Sequence[Bar], axis: Axis, top: float) -> Iterator[_Drawn]:
             continue
         room = max(begin + _PIXEL, min(begin + 3 * _PIXEL, axis.x(next_ms)))
         free = max(right, room)
-        yield _Drawn(bar, begin, free, top)
-
-
-def _bars(drawn: Iterable[_Drawn], height: float) -> Iterator[Markup]:
-    alike: dict[tuple[str, str, str], list[_Drawn]] = {}
-    for each in drawn:
-        alike.setdefault((each.bar.fill, each.bar.look, each.bar.title), []).append(each)
-    for (fill, look, title), found in alike.items():
-        paint = {"class_": look} if look else {"fill": fill}
-        if len(found) == 1:
-            (one,) = found
-            size = {"x": round(one.left, 1), "width": round(one.right - one.left, 1), "y": one.top}
-            yield element("rect", element("title", title), height=height, rx=2, **size, **paint)
-            continue
-        path = "".join(
-            f"M{each.left:.6g} {each.top:g}h{round(each.right - each.left, 1):g}v{height:g}"
-            f"h-{round(each.right - each.left, 1):g}z"
-            for each in found
-        )
-        yield element("path", element("title", title), d=path, **paint)
-
-
-def _dots(shown: Sequence[Dot], axis: Axis, middle: float) -> Iterator[Markup]:
-    for each, x in zip(shown, dots([axis.x(each.at_ms) for each in shown]), strict=True):
-        yield element("circle", element("title", each.title), cx=x, cy=middle, r=8, class_=each.look)
-        yield label(each.sign, x, middle + 4, "on", "middle")
+        yield bar, begin, free
 
 
 MOST_OWNER_LANES = 240
@@ -147,15 +130,31 @@ _MOST_TITLES = 1500
 
 
 def owners(tenures: Sequence[Tenure], modes: Modes, axis: Axis, colours: Mapping[str, str]) -> Markup:
-    """One lane a partition, one colour a member; partitions that changed hands most where there are more than
-    fit."""
+    """Return who owned each partition when: one lane a partition, one colour a member, and red for the time
+    without an owner before a tenure.
+
+    Where there are more partitions than fit, those that changed hands most are shown. Among many bars the
+    title of each is only the member's id, and a time without owner that has no pixel is left out."""
     counts = hand_overs(tenures)
-    of: dict[object, list[Bar]] = {
-        at: [] for at in sorted(sorted(counts, key=lambda at: (-counts[at], at))[:MOST_OWNER_LANES])
-    }
+    most = sorted(counts, key=lambda at: (-counts[at], at))[:MOST_OWNER_LANES]
+    of: dict[object, list[Bar]] = {at: [] for at in sorted(most)}
+    in_full = len(tenures) <= _MOST_TITLES
     for each in sorted(tenures, key=lambda tenure: (tenure.partition, tenure.start_ms)):
-        if each.partition in of:
-            of[each.partition] += _owned(each, axis, colours, in_full=len(tenures) <= _MOST_TITLES)
+        if each.partition not in of:
+            continue
+        gap, own = each.unowned_ms or 0, each.member
+        unowned, begin, end = each.start_ms - gap, moment_utc(each.start_ms), moment_utc(each.end_ms)
+        if gap and (in_full or axis.x(each.start_ms) - axis.x(unowned) >= _PIXEL):
+            none = (
+                f"{each.partition} had no owner for {duration(gap)} until {begin}" if in_full else "no owner"
+            )
+            of[each.partition].append(Bar(from_ms=unowned, to_ms=each.start_ms, title=none, look="unowned"))
+        if in_full:
+            records = "" if each.records is None else f", {each.records} records"
+            lasted = f"{duration(each.end_ms - each.start_ms)}{records}"
+            own = f"{each.partition}: {each.member}, {begin} to {end} ({lasted})"
+        fill = colours.get(each.member, "#888")
+        of[each.partition].append(Bar(from_ms=each.start_ms, to_ms=each.end_ms, title=own, fill=fill))
     said = (
         f"{len(counts)} partitions and {len(colours)} members; {sum(counts.values())} hand-overs. "
         "The table below says the same in figures."
@@ -164,75 +163,46 @@ def owners(tenures: Sequence[Tenure], modes: Modes, axis: Axis, colours: Mapping
     return lanes("Owners over time", said, found, axis, name="owners", modes=modes)
 
 
-def _owned(each: Tenure, axis: Axis, colours: Mapping[str, str], *, in_full: bool) -> Iterator[Bar]:
-    """The time without owner before a tenure, and the tenure; among many only one that has a pixel."""
-    since, gap = each.start_ms - (each.unowned_ms or 0), duration(each.unowned_ms)
-    if each.unowned_ms and (in_full or axis.x(each.start_ms) - axis.x(since) >= _PIXEL):
-        title = f"{each.partition} had no owner for {gap} until {moment_utc(each.start_ms)}"
-        yield Bar(from_ms=since, to_ms=each.start_ms, title=title if in_full else "no owner", look="unowned")
-    title = each.member
-    if in_full:
-        records = "" if each.records is None else f", {each.records} records"
-        lasted = duration(each.end_ms - each.start_ms)
-        span = f"{moment_utc(each.start_ms)} to {moment_utc(each.end_ms)}"
-        title = f"{each.partition}: {each.member}, {span} ({lasted}{records})"
-    fill = colours.get(each.member, "#888")
-    yield Bar(from_ms=each.start_ms, to_ms=each.end_ms, title=title, fill=fill)
-
-
 _FLOOR = 190
 _MOST_MARKS = 400
 
 
 def lag_curve(lags: Sequence[Lag], modes: Modes, axis: Axis) -> Markup:
-    """Two lines: all partitions together, and the one that lags most."""
+    """Return the lag in records over time as two lines: all partitions together, and the one that lags most.
+
+    Each measurement is a dot with a title, unless there are too many."""
     top = nice(max((each.total for each in lags), default=0))
 
     def y(value: int) -> float:
         return round(_FLOOR - value / top * (_FLOOR - _TOP - 6), 1)
-
-    def curve(points: Iterable[tuple[int, int]], kind: str) -> Markup:
-        steps = " ".join(f"{axis.x(at_ms):g},{y(value):g}" for at_ms, value in points)
-        return element("polyline", points=steps, class_=f"curve {kind}")
 
     parts = [*ticks(axis, _TOP, _FLOOR), label("records", LEFT - 8, _TOP - 8, anchor="end")]
     for value in (0, top // 2, top):
         parts.append(line((LEFT, WIDTH), (y(value), y(value)), "grid"))
         parts.append(label(f"{value:,}".replace(",", " "), LEFT - 8, y(value) + 4, anchor="end"))
     parts += mode_marks(axis, modes, _FLOOR)
-    if len(lags) > 1:
-        parts.append(curve(((each.at_ms, each.worst) for each in lags), "worst"))
-        parts.append(curve(((each.at_ms, each.total) for each in lags), "total"))
+    for kind in ("worst", "total") if len(lags) > 1 else ():
+        steps = " ".join(f"{axis.x(each.at_ms):g},{y(getattr(each, kind)):g}" for each in lags)
+        parts.append(element("polyline", points=steps, class_=f"curve {kind}"))
     for each in lags if len(lags) <= _MOST_MARKS else ():
-        at = {"cx": axis.x(each.at_ms), "cy": y(each.total), "r": 3.2}
-        parts.append(element("circle", element("title", _measured(each)), class_="mark", **at))
-    return picture("lag", "Lag over time", _most(lags), _FLOOR + _FOOT, *parts)
+        unknown = f"; {each.unknown} partitions without a committed offset" if each.unknown else ""
+        measured = f"{each.total} records in all, {each.worst} in {each.worst_at}{unknown}"
+        title = element("title", f"{clock(each.at_ms)} UTC, {each.what}: {measured}")
+        parts.append(element("circle", title, class_="mark", cx=axis.x(each.at_ms), cy=y(each.total), r=3.2))
+    said = "The lag was never measured."
+    if lags:
+        most = max(lags, key=lambda each: each.total)
+        said = (
+            f"Measured {len(lags)} times; at most {most.total} records at {clock(most.at_ms)} UTC "
+            f"({most.what}), {lags[-1].total} at the end."
+        )
+    return picture("lag", "Lag over time", said, _FLOOR + _FOOT, *parts)
 
 
 def nice(value: int) -> int:
-    """The least of 1, 2, 5, 10, 20, 50 … that is not below ``value``; at least 10."""
-    step = 10
-    while True:
-        for factor in (1, 2, 5):
-            if step * factor >= value:
-                return step * factor
-        step *= 10
-
-
-def _measured(each: Lag) -> str:
-    unknown = f"; {each.unknown} partitions without a committed offset" if each.unknown else ""
-    said = f"{each.total} records in all, {each.worst} in {each.worst_at}{unknown}"
-    return f"{clock(each.at_ms)} UTC, {each.what}: {said}"
-
-
-def _most(lags: Sequence[Lag]) -> str:
-    if not lags:
-        return "The lag was never measured."
-    most = max(lags, key=lambda each: each.total)
-    return (
-        f"Measured {len(lags)} times; at most {most.total} records at {clock(most.at_ms)} UTC "
-        f"({most.what}), {lags[-1].total} at the end."
-    )
+    """Return the least of 10, 20, 50, 100 … that is not below ``value``: where an axis ends."""
+    steps: Iterator[int] = (factor * 10**power for power in count(1) for factor in (1, 2, 5))
+    return next(each for each in steps if each >= value)
 
 
 Owners = Mapping[tuple[str, int], tuple[str, ...]]
@@ -244,10 +214,10 @@ _SIDE, _CELL, _GAP = 64, 30, 3
 def ownership(
     topic: str, partitions: Sequence[int], moments: Mapping[str, Owners], colours: Mapping[str, str]
 ) -> Markup:
-    """One row a moment, one cell a partition, coloured by owner; a cell that changed owner is framed.
+    """Return one row a moment with one cell a partition, coloured by its owner; a cell that changed its owner
+    since the row above is framed.
 
-    A partition without an owner is a dashed red frame; one with several shows all of them.
-    """
+    A partition without an owner is a dashed red frame; one with several shows all of them."""
     width = min(90.0, (WIDTH - _SIDE) / max(1, len(partitions)))
     parts = [*_numbers(partitions, width, 14)]
     former: Owners | None = None
@@ -257,15 +227,20 @@ def ownership(
         for column, partition in enumerate(partitions):
             owned = owners.get((topic, partition), ())
             moved = former is not None and former.get((topic, partition), ()) != owned
+            paints: list[dict[str, str]] = [
+                {"fill": colours.get(owner, "#888"), "class_": "moved" if moved else ""} for owner in owned
+            ]
+            left = _SIDE + column * width
+            part = (width - min(_GAP, width / 4)) / max(1, len(owned))
+            size = {"y": top, "height": _CELL, "rx": 4, "width": max(0.01, round(part, 2))}
             text = f"{topic}-{partition} {moment}: {' and '.join(owned) or 'no owner'}"
-            box = (_SIDE + column * width, top, width - min(_GAP, width / 4))
-            fills = [colours.get(owner, "#888") for owner in owned]
-            parts += _cells(box, fills, text, "moved" if moved else "")
+            for index, paint in enumerate(paints or [{"class_": "none"}]):
+                x = round(left + index * part, 2)
+                parts.append(element("rect", element("title", text), x=x, **paint, **size))
         former = owners
     height = 20 + len(moments) * (_CELL + 6)
-    box_of_all = f"0 0 {WIDTH} {height}"
-    title = element("title", f"Owners of {topic}")
-    return element("svg", title, *parts, viewBox=box_of_all, role="img", width=WIDTH, height=height)
+    size_of_all = {"viewBox": f"0 0 {WIDTH} {height}", "width": WIDTH, "height": height}
+    return element("svg", element("title", f"Owners of {topic}"), *parts, role="img", **size_of_all)
 
 
 def _numbers(partitions: Sequence[int], width: float, y: float) -> Iterator[Markup]:
@@ -277,20 +252,9 @@ def _numbers(partitions: Sequence[int], width: float, y: float) -> Iterator[Mark
         yield label(partitions[column], x, y, anchor="middle")
 
 
-def _cells(box: tuple[float, float, float], fills: Sequence[str], text: str, look: str) -> Iterator[Markup]:
-    left, top, width = box
-    part = width / max(1, len(fills))
-    size = {"y": top, "height": _CELL, "rx": 4, "width": max(0.01, round(part, 2))}
-    title = element("title", text)
-    if not fills:
-        yield element("rect", title, x=round(left, 2), class_="none", **size)
-    for index, fill in enumerate(fills):
-        yield element("rect", title, x=round(left + index * part, 2), fill=fill, class_=look, **size)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """``values`` by number of the partition."""
+    """Bars of one colour (``shade``, as CSS has it); ``values`` are by the number of the partition."""
 
     name: str
     values: Sequence[int]
@@ -301,32 +265,26 @@ _BARS, _ABOVE, _BELOW = 106, 20, 26
 
 
 def bars(measure: str, rows: Sequence[Row]) -> Markup:
-    """One bar a partition, one row above the other on one scale; ``measure`` is what the values count."""
+    """Return one bar a partition, one row above the other on one scale; ``measure`` is what the values
+    count."""
     top = max((value for row in rows for value in row.values), default=0) or 1
     width = (WIDTH - _SIDE) / max(len(row.values) for row in rows)
     pitch = _ABOVE + _BARS + _BELOW
     parts: list[Markup] = []
-    for number, row in enumerate(rows):
-        floor = number * pitch + _ABOVE + _BARS
-        parts += [
-            label(f"0 to {top:,} {measure}", _SIDE, floor - _BARS - 6, "hint"),
-            line((_SIDE, WIDTH), (floor, floor), "grid"),
-            label(row.name, 0, floor, ""),
-            *_heights(measure, row, top, (width, floor)),
-            *_numbers(range(len(row.values)), width, floor + 16),
-        ]
+    for at, row in enumerate(rows):
+        floor = at * pitch + _ABOVE + _BARS
+        parts.append(label(f"0 to {top:,} {measure}", _SIDE, floor - _BARS - 6, "hint"))
+        parts.append(line((_SIDE, WIDTH), (floor, floor), "grid"))
+        parts.append(label(row.name, 0, floor, ""))
+        for number, value in enumerate(row.values):
+            height = round(value / top * _BARS, 1)
+            size = {"x": round(_SIDE + number * width, 2), "width": round(max(0.4, width * 0.85), 2)}
+            title = element("title", f"partition {number} {row.name}: {value:,} {measure}")
+            parts.append(element("rect", title, fill=row.shade, y=floor - height, height=height, **size))
+        parts += _numbers(range(len(row.values)), width, floor + 16)
     said = "; ".join(
         f"{row.name}: {sum(row.values):,} in {len(row.values)} partitions, at most {max(row.values):,}"
         for row in rows
     )
     name = f"load-{measure.replace(' ', '-')}"
     return picture(name, f"{measure} by partition", said, len(rows) * pitch, *parts)
-
-
-def _heights(measure: str, row: Row, top: int, place: tuple[float, int]) -> Iterator[Markup]:
-    width, floor = place
-    for number, value in enumerate(row.values):
-        height = round(value / top * _BARS, 1)
-        size = {"x": round(_SIDE + number * width, 2), "width": round(max(0.4, width * 0.85), 2)}
-        title = element("title", f"partition {number} {row.name}: {value:,} {measure}")
-        yield element("rect", title, fill=row.shade, y=floor - height, height=height, **size)

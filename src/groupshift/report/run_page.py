@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 from markupsafe import Markup
 
 from groupshift.domain.run import APPROVE, JUDGE, Json, RunState, Step
-from groupshift.domain.seal import StoredFile
 from groupshift.engine import questions
 from groupshift.engine.move import Move, Run, Tools
 from groupshift.engine.questions import undo_words, words_of
 from groupshift.ports.clock import Clock
 from groupshift.ports.runs import Event, EventKind, RunRecord, Runs
 from groupshift.report.history import (
+    QUIET,
     Comparison,
     Decision,
     History,
@@ -26,17 +26,16 @@ from groupshift.report.history import (
     event_text,
     headline_of,
     history_of,
-    met,
     wrong_words,
 )
 from groupshift.report.kept import Kept
 from groupshift.report.page import (
     SIGNS,
     Alarm,
+    Cell,
     Columns,
     Details,
     Page,
-    Part,
     Section,
     Table,
     clock,
@@ -55,7 +54,6 @@ from groupshift.report.svg import axis_of
 _SHOWN = 200
 _NOT_UNDONE = frozenset({APPROVE, JUDGE})
 P = TypeVar("P")
-_QUIET = frozenset({EventKind.NOTED, EventKind.SEALING, EventKind.WAITS, EventKind.SHOWN})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +61,10 @@ class PageParts:
     """What a move brings to the page of its run. ``sentence`` says what became of it, ``now`` what to do
     (words, command or empty). ``first`` stand before the comparisons and the steps, ``own`` after them;
     ``compares`` is False for a move whose own parts show its comparisons. ``wrong`` says what it means that a
-    step is not as it has to be."""
+    step is not as it has to be.
+
+    A move with parts of its own has a method ``page``, which makes them from the run, its `History` and what
+    is kept of it (None: nothing is)."""
 
     title: str
     sentence: str
@@ -74,22 +75,22 @@ class PageParts:
     wrong: Callable[[Step], str] = wrong_words
 
 
-@runtime_checkable
-class HasPage(Protocol):
-    """A move that has parts of its own; one without them has its `Move.report`."""
-
-    def page(self, run: Run[Any], history: History, kept: Kept | None) -> PageParts:
-        """Return them, from the journal and what is kept (None: nothing is)."""
-        ...
-
-
 def document_of(run: Run[P], kept: Kept | None) -> str:
-    """Return the HTML document of a run, which needs nothing besides itself. Raises as `history_of`."""
+    """Return the HTML document of a run, which needs nothing besides itself.
+
+    First come the parts of the move, then what every run has: comparisons, steps, decisions, evidence and the
+    journal. ``kept`` is its evidence (None: nothing is kept).
+
+    Raises:
+        Rejected: the run is not in the journal, or its plan is of another version.
+    """
     history = history_of(run)
-    parts, record = _parts(run, history, kept), history.record
+    record, planned = history.record, history.record.created_at_ms
+    page_of_move: Callable[[Run[P], History, Kept | None], PageParts] = getattr(run.move, "page", _usual)
+    parts = page_of_move(run, history, kept)
     asked = f", asked for by {record.requester}" if record.requester else ""
     where = f"cluster {record.target.cluster}" if record.target.cluster else str(record.target)
-    planned = record.created_at_ms
+    turned = max((each.at_ms for each in history.there), default=planned)
     page = Page(
         title=parts.title,
         top=headline_of(history, parts.sentence, parts.now),
@@ -100,11 +101,9 @@ def document_of(run: Run[P], kept: Kept | None) -> str:
             _comparisons(compared(history)) if parts.compares else None,
             *parts.own,
             _steps("Steps there", history.there, planned),
-            _steps("Steps back", history.back, max((each.at_ms for each in history.there), default=planned))
-            if history.back
-            else None,
+            _steps("Steps back", history.back, turned) if history.back else None,
             _decided(decisions(history, parts.wrong)),
-            _approved_for(met(history)),
+            _approved_for(history),
             _evidence(record.plan_hash, kept),
             _journal(history),
         ],
@@ -112,36 +111,30 @@ def document_of(run: Run[P], kept: Kept | None) -> str:
     return render(page)
 
 
-def _parts(run: Run[P], history: History, kept: Kept | None) -> PageParts:
-    if isinstance(run.move, HasPage):
-        return run.move.page(run, history, kept)
+def _usual(run: Run[P], history: History, _kept: Kept | None) -> PageParts:
+    """The parts of a run whose move has no page of its own: they show its `Move.report`."""
+    status, step = history.status, history.next
+    reason = (status.reason or history.trouble or history.waiting).removesuffix(".")
+    at = f" at step {step.step.key}" if step and history.state.is_open else ""
+    said = f"The run of {history.record.target} is {str(history.state).replace('_', ' ')}{at}"
     return PageParts(
         title=f"{run.move.name} of {history.record.target}",
-        sentence=usual_sentence(history),
-        now=(("Next:", history.status.following),),
-        own=[*sections_of(run.move.report(run))],
+        sentence=f"{said}: {reason}." if reason else f"{said}.",
+        now=(("Next:", status.following),),
+        own=sections_of(run.move.report(run)),
     )
 
 
-def usual_sentence(history: History) -> str:
-    """What became of a run, where its move has no words of its own."""
-    status, subject = history.status, str(history.record.target)
-    reason = status.reason or history.trouble or history.waiting
-    step = history.next
-    at = f" at step {step.step.key}" if step and history.state.is_open else ""
-    said = f"The run of {subject} is {str(history.state).replace('_', ' ')}{at}"
-    return f"{said}: {reason.removesuffix('.')}." if reason else f"{said}."
-
-
 def way_sentence(history: History, way: tuple[str, str], progress: str, back: str = "back") -> str:
-    """Return what became of a run that is not over, or was never begun: ``way`` is what goes where,
-    ``progress`` how far it came, ``back`` the way back."""
+    """Return the sentence of a run of a cluster that is not over, or was never begun.
+
+    ``way`` is what goes where, ``progress`` how far it came, as a clause; ``back`` is the direction of its
+    rollback, in words."""
     state, (what, aim) = history.state, way
     if state in {RunState.REJECTED, RunState.PREVIEW}:
         how = "was only planned" if state is RunState.PREVIEW else "was ended before anything was changed"
         reason = history.status.reason.removesuffix(".")
-        said = f"The way of {what} to {aim} {how}"
-        return f"{said}: {reason}." if reason else f"{said}."
+        return f"The way of {what} to {aim} {how}{f': {reason}' if reason else ''}."
     step, where = history.next, back if state.goes_back else f"to {aim}"
     at = f" at step {step.step.key}" if step else ""
     said = f"The way of {what} {where} stands{at}; {progress}."
@@ -151,33 +144,29 @@ def way_sentence(history: History, way: tuple[str, str], progress: str, back: st
 
 
 def sections_of(found: Sequence[questions.Section]) -> list[Section]:
-    """Return sections of the engine, sentences and rows, as those of a page."""
-    return [section(each.title, *each.sentences, _rows(each)) for each in found]
-
-
-def _rows(found: questions.Section) -> Part | None:
-    return Table(heads=found.head, rows=found.rows) if found.rows else None
+    """Return sections of the engine, sentences and rows below their heads, as those of a page."""
+    return [
+        section(each.title, *each.sentences, Table(heads=each.head, rows=each.rows) if each.rows else None)
+        for each in found
+    ]
 
 
 def _journal(history: History) -> Section:
     """Every event but single looks, in order."""
-    listed = table(
-        (event for event in history.events if event.kind not in _QUIET),
-        {
-            "no.": "seq",
-            "when": lambda event: moment_utc(event.at_ms),
-            "what": lambda event: event.kind.value.replace("_", " "),
-            "step": lambda event: event.step or None,
-            "said": event_text,
-        },
-        numeric={"no."},
-    )
+    rows = [
+        (e.seq, moment_utc(e.at_ms), e.kind.value.replace("_", " "), e.step or None, event_text(e))
+        for e in history.events
+        if e.kind not in QUIET
+    ]
+    listed = Table(heads=("no.", "when", "what", "step", "said"), rows=rows, numeric={"no."})
     return section("Journal", Details(f"All {len(history.events)} events of the journal", [listed]))
 
 
 class Closed:
     """A journal in which one run has come to an end that is not written yet: what its page is made from right
-    before it is sealed."""
+    before it is sealed.
+
+    ``closing`` is what will be journaled of the end, ``at_ms`` when (epoch ms). All else is the journal's."""
 
     def __init__(self, runs: Runs, run: str, closing: Json, at_ms: int) -> None:
         self._runs, self._run, self._closing, self._at_ms = runs, run, closing, at_ms
@@ -186,14 +175,12 @@ class Closed:
         return getattr(self._runs, name)
 
     def find(self, run: str) -> RunRecord:
-        """See `Runs`."""
+        """Return a run as `Runs` does; the closed one in its last state."""
         found = self._runs.find(run)
-        if run != self._run:
-            return found
-        return replace(found, state=RunState(self._closing["state"]))
+        return replace(found, state=RunState(self._closing["state"])) if run == self._run else found
 
     def events(self, run: str, *, step: str = "") -> tuple[Event, ...]:
-        """See `Runs`."""
+        """Return events as `Runs` does; those of the closed run end with its end."""
         found = self._runs.events(run, step=step)
         if run != self._run or step:
             return found
@@ -203,18 +190,15 @@ class Closed:
 
 
 def closed_reader(move: Move[P], runs: Runs, clock: Clock, run: str, closing: Json | None = None) -> Run[P]:
-    """Return a run for reading, as it will have ended where ``closing`` says how."""
-    if closing and not _is_closed(runs, run, closing):
-        found: Any = Closed(runs, run, closing, clock.now_ms())
-        runs = found
+    """Return a run for reading, without ports. Where ``closing`` says how it ends, it is read as it will have
+    ended, unless that end is journaled already: then the run is sealed once more."""
+    if closing:
+        ends = [each for each in runs.events(run) if each.kind is EventKind.CLOSED]
+        if not ends or dict(ends[-1].body) != dict(closing) or runs.find(run).state.is_open:
+            found: Any = Closed(runs, run, closing, clock.now_ms())
+            runs = found
     ports: Any = None
     return Run.reader(move, Tools(runs=runs, clock=clock), ports, run)
-
-
-def _is_closed(runs: Runs, run: str, closing: Mapping[str, Any]) -> bool:
-    """Whether the end is journaled already: a run that is sealed once more."""
-    last = [each for each in runs.events(run) if each.kind is EventKind.CLOSED]
-    return bool(last) and dict(last[-1].body) == dict(closing) and not runs.find(run).state.is_open
 
 
 def _comparisons(compared: Sequence[Comparison]) -> Section:
@@ -224,69 +208,51 @@ def _comparisons(compared: Sequence[Comparison]) -> Section:
         "Sets of groups, types, offsets, leader epochs and metadata of commits; the whole outcome is in the "
         "folder."
     )
-    listed = table(
-        compared,
-        {
-            "snapshot": "subject",
-            "with": "base",
-            "rules of": lambda each: each.rules.replace("_", " "),
-            "result": lambda each: spoken(each.verdict) if each.verdict else "not taken yet",
-            "groups": "groups",
-            "what differs": _differences,
-            "folder": lambda each: code(each.folder) if each.folder else None,
-            "when": lambda each: moment_utc(each.at_ms or None),
-        },
-        numeric={"groups"},
-        caption="Snapshots of all groups, held against each other",
-    )
+    rows: list[list[Cell]] = []
+    for each in compared:
+        verdict = spoken(each.verdict) if each.verdict else "not taken yet"
+        differs = "; ".join(each.reasons) or ("no problem and no difference" if each.verdict else None)
+        folder = code(each.folder) if each.folder else None
+        of = (each.subject, each.base, each.rules.replace("_", " "), verdict)
+        rows.append([*of, each.groups, differs, folder, moment_utc(each.at_ms or None)])
+    heads = ("snapshot", "with", "rules of", "result", "groups", "what differs", "folder", "when")
+    caption = "Snapshots of all groups, held against each other"
+    listed = Table(heads=heads, rows=rows, numeric={"groups"}, caption=caption)
     return section("Comparisons", note, listed)
-
-
-def _differences(each: Comparison) -> str | None:
-    return "; ".join(each.reasons) or ("no problem and no difference" if each.verdict else None)
 
 
 def _steps(title: str, steps: Sequence[StepHistory], since_ms: int) -> Section:
     """The steps of a plan; each took the time since the one before it, the first since then (epoch ms)."""
-    took = {}
+    rows: list[list[Cell]] = []
     for each in steps:
-        took[each.step.key] = max(0, each.at_ms - since_ms)
-        since_ms = each.at_ms or since_ms
-    listed = table(
-        steps,
-        {
-            "step": lambda each: code(each.step.key),
-            "what is done": lambda each: name(words_of(each.step)),
-            "proof before the next": lambda each: name(each.step.proof),
-            "way back": lambda each: None if each.step.kind in _NOT_UNDONE else name(undo_words(each.step)),
-            "when": lambda each: moment_utc(each.at_ms or None),
-            "took": lambda each: duration(took[each.step.key]) if each.at_ms else None,
-            "now": "now",
-        },
-        numeric={"took"},
-        caption="In order; times are those of the journal",
-    )
-    return section(title, listed)
+        step, at_ms = each.step, each.at_ms
+        back = None if step.kind in _NOT_UNDONE else name(undo_words(step))
+        took = duration(max(0, at_ms - since_ms)) if at_ms else None
+        since_ms = at_ms or since_ms
+        said = (code(step.key), name(words_of(step)), name(step.proof), back)
+        rows.append([*said, moment_utc(at_ms or None), took, each.now])
+    heads = ("step", "what is done", "proof before the next", "way back", "when", "took", "now")
+    caption = "In order; times are those of the journal"
+    return section(title, Table(heads=heads, rows=rows, numeric={"took"}, caption=caption))
 
 
 def _decided(decisions: Sequence[Decision]) -> Section:
     if not decisions:
         return section("Who decided", "Nobody was asked yet.")
     answers = {True: "approved", False: "refused", None: "nobody has answered"}
-    listed = table(
-        decisions,
-        {
-            "what": "subject",
-            "answer": lambda each: answers[each.approved],
-            "who": lambda each: each.who or None,
-            "when": lambda each: moment_utc(each.at_ms),
-        },
-    )
-    return section("Who decided", listed)
+    rows = [(e.subject, answers[e.approved], e.who or None, moment_utc(e.at_ms)) for e in decisions]
+    return section("Who decided", Table(heads=("what", "answer", "who", "when"), rows=rows))
 
 
-def _approved_for(met: Mapping[str, str]) -> Section:
-    """What was met when the run was planned."""
+def _approved_for(history: History) -> Section:
+    """What the first approval was given for: groups, brokers, members; the plan and the evidence aside."""
+    shown = [e.body["parts"] for e in history.events if e.kind is EventKind.GATE_SHOWN and "parts" in e.body]
+    met = {
+        f"{aspect} {item}": str(value)
+        for aspect, items in (shown[0] if shown else {}).items()
+        if aspect not in {"plan", "evidence"}
+        for item, value in items.items()
+    }
     summary = f"{len(met)} things were met when it was planned; a change voids the approval"
     columns: Columns[tuple[str, str]] = {"what was met": lambda one: one[0], "as": lambda one: one[1]}
     listed = table(sorted(met.items()), columns, most=_SHOWN, whole="; the journal has all")
@@ -296,12 +262,10 @@ def _approved_for(met: Mapping[str, str]) -> Section:
 def _evidence(plan_hash: str, kept: Kept | None) -> Section:
     """What is known of the evidence, and every file with its hash."""
     files = kept.shown if kept else ()
-    columns: Columns[StoredFile] = {
-        "file": "path",
-        "bytes": "bytes",
-        "SHA-256": lambda file: code(file.sha256, "hash"),
-    }
-    listed = Details(f"{len(files)} files with their SHA-256", [table(files, columns, numeric={"bytes"})])
+    hashes = [(file.path, file.bytes, code(file.sha256, "hash")) for file in files]
+    heads = ("file", "bytes", "SHA-256")
+    table_of_files = Table(heads=heads, rows=hashes, numeric={"bytes"})
+    listed = Details(f"{len(files)} files with their SHA-256", [table_of_files])
     rows = [("plan", code(plan_hash, "hash")), *(kept.about if kept else ())]
     return section("Evidence", Table(heads=["what", "value"], rows=rows), listed if files else None)
 
@@ -309,8 +273,8 @@ def _evidence(plan_hash: str, kept: Kept | None) -> Section:
 def node_lanes(
     history: History, title: str, kind: str, intervals: Sequence[NodeInterval], shades: Mapping[str, str]
 ) -> Markup:
-    """One lane for each node (a ``kind`` with its id) with what it ran when, and one for the comparisons;
-    ``shades`` are the colours by what a node ran."""
+    """Return one lane for each node (a ``kind`` with its id) with what it ran when, and one with a sign for
+    each comparison that was made; ``shades`` are the colours by what a node ran."""
     of: dict[str, list[Bar]] = {}
     for each in intervals:
         name = f"{kind} {each.node}"
@@ -323,16 +287,13 @@ def node_lanes(
             look="waiting" if each.changing else "",
         )
         of.setdefault(name, []).append(bar)
-    shown = [Lane(name=name, over=bars) for name, bars in of.items()]
-    shown.append(Lane(name="compared", dots=[*_marks(compared(history))]))
+    signs = []
+    for made in compared(history):
+        if made.verdict is not None:
+            told = f"{made.subject} with {made.base}: {made.verdict}, {clock(made.at_ms)}"
+            look = f"dot {made.verdict}"
+            signs.append(Dot(at_ms=made.at_ms, sign=SIGNS[made.verdict], title=told, look=look))
+    shown = [*(Lane(name=name, over=bars) for name, bars in of.items()), Lane(name="compared", dots=signs)]
     said = "; ".join(bar.title for bars in of.values() for bar in bars)
     times = [each.at_ms for each in history.steps if each.at_ms]
     return lanes(title, said, shown, axis_of([history.record.created_at_ms, *times]), name="nodes")
-
-
-def _marks(compared: Iterable[Comparison]) -> Iterator[Dot]:
-    """A sign at each comparison that was made."""
-    for each in compared:
-        if each.verdict is not None:
-            title = f"{each.subject} with {each.base}: {each.verdict}, {clock(each.at_ms)}"
-            yield Dot(at_ms=each.at_ms, sign=SIGNS[each.verdict], title=title, look=f"dot {each.verdict}")

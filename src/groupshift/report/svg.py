@@ -28,53 +28,51 @@ _HUES = (212, 150, 38, 268, 185, 90, 300, 55, 236, 125, 20, 170)
 
 
 def element(name: str, *content: object, **attributes: object) -> Markup:
-    """``<name attributes>content</name>``, all text escaped; ``class_`` is ``class``, ``_`` is ``-``."""
-    listed = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(shown(value))}"' for key, value in attributes.items()
-    )
+    """Return ``<name attributes>content</name>`` as text that needs no further escaping.
+
+    All content and every value of an attribute is escaped, unless it is an element itself. The attribute
+    ``class_`` is ``class``, and a ``_`` within a name is ``-``."""
+    named = {key.rstrip("_").replace("_", "-"): escape(shown(value)) for key, value in attributes.items()}
+    listed = "".join(f' {key}="{value}"' for key, value in named.items())
     inside = "".join(escape(shown(each)) for each in content)
     return Markup(f"<{name}{listed}>{inside}</{name}>")  # noqa: S704 - escaped above
 
 
 def label(text: object, x: float, y: float, look: str = "soft", anchor: str = "start") -> Markup:
-    """A text at this place; ``anchor`` says which part of it."""
+    """Return a text at this place (pixels); ``anchor`` says which part of it is there, ``look`` is a class of
+    ``report.css``."""
     return element("text", text, x=x, y=y, text_anchor=anchor, class_=look)
 
 
 def line(x: tuple[float, float], y: tuple[float, float], look: str) -> Markup:
-    """From the first to the second of each."""
+    """Return a line from the first x and y to the second ones (pixels)."""
     return element("line", x1=x[0], x2=x[1], y1=y[0], y2=y[1], class_=look)
 
 
 def picture(name: str, title: str, said: str, height: float, *parts: object) -> Markup:
-    """An SVG with a title and a sentence for those who cannot see it."""
-    return element(
-        "svg",
-        element("title", title, id=f"{name}-title"),
-        element("desc", said, id=f"{name}-desc"),
-        *parts,
-        viewBox=f"0 0 {WIDTH} {round(height)}",
-        width=WIDTH,
-        height=round(height),
-        role="img",
-        aria_labelledby=f"{name}-title {name}-desc",
-    )
+    """Return an SVG of this height (pixels) and the full width, with a title and a sentence for those who
+    cannot see it. ``name`` tells it from other pictures of the page."""
+    told = (element("title", title, id=f"{name}-title"), element("desc", said, id=f"{name}-desc"))
+    size = {"viewBox": f"0 0 {WIDTH} {round(height)}", "width": WIDTH, "height": round(height)}
+    named = f"{name}-title {name}-desc"
+    return element("svg", *told, *parts, **size, role="img", aria_labelledby=named)
 
 
 def colour(index: int) -> str:
-    """The colour of what has that index; reads on white and on black."""
+    """Return the colour of what has this index, as CSS has it. It reads on white and on black."""
     light = 50 + 9 * (index // len(_HUES) % 3)
     return f"hsl({_HUES[index % len(_HUES)]} 55% {light}%)"
 
 
 def palette(names: Iterable[str]) -> dict[str, str]:
-    """A colour for every name, the same in every picture of a report."""
+    """Return a colour for every name: the same one in every picture of a report."""
     return {each: colour(index) for index, each in enumerate(sorted(set(names)))}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """An interval of time and its pixels; ``cut`` ones are as wide as all others of their kind."""
+    """An interval of time (epoch ms) and its pixels. A ``cut`` one is a long wait, drawn as narrow as every
+    other one."""
 
     from_ms: int
     to_ms: int
@@ -91,67 +89,69 @@ class Axis:
 
     @property
     def from_ms(self) -> int:
-        """The time at the left edge."""
+        """The time at the left edge (epoch ms)."""
         return self.pieces[0].from_ms
 
     @property
     def to_ms(self) -> int:
-        """The time at the right edge."""
+        """The time at the right edge (epoch ms)."""
         return self.pieces[-1].to_ms
 
     def x(self, at_ms: int) -> float:
-        """The pixel of a time, clipped to the edges."""
+        """Return the pixel of a time, clipped to the edges."""
         at_ms = min(max(at_ms, self.from_ms), self.to_ms)
-        piece = self.pieces[0]
-        if len(self.pieces) > 1:
-            index = bisect_right(self.pieces, at_ms, key=lambda each: each.from_ms)
-            piece = self.pieces[max(0, index - 1)]
+        piece = self.pieces[bisect_right(self.pieces, at_ms, lo=1, key=lambda each: each.from_ms) - 1]
         share = (at_ms - piece.from_ms) / max(1, piece.to_ms - piece.from_ms)
         return round(piece.left + share * (piece.right - piece.left), 1)
 
 
 def axis_of(times: Iterable[int]) -> Axis:
-    """An axis from the first to the last of ``times`` (epoch ms); waits between them are cut where long."""
+    """Return an axis from the first to the last of these times (epoch ms).
+
+    A wait between two of them is cut out where it is long, so that what happened around it is seen. Where
+    there are only such waits nothing is cut: nothing would be left. The pieces share the width of the picture
+    by the time that they last; each cut takes the same few pixels."""
     ordered = sorted(set(times)) or [0]
     if len(ordered) == 1:
         ordered.append(ordered[0] + 1000)
-    total = ordered[-1] - ordered[0]
-    longest = max(_CUT_SHARE * total, _CUT_MS)
-    if all(end - start > longest for start, end in pairwise(ordered)):
-        longest = total  # nothing but waits: cutting would leave nothing
+    longest = max(_CUT_SHARE * (ordered[-1] - ordered[0]), _CUT_MS)
+    waits = all(end - start > longest for start, end in pairwise(ordered))
     spans: list[tuple[int, int, bool]] = []
     for start, end in pairwise(ordered):
-        cut = end - start > longest
+        cut = end - start > longest and not waits
         if spans and not cut and not spans[-1][2]:
             spans[-1] = (spans[-1][0], end, False)
         else:
             spans.append((start, end, cut))
-    return Axis(pieces=tuple(_laid_out(spans)))
-
-
-def _laid_out(spans: Sequence[tuple[int, int, bool]]) -> Iterator[Piece]:
     room = _RIGHT - LEFT - _CUT_PX * sum(cut for _, _, cut in spans)
     time = sum(end - start for start, end, cut in spans if not cut) or 1
-    left = float(LEFT)
+    pieces, left = [], float(LEFT)
     for start, end, cut in spans:
         right = left + (_CUT_PX if cut else room * (end - start) / time)
-        yield Piece(from_ms=start, to_ms=end, left=left, right=right, cut=cut)
+        pieces.append(Piece(from_ms=start, to_ms=end, left=left, right=right, cut=cut))
         left = right
+    return Axis(pieces=tuple(pieces))
 
 
 def ticks(axis: Axis, top: float, bottom: float) -> Iterator[Markup]:
-    """Grid lines with times below them, and a mark over each cut that says how much was left out."""
+    """Return grid lines with times (UTC) below them, as many as have room, and a mark over each cut that says
+    how much was left out. ``top`` and ``bottom`` are pixels."""
     last = float("-inf")
     for number, piece in enumerate(axis.pieces):
+        width, lasts_ms = piece.right - piece.left, piece.to_ms - piece.from_ms
         if piece.cut:
-            yield from _cut(piece, top, bottom)
+            title = element("title", f"{duration(lasts_ms)} left out")
+            size = {"x": round(piece.left, 1), "y": top, "width": round(width, 1)}
+            yield element("rect", title, class_="cut", **size, height=round(bottom - top, 1))
+            middle = round((piece.left + piece.right) / 2, 1)
+            yield element("text", "⋯", title, x=middle, y=bottom + 14, text_anchor="middle")
             continue
         dots = _CUT_PX / 2  # the label of a cut beside this piece stays free
         least = piece.left + (dots if number else 0)
         most = piece.right - (dots if number + 1 < len(axis.pieces) else 0)
-        step = _step_ms(piece)
-        first = -(-piece.from_ms // step) * step
-        for at_ms in range(first, piece.to_ms + 1, step):
+        wanted = lasts_ms / max(1.0, width / _TICK_PX) / 1000
+        step = next((step for step in _STEPS_S if step >= wanted), _STEPS_S[-1]) * 1000
+        for at_ms in range(-(-piece.from_ms // step) * step, piece.to_ms + 1, step):
             x = axis.x(at_ms)
             yield line((x, x), (top, bottom), "grid")
             if x - last >= _TICK_PX and max(LEFT + 30, least) <= x <= min(WIDTH - 30, most):
@@ -160,24 +160,11 @@ def ticks(axis: Axis, top: float, bottom: float) -> Iterator[Markup]:
     yield label("UTC", LEFT - 8, bottom + 15, anchor="end")
 
 
-def _step_ms(piece: Piece) -> int:
-    fits = max(1.0, (piece.right - piece.left) / _TICK_PX)
-    wanted = (piece.to_ms - piece.from_ms) / fits / 1000
-    return next((step for step in _STEPS_S if step >= wanted), _STEPS_S[-1]) * 1000
-
-
-def _cut(piece: Piece, top: float, bottom: float) -> Iterator[Markup]:
-    title = element("title", f"{duration(piece.to_ms - piece.from_ms)} left out")
-    width = round(piece.right - piece.left, 1)
-    size = {"x": round(piece.left, 1), "y": top, "width": width, "height": round(bottom - top, 1)}
-    yield element("rect", title, class_="cut", **size)
-    middle = round((piece.left + piece.right) / 2, 1)
-    yield element("text", "⋯", title, x=middle, y=bottom + 14, text_anchor="middle")
-
-
 def apart(wanted: Sequence[tuple[float, float]], left: float, right: float) -> list[float | None]:
-    """The left edges of boxes (middle, width; ordered by middle) between two edges, each as near to where it
-    belongs as the others let it, none over another; None for every second, third … where not all fit."""
+    """Return the left edges of boxes between two edges, so that no box lies over another one.
+
+    ``wanted`` are the middle and the width of each (pixels), ordered by the middle; a box is as near to where
+    it belongs as the others let it. Where not all fit, every second, third … gets None."""
     step = 1
     while wanted and sum(width + 2 for _, width in wanted[::step]) > right - left and step < len(wanted):
         step += 1
@@ -195,20 +182,20 @@ def apart(wanted: Sequence[tuple[float, float]], left: float, right: float) -> l
 
 
 def dots(pixels: Sequence[float]) -> list[float]:
-    """Where dots with a sign in them go, each as near to its pixel (in order) as the others let it."""
+    """Return where dots with a sign in them go: each as near to its pixel (in order) as the others let it."""
     places = apart([(x, _DOT_PX) for x in pixels], LEFT, WIDTH)
     return [x if place is None else place + _DOT_PX / 2 for x, place in zip(pixels, places, strict=True)]
 
 
 def lane_label(text: str, y: float, look: str = "") -> Markup:
-    """The name of a lane, left of it; the end of one that is too long, and all of it as a title."""
+    """Return the name of a lane, left of it: the end of one that is too long, and all of it as a title."""
     short = text if len(text) <= _MOST_CHARACTERS else f"…{text[1 - _MOST_CHARACTERS :]}"
     return element("text", short, element("title", text), x=0, y=round(y, 1), class_=look)
 
 
 def mode_marks(axis: Axis, modes: Iterable[tuple[int, str]], bottom: float) -> Iterator[Markup]:
-    """A dashed line for each write of the mode node (epoch ms, text), with its text above; no text lies over
-    another."""
+    """Return a dashed line for each write of the mode node (epoch ms, text) that is within the axis, with its
+    text above. No text lies over another one."""
     within = sorted((at_ms, text) for at_ms, text in modes if axis.from_ms <= at_ms <= axis.to_ms)
     texts = [(axis.x(at_ms), f"mode {text}") for at_ms, text in within]
     yield from (line((x, x), (14, bottom), "mode") for x, _ in texts)

@@ -12,9 +12,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from groupshift.cli.requests import asked_again, markdown, parameters, values_of
+from groupshift.cli.requests import asked_again, parameters, values_of
 from groupshift.domain.requests import option, options_of, request_of
 from groupshift.errors import Rejected
+from support.option_tables import markdown
 
 
 class Way(StrEnum):

@@ -24,7 +24,8 @@ def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
     made.add("orders")
     for occupant in made.add("gone", MemberKind.OLD).places.values():
         occupant.running = False
-    monkeypatch.setattr(verb, "open_scans", lambda _path: made.scans())
+    monkeypatch.setattr(verb, "settings", lambda _path: None)
+    monkeypatch.setattr(verb, "build_scans", lambda _settings: made.scans())
     monkeypatch.setenv("COLUMNS", "200")
     yield made
     made.history.close()

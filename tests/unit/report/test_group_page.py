@@ -143,17 +143,14 @@ def hostile(group: GroupHistory) -> GroupHistory:
     """Hostile text wherever a person, a server or a member can put it."""
     finding = Finding(rule="V01", verdict=Verdict.FAIL, reason=EVIL, hint=EVIL)
     row = {"table": "offsets", "class": EVIL, "subject": EVIL, "before": EVIL, "after": None}
-    said = {"snapshot": "before", "table": EVIL, "sentence": EVIL, "severity": "critical", "success": False}
     compared = Compared(
         phase="canary",
         moment="after",
         verdict=Verdict.FAIL,
-        judged_at_ms=AT,
         findings=(finding,),
         counts={"lost": 1},
         refused=(row,),
         refusals=1,
-        expectations=({**said, "detail": EVIL},),
     )
     at = TopicPartition(EVIL, 0)
     step = group.history.there[0].step.key

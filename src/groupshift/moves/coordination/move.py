@@ -132,7 +132,7 @@ class CoordinationMove(GroupMove[CoordinationPorts]):
         return report.sections(run)
 
     def page(self, run: Run[CoordinationPorts], history: History, kept: Kept | None) -> PageParts:
-        """See `groupshift.report.run_page.HasPage`."""
+        """See `groupshift.report.run_page.PageParts`."""
         return report.page(run, history, kept)
 
 

@@ -115,5 +115,5 @@ class DowngradeMove(ClusterMove[DowngradePorts]):
         return report.pause(plan, ahead)
 
     def page(self, run: Run[DowngradePorts], history: History, kept: Kept | None) -> PageParts:
-        """See `groupshift.report.run_page.HasPage`."""
+        """See `groupshift.report.run_page.PageParts`."""
         return report.page(run, history, kept)

@@ -176,5 +176,5 @@ class ExpansionMove(ClusterMove[ExpansionPorts]):
         return _PAUSE
 
     def page(self, run: Run[ExpansionPorts], history: History, kept: Kept | None) -> PageParts:
-        """See `groupshift.report.run_page.HasPage`."""
+        """See `groupshift.report.run_page.PageParts`."""
         return report.page(run, history, kept)

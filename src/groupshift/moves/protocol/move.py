@@ -85,5 +85,5 @@ class ProtocolMove(GroupMove[ProtocolPorts]):
         return report.sections(run)
 
     def page(self, run: Run[ProtocolPorts], history: History, kept: Kept | None) -> PageParts:
-        """See `groupshift.report.run_page.HasPage`."""
+        """See `groupshift.report.run_page.PageParts`."""
         return report.page(run, history, kept)
