@@ -134,7 +134,7 @@ def _log_verification(place: Place, _stack: ExitStack) -> LogVerification:
 
 
 def _outcomes(_place: Place, _stack: ExitStack) -> ComparisonOutcomes:
-    from groupshift.adapters.parquet.comparisons import ComparisonFolders
+    from groupshift.adapters.parquet.snapshots import ComparisonFolders
 
     return ComparisonFolders()
 

@@ -18,7 +18,8 @@ def build_scans(settings: Settings) -> FleetScans:
 
     Raises `Rejected` for an address, a folder or a URL that cannot be used."""
     from groupshift.adapters.groups import LiveEnsembleReader
-    from groupshift.adapters.kafka.groups import KafkaConnection, KafkaEnsemble
+    from groupshift.adapters.kafka.cluster import observer
+    from groupshift.adapters.kafka.groups import KafkaEnsemble
     from groupshift.adapters.sqlalchemy.scans import SqlScans
     from groupshift.adapters.system import SystemClock
     from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
@@ -29,7 +30,7 @@ def build_scans(settings: Settings) -> FleetScans:
         runs = stack.enter_context(journal(settings))
         ports = stack.enter_context(opened(moves[Mode.KAFKA], Place(settings=settings), None))
         zookeeper = zookeeper_connection(settings.zookeeper)
-        kafka = KafkaConnection(settings.kafka.bootstrap_servers, properties=settings.kafka.properties)
+        kafka = observer(settings.kafka.bootstrap_servers, properties=settings.kafka.properties)
         reader = LiveEnsembleReader(ZookeeperGroups(zookeeper), KafkaEnsemble(kafka), clock)
         stack.callback(reader.close)
         scans = SqlScans(settings.journal.url)

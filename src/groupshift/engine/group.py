@@ -206,8 +206,8 @@ class GroupMeasurements:
         return SparkJob(
             job=JOB,
             arguments=(
-                *("--before", snapshots[0].folder, "--after", snapshots[1].folder, "--output", output),
-                *("--stage", step.phase, "--moment", str(step.args["moment"]), "--rules", rules),
+                *("--before", snapshots[0].folder, "--after", snapshots[1].folder),
+                *("--output", output, "--rules", rules),
             ),
             inputs={each.folder: each.manifest_sha256 for each in snapshots},
             output=output,
