@@ -19,6 +19,8 @@ from groupshift_airflow import form
 from groupshift_airflow.run_tasks import ClusterTask
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from airflow.sdk import Context
 
     from groupshift.scan.scan import FleetScans
@@ -87,8 +89,8 @@ def options(context: Context) -> dict[str, Any]:
 class FleetTask(ClusterTask):
     """Base: ``scans()`` is the way to every use case of an ensemble."""
 
-    def scans(self) -> FleetScans:
-        """Fresh use cases; use them in a ``with`` statement. Raises as `ClusterTask.settings`."""
+    def scans(self) -> AbstractContextManager[FleetScans]:
+        """Fresh use cases, for a ``with`` statement. Raises as `ClusterTask.settings`."""
         from groupshift.bootstrap.scans import build_scans
 
         return build_scans(self.settings())
