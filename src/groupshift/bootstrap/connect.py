@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from groupshift.adapters.kafka.cluster import KafkaCluster
     from groupshift.adapters.zookeeper.session import ZookeeperConnection
     from groupshift.audit.run import AuditSources, AuditStore, Comparison
+    from groupshift.spark.broker_source import Brokers
 
 
 def signer_of(key: str) -> Signer | None:
@@ -96,6 +97,14 @@ def _cluster(kafka: KafkaSettings, timeout_s: float) -> KafkaCluster:
     from groupshift.adapters.kafka.cluster import KafkaCluster
 
     return KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
+
+
+def brokers_of(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> Brokers:
+    """How Spark's executors and this process read the log of the offsets topic of this cluster."""
+    from groupshift.spark.broker_source import Brokers
+
+    where, properties = kafka.bootstrap_servers, kafka.properties
+    return Brokers(bootstrap_servers=where, properties=properties, timeout_s=timeout_s)
 
 
 def zookeeper_connection(where: ZookeeperSettings) -> ZookeeperConnection:
