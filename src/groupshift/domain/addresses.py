@@ -166,9 +166,8 @@ def login_problem(properties: Mapping[str, object], prefix: str = "") -> str | N
 
     ``prefix`` stands before each key in the sentence; no value of a login is in it."""
     protocol = str(properties.get("security.protocol") or "PLAINTEXT").strip().upper()
-    named = f"{prefix}security.protocol is {protocol}"
-    if not properties.get("security.protocol"):
-        named = f"{prefix}security.protocol is not set, which means PLAINTEXT"
+    told = protocol if properties.get("security.protocol") else "not set, which means PLAINTEXT"
+    named = f"{prefix}security.protocol is {told}"
     sasl, tls = protocol.startswith("SASL"), protocol.endswith("SSL")
     for begins, has_effect, other in (
         (("sasl.",), sasl, "SASL_SSL" if tls else "SASL_SSL or SASL_PLAINTEXT"),

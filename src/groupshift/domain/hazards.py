@@ -208,12 +208,10 @@ class Judged:
         where = f" ({', '.join(map(str, self.met))})" if self.met else ""
         means = " and ".join(MEANS[trait] for trait in self.open)
         reason = f"{hazard.bug}: {hazard.title}{where}; {hazard.happens}"
-        return Finding(
-            rule=hazard.number,
-            verdict=VERDICTS[self.does],
-            reason=f"{reason} - if {means}, which is not known" if means else reason,
-            hint=f"{hazard.remedy}; see {hazard.source}",
-        )
+        if means:
+            reason = f"{reason} - if {means}, which is not known"
+        hint = f"{hazard.remedy}; see {hazard.source}"
+        return Finding(rule=hazard.number, verdict=VERDICTS[self.does], reason=reason, hint=hint)
 
 
 def look(move: Comparison, facts: Facts) -> tuple[Judged, ...]:

@@ -83,15 +83,10 @@ class GapPass:
     is given, in rising offsets. Each transaction leaves a gap: they are read together, not singly."""
 
     def __init__(self, gaps: Sequence[Gap], log_start: int, log_end: int) -> None:
-        self._reads = [
-            GapRead(
-                gap=gap,
-                log_start=log_start,
-                decided=gap.start if log_end > max(log_start, gap.start) else log_end,
-            )
-            for gap in gaps
-        ]
+        self._reads = [GapRead(gap=gap, log_start=log_start, decided=log_end) for gap in gaps]
         ahead = [each for each in self._reads if log_end > max(log_start, each.gap.start)]
+        for each in ahead:
+            each.decided = each.gap.start
         self._ahead = deque(sorted(ahead, key=lambda each: each.gap.start))
         self._under_way: list[GapRead] = []
 

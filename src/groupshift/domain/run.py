@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from groupshift.domain.foreign_json import load_object
-from groupshift.domain.plain import built
+from groupshift.domain.plain import built, from_plain
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Conflict, Rejected
 
@@ -139,8 +139,8 @@ class Step:
 
 
 def member(vocabulary: type[E], value: object, where: str) -> E:
-    """Return the member of a closed vocabulary. Raises `Rejected` for any other value, with those it "
-    "knows."""
+    """Return the member of a closed vocabulary. Raises `Rejected` for any other value, with those it
+    knows."""
     try:
         return vocabulary(str(value))
     except ValueError:
@@ -184,8 +184,7 @@ class Plan:
     @property
     def text(self) -> str:
         """The canonical JSON; equal plans have equal texts."""
-        steps = [each.as_json() for each in self.steps]
-        return canonical({"version": PLAN_VERSION, "steps": steps, "about": dict(self.about)})
+        return canonical({"version": PLAN_VERSION, **asdict(self)})
 
     @property
     def hash(self) -> str:
@@ -309,16 +308,14 @@ class SparkJob:
 
     def as_json(self) -> dict[str, Any]:
         """Return the job as JSON; `spark_job_from` reads it."""
-        inputs = dict(self.inputs)
-        return {"job": self.job, "arguments": list(self.arguments), "inputs": inputs, "output": self.output}
+        return {name: value for name, value in asdict(self).items() if name != "beside"}
 
 
 def spark_job_from(data: Json) -> SparkJob:
     """Return the job that `SparkJob.as_json` wrote. Raises `Rejected` for anything else."""
     try:
-        arguments, inputs = tuple(map(str, data["arguments"])), dict(data["inputs"])
-        return SparkJob(job=data["job"], arguments=arguments, inputs=inputs, output=data["output"])
-    except (KeyError, TypeError, ValueError):
+        return from_plain(SparkJob, {name: data[name] for name in ("job", "arguments", "inputs", "output")})
+    except (KeyError, TypeError):
         raise Rejected("a Spark job has the fields job, arguments, inputs and output") from None
 
 
@@ -375,9 +372,7 @@ OPEN = frozenset({RunState.PLANNED, RunState.APPROVED, RunState.RUNNING, RunStat
 def require_transition(run: str, source: RunState, target: RunState) -> None:
     """Raise `Conflict` unless ``source`` may become ``target``; staying is allowed."""
     if target is not source and target not in TRANSITIONS[source]:
-        raise Conflict(
-            f"run {run} is {source} and cannot become {target}; look at it with: groupshift status {run}"
-        )
+        raise Conflict(f"run {run} is {source} and cannot become {target}; see: groupshift status {run}")
 
 
 class StepState(StrEnum):

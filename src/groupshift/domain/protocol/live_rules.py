@@ -129,9 +129,8 @@ def _read(view: ProtocolView, facts: Facts) -> Iterator[Says]:
     for problem in facts.view.problems:
         yield Says("read_in_part", problem=problem)
     if view.group.kind is Kind.UNKNOWN:
-        yield Says(
-            "cannot_be_read", group=view.group.group, state=view.group.state or "its state is not told"
-        )
+        state = view.group.state or "its state is not told"
+        yield Says("cannot_be_read", group=view.group.group, state=state)
     if view.group.untold:
         yield Says("nobody_described", group=view.group.group, state=view.group.state)
 
