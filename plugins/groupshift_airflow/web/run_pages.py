@@ -1,5 +1,8 @@
 """The pages about runs of any move: the latest ones, one with its steps, its report, and what its Spark jobs
-reported."""
+reported.
+
+All is from the journal and the evidence of this deployment; no cluster is asked. A user sees the runs that a
+DAG began whose runs the user may read, and those of the command line."""
 
 # No future annotations: FastAPI reads the types of dependencies where the functions are made.
 import json
@@ -18,8 +21,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from groupshift.adapters.sqlalchemy.runs import SqlRuns
 from groupshift.bootstrap.moves import evidence_of, page_of
-from groupshift.domain.run import RunState
-from groupshift.engine.status import RunStatus, status_of
+from groupshift.engine.status import status_of
 from groupshift.engine.verification import objection
 from groupshift.errors import Rejected
 from groupshift.ports.runs import RunRecord, Runs
@@ -32,18 +34,20 @@ from groupshift_airflow.web.holding import held
 from groupshift_airflow.web.rendering import POLICY, REFRESH_S, framed, rendered, sandboxed, slashed
 
 _LISTED = 100
+"""How many of the latest runs are looked at."""
 _FORBIDDEN = 403
 _JOB_REPORT = "report.html"
+"""The file that a Spark job leaves for people."""
 _SCAN = "scan_fleet"
 runs_of_moves = APIRouter(prefix="/runs")
 
 
-def listed(request: Request, user: Any) -> Response:
-    """The latest runs that this user may read, newest first."""
+def listed(request: Request, user: GetUserDep) -> Response:
+    """Show the latest runs of all moves that this user may read, newest first."""
     with _journal() as runs:
         records = [each for each in runs.recent(_LISTED) if _may_read(user, each)]
         rows = [{"run": each, "now": status_of(runs, each.run)} for each in records]
-    return rendered(request, "runs.html", runs=rows, verdict=_verdict_of, user=user.get_name())
+    return rendered(request, "runs.html", runs=rows, user=user.get_name())
 
 
 @runs_of_moves.get("/{run}", response_class=RedirectResponse)
@@ -54,14 +58,14 @@ def with_slash(request: Request, run: str) -> str:
 
 @runs_of_moves.get("/{run}/", response_class=HTMLResponse)
 def one(request: Request, run: str, user: GetUserDep) -> Response:
-    """One run as it stands now, from the journal. `Rejected` for one that is not known."""
+    """Show one run as it stands now, from the journal. Raises `Rejected` for one that is not known."""
     with _readable(run, user) as (runs, record):
         return _page(request, runs, record, base="")
 
 
 @runs_of_moves.get("/{run}/report")
 def whole_report(request: Request, run: str, user: GetUserDep) -> Response:
-    """The report of a run as it stands now, from journal and evidence."""
+    """Show the report of a run as it stands now, from journal and evidence."""
     with _readable(run, user) as (runs, record):
         if around := framed(request, refresh=record.state.is_open):
             return around
@@ -71,8 +75,10 @@ def whole_report(request: Request, run: str, user: GetUserDep) -> Response:
 
 @runs_of_moves.get("/{run}/reports/{job}")
 def job_report(request: Request, run: str, job: str, user: GetUserDep, shown: str = "") -> Response:
-    """A report as a Spark job wrote it, shown without any right to run or fetch anything. One that is not the
-    one that was journaled is shown below a banner, in a frame that cannot cover it (``shown=as-it-is``)."""
+    """Show a report as a Spark job wrote it, without any right to run or fetch anything.
+
+    One that is not the one that was journaled is shown below a banner, in a frame that cannot cover it
+    (``shown=as-it-is``). Raises `Rejected` where there is none."""
     with _readable(run, user) as (runs, record):
         if around := framed(request):
             return around
@@ -91,8 +97,8 @@ def job_report(request: Request, run: str, job: str, user: GetUserDep, shown: st
 
 
 def of_run(request: Request, dag_id: str, run_id: str) -> Response:
-    """The page of what a run of a DAG works on. Who asks may read runs of that DAG, whose plan shows the
-    run."""
+    """Show what a run of a DAG works on, or why it was refused. Who asks may read runs of that DAG, whose
+    plan shows the run."""
     with _journal() as runs:
         record = _found(runs, dag_id, run_id)
         if record is not None:
@@ -121,23 +127,13 @@ def _pushed(dag_id: str, run_id: str, key: str, tasks: tuple[str, ...] = (PLAN,)
 
 
 def _page(request: Request, runs: Runs, record: RunRecord, base: str) -> Response:
-    now = status_of(runs, record.run)
-    events, jobs = runs.events(record.run), _jobs(runs, record.run)
-    return rendered(
-        request,
-        "run.html",
-        run=record,
-        now=now,
-        asked=json.loads(record.request),
-        base=base,
-        held=held(now, events),
-        jobs=jobs,
-        before={key: job for key, job in jobs.items() if key not in {each.key for each in now.steps}},
-        steps=now.steps,
-        events=[each for each in events if each.kind not in QUIET],
-        refresh=REFRESH_S if record.state.is_open else 0,
-        verdict=_verdict_of(now),
-    )
+    """The page of a run, with its addresses relative to ``base``."""
+    now, events, jobs = status_of(runs, record.run), runs.events(record.run), _jobs(runs, record.run)
+    about = {"run": record, "now": now, "asked": json.loads(record.request), "base": base, "jobs": jobs}
+    shown = [each for each in events if each.kind not in QUIET]
+    refresh = REFRESH_S if record.state.is_open else 0
+    holder = held(now, events)
+    return rendered(request, "run.html", **about, held=holder, events=shown, refresh=refresh)
 
 
 def _jobs(runs: Runs, run: str) -> dict[str, str]:
@@ -147,10 +143,6 @@ def _jobs(runs: Runs, run: str) -> dict[str, str]:
         for key, each in runs.steps(run).items()
         if "spark_job" in each.result and _JOB_REPORT in each.result.get("outcome", {})
     }
-
-
-def _verdict_of(now: RunStatus) -> str:
-    return now.verdict or ("pass" if now.state == RunState.PREVIEW else "inconclusive")
 
 
 def _may_read(user: Any, run: RunRecord) -> bool:

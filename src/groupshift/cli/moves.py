@@ -1,4 +1,8 @@
-"""``groupshift MOVE assess | plan | run``: the verbs of each installed move, made from its request."""
+"""``groupshift MOVE assess | plan | run``: the verbs of each installed move, made from its request.
+
+A move is an entry point of the group ``groupshift.moves``. Its options come from the dataclass of its
+request, so that the command line, the forms of Airflow and the docs cannot differ. One that cannot be loaded
+hinders no other."""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from typing import Any
 
 import typer
 
-from groupshift.bootstrap.moves import request_at
+from groupshift.bootstrap.moves import opened, request_at
 from groupshift.cli import output
 from groupshift.cli.options import AllRules, Execute, Json, Page, run_name, who
 from groupshift.cli.requests import asked_again, parameters, values_of
@@ -69,6 +73,8 @@ def verbs_of(move: Move[Any]) -> typer.Typer:
 
 
 def _of(move: Move[Any], verb: Callable[..., int]) -> Callable[..., int]:
+    """The verb with the options of the request and of the place; what of them was given goes into ``given``
+    and ``where``."""
     at_place = placed(verb)
     parameters_of_place = inspect.signature(at_place).parameters.values()
     own = [each for each in parameters_of_place if each.name not in {"move", "given"}]
@@ -93,7 +99,7 @@ def _assess(
     """Say whether a run may begin, one line a rule; nothing is changed. Exit code 1: it may not."""
     place = place_of(where, remembers=False)
     request = request_at(move, given, place.settings)
-    with session(place) as at, at.ports(move, request) as ports:
+    with session(place) as at, opened(move, place, request) as ports:
         target = move.target(ports, request)
         facts, findings = assess(move, at.tools, ports, request, patience_s=patience)
         in_the_way = at.runs.in_the_way(target)
@@ -143,7 +149,7 @@ def _plan(
     """Plan a run and show every step; with --execute it may be gone on with, and its target is locked."""
     place = place_of(where)
     request = request_at(move, given, place.settings)
-    with session(place) as at, at.ports(move, request) as ports:
+    with session(place) as at, opened(move, place, request) as ports:
         record = _begun(move, at.tools, ports, request, execute=execute)
     _show_plan(move, record, request, as_json=as_json)
     return 0
@@ -163,7 +169,7 @@ def _run(
     Without --execute the plan is shown."""
     place = place_of(where)
     request = request_at(move, given, place.settings)
-    with session(place) as at, at.ports(move, request) as ports:
+    with session(place) as at, opened(move, place, request) as ports:
         record = open_run(move, at.runs, move.target(ports, request), request)
         if not execute:
             record = record or _begun(move, at.tools, ports, request, execute=False)
@@ -177,6 +183,8 @@ def _run(
 def _begun(
     move: Move[Any], tools: Any, ports: Any, request: Any, *, execute: bool, patience: float = 0
 ) -> RunRecord:
+    """Begin a run, with ``execute`` one that locks its target. Raises `Rejected` where it may not begin, with
+    the command that shows every rule."""
     options = RunOptions(who=who(), holder=run_name("plan"), patience_s=patience)
     try:
         return begin(move, tools, ports, request, options, execute=execute)
@@ -185,6 +193,7 @@ def _begun(
 
 
 def _show_plan(move: Move[Any], record: RunRecord, request: Any, *, as_json: bool) -> None:
+    """Show the plan of a run with the command that comes next: to go on with it, or to begin it."""
     plan = plan_from(record.plan)
     is_open = record.state.is_open
     going = f"groupshift continue {record.run} --execute"
@@ -232,6 +241,7 @@ def refusing(sentence: str) -> Callable[[typer.Context], None]:
     called."""
 
     def refuse(context: typer.Context) -> None:
+        """Refuse, whatever was given."""
         del context
         raise Rejected(sentence)
 
