@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from groupshift.bootstrap.moves import opened, request_at
+from groupshift.bootstrap.moves import request_at
 from groupshift.cli import output
 from groupshift.cli.options import AllRules, Execute, Json, Page, run_name, who
 from groupshift.cli.requests import asked_again, parameters, values_of
@@ -99,7 +99,7 @@ def _assess(
     """Say whether a run may begin, one line a rule; nothing is changed. Exit code 1: it may not."""
     place = place_of(where, remembers=False)
     request = request_at(move, given, place.settings)
-    with session(place) as at, opened(move, place, request) as ports:
+    with session(place) as at, at.ports(move, request) as ports:
         target = move.target(ports, request)
         facts, findings = assess(move, at.tools, ports, request, patience_s=patience)
         in_the_way = at.runs.in_the_way(target)
@@ -149,7 +149,7 @@ def _plan(
     """Plan a run and show every step; with --execute it may be gone on with, and its target is locked."""
     place = place_of(where)
     request = request_at(move, given, place.settings)
-    with session(place) as at, opened(move, place, request) as ports:
+    with session(place) as at, at.ports(move, request) as ports:
         record = _begun(move, at.tools, ports, request, execute=execute)
     _show_plan(move, record, request, as_json=as_json)
     return 0
@@ -169,7 +169,7 @@ def _run(
     Without --execute the plan is shown."""
     place = place_of(where)
     request = request_at(move, given, place.settings)
-    with session(place) as at, opened(move, place, request) as ports:
+    with session(place) as at, at.ports(move, request) as ports:
         record = open_run(move, at.runs, move.target(ports, request), request)
         if not execute:
             record = record or _begun(move, at.tools, ports, request, execute=False)

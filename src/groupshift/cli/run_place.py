@@ -103,6 +103,10 @@ class Session:
     runs: Runs
     tools: Tools
 
+    def ports(self, move: Move[Any], request: Any) -> AbstractContextManager[Any]:
+        """Open the ports of a move."""
+        return opened(move, self.place, request)
+
     def find(self, run: str) -> Found:
         """Return a run with its move.
 
@@ -140,7 +144,7 @@ class Found:
 
     def ports(self) -> AbstractContextManager[Any]:
         """Open the ports of its move."""
-        return opened(self.move, self.at.place, self.request)
+        return self.at.ports(self.move, self.request)
 
     def reader(self, ports: Any = None) -> Run[Any]:
         """Return the run for reading; without ports only its journal can be read."""
