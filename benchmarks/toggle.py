@@ -28,7 +28,8 @@ from measuring.firsts import Firsts
 from measuring.fleets import SETTLED_S, Crowd, Fleet
 
 from groupshift.adapters.groups import LiveGroupReader
-from groupshift.adapters.kafka.groups import KafkaConnection, KafkaGroups
+from groupshift.adapters.kafka.cluster import observer
+from groupshift.adapters.kafka.groups import KafkaGroups
 from groupshift.adapters.system import SystemClock
 from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
 from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
@@ -82,7 +83,7 @@ class Bench:
         start_producer(home, options, bootstrap)
         self.fleet = fleet_of(home, size, zookeeper, bootstrap)
         connection = ZookeeperConnection(zookeeper)
-        kafka = KafkaGroups(KafkaConnection(bootstrap))
+        kafka = KafkaGroups(observer(bootstrap))
         self.groups = LiveGroupReader(ZookeeperGroups(connection), kafka, SystemClock())
         self.mode = ZookeeperModeSwitch(connection)
         self.toggles: list[tuple[int, int, int]] = []  # began to write, t0, settled

@@ -19,10 +19,14 @@ from groupshift_airflow import form
 from groupshift_airflow.run_tasks import ClusterTask
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from airflow.sdk import Context
 
     from groupshift.scan.scan import FleetScans
 
+SCAN, ENSEMBLE = "scan", "ensemble"
+"""The id of the task that scans, and the key under which it pushes the ensemble's name."""
 SCHEDULE_VARIABLE = "GROUPSHIFT_SCAN_SCHEDULE"
 """Environment variable with the schedule (cron or preset); read when the DAG file is parsed."""
 OPTIONS_VARIABLE = "groupshift_scan"
@@ -85,22 +89,23 @@ def options(context: Context) -> dict[str, Any]:
 class FleetTask(ClusterTask):
     """Base: ``scans()`` is the way to every use case of an ensemble."""
 
-    def scans(self) -> FleetScans:
-        """Fresh use cases; use them in a ``with`` statement. Raises as `ClusterTask.settings`."""
+    def scans(self) -> AbstractContextManager[FleetScans]:
+        """Fresh use cases, for a ``with`` statement. Raises as `ClusterTask.settings`."""
         from groupshift.bootstrap.scans import build_scans
 
         return build_scans(self.settings())
 
 
 class Scan(FleetTask):
-    """Looks at every group once and returns the scan's number."""
+    """Looks at every group once and returns the scan's number; pushes the name of the ensemble."""
 
-    def execute(self, context: Context) -> int:  # noqa: ARG002
+    def execute(self, context: Context) -> int:
         """Log progress and totals."""
         with self.scans() as scans:
             report = scans.scan(partial(self.log.info, "%d of %d groups"))
         totals = ", ".join(f"{name} {count}" for name, count in sorted(report.record.totals.items()))
         self.log.info("scan %d of %s: %s", report.record.number, report.record.ensemble, totals)
+        context["ti"].xcom_push(key=ENSEMBLE, value=report.record.ensemble)
         return report.record.number
 
 

@@ -42,16 +42,15 @@ def opened(path: str | Path, below: str | Path | None = None) -> BufferedReader:
         OSError: there is no such file, it cannot be opened, or it is no regular file.
         ValueError: the path holds a zero byte, or does not lie below the folder.
     """
-    handle = _handle(Path(path)) if below is None else _handle_below(Path(path), Path(below))
+    if below is None:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    else:
+        handle = _handle_below(Path(path), Path(below))
     kind = kind_of(os.fstat(handle).st_mode)
     if kind:
         os.close(handle)
         raise OSError(errno.EINVAL, f"it is {kind}, not a regular file")
     return os.fdopen(handle, "rb")
-
-
-def _handle(path: Path) -> int:
-    return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _handle_below(path: Path, below: Path) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 
-from groupshift.adapters.kafka.requests import Quorum
+from groupshift.domain.cluster import QuorumView
 from groupshift.errors import Transient
 from groupshift_sandbox.layout import Cluster, Node
 from groupshift_sandbox.processes import wait_until
@@ -20,7 +20,7 @@ def newest_snapshot(node: Node) -> int:
     return max((int(name.partition("-")[0]) for name in names if name[:1].isdigit()), default=-1)
 
 
-def quorum_of(cluster: Cluster) -> Quorum:
+def quorum_of(cluster: Cluster) -> QuorumView:
     """The quorum as some broker tells it. Raises `Transient` when none does."""
     for broker in cluster.brokers:
         quorum = quorum_at(broker)

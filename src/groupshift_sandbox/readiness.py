@@ -14,15 +14,15 @@ from typing import Any
 
 from groupshift.adapters.kafka.broker import Access, BrokerConnection
 from groupshift.adapters.kafka.requests import (
-    Quorum,
-    all_metadata,
     describe_quorum,
     fetch_offsets,
     fetched,
+    metadata,
     replicas_lacking,
 )
 from groupshift.adapters.kafka.transactions import OFFSETS_TOPIC
 from groupshift.adapters.kafka.wire import BrokerError, UnsupportedByBroker, error_name
+from groupshift.domain.cluster import QuorumView
 from groupshift.domain.placement import partition_of
 from groupshift_sandbox.broker_log import failed_partitions
 from groupshift_sandbox.layout import Node
@@ -55,14 +55,14 @@ def what_lacks(node: Node, running: Collection[Node], log: Path) -> str:
 
 def _broker_lacks(connection: BrokerConnection, node: Node, running: Collection[Node], log: Path) -> str:
     wanted = {each.node_id for each in running if each.serves_clients}
-    metadata = all_metadata(connection)
-    missing = wanted - {int(each.node_id) for each in metadata.brokers}
+    told = metadata(connection, None)
+    missing = wanted - {int(each.node_id) for each in told.brokers}
     if missing:
         return f"it does not name broker {', '.join(map(str, sorted(missing)))}"
-    lack = replicas_lacking(metadata.topics, wanted)
+    lack = replicas_lacking(told.topics, wanted)
     if lack:
         return lack
-    lack = _loading(connection, node, metadata.topics, log)
+    lack = _loading(connection, node, told.topics, log)
     if lack:
         return lack
     return _quorum_lacks(describe_quorum(connection), node) if node.votes else ""
@@ -101,7 +101,7 @@ def _controller_lacks(node: Node, running: Collection[Node]) -> str:
     return ""
 
 
-def quorum_at(broker: Node) -> Quorum | None:
+def quorum_at(broker: Node) -> QuorumView | None:
     """The metadata quorum as a broker tells it, or None when it does not now."""
     try:
         connection = connect_to(broker.address)
@@ -115,10 +115,9 @@ def quorum_at(broker: Node) -> Quorum | None:
         connection.close()
 
 
-def _quorum_lacks(quorum: Quorum, node: Node) -> str:
-    end = quorum.voters.get(node.node_id, -1)
-    if end < quorum.high_watermark:
-        return f"its metadata log ends at {end}, the quorum's at {quorum.high_watermark}"
+def _quorum_lacks(quorum: QuorumView, node: Node) -> str:
+    if node.node_id in quorum.behind or node.node_id not in quorum.voters:
+        return f"its metadata log ends before the quorum's at {quorum.high_watermark}"
     return ""
 
 
@@ -128,7 +127,7 @@ def leaders_of(address: str, topic: str) -> dict[int, int]:
     try:
         partitions: Sequence[Any] = [
             each
-            for each_topic in all_metadata(connection).topics
+            for each_topic in metadata(connection, None).topics
             if each_topic.name == topic
             for each in each_topic.partitions
         ]

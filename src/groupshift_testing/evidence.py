@@ -77,11 +77,6 @@ class MemoryEvidence:
         text = self.texts.get(self.path(migration, *parts))
         return None if text is None else json.loads(text)
 
-    def row_count(self, migration: str, path: str) -> int | None:
-        """See the port."""
-        made = self._contents(migration).get(path)
-        return len(json.loads(made())) if made else None
-
     def files(self, migration: str) -> tuple[str, ...]:
         """See the port."""
         return tuple(sorted(self._contents(migration)))

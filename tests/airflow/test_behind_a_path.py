@@ -277,7 +277,7 @@ def test_f08_the_menu_leads_to_the_pages_behind_the_path(ui: Page, behind: Behin
     """Menu, list, run, report, and back: all below the path."""
     ui.get_by_role("button", name="Browse").click()
     ui.get_by_text("Groupshift", exact=True).click()
-    listed = _shown(ui, "Newest first")
+    listed = _shown(ui, "newest first")
     assert listed.url.startswith(f"{behind.url}/groupshift/")
     _look(ui, "menu")
     listed.get_by_role("link", name=behind.run).click()

@@ -10,6 +10,7 @@ import pytest
 from groupshift.bootstrap import moves
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.run import RunState
+from groupshift.engine.progress import Paused, Stopped
 from groupshift.errors import Transient
 from groupshift.ports.clock import CrashPoint
 from groupshift_testing.evidence import MemoryEvidence
@@ -334,3 +335,27 @@ def test_a_gate_waits_no_longer_than_the_settings_let_a_yes_count(
     told.go(DAG, **CONF, until="canary")
     told.go(DAG, **CONF, until="canary", gate_expiry_s=30)
     assert waited == [60, 30]
+
+
+def test_a_rollback_of_which_something_was_only_accepted_ends_red(
+    told: SimulatedDags, group: CoordinationProcesses
+) -> None:
+    """A member stays down when the mode goes back: somebody accepts that on the command line, and the DAG
+    goes on to the end. Everything is undone, and the last task is red all the same."""
+    told.go(DAG, **CONF)
+    run, place = told.run, group.world.places["m3"]
+
+    def held() -> None:
+        place.running, place.held = False, True
+
+    told.crash = At({f"undo_toggle/compare after {CrashPoint.AFTER_READ_BACK.value}": held})
+    state, tasks = told.go("roll_back", run=run)
+    assert (state, group.state(run)) == ("failed", RunState.ROLLING_BACK)
+    assert tasks["undo_toggle.judge_after"] == "failed"
+    judge = next(key for key in group.runs.steps(run) if key.endswith("undo_toggle/judge after"))
+    assert isinstance(group.drive(run), Stopped), "what a person sees first"
+    assert isinstance(group.drive(run, accept=judge, phases=frozenset({"undo_toggle"})), Paused)
+    place.running, place.held = True, False
+    state, tasks = told.go("roll_back", run=run)
+    assert (state, group.state(run), group.kinds()) == ("failed", RunState.ROLLED_BACK, [OLD] * 3)
+    assert [task for task, end in tasks.items() if end == "failed"] == ["verdict"]

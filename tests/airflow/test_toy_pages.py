@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -18,6 +19,10 @@ from toy_move.move import ToyRequest  # noqa: E402
 from toy_world import World  # noqa: E402
 
 from groupshift.adapters.sqlalchemy.runs import SqlRuns  # noqa: E402 - the path comes first
+from groupshift.adapters.sqlalchemy.scans import SqlScans  # noqa: E402
+from groupshift.domain.modes import Mode  # noqa: E402
+from groupshift.scan.ports import ToggleRecord, ToggleState  # noqa: E402
+from groupshift.scan.state import Aspect, Change  # noqa: E402
 
 EVIL = "<script>alert(1)</script>"
 
@@ -79,3 +84,62 @@ def test_a_run_of_a_dag_that_a_user_may_not_read_is_not_shown(
     assert server.get(f"/groupshift/runs/{run}/report", headers=viewing).status_code == 403
     listed = server.get("/groupshift/", headers=viewing)
     assert (listed.status_code, run in listed.text) == (200, False)
+
+
+def test_u05_an_open_run_is_listed_however_many_are_newer(
+    server: Any, viewing: dict[str, str], world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Open ones come first; the number that is shown counts the others."""
+    from groupshift_airflow.web import run_pages
+
+    monkeypatch.setattr(run_pages, "_LISTED", 1)
+    waits = world.begin().run
+    for _ in range(2):
+        world.clock.sleep(1)
+        previewed = world.begin(execute=False).run
+    text = server.get("/groupshift/", headers=viewing).text
+    assert 0 < text.index(f"runs/{waits}/") < text.index(f"runs/{previewed}/")
+    assert text.count('class="name"') == 2
+
+
+def test_u13_the_tab_of_a_scan_shows_what_it_found(
+    server: Any, viewing: dict[str, str], world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its changes and toggles, from the journal's database; strangers' names are text."""
+    from groupshift_airflow.web import run_pages
+
+    scans = SqlScans(f"sqlite:///{tmp_path / 'groupshift' / 'journal.db'}")
+    record = scans.begin("zk:2181", 1_700_000_000_000)
+    scans.put(record, (), [Change(group=EVIL, aspect=Aspect.MEMBERS, before="3 old", after="none")])
+    failed = ToggleRecord(
+        group="orders-app",
+        to=Mode.KAFKA,
+        wave=1,
+        state=ToggleState.FAILED,
+        at_ms=1,
+        reason="no answer",
+        run="r-1",
+    )
+    scans.put_toggle(record, failed)
+    scans.end(replace(record, ended_at_ms=1_700_000_001_000, totals={"groups": 2}))
+    scans.close()
+    pushed: dict[str, object] = {}
+    monkeypatch.setattr(run_pages, "_pushed", lambda _dag, _run, key, _tasks: pushed.get(key))
+    address = "/groupshift/run?dag_id=scan_fleet&run_id=a"
+    assert "has not scanned yet" in server.get(address, headers=viewing).text
+    pushed |= {"return_value": record.number, "ensemble": "zk:2181"}
+    page = server.get(address, headers=viewing)
+    assert (page.status_code, EVIL in page.text) == (200, False)
+    for words in ("Scan 1", "groups 2", "3 old", "no answer", 'href="runs/r-1/"'):
+        assert words in page.text
+
+
+def test_u13_the_tab_of_a_watch_says_that_it_begins_no_run(
+    server: Any, viewing: dict[str, str], world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not that its task ``plan`` has not ended: it has none."""
+    from groupshift_airflow.web import run_pages
+
+    monkeypatch.setattr(run_pages, "_pushed", lambda *_: None)
+    text = server.get("/groupshift/run?dag_id=watch_offsets_topic&run_id=a", headers=viewing).text
+    assert "judges one that is over" in text

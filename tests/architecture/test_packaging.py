@@ -166,7 +166,7 @@ def test_f14_the_version_says_what_is_supported_and_what_was_tried(
 ) -> None:
     """One table, printed and in the README; its ranges are those of pyproject."""
     from groupshift.cli.main import main
-    from groupshift.domain.supported import SUPPORTED
+    from groupshift.domain.versions import SUPPORTED
     from groupshift_sandbox.artifacts import BROKERS, SCALA_CONSUMERS, ZOOKEEPER_ERA
 
     assert main(["--version"]) == 0

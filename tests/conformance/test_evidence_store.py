@@ -174,7 +174,6 @@ def test_a_snapshot_copied_from_elsewhere_is_broken(store: ParquetEvidence) -> N
 @pytest.mark.parametrize(
     ("tables", "said"),
     [
-        ({"nonsense": []}, "nonsense"),
         ({"log_ends": [{"topic": "orders"}]}, "log_ends"),
         ({"log_ends": [LOG_ENDS[0] | {"log_end": "many"}]}, "log_ends"),
         ({"log_ends": [LOG_ENDS[0] | {"log_end": None}]}, "log_end"),

@@ -12,7 +12,7 @@ from kazoo.client import KazooClient
 
 from groupshift.adapters.system import SystemClock
 from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
-from groupshift.adapters.zookeeper.session import Session, ZookeeperConnection
+from groupshift.adapters.zookeeper.session import Guard, Session, ZookeeperConnection
 from groupshift.domain.group import GroupView
 from groupshift.domain.modes import ABSENT_MODE, Holder, MemberKind, Mode, ModeNode
 from groupshift.domain.plan import WayBack
@@ -187,9 +187,10 @@ def test_a_claim_in_the_very_moment_of_the_write_wins(
     other = ZookeeperConnection(zookeeper)
     original = Session.together
 
-    def late(self: Session, *arguments: object) -> None:
-        ZookeeperModeSwitch(other).take(group, holder(2))
-        original(self, *arguments)
+    def late(self: Session, guard: Guard | None, change: Callable[[object], None]) -> None:
+        if guard is not None:
+            ZookeeperModeSwitch(other).take(group, holder(2))
+        original(self, guard, change)
 
     monkeypatch.setattr(Session, "together", late)
     with pytest.raises(Conflict, match="changed in the same moment"):

@@ -99,10 +99,10 @@ def test_a_gate_waits_for_a_calm_moment_and_is_shown_as_it_is_then() -> None:
         return tuple(hides) if len(looks) < 3 else ()
 
     gate = Step(phase="ask", kind="approve", subject="plan")
-    stage = Stage(Small(gate, DO, approve=Approve(calm)))
+    stage = Stage(Small(gate, DO, approve=Approve(calm=calm)))
     assert isinstance(stage.drive(decide=chooses(Choice.APPROVE)), Ended)
     assert len(looks) == 3
-    stage = Stage(Small(gate, DO, approve=Approve(lambda *_: tuple(hides))))
+    stage = Stage(Small(gate, DO, approve=Approve(calm=lambda *_: tuple(hides))))
     assert isinstance(stage.drive(decide=chooses(Choice.APPROVE)), Ended)
 
 

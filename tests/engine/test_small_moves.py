@@ -434,7 +434,7 @@ def test_a_snapshot_waits_for_calm_and_is_taken_as_it_is_when_patience_is_over()
         took.append(name)
         return {"folder": name, "manifest_sha256": "s"}
 
-    handler = TakeSnapshot[list[str]](take, lambda _run, _folder: "s", lambda _run, _step: restless)
+    handler = TakeSnapshot[list[str]](take, lambda _run, _folder: "s", calm=lambda _run, _step: restless)
     stage = Stage(Small(Step(phase="p", kind="take", subject="one", patience_s=5), DO, take=handler))
     before = stage.clock.now_ms()
     assert isinstance(stage.drive(), Ended)

@@ -109,7 +109,8 @@ class World:
         """Plan a run."""
         request = more.pop("request", ToyRequest())
         options = self.options(**more.pop("options", {}))
-        return begin(self.move, self.tools(), self.target, request, options, execute=True, **more)
+        more.setdefault("execute", True)
+        return begin(self.move, self.tools(), self.target, request, options, **more)
 
     def claim(self, name: str, crash: StepCrashPoints | None = None, **more: Any) -> Run[Target]:
         """A process claims a run."""

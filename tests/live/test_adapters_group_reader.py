@@ -17,7 +17,8 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from kazoo.client import KazooClient
 
 from groupshift.adapters.groups import LiveGroupReader
-from groupshift.adapters.kafka.groups import KafkaConnection, KafkaGroups
+from groupshift.adapters.kafka.cluster import observer
+from groupshift.adapters.kafka.groups import KafkaGroups
 from groupshift.adapters.ledger import LedgerFiles
 from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
@@ -46,7 +47,7 @@ def reader(cluster) -> Iterator[LiveGroupReader]:
     """The reader on the session's servers."""
     made = LiveGroupReader(
         ZookeeperGroups(ZookeeperConnection(cluster.zookeeper, timeout_s=60.0)),
-        KafkaGroups(KafkaConnection(cluster.bootstrap, timeout_s=60.0)),
+        KafkaGroups(observer(cluster.bootstrap, timeout_s=60.0)),
         _Clock(),
     )
     yield made
@@ -208,7 +209,7 @@ def test_a_young_group_without_znode_offsets_shows_none(
 def test_a_broker_that_is_not_there_is_transient_and_named(cluster) -> None:
     """Address, setting and remedy in one sentence, after a bounded time."""
     address = f"127.0.0.1:{free_port()}"
-    groups = KafkaGroups(KafkaConnection(address, timeout_s=1.0))
+    groups = KafkaGroups(observer(address, timeout_s=1.0))
     with pytest.raises(Transient) as caught:
         groups.observe("g")
     assert address in str(caught.value)
@@ -228,7 +229,7 @@ def _readable(groups: KafkaGroups, group: str, asked: Sequence[TopicPartition]) 
 def test_a_link_that_fails_is_transient_and_the_next_read_works(relay, topic, group: str, fault: str) -> None:
     """Whether the connection is closed or says nothing any more; the same reader goes on."""
     name, link = topic(2), relay("kafka")
-    groups = KafkaGroups(KafkaConnection(link.address, timeout_s=10.0))
+    groups = KafkaGroups(observer(link.address, timeout_s=10.0))
     asked = [TopicPartition(name, number) for number in range(2)]
     for _ in range(2):
         wait_until(lambda: _readable(groups, group, asked), 60, "the group is read")
@@ -247,7 +248,7 @@ def test_a_bootstrap_server_that_is_silent_is_passed_over(cluster, group: str) -
     for _ in range(4):
         with socket.create_server(("127.0.0.1", 0)) as silent:
             both = f"127.0.0.1:{silent.getsockname()[1]},{cluster.bootstrap}"
-            groups = KafkaGroups(KafkaConnection(both, timeout_s=60.0))
+            groups = KafkaGroups(observer(both, timeout_s=60.0))
             side = groups.observe(group)
             groups.close()
         assert side.kafka.state == "Dead"
@@ -262,7 +263,7 @@ def test_no_thread_and_no_socket_is_left_behind(cluster, group: str) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ResourceWarning)
         for address in (cluster.bootstrap, f"127.0.0.1:{free_port()}"):
-            groups = KafkaGroups(KafkaConnection(address, timeout_s=5.0))
+            groups = KafkaGroups(observer(address, timeout_s=5.0))
             with contextlib.suppress(Transient):
                 groups.observe(group)
             assert set(threading.enumerate()) - threads == set()  # those of earlier tests may end meanwhile
@@ -282,7 +283,7 @@ def test_refused_credentials_are_rejected_without_the_secret(
         "sasl.username": "alice",
         "sasl.password": "wonder-land-1",
     }
-    groups = KafkaGroups(KafkaConnection(cluster.bootstrap, properties=properties, timeout_s=60.0))
+    groups = KafkaGroups(observer(cluster.bootstrap, properties=properties, timeout_s=60.0))
     with pytest.raises(Rejected, match=r"refuses the credentials.*\[kafka\.properties\]") as caught:
         groups.observe("g")
     assert "groupshift.adapters.kafka" in {record.name.rpartition(".")[0] for record in caplog.records}
@@ -292,9 +293,8 @@ def test_refused_credentials_are_rejected_without_the_secret(
 
 def test_a_wrong_property_is_rejected_without_its_secret(cluster) -> None:
     """The sentence names the key, never its value."""
-    groups = KafkaGroups(KafkaConnection(cluster.bootstrap, properties={"ssl.key.password.typo": "wonder-1"}))
     with pytest.raises(Rejected, match=r"a property of \[kafka\.properties\] cannot be used") as caught:
-        groups.observe("g")
+        observer(cluster.bootstrap, properties={"ssl.key.password.typo": "wonder-1"})
     assert "wonder-1" not in str(caught.value)
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from groupshift.adapters.kafka.groups import KafkaConnection, KafkaGroups
+from groupshift.adapters.kafka.cluster import observer
+from groupshift.adapters.kafka.groups import KafkaGroups
 from groupshift.errors import Rejected
 from groupshift_sandbox.faults import start_relay
 from groupshift_sandbox.home import Home
@@ -56,7 +57,7 @@ def observe(address: str, password: str):
         "sasl.username": "alice",
         "sasl.password": password,
     }
-    groups = KafkaGroups(KafkaConnection(address, properties=properties, timeout_s=60.0))
+    groups = KafkaGroups(observer(address, properties=properties, timeout_s=60.0))
     try:
         return groups.observe("g")
     finally:

@@ -13,7 +13,6 @@ from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
 from groupshift.adapters.zookeeper import ensemble
-from groupshift.adapters.zookeeper import session as multiread
 from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
 from groupshift.adapters.zookeeper.session import Children, Data, Session, ZookeeperConnection
 from groupshift.domain.group import CommittedOffset
@@ -234,7 +233,7 @@ def test_a_window_takes_three_rounds_and_only_a_group_that_changed_is_read_again
         put(kazoo, f"/consumers/{each}/ids/{each}_m0", OLD)
         put(kazoo, f"/consumers/{each}/offsets/orders/0", b"3", ephemeral=False)
     changed, late = f"/consumers/{groups[2]}", f"{groups[2]}_m1"
-    original, rounds = multiread.read_all, list[set[str]]()
+    original, rounds = ensemble.read_all, list[set[str]]()
 
     def read_with_a_newcomer(session: Session, asks, *, together: bool):
         rounds.append({ask.path.split("/")[2] for ask in asks})
@@ -243,7 +242,7 @@ def test_a_window_takes_three_rounds_and_only_a_group_that_changed_is_read_again
             kazoo.set(f"{changed}/offsets/orders/0", b"4")
         return original(session, asks, together=together)
 
-    monkeypatch.setattr(multiread, "read_all", read_with_a_newcomer)
+    monkeypatch.setattr(ensemble, "read_all", read_with_a_newcomer)
     reader = ZookeeperGroups(ZookeeperConnection(cluster.zookeeper, timeout_s=60), together=together)
     try:
         sides = [side for side, _ in reader.window([*groups, "a/b"])]

@@ -17,7 +17,7 @@ from groupshift.adapters.system import SystemClock
 from groupshift.cli.main import main
 from groupshift.domain.group_protocol import POLICY, Kind, Protocol, Way
 from groupshift.domain.protocol.answers import Event, Outcome
-from groupshift.domain.protocol.live_rules import Wanted, settled
+from groupshift.domain.protocol.live_rules import settled
 from groupshift.domain.verdict import Verdict
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic
@@ -223,13 +223,13 @@ def test_settled_is_said_of_a_group_once_all_its_members_are_native(
     """Not while a classic member is left (PS05), then with equal epochs; a group of classic ones is not."""
     views = LiveProtocolViews(KafkaCluster(kraft.bootstrap, timeout_s=PATIENCE_S), SystemClock())
 
-    def bad(group: str, to: Protocol, members: int | None = None) -> set[str]:
-        found = settled(views.look(group), Wanted(protocol=to, members=members))
+    def bad(group: str, to: Protocol) -> set[str]:
+        found = settled(views.look(group), to)
         return {each.rule for each in found if each.verdict is not Verdict.PASS}
 
     with closing(views), story(kraft.bootstrap) as told:
         native = told.native()
-        assert bad(native.group, Protocol.CONSUMER, 1) == set()
+        assert bad(native.group, Protocol.CONSUMER) == set()
         found = told.look(native.group)
         assert found.epoch == found.assignment_epoch == native.epoch
         assert "PS01" in bad(native.group, Protocol.CLASSIC)

@@ -13,7 +13,8 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from groupshift.adapters.kafka.groups import KafkaConnection, KafkaGroups
+from groupshift.adapters.kafka.cluster import observer
+from groupshift.adapters.kafka.groups import KafkaGroups
 from groupshift.bootstrap.scans import build_scans
 from groupshift.domain.modes import Mode
 from groupshift.domain.plan import WayBack
@@ -198,7 +199,7 @@ class Churn:
 @pytest.fixture
 def clients(cluster, group) -> Iterator[Callable[[], set[str]]]:
     """The client ids that the Kafka group has now."""
-    groups = KafkaGroups(KafkaConnection(cluster.bootstrap, timeout_s=60.0))
+    groups = KafkaGroups(observer(cluster.bootstrap, timeout_s=60.0))
 
     def read() -> set[str]:
         found = patiently(lambda: groups.observe(group))

@@ -16,7 +16,7 @@ from groupshift.adapters.system import SystemClock
 from groupshift.bootstrap.connect import cluster_acts
 from groupshift.domain.group_protocol import POLICY, Kind, Protocol
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.protocol.live_rules import Wanted, settled
+from groupshift.domain.protocol.live_rules import settled
 from groupshift.domain.verdict import Verdict
 from groupshift.log.commit_hashes import LiveCommit, live_commits
 from groupshift.settings import KafkaSettings
@@ -69,7 +69,7 @@ def test_coordinator_26_under_policy_upgrade_a_group_stays_one_of_type_consumer(
         assert [each.speaks for each in found.members] == [Protocol.CLASSIC]
         views = LiveProtocolViews(KafkaCluster(cluster.bootstrap, timeout_s=60.0), SystemClock())
         with closing(views):
-            judged = settled(views.look(live.group), Wanted(protocol=Protocol.CLASSIC))
+            judged = settled(views.look(live.group), Protocol.CLASSIC)
         assert "PS01" in {each.rule for each in judged if each.verdict is Verdict.FAIL}
 
 

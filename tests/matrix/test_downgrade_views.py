@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from groupshift.adapters.kafka.broker import BrokerConnection
-from groupshift.adapters.kafka.requests import FeatureChange, ask_versions, supported, update_features
+from groupshift.adapters.kafka.requests import (
+    FeatureChange,
+    ask_versions,
+    finalised,
+    supported,
+    update_features,
+)
 from groupshift.adapters.kafka.wire import BrokerError
 from groupshift.domain.cluster import Asked
 from groupshift.domain.partitions import TopicPartition
@@ -76,8 +82,8 @@ def test_a_controller_lowers_exactly_what_the_table_allows(release: str, home: H
     cluster = start_kraft(home, KraftOptions(release=release, heap="320m"))
     connection = connect_to(cluster.brokers[0].address)
     try:
-        level = connection.features[METADATA]
-        lowest = supported(connection.ask(ask_versions(connection)))[METADATA][0]
+        told = connection.ask(ask_versions(connection))
+        level, lowest = finalised(told)[METADATA], supported(told)[METADATA][0]
         allowed = [each for each in range(lowest, level) if lowers(connection, each)]
     finally:
         connection.close()

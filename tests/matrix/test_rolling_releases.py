@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from groupshift.adapters.kafka.cluster import KafkaCluster
-from groupshift.adapters.kafka.requests import FeatureChange, update_features
+from groupshift.adapters.kafka.requests import FeatureChange, ask_versions, finalised, update_features
 from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
 from groupshift.adapters.system import SystemClock
 from groupshift.domain.partitions import TopicPartition
@@ -99,7 +99,7 @@ def finalized(cluster: Cluster) -> int:
     """The level of ``group.version`` (absent: 0)."""
     connection = connect_to(cluster.brokers[0].address)
     try:
-        return connection.features.get("group.version", 0)
+        return finalised(connection.ask(ask_versions(connection))).get("group.version", 0)
     finally:
         connection.close()
 

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from groupshift.adapters.parquet.evidence import ParquetEvidence, schema_of
+from groupshift.adapters.parquet.evidence import ParquetEvidence
+from groupshift.adapters.parquet.store import schema_of
 from groupshift.domain.equality import AllowedChanges
 from groupshift.domain.evidence import MANIFEST, Moment
 from groupshift.domain.modes import MemberKind

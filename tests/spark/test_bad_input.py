@@ -165,7 +165,7 @@ def test_b4_compare_snapshots_of_two_plans(tmp_path: Path, capsys: pytest.Captur
     assert main(["compare", str(first), str(other), *arguments]) == REJECTED
     said = one_sentence(capsys)
     assert (
-        "two plans (aaaaaaaaaaaa… of migration m-1, bbbbbbbbbbbb… of m-2): compare two of one migration"
+        "was taken for the plan bbbbbbbbbbbb… of migration m-2, that of migration m-1 is aaaaaaaaaaaa…"
         in said
     )
     assert listing(tmp_path) == before

@@ -51,8 +51,7 @@ def arguments(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         "--rules": root / "rules.json",
     }
     folders["--rules"].write_text(json.dumps(canary_rules().to_data()))
-    given = [part for name, path in folders.items() for part in (name, str(path))]
-    return [*given, "--stage", "canary", "--moment", "after"]
+    return [part for name, path in folders.items() for part in (name, str(path))]
 
 
 def settings_file(folder: Path) -> Path:

@@ -133,7 +133,7 @@ def test_the_same_rows_in_other_files_are_equal_by_their_checksums(run: Run) -> 
     """Order of rows, number of files: nothing that a checksum sees; no row is compared."""
     rows = commits()
     outcome, found = run({"offsets": rows}, {"offsets": rows[::-1]}, files=(1, 3))
-    assert (outcome.verdict, outcome.settled_by, found) == (Verdict.PASS, "checksums of files", [])
+    assert (outcome.verdict, outcome.settled_by, found) == (Verdict.PASS, "checksums of segments", [])
 
 
 def test_the_same_bytes_need_no_spark(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ SPOILS = [
     (_outside, BROKEN, "no plain Parquet file of its own folder"),
     (_more_rows, BROKEN, "has 32 rows where its manifest promises 99"),
     (_other_cluster, REJECTED, "different clusters ('cluster-a', 'cluster-b')"),
-    (_before_its_plan, REJECTED, "before its plan of 2025-11-21 15:46:41 UTC was made"),
+    (_before_its_plan, REJECTED, "before its plan of 2025-11-21 15:46:41 UTC (run ?) was made"),
     (_backwards, REJECTED, "is older than the first"),
 ]
 

@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 from groupshift.adapters.parquet.compare_inputs import verify
 from groupshift.domain.equality import STAGE_RULES, AllowedChanges
 from groupshift.domain.evidence import MANIFEST, Moment, SnapshotOf
-from groupshift.domain.plan import StageName
 from groupshift.errors import Broken, Rejected
 from groupshift.jobs import validate
 from groupshift.spark import validation
@@ -37,7 +36,7 @@ def run(tmp_path: Path, spark: SparkSession) -> Run:
         output, file = tmp_path / "out", tmp_path / "rules.json"
         file.write_text(json.dumps((rules or canary_rules()).to_data()))
         arguments = ["--before", before, "--after", after, "--output", output, "--rules", file]
-        code = validate.main([*map(str, arguments), "--stage", "canary", "--moment", "after"])
+        code = validate.main([*map(str, arguments)])
         verdict = output / validate.VERDICT
         return code, json.loads(verdict.read_text()) if verdict.exists() else {}, output
 
@@ -196,12 +195,6 @@ def test_strays_and_absences_are_refused(pair: tuple[Path, Path]) -> None:
         verify(after, of=SnapshotOf.GROUP)
 
 
-def test_rules_of_another_stage_are_rejected(run: Run, pair: tuple[Path, Path]) -> None:
-    """The job compares under the rules of its own stage only; no verdict is left behind."""
-    code, verdict, _ = run(*pair, replace(canary_rules(), stage=StageName.ROLL))
-    assert (code, verdict) == (2, {})
-
-
 def test_a_class_that_is_not_allowed_fails(
     run: Run, pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,7 +218,7 @@ def test_a_full_disk_leaves_no_verdict_and_no_report(
         needs_mount(kind)
         output = tmp_path / "disk" / "out"
         given = ["--before", pair[0], "--after", pair[1], "--output", output, "--rules", rules]
-        assert validate.main([*map(str, given), "--stage", "canary", "--moment", "after"]) == 4
+        assert validate.main([*map(str, given)]) == 4
         assert listing(output) == []
     said = capsys.readouterr().err.strip().splitlines()[-1]
     assert said.startswith(f"validate: the disk of {output}")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from groupshift.bootstrap.moves import Place, journal, opened, request_of_job, submit, tools_of
@@ -91,7 +93,8 @@ class GroupApp:
     def submit(self, job: SparkJob) -> None:
         """Compare, behind whoever interferes."""
         asked = dict(zip(job.arguments[::2], job.arguments[1::2], strict=True))
-        self.at.reached(f"job {asked['--moment']} {asked['--stage']}")
+        rules = json.loads(Path(asked["--rules"]).read_text())
+        self.at.reached(f"job {rules['moment']} {rules['stage']}")
         self.submits(job)
 
     def decide(self, question: Question) -> Answer | None:

@@ -64,9 +64,9 @@ class FakeWorld:
     moved: dict[str, int] = field(default_factory=dict)
     asked: list[tuple[int, Api, int]] = field(default_factory=list)
 
-    def cluster(self, address: str, *, properties: Mapping[str, str], timeout_s: float) -> KafkaCluster:
-        """What `KafkaCluster` would be."""
-        return _FakeCluster(self, address, properties=properties, timeout_s=timeout_s)
+    def observer(self, timeout_s: float = 60.0) -> KafkaCluster:
+        """What `groupshift.adapters.kafka.cluster.observer` would return."""
+        return _FakeCluster(self, "broker-1:9092", timeout_s=timeout_s, observer=True)
 
     def answer(self, node: int, request: Any) -> Any:
         """What broker ``node`` says."""
@@ -105,17 +105,17 @@ class _FakeBroker(BrokerConnection):
     def __init__(self, world: FakeWorld, node: int) -> None:
         self.address = f"broker-{node}:9092"
         self.versions = {api: Range(0, highest) for api, highest in world.versions.items()}
-        self._world, self._node, self._correlation, self._bodies = world, node, 0, {}
+        self._world, self._node, self.sent, self._bodies = world, node, 0, {}
 
     def send(self, request: Any) -> int:
-        self._correlation += 1
-        assert request_frame(request, self._correlation, "test")
+        self.sent += 1
+        assert request_frame(request, self.sent, "test")
         answer = self._world.answer(self._node, request)
         out, header = io.BytesIO(), answer.__header_schema__
-        entity_writer(header)(out, header(correlation_id=self._correlation))
+        entity_writer(header)(out, header(correlation_id=self.sent))
         entity_writer(type(answer))(out, answer)
-        self._bodies[self._correlation] = (request, out.getvalue())
-        return self._correlation
+        self._bodies[self.sent] = (request, out.getvalue())
+        return self.sent
 
     def receive(self, correlation: int, *, timeout_s: float | None = None) -> Any:  # noqa: ARG002
         return answer_of(*self._bodies.pop(correlation))[1]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.hazards import BOOK, CHAPTERS, MEANS, Hazard, Role
-from groupshift.domain.versions import Fix, Span
+from groupshift.domain.versions import Span
 
 COMMAND = "PYTHONPATH=tests python -m support.hazards_page > docs/reference/hazards.md"
 
@@ -44,10 +44,10 @@ _WHO = {
     Role.LOADER: "any broker that loads the groups, of those that run and that are gone to",
 }
 _FIXES = {
-    Fix.RELEASED: "",
-    Fix.MERGED: " (merged to the branch; that release was not seen)",
-    Fix.NOT_CONFIRMED: " (an older release may have the fix: not confirmed)",
-    Fix.LINE: " (no fix: the line ends)",
+    "released": "",
+    "merged": " (merged to the branch; that release was not seen)",
+    "not confirmed": " (an older release may have the fix: not confirmed)",
+    "line": " (no fix: the line ends)",
 }
 
 

@@ -11,7 +11,7 @@ from kio.index import load_payload_module
 from kio.static.constants import EntityType
 
 from groupshift.adapters.kafka.cluster import KafkaCluster
-from groupshift.adapters.kafka.requests import metadata_of
+from groupshift.adapters.kafka.requests import metadata
 from groupshift.adapters.kafka.snapshots import listing
 from groupshift.adapters.kafka.wire import BrokerError, raise_for
 from groupshift.domain.placement import partition_of
@@ -30,7 +30,7 @@ _WITHIN_S = 60.0
 def replicas_of(cluster: Cluster, topic: str) -> Replicas:
     """As the brokers tell them now."""
     with _raw(cluster) as raw:
-        (found,) = metadata_of(raw.broker(raw.brokers()[0].node_id), topic).topics
+        (found,) = metadata(raw.broker(raw.brokers()[0].node_id), [topic]).topics
     return {int(each.partition_index): tuple(map(int, each.replica_nodes)) for each in found.partitions}
 
 
@@ -101,7 +101,7 @@ def _reassign(cluster: Cluster, topic: str, replicas: Replicas) -> None:
         topics=(schema.ReassignableTopic(name=topic, partitions=partitions),),
     )
     with _raw(cluster) as raw:
-        told = metadata_of(raw.broker(raw.brokers()[0].node_id), topic)
+        told = metadata(raw.broker(raw.brokers()[0].node_id), [topic])
         answer = raw.broker(int(told.controller_id)).ask(asked, timeout_s=_WITHIN_S + 5.0)
     raise_for(answer.error_code, f"replicas of {topic} are not put in order", said=answer.error_message)
     for found in answer.responses:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from groupshift.adapters.kafka.groups import KafkaConnection
+from groupshift.adapters.kafka.cluster import observer
 from groupshift.adapters.zookeeper.session import ZookeeperConnection
 
 WAIT_S = 60.0
@@ -12,5 +12,5 @@ WAIT_S = 60.0
 
 def wait_longer(patch: pytest.MonkeyPatch) -> None:
     """What is connected from now on waits so long for an answer, unless it is told otherwise."""
-    for kind in (KafkaConnection, ZookeeperConnection):
-        patch.setitem(kind.__init__.__kwdefaults__, "timeout_s", WAIT_S)
+    for made in (observer, ZookeeperConnection.__init__):
+        patch.setitem(made.__kwdefaults__, "timeout_s", WAIT_S)

@@ -27,13 +27,13 @@ class EarlyConnection(BrokerConnection):
 
     def send(self, request: Any) -> int:
         """As `BrokerConnection.send`."""
-        self._correlation += 1
-        frame = bytearray(request_frame(request, self._correlation, self._access.client_id))
+        self.sent += 1
+        frame = bytearray(request_frame(request, self.sent, self._access.client_id))
         if request.__api_key__ in self._SHARE:
             frame[6:8] = bytes(2)
-        self._asked.append((self._correlation, request))
+        self._asked.append((self.sent, request))
         self._channel.write(bytes(frame), self._access.timeout_s)
-        return self._correlation
+        return self.sent
 
 
 class StatedMember(NativeMember):

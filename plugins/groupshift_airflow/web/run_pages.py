@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from itertools import islice
 from typing import Any
 
 from airflow.api_fastapi.app import get_auth_manager
@@ -20,6 +21,7 @@ from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from groupshift.adapters.sqlalchemy.runs import SqlRuns
+from groupshift.adapters.sqlalchemy.scans import SqlScans
 from groupshift.bootstrap.moves import evidence_of, page_of
 from groupshift.engine.status import status_of
 from groupshift.engine.verification import objection
@@ -30,6 +32,7 @@ from groupshift.scan.toggles import ORIGIN
 from groupshift.settings import Settings, parse
 from groupshift_airflow.hooks import SETTINGS_VARIABLE, base_settings
 from groupshift_airflow.run_tasks import PLAN, REFUSED
+from groupshift_airflow.scans import ENSEMBLE, SCAN
 from groupshift_airflow.web.holding import held
 from groupshift_airflow.web.rendering import POLICY, REFRESH_S, framed, rendered, sandboxed, slashed
 
@@ -38,14 +41,20 @@ _LISTED = 100
 _FORBIDDEN = 403
 _JOB_REPORT = "report.html"
 """The file that a Spark job leaves for people."""
-_SCAN = "scan_fleet"
+_SCAN, _WATCH = "scan_fleet", "watch_offsets_topic"
+_NOTHING = "This run has begun no run of a move: its task 'plan' has not ended yet, or it only planned."
+_WATCHES = "This run begins no run of a move: its task 'watch' judges one that is over, and its log says how."
+_NO_SCAN = "This run has not scanned yet: its task 'scan' has not ended, or its log says why it failed."
 runs_of_moves = APIRouter(prefix="/runs")
 
 
 def listed(request: Request, user: GetUserDep) -> Response:
-    """Show the latest runs of all moves that this user may read, newest first."""
+    """Show the runs that this user may read: open ones first, then the latest others, newest first."""
     with _journal() as runs:
-        records = [each for each in runs.recent(_LISTED) if _may_read(user, each)]
+        open_runs = runs.recent(_LISTED, open_only=True)
+        latest = runs.recent(_LISTED + len(open_runs))
+        others = [each for each in latest if not each.state.is_open][:_LISTED]
+        records = [each for each in (*open_runs, *others) if _may_read(user, each)]
         rows = [{"run": each, "now": status_of(runs, each.run)} for each in records]
     return rendered(request, "runs.html", runs=rows, user=user.get_name())
 
@@ -99,14 +108,35 @@ def job_report(request: Request, run: str, job: str, user: GetUserDep, shown: st
 def of_run(request: Request, dag_id: str, run_id: str) -> Response:
     """Show what a run of a DAG works on, or why it was refused. Who asks may read runs of that DAG, whose
     plan shows the run."""
+    if dag_id == _SCAN:
+        return _scan_of(request, run_id)
     with _journal() as runs:
         record = _found(runs, dag_id, run_id)
         if record is not None:
             return _page(request, runs, record, base=f"runs/{record.run}/")
     refused = _pushed(dag_id, run_id, REFUSED, (PLAN, "assess"))
-    nothing = "This run has begun no run of a move: its task 'plan' has not ended yet, or it only planned."
+    nothing = _WATCHES if dag_id == _WATCH else _NOTHING
     why = f"This run was refused, and nothing was changed: {refused}" if refused else nothing
     return rendered(request, "problem.html", sentence=why)
+
+
+def _scan_of(request: Request, run_id: str) -> Response:
+    """What a run of ``scan_fleet`` found different, and what it toggled."""
+    number, ensemble = (_pushed(_SCAN, run_id, key, (SCAN,)) for key in ("return_value", ENSEMBLE))
+    if number is None or ensemble is None:
+        return rendered(request, "problem.html", sentence=_NO_SCAN)
+    with closing(SqlScans(_journal_url())) as scans:
+        scan = scans.latest(ensemble, int(number) + 1)
+        changes = list(islice(scans.changes(ensemble, int(number)), _LISTED + 1))
+        return rendered(
+            request,
+            "scan.html",
+            scan=scan,
+            number=number,
+            changes=changes[:_LISTED],
+            more=len(changes) > _LISTED,
+            toggles=scans.toggles(ensemble, int(number)),
+        )
 
 
 def _found(runs: Runs, dag_id: str, run_id: str) -> RunRecord | None:
@@ -168,13 +198,17 @@ def _readable(run: str, user: Any) -> Iterator[tuple[Runs, RunRecord]]:
         yield runs, record
 
 
-@contextmanager
-def _journal() -> Iterator[Runs]:
-    """Of this deployment. Raises `Rejected` where its settings name none that can be used."""
+def _journal_url() -> str:
     url = base_settings().get("journal", {}).get("url", "")
     if not url:
         raise Rejected("the settings of this deployment name no journal: add journal.url")
-    with closing(SqlRuns(str(url))) as runs:
+    return str(url)
+
+
+@contextmanager
+def _journal() -> Iterator[Runs]:
+    """Of this deployment. Raises `Rejected` where its settings name none that can be used."""
+    with closing(SqlRuns(_journal_url())) as runs:
         yield runs
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import heapq
 import threading
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from groupshift.domain.foreign_json import load_object, whole_number
 from groupshift.domain.ownership_history import Tenure
@@ -23,6 +23,14 @@ from groupshift.ports.evidence import Delivered
 _CHUNK = 8 * 1024 * 1024
 _Key = tuple[str, TopicPartition]
 """A member and a partition."""
+
+
+class _Record(NamedTuple):
+    """One delivery: when (epoch ms; 0 where nobody asked), of whom and what, and its offset."""
+
+    at_ms: int
+    key: _Key
+    offset: int
 
 
 @dataclass(slots=True)
@@ -50,28 +58,32 @@ class LedgerFiles:
         self._lock = threading.Lock()
 
     def last_delivered(self, group: str) -> Mapping[TopicPartition, int]:
-        """The highest offset delivered by any member of the group, per partition."""
-        highest: dict[TopicPartition, int] = {}
+        """See the port."""
         with self._lock:
-            for path in self._paths():
-                for (member, partition), offset in self._read(path).items():
-                    if member.startswith(f"{group}_"):
-                        highest[partition] = max(offset, highest.get(partition, offset))
-        return dict(sorted(highest.items()))
+            paths = self._paths()
+            for path in paths:
+                progress = self._files[path] = self._known(path)
+                for record in _records(path, progress):
+                    former = progress.highest.get(record.key, record.offset)
+                    progress.highest[record.key] = max(record.offset, former)
+            found = chain.from_iterable(self._files[path].highest.items() for path in paths)
+            return dict(sorted(_highest(group, found).items()))
 
     def delivered_below(
         self, group: str, bounds: Mapping[TopicPartition, int]
     ) -> Mapping[TopicPartition, int]:
         """See the port. What was read before is read again only where it went beyond a bound."""
-        highest: dict[TopicPartition, int] = {}
-        with self._lock:
+
+        def below() -> Iterator[tuple[_Key, int]]:
             for path in self._paths():
-                known = self._below(path, bounds)
-                behind = ((key, offset) for key, offset, _ in _records(path, replace(known)))
-                for (member, at), offset in chain(known.highest.items(), behind):
-                    if member.startswith(f"{group}_") and offset < bounds.get(at, 0):
-                        highest[at] = max(offset, highest.get(at, offset))
-        return highest
+                known = self._known(path)
+                if any(offset >= bounds.get(at, offset + 1) for (_, at), offset in known.highest.items()):
+                    known = _Progress(inode=known.inode)
+                yield from known.highest.items()
+                yield from ((each.key, each.offset) for each in _records(path, replace(known)))
+
+        with self._lock:
+            return _highest(group, (each for each in below() if each[1] < bounds.get(each[0][1], 0)))
 
     def _paths(self) -> list[Path]:
         """The members' files; what a desktop left beside them is none. Raises `Broken` for a folder that
@@ -92,21 +104,12 @@ class LedgerFiles:
             return _Progress(inode=now.st_ino)
         return known
 
-    def _below(self, path: Path, bounds: Mapping[TopicPartition, int]) -> _Progress:
-        """How far the file was read, if nothing there went beyond a bound; else its beginning."""
-        known = self._known(path)
-        beyond = any(offset >= bounds.get(at, offset + 1) for (_, at), offset in known.highest.items())
-        return _Progress(inode=known.inode) if beyond else known
-
     def delivered(self, group: str, from_ms: int, to_ms: int) -> Delivered | None:
         """See the port; memory grows with the holes between what was delivered only."""
-        files = self._paths()
         spans: dict[TopicPartition, _Spans] = {}
         last: dict[TopicPartition, int] = {}
         deliveries = again = pause = 0
-        for at_ms, _, partition, offset in heapq.merge(*(_deliveries(path, group) for path in files)):
-            if not from_ms <= at_ms <= to_ms:
-                continue
+        for at_ms, (_, partition), offset in self._between(group, from_ms, to_ms):
             deliveries += 1
             again += not spans.setdefault(partition, _Spans()).add(offset)
             pause = max(pause, at_ms - last.get(partition, at_ms))
@@ -122,28 +125,33 @@ class LedgerFiles:
         )
 
     def tenures(self, group: str, from_ms: int, to_ms: int) -> Sequence[Tenure]:
-        """See the port; files are merged by time, so memory grows with the runs only."""
-        files = self._paths()
-        merged = heapq.merge(*(_deliveries(path, group) for path in files))
+        """See the port; memory grows with the runs only."""
         runs: dict[TopicPartition, list[Tenure]] = {}
-        for at_ms, member, partition, _ in merged:
-            if from_ms <= at_ms <= to_ms:
-                of = runs.setdefault(partition, [])
-                if of and of[-1].member == member:
-                    of[-1] = replace(of[-1], end_ms=at_ms, records=(of[-1].records or 0) + 1)
-                else:
-                    run = Tenure(partition=partition, member=member, start_ms=at_ms, end_ms=at_ms, records=1)
-                    of.append(run)
+        for at_ms, (member, partition), _ in self._between(group, from_ms, to_ms):
+            of = runs.setdefault(partition, [])
+            if of and of[-1].member == member:
+                of[-1] = replace(of[-1], end_ms=at_ms, records=(of[-1].records or 0) + 1)
+            else:
+                run = Tenure(partition=partition, member=member, start_ms=at_ms, end_ms=at_ms, records=1)
+                of.append(run)
         return [run for _, of in sorted(runs.items()) for run in of]
+
+    def _between(self, group: str, from_ms: int, to_ms: int) -> Iterator[_Record]:
+        """What members of the group were delivered between two times, all files merged by time."""
+        merged = heapq.merge(*(_records(path, _Progress(), of=group) for path in self._paths()))
+        return (each for each in merged if from_ms <= each.at_ms <= to_ms)
 
     def close(self) -> None:
         """Nothing is kept open between calls."""
 
-    def _read(self, path: Path) -> Mapping[_Key, int]:
-        progress = self._files[path] = self._known(path)
-        for key, offset, _ in _records(path, progress):
-            progress.highest[key] = max(offset, progress.highest.get(key, offset))
-        return progress.highest
+
+def _highest(group: str, found: Iterable[tuple[_Key, int]]) -> dict[TopicPartition, int]:
+    """The highest offset of members of a group, by partition."""
+    highest: dict[TopicPartition, int] = {}
+    for (member, partition), offset in found:
+        if member.startswith(f"{group}_"):
+            highest[partition] = max(offset, highest.get(partition, offset))
+    return highest
 
 
 @dataclass(slots=True)
@@ -189,9 +197,9 @@ def _readable(path: Path) -> Iterator[None]:
         raise Broken(f"ledger {path} cannot be read ({why}): look at its folder") from wrong
 
 
-def _records(path: Path, progress: _Progress) -> Iterator[tuple[_Key, int, Mapping[str, Any]]]:
-    """Member and partition, offset, and all that it says of each complete line behind ``progress``, which
-    goes along. A last line without its end is not there yet; waiting for a pipe would never end."""
+def _records(path: Path, progress: _Progress, of: str | None = None) -> Iterator[_Record]:
+    """Each complete line behind ``progress``, which goes along; with ``of``, a group, those of its members,
+    which need a time. A last line without its end is not there yet; waiting for a pipe would never end."""
     with _readable(path):
         file = opened(path)
     with file:
@@ -203,33 +211,24 @@ def _records(path: Path, progress: _Progress) -> Iterator[tuple[_Key, int, Mappi
                         f"ledger {path} has a line of more than {_CHUNK} bytes: no member writes such a one"
                     )
                 return
-            key, offset, record = _record(path, progress.lines + 1, line)
             progress.lines += 1
-            progress.position += len(line)
-            yield key, offset, record
-
-
-def _deliveries(path: Path, group: str) -> Iterator[tuple[int, str, TopicPartition, int]]:
-    """(time, member, partition, offset) of each complete line of one member's file that is the group's."""
-    progress = _Progress()
-    for (member, partition), offset, record in _records(path, progress):
-        if member.startswith(f"{group}_"):
+            where = f"line {progress.lines} of ledger {path}"
             try:
-                at_ms = whole_number(record["at_ms"], "at_ms")
+                record = load_object(line, "it")
+                partition, offset = (whole_number(record[name], name) for name in ("partition", "offset"))
+                key = str(record["member"]), TopicPartition(str(record["topic"]), partition)
             except (KeyError, Rejected) as wrong:
                 raise Broken(
-                    f"line {progress.lines} of ledger {path} has no time at_ms: the ledger was altered"
+                    f"{where} is no delivery record ({line[:80]!r}): the ledger was "
+                    "altered or its writer failed, so what was delivered cannot be proven from it"
                 ) from wrong
-            yield at_ms, member, partition, offset
-
-
-def _record(path: Path, number: int, line: bytes) -> tuple[_Key, int, Mapping[str, Any]]:
-    try:
-        record = load_object(line, "it")
-        partition, offset = (whole_number(record[name], name) for name in ("partition", "offset"))
-        return (str(record["member"]), TopicPartition(str(record["topic"]), partition)), offset, record
-    except (KeyError, Rejected) as wrong:
-        raise Broken(
-            f"line {number} of ledger {path} is no delivery record ({line[:80]!r}): the ledger was "
-            "altered or its writer failed, so what was delivered cannot be proven from it"
-        ) from wrong
+            progress.position += len(line)
+            at_ms = 0
+            if of is not None:
+                if not key[0].startswith(f"{of}_"):
+                    continue
+                try:
+                    at_ms = whole_number(record["at_ms"], "at_ms")
+                except (KeyError, Rejected) as wrong:
+                    raise Broken(f"{where} has no time at_ms: the ledger was altered") from wrong
+            yield _Record(at_ms, key, offset)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,22 +79,20 @@ def _loaded(key: str, setting: str) -> Any:
             f"{setting} needs a library that is not installed ({missing.name}): "
             "pip install 'kafka-groupshift[sign]'"
         ) from missing
-    unusable = Rejected(
-        f"{setting} is no {'private' if setting == _SIGNING else 'public'} Ed25519 key in PEM (PKCS #8, "
-        "without a password): make one with: openssl genpkey -algorithm ed25519"
-    )
-    pem = _pem(key, setting)
-    found: Any
     private = setting == _SIGNING
-    try:
-        if private:
-            found = serialization.load_pem_private_key(pem, password=None)
-        else:
-            found = serialization.load_pem_public_key(pem)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as wrong:
-        raise unusable from wrong
+    kind, pem = "private" if private else "public", _pem(key, setting)
+    found: Any = None
+    with suppress(ValueError, TypeError, UnsupportedAlgorithm):
+        found = (
+            serialization.load_pem_private_key(pem, password=None)
+            if private
+            else serialization.load_pem_public_key(pem)
+        )
     if not isinstance(found, ed25519.Ed25519PrivateKey if private else ed25519.Ed25519PublicKey):
-        raise unusable
+        raise Rejected(
+            f"{setting} is no {kind} Ed25519 key in PEM (PKCS #8, without a password): make one with: "
+            "openssl genpkey -algorithm ed25519"
+        )
     return found
 
 

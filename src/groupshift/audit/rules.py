@@ -11,7 +11,6 @@ docs/reference/zookeeper-coordination.md §§6.2, 8.3.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,7 +19,7 @@ from operator import attrgetter
 
 from groupshift.audit.case import Case
 from groupshift.domain.commit_places import Stray
-from groupshift.domain.tables import Entry, parsed, shipped, unique
+from groupshift.domain.tables import table_of
 
 
 def _answers_foreign(case: Case) -> bool:
@@ -104,45 +103,19 @@ class AuditRule:
 
 FILE = "audit/rules.toml"
 """The table of rules, below the package ``groupshift``."""
-_NUMBER = re.compile(r"A\d\d", re.ASCII)
-_FACT = re.compile("|".join(FACTS))
 
 
-def read_rules(text: str, file: str = FILE) -> tuple[tuple[AuditRule, ...], tuple[AuditRule, ...]]:
-    """The rules of a table in TOML: of coordinator and log, then of both stores; each in its order.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRules:
+    """The file: the coordinator's answer against its own log and the topic's (``kafka``); ZooKeeper against
+    Kafka, once coordinator and log agree (``store``). Each in its order."""
 
-    Raises:
-        Rejected: the text is no TOML, or a rule is not whole; says file, rule, field, value and what is
-            allowed.
-    """
-    whole = parsed(text, file)
-    whole.only(("kafka", "store"))
-    kafka, store = (tuple(map(_rule, whole.tables(name, "number"))) for name in ("kafka", "store"))
-    unique((rule.number for rule in (*kafka, *store)), f"{file}, number")
-    return kafka, store
+    kafka: tuple[AuditRule, ...]
+    store: tuple[AuditRule, ...]
 
 
-def _rule(entry: Entry) -> AuditRule:
-    entry.only(("number", "kind", "weight", "reason"), ("when", "unless", "remedy"))
-    if not _NUMBER.fullmatch(entry.text("number")):
-        raise entry.fault("number", "A and two digits")
-    rule = AuditRule(
-        number=entry.text("number"),
-        kind=entry.text("kind"),
-        weight=entry.word("weight", Weight),
-        when=entry.names("when", _FACT) if "when" in entry.values else (),
-        unless=entry.names("unless", _FACT) if "unless" in entry.values else (),
-        reason=entry.text("reason"),
-        remedy=entry.text("remedy", ""),
-    )
-    if not (rule.when or rule.unless) or set(rule.when) & set(rule.unless):
-        raise entry.fault("unless", "facts that when does not name, or in their place some facts in when")
-    if not rule.remedy and rule.weight is not Weight.EXPLAINED:
-        raise entry.fault("remedy", f"a text, since the weight is {rule.weight}")
-    return rule
-
-
-KAFKA_RULES, STORE_RULES = read_rules(shipped(FILE))
+_READ = table_of(AuditRules, FILE)
+KAFKA_RULES, STORE_RULES = _READ.kafka, _READ.store
 """The coordinator's answer against its own log and the topic's; ZooKeeper against Kafka, once coordinator
 and log agree."""
 

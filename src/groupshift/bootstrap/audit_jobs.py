@@ -22,12 +22,11 @@ from groupshift.adapters.spark_submit.submit import SparkSubmit
 from groupshift.audit.offsets import Audit
 from groupshift.audit.report import render
 from groupshift.audit.run import AuditOptions, Progress, audit_offsets
-from groupshift.bootstrap.connect import audit_sources, audit_store
+from groupshift.bootstrap.connect import audit_sources, audit_store, brokers_of
 from groupshift.domain.plain import from_plain
 from groupshift.errors import Broken, Conflict, GroupshiftError, Rejected, Transient
 from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.settings import KafkaSettings, SparkSettings, ZookeeperSettings
-from groupshift.spark.broker_source import Brokers
 from groupshift.spark.copied_log import DirectLog
 
 if TYPE_CHECKING:
@@ -59,17 +58,15 @@ def run_audit(
     store = audit_store()
     if request.output is not None:
         store.refuse(request.output)
-    kafka = request.kafka
-    brokers = Brokers(
-        bootstrap_servers=kafka.bootstrap_servers, properties=kafka.properties, timeout_s=request.timeout_s
-    )
+    brokers = brokers_of(request.kafka, timeout_s=request.timeout_s)
     log = DirectLog(brokers)
     comparison = None
     if session is not None:
         from groupshift.spark.audit_offsets import SparkComparison
 
         comparison = SparkComparison(session(), brokers, log)
-    sources = audit_sources(kafka, request.zookeeper, log, comparison=comparison, timeout_s=request.timeout_s)
+    where, timeout_s = request.zookeeper, request.timeout_s
+    sources = audit_sources(request.kafka, where, log, comparison=comparison, timeout_s=timeout_s)
     with closing(sources):
         found = audit_offsets(sources, request.options, request.groups, told)
     if request.output is not None:

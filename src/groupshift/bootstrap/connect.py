@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from groupshift.adapters.kafka.cluster import KafkaCluster
     from groupshift.adapters.zookeeper.session import ZookeeperConnection
     from groupshift.audit.run import AuditSources, AuditStore, Comparison
+    from groupshift.spark.broker_source import Brokers
 
 
 def signer_of(key: str) -> Signer | None:
@@ -57,14 +58,15 @@ def verifier(key: str) -> Verifier | None:
 def zookeeper_side(settings: Settings) -> Iterator[ZookeeperSide]:
     """Open a group as ZooKeeper and Kafka know it, and who writes its mode, over one ZooKeeper session."""
     from groupshift.adapters.groups import LiveAccess, LiveGroupReader
-    from groupshift.adapters.kafka.groups import KafkaConnection, KafkaGroups, KafkaRights
+    from groupshift.adapters.kafka.cluster import observer
+    from groupshift.adapters.kafka.groups import KafkaGroups, KafkaRights
     from groupshift.adapters.system import SystemClock
     from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
     from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch, ZookeeperRights
     from groupshift.adapters.zookeeper.session import cluster_id
 
     zookeeper = zookeeper_connection(settings.zookeeper)
-    kafka = KafkaConnection(settings.kafka.bootstrap_servers, properties=settings.kafka.properties)
+    kafka = observer(settings.kafka.bootstrap_servers, properties=settings.kafka.properties)
     with closing(LiveGroupReader(ZookeeperGroups(zookeeper), KafkaGroups(kafka), SystemClock())) as groups:
         yield ZookeeperSide(
             groups=groups,
@@ -79,10 +81,11 @@ def zookeeper_side(settings: Settings) -> Iterator[ZookeeperSide]:
 def broker_side(settings: Settings) -> Iterator[BrokerSide]:
     """Open a group as Kafka's brokers alone know it."""
     from groupshift.adapters.groups import KafkaGroupReader, LiveAccess
-    from groupshift.adapters.kafka.groups import KafkaConnection, KafkaRights
+    from groupshift.adapters.kafka.cluster import observer
+    from groupshift.adapters.kafka.groups import KafkaRights
 
     where = settings.kafka
-    connection = KafkaConnection(where.bootstrap_servers, properties=where.properties)
+    connection = observer(where.bootstrap_servers, properties=where.properties)
     reader = KafkaGroupReader(protocol_views(where), group_snapshots(where))
     with closing(connection) as kafka, closing(reader) as groups:
         drivers = partial(fleet, settings.fleet, groups)
@@ -94,6 +97,14 @@ def _cluster(kafka: KafkaSettings, timeout_s: float) -> KafkaCluster:
     from groupshift.adapters.kafka.cluster import KafkaCluster
 
     return KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
+
+
+def brokers_of(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> Brokers:
+    """How Spark's executors and this process read the log of the offsets topic of this cluster."""
+    from groupshift.spark.broker_source import Brokers
+
+    where, properties = kafka.bootstrap_servers, kafka.properties
+    return Brokers(bootstrap_servers=where, properties=properties, timeout_s=timeout_s)
 
 
 def zookeeper_connection(where: ZookeeperSettings) -> ZookeeperConnection:

@@ -39,38 +39,28 @@ def fleet(settings: FleetSettings, groups: GroupReader, driver: str) -> FleetDri
         from groupshift.adapters.drivers.process import ProcessFleet
 
         if not settings.socket:
-            raise Rejected(
-                "driver 'process' needs fleet.socket in the settings; name the supervisor's socket"
-            )
+            raise Rejected("driver 'process' needs the setting fleet.socket: the supervisor's socket")
         return ProcessFleet(settings.socket)
     if driver == "command":
         from groupshift.adapters.drivers.command import CommandFleet
 
         return CommandFleet(settings.command)
-    if driver == "kubernetes":
-        return _kubernetes(settings, groups)
-    from groupshift.adapters.drivers.manual import ManualFleet
+    if driver == "manual":
+        from groupshift.adapters.drivers.manual import ManualFleet
 
-    return ManualFleet()
-
-
-def _kubernetes(settings: FleetSettings, groups: GroupReader) -> FleetDriver:
-    """Raises `Rejected` where the client library is not installed: it is an extra."""
+        return ManualFleet()
     try:
         from groupshift.adapters.drivers.kubernetes import KubernetesApi, KubernetesFleet
-    except ModuleNotFoundError as error:
-        raise Rejected(
-            f"driver 'kubernetes' needs a library that is not installed ({error.name}): "
-            "pip install 'kafka-groupshift[kubernetes]'"
-        ) from error
+    except ModuleNotFoundError as error:  # it is an extra
+        needed = f"driver 'kubernetes' needs {error.name}, which is not installed"
+        raise Rejected(f"{needed}: pip install 'kafka-groupshift[kubernetes]'") from error
     return KubernetesFleet(KubernetesApi(settings.kubernetes), partial(client_ids, groups))
 
 
 def client_ids(groups: GroupReader, group: str) -> tuple[str, ...]:
     """The consumer ids and client ids under which the group knows its members now."""
     view = groups.read(group)
-    clients = {member.client_id for member in view.kafka.members if member.client_id}
-    return tuple(sorted(clients | set(view.ids)))
+    return tuple(sorted({*view.ids, *(each.client_id for each in view.kafka.members if each.client_id)}))
 
 
 T = TypeVar("T")

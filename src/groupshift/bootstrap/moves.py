@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, get_type_hints
 from groupshift.adapters.system import SystemClock
 from groupshift.bootstrap.connect import (
     broker_side,
+    brokers_of,
     cluster_acts,
     cluster_snapshot_store,
     commit_hashes,
@@ -70,7 +71,6 @@ from groupshift.settings import Settings
 
 if TYPE_CHECKING:
     from groupshift.report.kept import Kept
-    from groupshift.spark.broker_source import Brokers
 
 P = TypeVar("P")
 _LOG = logging.getLogger(__name__)
@@ -100,16 +100,6 @@ def _closed(make: Callable[..., Any]) -> Opener:
     )
 
 
-def _brokers(place: Place) -> Brokers:
-    """How the log of the offsets topic is read there."""
-    from groupshift.spark.broker_source import Brokers
-
-    kafka = place.settings.kafka
-    return Brokers(
-        bootstrap_servers=kafka.bootstrap_servers, properties=kafka.properties, timeout_s=place.timeout_s
-    )
-
-
 def _copied_logs(folder: str) -> OffsetsLog:
     """Return the copy of a broker's log folder. Raises `Rejected` where there is no such folder."""
     from groupshift.spark.copied_log import CopiedLog
@@ -122,19 +112,19 @@ def _copied_logs(folder: str) -> OffsetsLog:
 def _offsets_log(place: Place, _stack: ExitStack) -> OffsetsLog:
     from groupshift.spark.copied_log import DirectLog
 
-    return DirectLog(_brokers(place))
+    return DirectLog(brokers_of(place.settings.kafka, timeout_s=place.timeout_s))
 
 
 def _log_verification(place: Place, _stack: ExitStack) -> LogVerification:
     from groupshift.adapters.spark_submit.java import java_home
     from groupshift.spark.verify_log import SparkLogVerification
 
-    named = place.settings.spark.java_home
-    return SparkLogVerification(brokers=_brokers(place), java_home=named or str(java_home()))
+    brokers = brokers_of(place.settings.kafka, timeout_s=place.timeout_s)
+    return SparkLogVerification(brokers=brokers, java_home=place.settings.spark.java_home or str(java_home()))
 
 
 def _outcomes(_place: Place, _stack: ExitStack) -> ComparisonOutcomes:
-    from groupshift.adapters.parquet.comparisons import ComparisonFolders
+    from groupshift.adapters.parquet.snapshots import ComparisonFolders
 
     return ComparisonFolders()
 
@@ -223,9 +213,7 @@ def request_at(move: Move[Any], values: Mapping[str, Any], settings: Settings) -
             try:
                 filled[each.name] = attrgetter(each.setting)(settings)
             except AttributeError:
-                raise Rejected(
-                    f"the move names a setting {each.setting!r}, which there is not; use its release"
-                ) from None
+                raise Rejected(f"the move names a setting {each.setting!r}, which there is not") from None
     return move.request_from(filled)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
 from groupshift.bootstrap.connect import zookeeper_connection
 from groupshift.bootstrap.moves import Place, journal, opened, tools_of
@@ -13,28 +14,32 @@ from groupshift.scan.toggles import Toggles
 from groupshift.settings import Settings
 
 
-def build_scans(settings: Settings) -> FleetScans:
-    """Return the use cases; close them, or use them in a ``with`` statement. Connections open at first use.
+@contextmanager
+def build_scans(settings: Settings) -> Iterator[FleetScans]:
+    """Open the use cases of an ensemble, and close at the end what they opened. Connections open at first
+    use.
 
-    Raises `Rejected` for an address, a folder or a URL that cannot be used."""
+    Raises:
+        Rejected: an address, a folder or a URL cannot be used.
+        Transient: see `FleetScans`.
+    """
     from groupshift.adapters.groups import LiveEnsembleReader
-    from groupshift.adapters.kafka.groups import KafkaConnection, KafkaEnsemble
+    from groupshift.adapters.kafka.cluster import observer
+    from groupshift.adapters.kafka.groups import KafkaEnsemble
     from groupshift.adapters.sqlalchemy.scans import SqlScans
     from groupshift.adapters.system import SystemClock
     from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
     from groupshift.adapters.zookeeper.mode import ZookeeperBrake
 
     clock, moves = SystemClock(), {each: ModeAlone(each) for each in Mode}
-    with ExitStack() as stack:
-        runs = stack.enter_context(journal(settings))
-        ports = stack.enter_context(opened(moves[Mode.KAFKA], Place(settings=settings), None))
-        zookeeper = zookeeper_connection(settings.zookeeper)
-        kafka = KafkaConnection(settings.kafka.bootstrap_servers, properties=settings.kafka.properties)
-        reader = LiveEnsembleReader(ZookeeperGroups(zookeeper), KafkaEnsemble(kafka), clock)
-        stack.callback(reader.close)
-        scans = SqlScans(settings.journal.url)
-        stack.callback(scans.close)
+    zookeeper = zookeeper_connection(settings.zookeeper)
+    kafka = observer(settings.kafka.bootstrap_servers, properties=settings.kafka.properties)
+    with (
+        journal(settings) as runs,
+        opened(moves[Mode.KAFKA], Place(settings=settings), None) as ports,
+        closing(LiveEnsembleReader(ZookeeperGroups(zookeeper), KafkaEnsemble(kafka), clock)) as reader,
+        closing(SqlScans(settings.journal.url)) as scans,
+    ):
         toggles = Toggles(moves=moves, tools=tools_of(runs, settings), ports=ports)
-        close = stack.pop_all().close
-    brake = ZookeeperBrake(zookeeper)
-    return FleetScans(clock=clock, reader=reader, scans=scans, brake=brake, toggles=toggles, closing=(close,))
+        brake = ZookeeperBrake(zookeeper)
+        yield FleetScans(clock=clock, reader=reader, scans=scans, brake=brake, toggles=toggles)

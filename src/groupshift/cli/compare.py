@@ -43,7 +43,11 @@ def compare(  # noqa: PLR0913 - the options of a verb
     with needing_spark("compare"):
         from groupshift.spark.compare import comparing
     if run:
-        _refuse_other_plans((before, after), run, settings_file)
+        from groupshift.adapters.parquet.compare_inputs import read_manifest
+
+        _, plan = plan_of(settings(settings_file), run)
+        for folder in (before, after):
+            refuse_other(f"snapshot {folder}", read_manifest(folder), plan)
     if not re.fullmatch(r"[1-9][0-9]*[kmgKMG]", memory):
         raise Rejected(f"--memory {memory!r} is no size of a heap: write a number and k, m or g, such as 2g")
     chosen = output or after.absolute().parent / f"compare-{move}"
@@ -56,14 +60,6 @@ def compare(  # noqa: PLR0913 - the options of a verb
     data = {**outcome.to_data(), "output": str(chosen)}
     render.tell(data, _parts(outcome, chosen), _next(outcome, chosen), as_json=as_json)
     return 0 if outcome.verdict is Verdict.PASS else 1
-
-
-def _refuse_other_plans(folders: tuple[Path, Path], run: str, settings_file: Path | None) -> None:
-    from groupshift.adapters.parquet.compare_inputs import read_manifest
-
-    _, plan = plan_of(settings(settings_file), run)
-    for folder in folders:
-        refuse_other(f"snapshot {folder}", read_manifest(folder), plan)
 
 
 def _parts(outcome: Outcome, output: Path) -> Iterator[render.Shown]:

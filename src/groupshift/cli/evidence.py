@@ -20,12 +20,7 @@ from groupshift.domain.foreign_text import command, visible
 from groupshift.domain.seal import SIGNATURE, State, Verification
 from groupshift.engine import verification
 from groupshift.errors import Broken, Rejected
-from groupshift.ports.evidence import Verifier
 
-_COLOUR = {
-    State.SOUND: "green",
-    **dict.fromkeys((State.UNCHECKED, State.UNSEALED, State.LEFT_OVER, State.BESIDE), "yellow"),
-}
 _KEY = "Check the signature with this key (PEM file). Default: evidence.public_key of the settings."
 
 
@@ -54,38 +49,27 @@ def _checked(
     what: str, settings: Path | None, public_key: str, told: Callable[[int, int], None]
 ) -> Verification:
     """What became of it. A folder is what has a slash in it, whatever is called so in the working folder."""
-    if "/" in what:
-        return _of_folder(Path(what), verifier(public_key or _key_of(settings)), told)
-    found = verified(parsed_settings(settings), what, public_key, told)
-    if found is not None:
-        return found
-    unknown = f"run {visible(what)!r} is not in the journal; see: groupshift status"
-    if what and os.path.isdir(what):  # noqa: PTH112 - it is False for what cannot be a path
-        unknown += f"; to check the folder {what}, write it with a slash: {what}/"
-    raise Rejected(unknown)
-
-
-def _key_of(settings: Path | None) -> str:
-    """The public key of the settings; empty where there are none."""
-    return parsed_settings(settings).evidence.public_key if has_settings(settings) else ""
-
-
-def _of_folder(folder: Path, key: Verifier | None, told: Callable[[int, int], None]) -> Verification:
+    if "/" not in what:
+        found = verified(parsed_settings(settings), what, public_key, told)
+        if found is not None:
+            return found
+        unknown = f"run {visible(what)!r} is not in the journal; see: groupshift status"
+        if what and os.path.isdir(what):  # noqa: PTH112 - it is False for what cannot be a path
+            unknown += f"; to check the folder {what}, write it with a slash: {what}/"
+        raise Rejected(unknown)
     from groupshift.adapters.parquet.evidence import ParquetEvidence
 
+    if not public_key and has_settings(settings):
+        public_key = parsed_settings(settings).evidence.public_key
+    key, named = verifier(public_key), f"folder {visible(what)}"
     try:
-        where = folder.expanduser().resolve()
+        where = Path(what).expanduser().resolve()
         there = where.is_dir()
     except (OSError, RuntimeError, ValueError) as wrong:
-        raise Rejected(
-            f"folder {visible(str(folder))} cannot be looked at ({wrong}): name another"
-        ) from wrong
+        raise Rejected(f"{named} cannot be looked at ({wrong}): name another") from wrong
     if not there:
-        raise Rejected(
-            f"folder {visible(str(folder))} is not there: name a run, or the folder of its evidence"
-        )
-    evidence = ParquetEvidence(where.parent)
-    return verification.verify_folder(evidence, where.name, key, told)
+        raise Rejected(f"{named} is not there: name a run, or the folder of its evidence")
+    return verification.verify_folder(ParquetEvidence(where.parent), where.name, key, told)
 
 
 def _parts(found: Verification) -> Iterator[render.Shown]:
@@ -94,7 +78,7 @@ def _parts(found: Verification) -> Iterator[render.Shown]:
     if unsound:
         table = Table(f"evidence of {visible(found.run)}", ("file", "state", "why"))
         for check in unsound:
-            colour = _COLOUR.get(check.state, "red")
+            colour = "yellow" if check.state.sound else "red"
             table.add_row(check.path, styled(check.state, colour), check.reason)
         yield table
     counts = Counter(check.state for check in found.checks)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from groupshift import __version__
 from groupshift.domain.foreign_text import visible
-from groupshift.domain.supported import version_text
+from groupshift.domain.versions import version_text
 from groupshift.errors import Broken, GroupshiftError
 
 NEEDS_TOOL = "this verb needs the extra 'tool': pip install 'kafka-groupshift[tool]'"

@@ -159,7 +159,7 @@ def write_page(path: Path, text: str) -> None:
         Rejected: the path cannot be that of a file, or may not be written.
         Transient: the disk is full, or does not answer.
     """
-    from groupshift.adapters.parquet.evidence import unwritable
+    from groupshift.adapters.parquet.store import unwritable
     from groupshift.foreign_files import made_anew
 
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -27,13 +27,11 @@ from groupshift.cli.options import (
     wanted,
 )
 from groupshift.cli.terminal import Table, styled
-from groupshift.domain.evidence import Manifest
+from groupshift.domain.evidence import refuse_older
 from groupshift.domain.foreign_text import shell, visible
 from groupshift.domain.rows import GONE, ClusterState, ReadFrom
-from groupshift.engine.snapshots import snapshot_cluster
 from groupshift.errors import Rejected
 from groupshift.ports.cluster import GroupSnapshots
-from groupshift.settings import Settings
 
 _SHOWN = 20
 
@@ -61,37 +59,26 @@ def snapshot(  # noqa: PLR0913 - the options of a verb
     Exit code 1: the snapshot was written, but something could not be read (table problems)."""
     if bootstrap_servers and run:
         raise Rejected("--run reads the journal of the settings: leave out --bootstrap-servers")
-    group, plan = plan_of(settings(settings_file), run, output) if run else ("", None)
-    chosen = [group] if group and not groups and not every else wanted("snapshot", groups, every=every)
-    where = _where(bootstrap_servers, zookeeper, settings_file, read_from)
-    with closing(_reader(where, read_from, timeout)) as reader, shown() as progress:
-        store = cluster_snapshot_store()
-        state, manifest = snapshot_cluster(reader, store, output, chosen, plan=plan, progress=progress)
-    data = {**_summary(state, manifest), "output": str(output)}
-    following = f"groupshift compare {shell(str(output))} LATER --move MOVE"
-    render.tell(data, _parts(state, output), following, as_json=as_json)
-    return 1 if any(not row.of_leftover for row in state.problems) else 0
-
-
-def _where(
-    bootstrap_servers: str, zookeeper: str, settings_file: Path | None, read_from: ReadFrom
-) -> Settings:
-    """Whom to ask. Raises `Rejected` for a ZooKeeper that is not asked, or has to be and is not named."""
     if zookeeper and read_from is ReadFrom.KAFKA:
         raise Rejected("--zookeeper goes with --read-from zookeeper or in-force: leave it out")
     if bootstrap_servers and read_from is not ReadFrom.KAFKA and not zookeeper:
         raise Rejected(f"--read-from {read_from} needs --zookeeper HOST:PORT, or a settings file")
-    return settings_at(bootstrap_servers, settings_file, zookeeper)
-
-
-def _reader(where: Settings, read_from: ReadFrom, timeout_s: float) -> GroupSnapshots:
+    group, plan = plan_of(settings(settings_file), run, output) if run else ("", None)
+    chosen = [group] if group and not groups and not every else wanted("snapshot", groups, every=every)
+    where = settings_at(bootstrap_servers, settings_file, zookeeper)
+    reader: GroupSnapshots
     if read_from is ReadFrom.KAFKA:
-        return group_snapshots(where.kafka, timeout_s=timeout_s)
-    return ensemble_snapshots(where.kafka, where.zookeeper, read_from, timeout_s=timeout_s)
-
-
-def _summary(state: ClusterState, manifest: Manifest) -> dict[str, Any]:
-    return {
+        reader = group_snapshots(where.kafka, timeout_s=timeout)
+    else:
+        reader = ensemble_snapshots(where.kafka, where.zookeeper, read_from, timeout_s=timeout)
+    with closing(reader), shown() as progress:
+        store = cluster_snapshot_store()
+        store.refuse(output)
+        state = reader.take(chosen, progress=progress)
+        if plan is not None:
+            refuse_older(f"snapshot {output}", state.taken_at_ms, plan)
+        manifest = store.write(output, state, plan)
+    data = {
         "cluster_id": state.cluster_id,
         "read_from": state.read_from,
         "taken_at_ms": state.taken_at_ms,
@@ -100,14 +87,20 @@ def _summary(state: ClusterState, manifest: Manifest) -> dict[str, Any]:
         "rows": {name: len(rows) for name, rows in state.tables().items()},
         "problems": [row.problem for row in state.problems],
         "unknown_groups": _unknown(state),
+        "output": str(output),
     }
+    following = f"groupshift compare {shell(str(output))} LATER --move MOVE"
+    render.tell(data, _parts(state, output), following, as_json=as_json)
+    return 1 if any(not row.of_leftover for row in state.problems) else 0
 
 
 def _unknown(state: ClusterState) -> list[str]:
+    """Groups that their coordinator does not know."""
     return [row.group for row in state.groups if row.state == GONE]
 
 
 def _parts(state: ClusterState, output: Path) -> Iterator[render.Shown]:
+    """How many rows each table has, what of a snapshot is not told here, and what could not be read."""
     table = Table(f"snapshot of cluster {state.cluster_id}", ("table", "rows"), numbers=("rows",))
     for name, rows in state.tables().items():
         table.add_row(name, f"{len(rows):,}")

@@ -21,7 +21,7 @@ from groupshift.cli.moves import add_installed, add_moves
 from groupshift.cli.repair import app as repair
 from groupshift.cli.scan import brake, scan
 from groupshift.cli.snapshot import snapshot
-from groupshift.domain.supported import version_text
+from groupshift.domain.versions import version_text
 
 EXIT_CODES = (
     "Exit codes: 0 passed, 1 failed or rolled back, 2 rejected (your input), 3 conflict (someone else "

@@ -119,14 +119,7 @@ COOPERATIVE: Final = "cooperative-sticky"
 """Assignors of the embedded consumer: all members must be eager (L7)."""
 
 _LOG = logging.getLogger(__name__)
-_RESETS = {
-    "smallest": Reset.EARLIEST,
-    "earliest": Reset.EARLIEST,
-    "beginning": Reset.EARLIEST,
-    "largest": Reset.LATEST,
-    "latest": Reset.LATEST,
-    "end": Reset.LATEST,
-}
+_RESETS = {"smallest": Reset.EARLIEST, "largest": Reset.LATEST} | {each.value: each for each in Reset}
 _PASSIVE = {"enable.auto.commit": False, "enable.auto.offset.store": False}
 _LONGEST_DRAIN_S = 1.0
 _BROKERS = ("bootstrap.servers", "metadata.broker.list")
@@ -187,8 +180,11 @@ class ConsumerConfig:
 
 
 def parse(raw: Mapping[str, Any], *, migrating: bool) -> ConsumerConfig:
-    """Check ``raw``; ``migrating`` is what the class is made for. Raises `Rejected` with one sentence that
-    names every field that is wrong."""
+    """Check ``raw``, the application's properties by key; `KEYS` says what becomes of each.
+
+    ``migrating`` is what the class is made for; KIP-125's switch (``coordination.migration.enabled``) may
+    turn it off. librdkafka is asked about every key that is not ours, once as the fetcher and once as the
+    embedded consumer gets it. Raises `Rejected` with one sentence that names every field that is wrong."""
     read = Reader(raw)
     aware = read.flag(f"{PREFIX}enabled", default=migrating)
     if aware and not migrating:
@@ -311,7 +307,10 @@ _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 
 
 class Reader:
-    """Every method returns a value of its type, also when ``problems`` got a sentence."""
+    """Reads values of ``raw`` and collects what is wrong with them.
+
+    Every method returns a value of its type, also when ``problems`` got a sentence: so one pass finds all
+    that is wrong, and whoever starts the application corrects it at once."""
 
     def __init__(self, raw: Mapping[str, Any]) -> None:
         self.raw = raw
@@ -385,7 +384,7 @@ _CONNECTING = frozenset({"bootstrap.servers", "metadata.broker.list", "client.id
 
 
 def objection(properties: Mapping[str, Any]) -> str | None:
-    """What librdkafka has against a property, its own sentence; None when it takes them all.
+    """What librdkafka has against a property, its own sentence; None when it takes them all. Never raises.
 
     Properties are set one after the other before a client is made; an unknown one at the end tells that
     all before it were taken, without making a client."""
@@ -401,7 +400,8 @@ def objection(properties: Mapping[str, Any]) -> str | None:
 
 
 def connecting(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of a consumer's properties that an admin client needs to reach the brokers and log in."""
+    """Those of a consumer's properties that another client needs to reach the brokers and log in: addresses,
+    name, and what begins with ``security.``, ``sasl.``, ``ssl.`` or ``enable.ssl.``."""
     return {
         key: value
         for key, value in properties.items()

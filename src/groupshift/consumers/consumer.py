@@ -136,13 +136,13 @@ class GroupConsumer:
             if config.metrics_port is not None:
                 self._endpoint = MetricsEndpoint(config.metrics_port, lambda: prometheus(self.statistics()))
             self._parts.coordination.start(reconciler, config.connect_s)
+            self._reconciler, self._feed = reconciler, feed
+            self._streams = max(found.values(), default=0)
+            feed.start()
+            reconciler.start()
         except BaseException:
             self._undo_join()
             raise
-        self._reconciler, self._feed = reconciler, feed
-        self._streams = max(found.values(), default=0)
-        feed.start()
-        reconciler.start()
 
     def _undo_join(self) -> None:
         """Nothing was registered yet; after this, `subscribe` may be tried again."""

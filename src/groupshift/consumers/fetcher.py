@@ -106,12 +106,12 @@ class KafkaFetch:
         for ever), so it lists them again when it knows at once that one is missing."""
         if self._admin is None:
             self._admin = AdminClient(self._properties)
-        began = time.monotonic()
-        found = self._ask(self._admin, partitions, to, _ANSWER_S)
+        admin, began = self._admin, time.monotonic()
+        found = self._ask(admin, partitions, to, _ANSWER_S)
         missing = [each for each in partitions if each not in found]
         quick = time.monotonic() - began < _QUICK_S
-        if missing and quick and look_at_topics(self._admin, _AGAIN_S):
-            found |= self._ask(self._admin, missing, to, _AGAIN_S)
+        if missing and quick and look_at_topics(admin, _AGAIN_S):
+            found |= self._ask(admin, missing, to, _AGAIN_S)
         return found
 
     @staticmethod

@@ -232,7 +232,11 @@ _LOOK_IDLY_S = 5.0
 
 
 class Waker:
-    """Only the reconciler's thread calls this. ``alarms`` are sentences for people."""
+    """Watches over the shares of old members and wakes those that have given up.
+
+    An old consumer stops after a few failed rebalances and then takes nothing, until ``ids`` changes again
+    (zookeeper-coordination.md §4.3). One migrating member, the responsible one, looks for such shares.
+    ``alarms`` are sentences for people. Only the reconciler's thread calls this."""
 
     def __init__(self, member: Member, parts: Parts, policy: Policy, agenda: Agenda) -> None:
         self._member, self._parts, self._agenda = member, parts, agenda
@@ -301,7 +305,10 @@ _STABLE = "Stable"
 
 
 class GroupListener:
-    """Only the reconciler's thread calls this; the Kafka group is asked on a thread for each generation."""
+    """Tells the application which thread of the group owns which partition, before delivery starts (§8.7).
+
+    In ZooKeeper mode the assignment is computed from the view, in Kafka mode the coordinator is asked, on a
+    thread of its own for each generation. Only the reconciler's thread calls this."""
 
     def __init__(self, member: Member, parts: Parts, agenda: Agenda) -> None:
         self._member, self._parts, self._agenda = member, parts, agenda

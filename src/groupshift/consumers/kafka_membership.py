@@ -64,7 +64,11 @@ class KafkaMembership:
         self._incremental = "cooperative" in str(properties.get("partition.assignment.strategy", ""))
         self._commits = KafkaCommits()
         self._consumer = Consumer({**properties, "on_commit": self._commits.on_commit})
-        self._offsets = CommittedOffsets(properties)
+        # A client that never joins reads what the group has committed.
+        self._reader = Consumer(
+            {**connecting(properties), "group.id": self._group, "enable.auto.commit": False}
+        )
+        self._reading = threading.Lock()
         self._description = GroupDescription(properties)
         self._assigned: frozenset[TopicPartition] = frozenset()
         self._calls = Calls()
@@ -83,7 +87,7 @@ class KafkaMembership:
         """Find the coordinator, if it answers; before `start`."""
         for topic in sorted(topics)[:1]:
             try:
-                self._offsets.read([TopicPartition(topic, 0)], _WARM_S)
+                self.committed([TopicPartition(topic, 0)], _WARM_S)
             except Transient as error:
                 _LOG.info("%s", error)
 
@@ -188,7 +192,10 @@ class KafkaMembership:
         return self._joined.wait(timeout)
 
     def commit(self, offsets: Mapping[TopicPartition, int], timeout: float) -> None:
-        """Synchronous, on the own thread; see the port for what is raised."""
+        """Synchronous, on the own thread.
+
+        Raises `Conflict` when the group no longer knows this member, `Transient` when it does not answer in
+        ``timeout`` seconds or is rebalancing; the outcome is not known then."""
         if offsets:
             self._calls.ask(lambda: self._commit(offsets), timeout, "commit to Kafka")
 
@@ -215,8 +222,23 @@ class KafkaMembership:
     def committed(
         self, partitions: Collection[TopicPartition], timeout: float
     ) -> Mapping[TopicPartition, int | None]:
-        """One OffsetFetch for all."""
-        return self._offsets.read(partitions, timeout)
+        """One OffsetFetch for all, from any thread; None where there is none. Raises `Transient` without an
+        answer in ``timeout`` seconds, and once closed."""
+        asked = [KafkaPartition(*each) for each in partitions]
+        if not self._reading.acquire(timeout=timeout):
+            raise Transient(f"committed offsets: no answer within {timeout:g} s")
+        try:
+            answer = self._reader.committed(asked, timeout=timeout)
+        except (KafkaException, RuntimeError) as error:
+            raise Transient(f"the group coordinator did not give the committed offsets: {error}") from error
+        finally:
+            self._reading.release()
+        if failed := next((each.error for each in answer if each.error is not None), None):
+            raise Transient(f"the group coordinator did not give the committed offsets: {failed}")
+        return {
+            TopicPartition(each.topic, each.partition): each.offset if each.offset >= 0 else None
+            for each in answer
+        }
 
     # -- the group -------------------------------------------------------------------------------
 
@@ -247,7 +269,8 @@ class KafkaMembership:
                 _LOG.warning(
                     "group %s: Kafka does not answer; its client ends when a broker does", self._group
                 )
-        self._offsets.close()
+        with self._reading:
+            self._reader.close()
         self._description.close()
 
 
@@ -333,45 +356,6 @@ def _family(error: KafkaError) -> Conflict | Transient:
     if error.code() in _FORGOTTEN:
         return Conflict(f"the Kafka group no longer knows this member: {error}")
     return Transient(f"commit to Kafka failed: {error}")
-
-
-class CommittedOffsets:
-    """A client that never joins. ``properties`` are the member's; may be called from any thread."""
-
-    def __init__(self, properties: Mapping[str, Any]) -> None:
-        group = {"group.id": properties["group.id"], "enable.auto.commit": False}
-        self._consumer = Consumer({**connecting(properties), **group})
-        self._turn = threading.Lock()
-        self._closed = False
-
-    def read(
-        self, partitions: Collection[TopicPartition], timeout: float
-    ) -> Mapping[TopicPartition, int | None]:
-        """One OffsetFetch for all; None where there is none. Raises `Transient` after ``timeout`` seconds."""
-        asked = [KafkaPartition(*each) for each in partitions]
-        if not self._turn.acquire(timeout=timeout):
-            raise Transient(f"committed offsets: no answer within {timeout:g} s")
-        try:
-            if self._closed:
-                raise Transient("committed offsets: the consumer is closed")
-            answer = self._consumer.committed(asked, timeout=timeout)
-        except (KafkaException, RuntimeError) as error:
-            raise Transient(f"the group coordinator did not give the committed offsets: {error}") from error
-        finally:
-            self._turn.release()
-        if failed := next((each.error for each in answer if each.error is not None), None):
-            raise Transient(f"the group coordinator did not give the committed offsets: {failed}")
-        return {
-            TopicPartition(each.topic, each.partition): each.offset if each.offset >= 0 else None
-            for each in answer
-        }
-
-    def close(self) -> None:
-        """Idempotent."""
-        with self._turn:
-            if not self._closed:
-                self._closed = True
-                self._consumer.close()
 
 
 _LEFT_S = 0.1

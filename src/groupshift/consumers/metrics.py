@@ -26,8 +26,11 @@ from groupshift.errors import Rejected
 def statistics(
     names: Mapping[str, str], status: ConsumerStatus, counters: Counters, *, assigned: int, queued: int
 ) -> dict[str, Any]:
-    """Plain values only; docs/service-teams/configuration.md lists them. ``names`` are those of client, group
-    and consumer; ``assigned`` counts partitions, ``queued`` records fetched and not handed out."""
+    """One dictionary of plain values; docs/service-teams/configuration.md lists them.
+
+    ``names`` are those of client, group and consumer (``client_id``, ``group_id``, ``consumer_id``);
+    ``assigned`` counts partitions, ``queued`` records fetched and not handed out. Lag is in records by
+    "topic-partition", times are in seconds, commits are counted by partition."""
     return {
         **names,
         "mode": None if status.mode is None else status.mode.value,

@@ -52,7 +52,10 @@ class _Held:
 
 
 class Holdings:
-    """The owner nodes of this member and everything that hangs on them."""
+    """The owner nodes of this member and everything that hangs on them: delivery, fetching, commits.
+
+    An owner node is created before a partition is fetched and deleted after its last commit, so two members
+    never deliver one partition (F1). Offsets are the next ones to read, as in both stores."""
 
     def __init__(self, parts: Parts, policy: Policy, agenda: Agenda) -> None:
         self._parts, self._policy, self._agenda = parts, policy, agenda
@@ -69,7 +72,10 @@ class Holdings:
     # -- taking ----------------------------------------------------------------------------------
 
     def take(self, wanted: Iterable[tuple[TopicPartition, str]]) -> None:
-        """Claim what is free; the rest is waited for by watch. Raises `Transient`."""
+        """Claim of ``wanted`` (partition, thread id) what is free; the rest is waited for by watch.
+
+        What another member refuses to give up is remembered with the time, see `contended`. Raises
+        `Transient`: what was created then is found by `resync`."""
         missing = {each: thread for each, thread in wanted if each not in self._held}
         self._refused = {each: since for each, since in self._refused.items() if each in missing}
         free = {each: thread for each, thread in missing.items() if each not in self._blocked}
@@ -302,7 +308,8 @@ class Holdings:
         return {each: write for each, write in writes.items() if write is not None}
 
     def resync(self) -> None:
-        """After an unknown outcome: drop what is not mine, delete what I forgot."""
+        """After an unknown outcome: drop what is not mine, delete what I forgot. Delivery of what was lost
+        ends at once, without a commit. Raises `Transient`."""
         self.unblock()
         kept = self._parts.coordination.resync(self.threads())
         self._lose([each for each in self._held if each not in kept])

@@ -133,10 +133,18 @@ class Nodes:
 
 
 class PartitionNodes(Nodes):
-    """``owners`` and ``offsets`` of one group, as seen by one member; the port says what each call does."""
+    """``owners`` and ``offsets`` of one group, as seen by one member.
+
+    The port is `groupshift.ports.consumer.Coordination`. A partition's owner node is ephemeral and
+    holds the thread id; its offset node is persistent, and its version is what every write expects (O6)."""
 
     def claim(self, wanted: Mapping[TopicPartition, str]) -> Mapping[TopicPartition, OffsetNode | None]:
-        """Pipelined per partition: create if free, look at what is there (with watch), read the offset."""
+        """Create the owner nodes of ``wanted`` (partition → thread id) that are free.
+
+        Returns the offset node of each that is held now, None for what another session holds: its watch
+        tells when to try again. Pipelined per partition: create, look at what is there (with watch), read
+        the offset. Raises `Transient` when ZooKeeper does not answer (what was created then is found by
+        `resync`), `Rejected` where this identity may not own a partition."""
         for topic in {each.topic for each in wanted}:
             self._ensure(f"{self._paths.owners}/{topic}")
             self._ensure(f"{self._paths.offsets}/{topic}")
@@ -171,7 +179,11 @@ class PartitionNodes(Nodes):
         return self._client.exists_async(self._paths.owner_of(partition), watch=watch)
 
     def release(self, writes: Mapping[TopicPartition, OffsetWrite | None]) -> None:
-        """One transaction of checked commits and deletes; where it fails, partition by partition."""
+        """Commit ``writes`` (None: nothing to commit) and delete the owner nodes of these partitions, as far
+        as they are this session's (D9).
+
+        One transaction of checked commits and deletes; where it fails, partition by partition, because one
+        late writer must not hold up the others. Raises `Transient`."""
         for batch in _batches(self._owned(writes)):
             if not failures(self._answer(self._release_change({each: writes[each] for each in batch}))):
                 continue
@@ -191,7 +203,10 @@ class PartitionNodes(Nodes):
         return change.commit_async()
 
     def resync(self, held: Mapping[TopicPartition, str]) -> frozenset[TopicPartition]:
-        """List all owner nodes; keep what is mine and wanted, delete what is mine and forgotten."""
+        """List all owner nodes; keep what is mine and wanted, delete what is mine and forgotten.
+
+        Returns those of ``held`` (partition → thread id) that are really mine. The watches of all of them
+        are set again. Raises `Transient`."""
         listed = [
             TopicPartition(topic, at)
             for topic in self._children(self._paths.owners)
@@ -224,7 +239,11 @@ class PartitionNodes(Nodes):
     def write_offsets(
         self, writes: Mapping[TopicPartition, OffsetWrite]
     ) -> Mapping[TopicPartition, OffsetNode | None]:
-        """All in one transaction; a late foreign write makes the affected ones adopt its version (O6)."""
+        """Write the offset nodes of owned partitions at the versions that are expected.
+
+        Returns each node as it was written, None for a partition that is no longer mine. All in one
+        transaction; where a foreign write came in late, the affected ones adopt its version (O6). Raises
+        `Transient`, also for a node that changes again and again."""
         result: dict[TopicPartition, OffsetNode | None] = {}
         for batch in _batches(writes):
             answers = self._commit_offsets({each: writes[each] for each in batch})
@@ -237,7 +256,10 @@ class PartitionNodes(Nodes):
         return {each: self._offset_node(each, result) for each, result in asked.items()}
 
     def leave_offsets(self, writes: Mapping[TopicPartition, OffsetWrite]) -> None:
-        """Each on its own and unguarded: the registration is gone, the version decides."""
+        """Save the progress of a lost session (O9).
+
+        Each on its own and unguarded: the registration is gone, the version decides. A node that somebody
+        wrote since stays as it is. Raises `Transient`."""
         changes = {each: self._client.transaction() for each in writes}
         for each, change in changes.items():
             self._add_write(change, each, writes[each])
@@ -288,7 +310,8 @@ class PartitionNodes(Nodes):
 
 
 def failures(results: Sequence[Any]) -> list[Exception]:
-    """The errors of a transaction, the one that caused it first."""
+    """The errors of a transaction, the one that caused it first; empty where all of it was done. ZooKeeper
+    answers with one result an operation, of which the others say only that they were rolled back."""
     errors = [each for each in results if isinstance(each, Exception)]
     return sorted(errors, key=lambda each: type(each).__name__ in {"RolledBackError", "RuntimeInconsistency"})
 
@@ -302,10 +325,17 @@ _ATTEMPTS = 20
 
 
 class Observer(Nodes):
-    """Reads `CoordinationView`s. The listener is told (on kazoo's thread) when one is stale."""
+    """Reads `CoordinationView`s. The listener is told (on kazoo's thread) when one is stale.
+
+    What a view rests on is read between two looks at the version of the children of ``ids``: when it changed
+    in between, the view is no view of one moment and is read again."""
 
     def observe(self, known: CoordinationView | None, topics: Sequence[str]) -> CoordinationView:
-        """Repeat until nothing moved in between. Raises `Transient` when it never stands still."""
+        """One consistent view of the group (D5), with watches on everything that was read.
+
+        ``known`` is the former view, from which unchanged registrations are taken over; the partitions of
+        ``topics`` are always included. Repeats until nothing moved in between. Raises `Transient` when it
+        never stands still, or ZooKeeper does not answer."""
         for _attempt in range(_ATTEMPTS):
             view = self._attempt(known, topics)
             if view is not None:
@@ -460,7 +490,7 @@ def find_brokers(hosts: str, timeout: float, protocol: str, login: ZookeeperLogi
     endpoints = [each for each in endpoints_of(read) if each.protocol == protocol]
     if not endpoints:
         raise Rejected(f"no broker speaks security.protocol {protocol!r}; set bootstrap.servers")
-    return ",".join(sorted({each.address for each in endpoints}))
+    return ",".join(sorted({str(each.server) for each in endpoints}))
 
 
 def endpoints_of(nodes: Mapping[str, bytes | None]) -> list[Endpoint]:
@@ -469,7 +499,7 @@ def endpoints_of(nodes: Mapping[str, bytes | None]) -> list[Endpoint]:
     problems: list[str] = []
     for path, data in sorted(nodes.items()):
         try:
-            found += parse_broker(data, path).endpoints
+            found += parse_broker(data, path)
         except Rejected as wrong:
             _LOG.warning("%s: left out", wrong)
             problems.append(str(wrong))

@@ -35,7 +35,10 @@ FOR_EVER: Final = MappingProxyType({"max_tries": -1, "delay": 0.1, "backoff": 2,
 
 
 class ZookeeperCoordination(PartitionNodes, Observer):
-    """One member's session. ``client`` is not started yet."""
+    """One member's session at ZooKeeper, with its registration, owner nodes, offsets and views.
+
+    ``client`` is not started yet. Every method but `offsets` is called by one thread, the reconciler's;
+    watches and changes of the session are told to the listener on kazoo's thread."""
 
     _closed = False
 
@@ -46,8 +49,11 @@ class ZookeeperCoordination(PartitionNodes, Observer):
     # -- session ---------------------------------------------------------------------------------
 
     def start(self, listener: CoordinationListener, timeout: float) -> None:
-        """Connect; the listener hears of every change from then on. Raises `Rejected` when this identity
-        may not log in or not take partitions: a member that owns nothing for ever would keep a share."""
+        """Connect; the listener hears of every change from then on.
+
+        Raises `Transient` naming the hosts without an answer in ``timeout`` seconds, and `Rejected` when this
+        identity may not log in or not take partitions: a member that owns nothing for ever would keep a
+        share. The client is closed then."""
         self._listener = listener
         try:
             self._connect(timeout)
@@ -133,7 +139,11 @@ class ZookeeperCoordination(PartitionNodes, Observer):
         return self._paths.id_of(consumer_id), self._paths.migration_id_of(consumer_id)
 
     def register(self, registration: bytes, migration: bytes | None) -> None:
-        """Both nodes in one transaction; a repeated call in the same session succeeds."""
+        """Create ``ids/<cid>`` and, where there is a payload for it, ``migration/ids/<cid>``.
+
+        Both in one transaction, so that nobody sees a migrating member as an old one (D4); a repeated call in
+        the same session succeeds. Raises `Conflict` while another session holds one of them, else
+        `Transient`."""
         both = zip(self._own_paths(self._consumer_id), (registration, migration), strict=True)
         wanted = {path: data for path, data in both if data is not None}
         change = self._client.transaction()
@@ -171,7 +181,9 @@ class ZookeeperCoordination(PartitionNodes, Observer):
             self._answer(change.commit_async())
 
     def wake(self) -> None:
-        """Guarded by the own registration, like every change."""
+        """Register and unregister a member that nobody is, in one transaction: every old member hears that
+        ``ids`` changed and rebalances (F9). Guarded by the own registration, like every change. Raises
+        `Transient`."""
         paths = self._own_paths(f"{self._group}_groupshift-wake-{uuid.uuid4().hex[:8]}")
         nobody = encode_registration(Registration(subscription=(), timestamp=str(int(time.time() * 1000))))
         change = self._guarded()

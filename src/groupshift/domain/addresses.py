@@ -76,10 +76,10 @@ def kafka_servers(text: str, key: str, protocol: str = "") -> tuple[Server, ...]
 
     Raises `Rejected` for what cannot be an address and for a prefix that contradicts ``protocol``."""
     _refuse_login(text, key, _KAFKA_FORM)
-    used, entries = (protocol or "PLAINTEXT").strip().upper(), []
-    for entry in text.split(","):
-        prefix, address = _PREFIX.fullmatch(entry.strip(_SPACE)).groups()  # type: ignore[union-attr]
-        entries.append(address)
+    used, addresses = (protocol or "PLAINTEXT").strip().upper(), []
+    for entry in _entries(text):
+        prefix, address = _PREFIX.fullmatch(entry).groups()  # type: ignore[union-attr]
+        addresses.append(address)
         if prefix is None:
             continue
         if prefix.upper() not in PROTOCOLS:
@@ -93,7 +93,7 @@ def kafka_servers(text: str, key: str, protocol: str = "") -> tuple[Server, ...]
                 f"set security.protocol to {said} in [kafka.properties] or the consumer's configuration, "
                 "with its login, or remove the prefix",
             )
-    return _servers(entries, text, key, _KAFKA_FORM)
+    return _servers(addresses, text, key, _KAFKA_FORM)
 
 
 def zookeeper_ensemble(text: str, key: str, *, chroot: bool = True) -> Ensemble:
@@ -104,7 +104,7 @@ def zookeeper_ensemble(text: str, key: str, *, chroot: bool = True) -> Ensemble:
     hosts, slash, path = text.strip(_SPACE).partition("/")
     if slash and not chroot:
         raise Rejected(f"{key} {_short(text)} holds a path: put it into zookeeper.chroot")
-    servers = _servers(hosts.split(","), text, key, _ZOOKEEPER_FORM, _ZOOKEEPER_PORT)
+    servers = _servers(_entries(hosts), text, key, _ZOOKEEPER_FORM, _ZOOKEEPER_PORT)
     wrong = chroot_problem(slash + path)
     if wrong:
         raise _unusable(key, text, wrong, _ZOOKEEPER_FORM)
@@ -166,9 +166,8 @@ def login_problem(properties: Mapping[str, object], prefix: str = "") -> str | N
 
     ``prefix`` stands before each key in the sentence; no value of a login is in it."""
     protocol = str(properties.get("security.protocol") or "PLAINTEXT").strip().upper()
-    named = f"{prefix}security.protocol is {protocol}"
-    if not properties.get("security.protocol"):
-        named = f"{prefix}security.protocol is not set, which means PLAINTEXT"
+    told = protocol if properties.get("security.protocol") else "not set, which means PLAINTEXT"
+    named = f"{prefix}security.protocol is {told}"
     sasl, tls = protocol.startswith("SASL"), protocol.endswith("SSL")
     for begins, has_effect, other in (
         (("sasl.",), sasl, "SASL_SSL" if tls else "SASL_SSL or SASL_PLAINTEXT"),
@@ -184,17 +183,18 @@ def login_problem(properties: Mapping[str, object], prefix: str = "") -> str | N
     return None
 
 
+def _entries(text: str) -> list[str]:
+    """What stands between the commas; a comma too many is read over, as Java does."""
+    return [entry for entry in (each.strip(_SPACE) for each in text.split(",")) if entry]
+
+
 def _servers(entries: list[str], text: str, key: str, form: str, port: str = "") -> tuple[Server, ...]:
-    """The servers of what stands between the commas; a comma too many is read over, as Java does."""
-    found = []
-    for entry in filter(None, (each.strip(_SPACE) for each in entries)):
-        server = _server(entry, port)
-        if server is None:
-            raise _unusable(key, text, f"{_short(entry)} is no host:port", form)
-        found.append(server)
+    found = [_server(entry, port) for entry in entries]
+    if None in found:
+        raise _unusable(key, text, f"{_short(entries[found.index(None)])} is no host:port", form)
     if not found:
         raise _unusable(key, text, "it names no server", form)
-    return tuple(found)
+    return tuple(filter(None, found))
 
 
 def _server(entry: str, default_port: str) -> Server | None:

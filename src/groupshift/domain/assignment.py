@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache, partial
 from itertools import cycle, islice
 
 from groupshift.domain.group_protocol import KafkaMember
@@ -94,11 +95,9 @@ def threads_by_topic(members: Mapping[str, Mapping[str, int]]) -> dict[str, tupl
         )
     threads: dict[str, list[str]] = {}
     for member, subscription in members.items():
-        known: dict[int, tuple[str, ...]] = {}
+        ids = cache(partial(thread_ids, member))
         for topic, streams in subscription.items():
-            if streams not in known:
-                known[streams] = thread_ids(member, streams)
-            threads.setdefault(topic, []).extend(known[streams])
+            threads.setdefault(topic, []).extend(ids(streams))
     return {topic: tuple(sorted(ids, key=java_order)) for topic, ids in threads.items()}
 
 

@@ -283,14 +283,8 @@ def _errors(series: Series) -> Iterator[Says]:
     share = ceil(len(old) * series.canary.members / series.old.members) if series.old.members else 0
     allowed = series.limits.errors + share
     named = f": {sentence_list(canary)}" if canary else ""
-    yield Says(
-        "errors",
-        verdict=None if len(canary) > allowed else Verdict.PASS,
-        canary=len(canary),
-        old=len(old),
-        allowed=allowed,
-        named=named,
-    )
+    verdict = None if len(canary) > allowed else Verdict.PASS
+    yield Says("errors", verdict=verdict, canary=len(canary), old=len(old), allowed=allowed, named=named)
 
 
 @_rule("K05")

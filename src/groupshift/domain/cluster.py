@@ -129,25 +129,21 @@ _MINUTE_MS = 60_000
 
 def configured(broker: BrokerView) -> int | None:
     """How many partitions a broker would make the offsets topic with; None where it does not tell."""
-    if broker.untold:
-        return None
-    found = broker.properties.get(COUNT)
-    return _DEFAULT_COUNT if found is None or found.value is None else _number(broker, COUNT, found.value)
+    return None if broker.untold else _number(broker, COUNT, _DEFAULT_COUNT)
 
 
 def retention_ms(view: PlacementView) -> int:
     """The shortest time that a broker keeps offsets of groups without members, by its configuration."""
-    told = ((broker, broker.properties.get(RETENTION)) for broker in view.cluster.brokers)
-    minutes = [
-        _number(broker, RETENTION, each.value) if each and each.value else _DEFAULT_RETENTION
-        for broker, each in told
-    ]
+    minutes = [_number(broker, RETENTION, _DEFAULT_RETENTION) for broker in view.cluster.brokers]
     return _MINUTE_MS * min(minutes, default=_DEFAULT_RETENTION)
 
 
-def _number(broker: BrokerView, name: str, value: str) -> int:
+def _number(broker: BrokerView, name: str, default: int) -> int:
     """A property that is a number. Raises `Rejected` for a broker that tells something else."""
-    return decimal(value, f"{name} of broker {broker.node_id}", low=-1, high=2**31 - 1)
+    found = broker.properties.get(name)
+    if found is None or found.value is None:
+        return default
+    return decimal(found.value, f"{name} of broker {broker.node_id}", low=-1, high=2**31 - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,8 +17,9 @@ from typing import Any
 from groupshift.domain.evidence import Moment, Row
 from groupshift.domain.foreign_json import whole_number
 from groupshift.domain.modes import MemberKind, Mode
+from groupshift.domain.plain import from_plain
 from groupshift.domain.plan import ReplaceMembers, SetMode, Stage, StageName
-from groupshift.domain.tables import Entry, parsed, shipped
+from groupshift.domain.tables import table_of
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 
@@ -61,16 +62,18 @@ class AllowedChanges:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> AllowedChanges:
-        """What `to_data` gave. Raises `Rejected`, naming the key, when it is not complete."""
+        """Return what `to_data` gave.
+
+        Raises:
+            Rejected: another release wrote it, or a key (which is named) is missing or spoilt.
+        """
         try:
             if data["version"] != RULES_VERSION:
                 raise Rejected(f"rules version {data['version']!r} is not {RULES_VERSION}; update groupshift")
             given = {each.name: data[each.name] for each in fields(cls)}
             for name in ("gap", "replaced"):
                 whole_number(given[name], f"the rules: {name}")
-            for name in ("old", "new"):
-                given[name] = given[name] and MemberKind(given[name])
-            return cls(**{**given, "stage": StageName(given["stage"]), "moment": Moment(given["moment"])})
+            return from_plain(cls, given)
         except (KeyError, TypeError, ValueError) as error:
             raise Rejected(f"the rules lack or spoil the key {error}; plan the migration again") from error
 
@@ -85,61 +88,44 @@ class Needed(StrEnum):
     PAIR = "pair"
     """Two snapshots: of one beside itself the rule would prove nothing."""
 
-    def lacking(self, changes: AllowedChanges, *, itself: bool) -> str:
-        """Why a rule that needs this is not asked; empty where it is there."""
-        canary = (changes.stage, changes.moment) == (StageName.CANARY, Moment.AFTER)
-        absent = {
-            Needed.KAFKA_MODE: (not changes.kafka_mode, "not asked in zookeeper mode"),
-            Needed.MEMBERS: (changes.nobody, "not asked of an empty group"),
-            Needed.CANARY: (not canary, "asked after stage canary only"),
-            Needed.PAIR: (itself, "not asked, the snapshot is compared with itself"),
-        }
-        is_absent, why = absent[self]
-        return why if is_absent else ""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageRule:
-    """One rule; ``stage_rules.toml`` says what each field is."""
+    """One rule, by its number ``rule``; ``stage_rules.toml`` says what each other field is."""
 
-    rule: str
     holds: str
     hint: str
-    verdict: Verdict
+    rule: str = ""
+    verdict: Verdict = Verdict.FAIL
     only: tuple[Needed, ...] = ()
     statement: str = ""
-    class_: str = ""
+    difference: str = ""
     allowed: str = ""
     about: str = ""
     explained: str = ""
     table: str = ""
 
-
-FILE = "domain/stage_rules.toml"
-"""The rules, below the package ``groupshift``."""
-_TEXTS = ("statement", "class", "allowed", "about", "explained", "table")
-
-
-def _rule(number: str, entry: Entry) -> StageRule:
-    entry.only(("holds", "hint"), ("only", "verdict", *_TEXTS))
-    texts = {name.replace("class", "class_"): entry.text(name, "") for name in _TEXTS}
-    return StageRule(
-        rule=number,
-        holds=entry.text("holds"),
-        hint=entry.text("hint"),
-        verdict=entry.word("verdict", Verdict) if "verdict" in entry.values else Verdict.FAIL,
-        only=entry.words("only", Needed),
-        **texts,
-    )
+    def unasked(self, changes: AllowedChanges, *, itself: bool) -> str:
+        """Return why this rule is not asked of a comparison (``itself``: of a snapshot beside itself); empty
+        where it is."""
+        canary = (changes.stage, changes.moment) == (StageName.CANARY, Moment.AFTER)
+        lacking = {
+            Needed.KAFKA_MODE: "" if changes.kafka_mode else "not asked in zookeeper mode",
+            Needed.MEMBERS: "not asked of an empty group" if changes.nobody else "",
+            Needed.CANARY: "" if canary else "asked after stage canary only",
+            Needed.PAIR: "not asked, the snapshot is compared with itself" if itself else "",
+        }
+        return next((why for each in self.only if (why := lacking[each])), "")
 
 
-def read_stage_rules(text: str, file: str = FILE) -> tuple[StageRule, ...]:
-    """The rules of a table in TOML, in their order. Raises `Rejected` for a table that is not whole."""
-    whole = parsed(text, file)
-    return tuple(_rule(number, whole.table(number)) for number in whole.values)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Book:
+    rules: Mapping[str, StageRule]
 
 
-STAGE_RULES = read_stage_rules(shipped(FILE))
+STAGE_RULES = tuple(
+    replace(rule, rule=number) for number, rule in table_of(_Book, "domain/stage_rules.toml").rules.items()
+)
 """Every rule about two snapshots of a group, in the order of their numbers."""
 
 

@@ -26,9 +26,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
 
-from groupshift.domain.foreign_json import FILE_BYTES, load_object, shown_value, whole_number
+from groupshift.domain.foreign_json import FILE_BYTES, load_object, whole_number
+from groupshift.domain.plain import built
 from groupshift.domain.rows import ReadFrom
 from groupshift.errors import Broken, Rejected
 
@@ -77,9 +77,10 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOf:
-    """The plan of a run as the journal keeps it: its SHA-256, and when it was made (epoch ms)."""
+    """The plan of a run as the journal keeps it: the run's name (empty: not told), the plan's SHA-256, and
+    when it was made (epoch ms)."""
 
-    migration: str
+    migration: str = ""
     hash: str
     made_at_ms: int
 
@@ -106,92 +107,60 @@ class Manifest:
     plan: PlanOf | None = None
 
     def of_table(self, name: str) -> tuple[FileEntry, ...]:
-        """The files of one table, in their order."""
+        """Return the files of one table, in their order; none where the snapshot has no such table."""
         return tuple(entry for entry in self.files if entry.table == name)
 
 
 def manifest_of(text: bytes, where: str, of: SnapshotOf) -> Manifest:
-    """The manifest of a snapshot, which somebody else may have written to ``where``.
+    """Return the manifest of a snapshot, which somebody else may have written to ``where``.
 
     Raises:
-        Rejected: a newer release wrote it.
+        Rejected: a newer release wrote it, in a form that is not known here.
         Broken: it cannot be understood.
     """
     try:
         data = load_object(text, "it", at_most=FILE_BYTES)
-        refuse_newer(where, whole_number(data["version"], "it: version", low=1))
-        given: dict[str, Any]
-        if of is SnapshotOf.GROUP:
-            given = {"migration": str(data["migration"]), "stage": str(data["stage"])}
-            given["moment"] = Moment(data["moment"])
-        else:
-            plan = data.get("plan")
-            given = {"cluster_id": str(data["cluster_id"]), "unique_keys": bool(data.get("unique_keys"))}
-            given["read_from"] = ReadFrom(data.get("read_from", ReadFrom.KAFKA))
-            given["plan"] = _plan(plan) if plan else None
-        return Manifest(
-            taken_at_ms=instant(data["taken_at_ms"]),
-            digest=hashlib.sha256(text).hexdigest(),
-            files=tuple(file_entry(entry) for entry in data["files"]),
-            versions={str(name): str(each) for name, each in data.get("versions", {}).items()},
-            **given,
-        )
+        form = whole_number(data["version"], "it: version", low=1)
+        if form <= FORM:
+            for name in ("migration", "stage", "moment") if of is SnapshotOf.GROUP else ("cluster_id",):
+                data[name]
+            found: Manifest = built(Manifest, {**data, "digest": hashlib.sha256(text).hexdigest()})
+            for at_ms in (found.taken_at_ms, found.plan.made_at_ms if found.plan else 0):
+                whole_number(at_ms, "it: a time", high=_LATEST_MS)
+            return found
     except (ValueError, KeyError, TypeError, AttributeError, Rejected) as wrong:
-        if isinstance(wrong, Rejected) and not str(wrong).startswith("it:"):
-            raise
         raise Broken(
             f"{where} is not the manifest of a {of} snapshot ({wrong!r}): it was altered; take it again"
         ) from wrong
-
-
-def _plan(data: Mapping[str, Any]) -> PlanOf:
-    made_at_ms = instant(data["made_at_ms"])
-    return PlanOf(migration=str(data.get("migration", "")), hash=str(data["hash"]), made_at_ms=made_at_ms)
+    raise Rejected(
+        f"{where} is of form {form}, this release reads forms up to {FORM}: use the release that "
+        "wrote it, or a newer one"
+    )
 
 
 _LATEST_MS = 253_402_300_799_999
 """The end of the year 9999."""
 
 
-def file_entry(data: Mapping[str, Any]) -> FileEntry:
-    """An entry of a manifest that somebody else may have written. Raises `Rejected` or `KeyError`."""
-    for name in ("table", "file", "sha256"):
-        if not isinstance(data[name], str):
-            raise Rejected(f"it: {name} is {shown_value(data[name])}, no text")
-    return FileEntry(
-        table=data["table"],
-        file=data["file"],
-        rows=whole_number(data["rows"], "it: rows"),
-        bytes=whole_number(data["bytes"], "it: bytes"),
-        sha256=data["sha256"],
-    )
-
-
-def instant(value: object) -> int:
-    """A time in epoch milliseconds from such a manifest. Raises `Rejected`."""
-    return whole_number(value, "it: taken_at_ms", high=_LATEST_MS)
-
-
-def refuse_newer(where: str, form: int) -> None:
-    """Raise `Rejected` for a snapshot that a newer release wrote in a form that is not known here."""
-    if form > FORM:
-        raise Rejected(
-            f"{where} is of form {form}, this release reads forms up to {FORM}: use the release that "
-            "wrote it, or a newer one"
-        )
-
-
 def refuse_older(what: str, taken_at_ms: int, plan: PlanOf) -> None:
-    """Raise `Rejected` when ``what`` (the beginning of the sentence) was taken before its plan was made."""
+    """Check that a snapshot (``what`` begins the sentence) was taken after its plan was made.
+
+    Raises:
+        Rejected: it was taken before; then it says nothing about the move.
+    """
     if taken_at_ms < plan.made_at_ms:
         raise Rejected(
             f"{what} was taken at {clock(taken_at_ms)}, before its plan of {clock(plan.made_at_ms)} "
-            f"(run {plan.migration}) was made: it says nothing about this move; take it again"
+            f"(run {plan.migration or '?'}) was made: it says nothing about this move; take it again"
         )
 
 
 def refuse_other(what: str, manifest: Manifest, plan: PlanOf) -> None:
-    """As `refuse_older`, and when the snapshot says that it was taken for another plan."""
+    """Check that a snapshot was taken after its plan was made, and for no other plan.
+
+    Raises:
+        Rejected: as `refuse_older`, or the snapshot names another plan.
+    """
     refuse_older(what, manifest.taken_at_ms, plan)
     own = manifest.plan
     if own and own.hash != plan.hash:
@@ -202,5 +171,5 @@ def refuse_other(what: str, manifest: Manifest, plan: PlanOf) -> None:
 
 
 def clock(at_ms: int) -> str:
-    """A time as a person reads it."""
+    """Return a time (epoch ms) as a person reads it, in UTC."""
     return datetime.fromtimestamp(at_ms / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

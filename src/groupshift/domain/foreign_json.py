@@ -17,6 +17,9 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 from groupshift.errors import Rejected
@@ -48,10 +51,11 @@ def load_json(data: bytes | str | None, where: str, *, at_most: int = NODE_BYTES
         Rejected: ``<where>: <what is wrong>``, for everything that is no JSON within the bounds.
     """
     text = _text(b"" if data is None else data, where, at_most)
+    whole = partial(decimal, where=where, low=-INT64 - 1)
     try:
         _demand_shallow(text)
         value = json.loads(
-            text, parse_int=_whole, parse_float=_finite, parse_constant=_no_number, object_pairs_hook=_once
+            text, parse_int=whole, parse_float=_finite, parse_constant=_finite, object_pairs_hook=_once
         )
         if "\\u" in text:
             json.dumps(value, ensure_ascii=False).encode()  # a lone surrogate cannot be written again
@@ -97,6 +101,15 @@ def whole_number(value: Any, where: str, *, low: int = 0, high: int = INT64) -> 
     if not low <= value <= high:
         raise Rejected(f"{where}: {value} is not within {low} and {high}")
     return value
+
+
+@contextmanager
+def remedy(text: str) -> Iterator[None]:
+    """Add to each `Rejected` of a block, or of a function that this decorates, what to do about it."""
+    try:
+        yield
+    except Rejected as wrong:
+        raise Rejected(f"{wrong}; {text}") from None
 
 
 def shown(data: bytes | str | None) -> str:
@@ -147,21 +160,12 @@ def _demand_shallow(text: str) -> None:
             level -= 1
 
 
-def _whole(digits: str) -> int:
-    if len(digits.lstrip("-")) > DIGITS or not -INT64 - 1 <= int(digits) <= INT64:
-        raise _Refused(f"{shown(digits)} is no 64-bit number")
-    return int(digits)
-
-
 def _finite(text: str) -> float:
+    """Of a fraction, an exponent, ``NaN`` and ``Infinity``."""
     number = float(text)
     if not math.isfinite(number):
-        raise _Refused(f"{shown(text)} is too large for a number")
+        raise _Refused(f"{shown(text)} is no finite number")
     return number
-
-
-def _no_number(text: str) -> float:
-    raise _Refused(f"{text} is no number of JSON")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -86,7 +86,7 @@ _LAST_OF_FOUR = 0xFFFF
 def visible(text: str) -> str:
     r"""``text`` on one line with every character seen: what has no shape is written as Python does
     (``\x1b``, ``\u202e``, ``\n``); an empty text is `EMPTY`. Printable text comes back unchanged."""
-    return "".join(_seen(character) for character in text) or EMPTY
+    return "".join(c.encode("unicode_escape").decode("ascii") if _hidden(c) else c for c in text) or EMPTY
 
 
 def markdown(text: str) -> str:
@@ -108,10 +108,6 @@ def code(text: str) -> str:
     fence = "`" * (longest + 1)
     space = " " if seen[:1] == "`" or seen[-1:] == "`" or (seen[:1] == " " == seen[-1:]) else ""
     return f"{fence}{space}{seen}{space}{fence}"
-
-
-def _seen(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii") if _hidden(character) else character
 
 
 def _hidden(character: str) -> bool:

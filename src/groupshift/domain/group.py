@@ -371,6 +371,12 @@ ZOOKEEPER = "zookeeper"
 """The type of a group that ZooKeeper coordinates."""
 
 
+def _state(view: GroupView) -> str:
+    if not view.exists:
+        return GONE
+    return "Stable" if view.members else "Empty"
+
+
 def with_nodes(state: ClusterState, views: Iterable[GroupView], known: Collection[str]) -> ClusterState:
     """``state`` with what ZooKeeper has of these groups as its rows, in the order of their keys; one that is
     not there is `GONE`.
@@ -384,14 +390,7 @@ def with_nodes(state: ClusterState, views: Iterable[GroupView], known: Collectio
     ]
     return replace(
         state,
-        groups=[
-            GroupRow(
-                group=view.group,
-                type=ZOOKEEPER,
-                state=("Stable" if view.members else "Empty") if view.exists else GONE,
-            )
-            for view in ordered
-        ],
+        groups=[GroupRow(group=view.group, type=ZOOKEEPER, state=_state(view)) for view in ordered],
         members=[
             MemberRow(
                 group=group,

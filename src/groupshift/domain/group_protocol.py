@@ -109,6 +109,11 @@ class KafkaGroup:
     members: tuple[KafkaMember, ...] = ()
 
     @property
+    def clients(self) -> frozenset[str]:
+        """The client ids of its members."""
+        return frozenset(member.client_id for member in self.members)
+
+    @property
     def empty(self) -> bool:
         """Whether nobody is in it; where members are not read (share, streams) the state tells."""
         return not self.members and self.state in {"", GONE, EMPTY}
@@ -141,6 +146,8 @@ GROUP_VERSION = "group.version"
 ALIKE = (POLICY, PROTOCOLS, ASSIGNORS, CONSUMER_SIZE, CLASSIC_SIZE, SESSION)
 """What must be equal on all brokers: whichever coordinates the group reads its own."""
 
+_PACKAGE = "org.apache.kafka.coordinator.group.assignor."
+"""3.9 lists ``uniform`` as ``…UniformAssignor``."""
 _NO_LIMIT = 2**31 - 1
 _TYPES = 5
 _GENERAL = 1
@@ -195,7 +202,11 @@ class BrokerSettings:
     def assignors(self) -> tuple[str, ...]:
         """The server's assignors by their short names, the default first."""
         told = (name.strip() for name in self.properties.get(ASSIGNORS, "").split(","))
-        return tuple(_short(name) for name in told if name)
+        return tuple(
+            name.removeprefix(_PACKAGE).removesuffix("Assignor").lower() if _PACKAGE in name else name
+            for name in told
+            if name
+        )
 
     @property
     def consumer_size(self) -> int:
@@ -241,13 +252,6 @@ class BrokerSettings:
         if self.general and self.features.get(GROUP_VERSION, 0) < 1:
             return f"feature {GROUP_VERSION} is finalised at {self.features.get(GROUP_VERSION, 0)}"
         return ""
-
-
-def _short(name: str) -> str:
-    """``uniform`` of ``org.apache.kafka.coordinator.group.assignor.UniformAssignor``, as 3.9 lists it."""
-    if not name.startswith("org.apache.kafka.coordinator.group.assignor."):
-        return name
-    return name.rpartition(".")[2].removesuffix("Assignor").lower()
 
 
 def _number(told: str | None) -> int:

@@ -144,10 +144,9 @@ def known_assignor(facts: Facts) -> Iterator[Says]:
     """L7: aware members offer range and roundrobin, or cooperative-sticky alone where they are told so.
 
     One that is a member of the Kafka group offers what the group has chosen."""
-    protocol = facts.view.kafka.protocol
-    joined = {member.client_id for member in facts.view.kafka.members} & set(facts.view.migration_ids)
+    view, protocol = facts.view, facts.view.kafka.protocol
     if protocol == COOPERATIVE:
-        if not joined:
+        if view.kafka.clients.isdisjoint(view.migration_ids):
             yield Says("cooperative_not_offered", assignor=protocol)
     elif protocol not in KC_ASSIGNORS:
         yield Says("assignor_not_offered", assignor=protocol)
@@ -204,8 +203,7 @@ def kafka_stable(facts: Facts) -> Iterator[Says]:
 @_rule("C15")
 def client_ids_match(facts: Facts) -> Iterator[Says]:
     """F7: the Kafka group is exactly the aware members."""
-    clients = {member.client_id for member in facts.view.kafka.members}
-    aware = set(facts.view.migration_ids)
+    clients, aware = facts.view.kafka.clients, set(facts.view.migration_ids)
     if absent := sorted(aware - clients):
         yield Says("aware_not_in_kafka", members=absent)
     if others := sorted(clients - aware):
@@ -363,11 +361,10 @@ def kafka_offsets_begun(facts: Facts) -> Iterator[Says]:
 def whole_awareness(facts: Facts) -> Iterator[Says]:
     """§9, below its table: an aware member is in ``ids``, ``migration/ids`` and Kafka."""
     view = facts.view
-    clients = {member.client_id for member in view.kafka.members}
     ids, aware = set(view.ids), set(view.migration_ids)
     if ghosts := sorted(aware - ids):
         yield Says("aware_not_registered", members=ghosts)
-    if half := sorted(ids & aware - clients):
+    if half := sorted(ids & aware - view.kafka.clients):
         yield Says("aware_not_joined", members=half)
 
 

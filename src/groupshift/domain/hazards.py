@@ -68,28 +68,13 @@ class Action(StrEnum):
     WARN = "warn"
     """Said, and gone on: verdict pass."""
 
-    @property
-    def verdict(self) -> Verdict:
-        """What a finding of a hazard that is met says."""
-        return _VERDICTS[self]
 
-
-_VERDICTS = {
+VERDICTS = {
     Action.REFUSE: Verdict.FAIL,
     Action.ASK: Verdict.INCONCLUSIVE,
     Action.WARN: Verdict.PASS,
 }
-
-
-class Sure(StrEnum):
-    """How well a line is known."""
-
-    VERIFIED = "verified"
-    """Seen on real servers with groupshift."""
-    READ = "read"
-    """Read in the classes or sources of the releases at both borders."""
-    REPORTED = "reported"
-    """Said by the project or its users; not tried."""
+"""What a finding of a hazard that is met says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +83,8 @@ class Hazard:
 
     It is met where, for each role of ``affected``, some version lies in one of the ranges, and all
     ``traits`` hold. ``bug`` names it where it is kept, ``happens`` what becomes of the group, ``remedy`` what
-    to do, ``source`` where it is described, ``seen`` how the borders are known."""
+    to do, ``source`` where it is described, ``sure`` and ``seen`` how the borders
+    are known (see ``hazards.toml``)."""
 
     number: str
     bug: str
@@ -110,7 +96,7 @@ class Hazard:
     action: Action
     remedy: str
     source: str
-    sure: Sure
+    sure: str
     seen: str
 
 
@@ -143,11 +129,6 @@ class Facts:
         if role is Role.LOADER:
             return (*self.met(Role.BROKER), *self.met(Role.TARGET))
         return self.versions.get(role, (Met(where=role.value, version=None),))
-
-    def unknown(self, role: Role) -> tuple[Role, ...]:
-        """Which roles have to be told before this one is known."""
-        parts = (Role.BROKER, Role.TARGET) if role is Role.LOADER else (role,)
-        return tuple(part for part in parts if any(each.version is None for each in self.met(part)))
 
 
 def touched(spans: tuple[Span, ...], *versions: Version | Span | None) -> Touch:
@@ -227,12 +208,10 @@ class Judged:
         where = f" ({', '.join(map(str, self.met))})" if self.met else ""
         means = " and ".join(MEANS[trait] for trait in self.open)
         reason = f"{hazard.bug}: {hazard.title}{where}; {hazard.happens}"
-        return Finding(
-            rule=hazard.number,
-            verdict=self.does.verdict,
-            reason=f"{reason} - if {means}, which is not known" if means else reason,
-            hint=f"{hazard.remedy}; see {hazard.source}",
-        )
+        if means:
+            reason = f"{reason} - if {means}, which is not known"
+        hint = f"{hazard.remedy}; see {hazard.source}"
+        return Finding(rule=hazard.number, verdict=VERDICTS[self.does], reason=reason, hint=hint)
 
 
 def look(move: Comparison, facts: Facts) -> tuple[Judged, ...]:
@@ -245,9 +224,16 @@ def look(move: Comparison, facts: Facts) -> tuple[Judged, ...]:
 def hazards_of(move: Comparison, facts: Facts) -> tuple[Finding, ...]:
     """The same as findings. A version that is not known asks for itself once (`UNKNOWN`), with the hazards
     that depend on it."""
-    judged = look(move, facts)
-    unknown = tuple(_question(role, judged) for role in _missing(judged))
-    return (*unknown, *(each.finding for each in judged if not each.unknown))
+    judged, questions = look(move, facts), []
+    for role in Role:
+        waiting = [each.hazard.number for each in judged if role in each.unknown]
+        if waiting:
+            who = "the brokers" if role is Role.BROKER else role.value
+            named = f"hazard{'s' if len(waiting) > 1 else ''} {', '.join(waiting)}"
+            reason = f"the version of {who} is not known, so {named} cannot be judged"
+            hint = f"say it, such as {_OPTIONS[role]}"
+            questions.append(Finding(rule=UNKNOWN, verdict=VERDICTS[Action.ASK], reason=reason, hint=hint))
+    return (*questions, *(each.finding for each in judged if not each.unknown))
 
 
 def met_hazards(move: Comparison, facts: Facts) -> tuple[Finding, ...]:
@@ -257,54 +243,38 @@ def met_hazards(move: Comparison, facts: Facts) -> tuple[Finding, ...]:
 
 
 def _judge(hazard: Hazard, facts: Facts) -> Judged:
-    touches = {
-        role: touched(spans, *(each.version for each in facts.met(role)))
-        for role, spans in hazard.affected.items()
-    }
+    affected = [(spans, facts.met(role)) for role, spans in hazard.affected.items()]
+    touches = {touched(spans, *(each.version for each in versions)) for spans, versions in affected}
     where = tuple(
         each
-        for role, spans in hazard.affected.items()
-        for each in facts.met(role)
+        for spans, versions in affected
+        for each in versions
         if touched(spans, each.version) is not Touch.NO
     )
     traits = {trait: _told(trait, facts, where) for trait in sorted(hazard.traits)}
-    if Touch.NO in touches.values() or False in traits.values():
+    if Touch.NO in touches or False in traits.values():
         return Judged(hazard=hazard)
     untold = tuple(trait for trait, told in traits.items() if told is None)
-    unknown = tuple(part for role in touches for part in facts.unknown(role))
-    if all(touch is Touch.YES for touch in touches.values()):
+    if Touch.PERHAPS not in touches:
         does = Action.ASK if untold and hazard.action is Action.REFUSE else hazard.action
         return Judged(hazard=hazard, does=does, met=where, open=untold)
+    asked = {role: (Role.BROKER, Role.TARGET) if role is Role.LOADER else (role,) for role in hazard.affected}
+    unknown = tuple(
+        part
+        for parts in asked.values()
+        for part in parts
+        if any(each.version is None for each in facts.met(part))
+    )
     return Judged(hazard=hazard, does=Action.ASK, met=where, open=untold, unknown=unknown)
 
 
 def _told(trait: Trait, facts: Facts, where: Iterable[Met]) -> bool | None:
     """Whether a condition holds: by the versions that are concerned, else as somebody said."""
-    if trait in _IMPLIED:
-        holds, not_holds = _IMPLIED[trait]
-        versions = [each.version for each in where]
-        if versions and all(holds.touch(version) is Touch.YES for version in versions):
-            return True
-        if versions and all(not_holds.touch(version) is Touch.YES for version in versions):
-            return False
+    versions = [each.version for each in where]
+    for implied, spans in zip((True, False), _IMPLIED.get(trait, ()), strict=False):
+        if versions and all(spans.touch(version) is Touch.YES for version in versions):
+            return implied
     return facts.traits.get(trait)
-
-
-def _missing(judged: Iterable[Judged]) -> tuple[Role, ...]:
-    found = {role for each in judged for role in each.unknown}
-    return tuple(role for role in Role if role in found)
-
-
-def _question(role: Role, judged: Iterable[Judged]) -> Finding:
-    waiting = [each.hazard.number for each in judged if role in each.unknown]
-    who = {Role.BROKER: "the brokers"}.get(role, role.value)
-    named = f"hazard {waiting[0]}" if len(waiting) == 1 else f"hazards {', '.join(waiting)}"
-    return Finding(
-        rule=UNKNOWN,
-        verdict=Action.ASK.verdict,
-        reason=f"the version of {who} is not known, so {named} cannot be judged",
-        hint=f"say it, such as {_OPTIONS[role]}",
-    )
 
 
 _BOUND = "confluent-kafka"
@@ -327,9 +297,7 @@ def broker_versions(brokers: Sequence[str], target: str = "") -> dict[Role, tupl
 
 def client_versions(clients: Sequence[str]) -> dict[Role, tuple[Met, ...]]:
     """What --client says, by role; nothing where none is named: then all are unknown. Raises `Rejected`."""
-    if not clients:
-        return {}
-    found: dict[Role, tuple[Met, ...]] = dict.fromkeys(_ROLES, ())
+    found: dict[Role, tuple[Met, ...]] = dict.fromkeys(_ROLES if clients else (), ())
     for each in clients:
         if each == NOBODY:
             continue
@@ -340,15 +308,8 @@ def client_versions(clients: Sequence[str]) -> dict[Role, tuple[Met, ...]]:
                 f"{_BOUND}=2.16.1, or {NOBODY}"
             )
         version = met(text, f"--client {name}")
-        if name == _BOUND and isinstance(version, Version):
-            version = _line(version)
+        if name == _BOUND and isinstance(version, Version):  # 2.16.1 brings some librdkafka 2.16
+            version = met(".".join(map(str, version.numbers[:2])))
         role = Role.LIBRDKAFKA if name == _BOUND else Role(name)
         found[role] = (*found[role], Met(where=name, version=version, said=text))
     return found
-
-
-def _line(version: Version) -> Span | None:
-    """confluent-kafka 2.16.1 brings some librdkafka 2.16."""
-    major, minor = version.numbers[:2]
-    line = met(f"{major}.{minor}")
-    return line if isinstance(line, Span) else None

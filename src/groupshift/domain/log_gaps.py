@@ -38,11 +38,11 @@ class Gap:
     isolation: Isolation = Isolation.READ_COMMITTED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class GapRead:
-    """What was read of a gap: ``log_start`` of the partition, how many records the reader would be given
-    (``records``), and the offset up to which that is decided (``decided``). ``problem`` says why it could not
-    be read at all (empty: it could)."""
+    """What is read of a gap, as far as it has come: ``log_start`` of the partition, how many records the
+    reader would be given (``records``), and the offset up to which that is decided (``decided``). ``problem``
+    says why it could not be read at all (empty: it could)."""
 
     gap: Gap
     log_start: int = 0
@@ -78,32 +78,25 @@ ENOUGH = 10_000
 """So many records of one gap are counted; more tell nothing new."""
 
 
-@dataclass(slots=True)
-class _Count:
-    gap: Gap
-    decided: int
-    records: int = 0
-    problem: str = ""
-
-
 class GapPass:
     """The gaps of one partition and one isolation level, counted in one pass over the records that the level
     is given, in rising offsets. Each transaction leaves a gap: they are read together, not singly."""
 
     def __init__(self, gaps: Sequence[Gap], log_start: int, log_end: int) -> None:
-        self._log_start = log_start
-        self._counts = [
-            _Count(gap, decided=gap.start if log_end > max(log_start, gap.start) else log_end) for gap in gaps
-        ]
-        to_read = [each for each in self._counts if log_end > max(log_start, each.gap.start)]
-        self._ahead = deque(sorted(to_read, key=lambda each: each.gap.start))
-        self._under_way: list[_Count] = []
+        self._reads = [GapRead(gap=gap, log_start=log_start, decided=log_end) for gap in gaps]
+        ahead = [each for each in self._reads if log_end > max(log_start, each.gap.start)]
+        for each in ahead:
+            each.decided = each.gap.start
+        self._ahead = deque(sorted(ahead, key=lambda each: each.gap.start))
+        self._under_way: list[GapRead] = []
 
     def wanted(self, position: int) -> int | None:
         """The offset at or behind ``position`` from which records are needed; none when all is decided."""
         if self._under_way:
             return position
-        return max(position, self._log_start, self._ahead[0].gap.start) if self._ahead else None
+        if not self._ahead:
+            return None
+        return max(position, self._ahead[0].log_start, self._ahead[0].gap.start)
 
     def record(self, offset: int) -> None:
         """A record was given at ``offset``, and none between it and the one before."""
@@ -128,16 +121,7 @@ class GapPass:
 
     def read(self) -> list[GapRead]:
         """What was read of each gap, in the order in which they were given."""
-        return [
-            GapRead(
-                gap=each.gap,
-                log_start=self._log_start,
-                records=each.records,
-                decided=each.decided,
-                problem=each.problem,
-            )
-            for each in self._counts
-        ]
+        return self._reads
 
 
 def isolation_of(kinds: Iterable[MemberKind], of_kafka: Isolation) -> Isolation:

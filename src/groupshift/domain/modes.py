@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from groupshift.domain.foreign_json import load_object, whole_number
+from groupshift.domain.foreign_json import load_json
+from groupshift.domain.plain import built
 from groupshift.errors import Rejected
 
 
@@ -108,8 +109,7 @@ class Holder:
 
     def encode(self) -> bytes:
         """The payload of the fence node."""
-        fields = {"migration": self.migration, "token": self.token}
-        return json.dumps(fields, separators=(",", ":")).encode()
+        return json.dumps(asdict(self), separators=(",", ":")).encode()
 
     def __str__(self) -> str:
         return f"run {self.token} of migration {self.migration}"
@@ -118,12 +118,10 @@ class Holder:
 def parse_holder(data: bytes | None) -> Holder | None:
     """The holder that `Holder.encode` wrote; None for an absent or a foreign payload."""
     try:
-        fields = load_object(data, "fence")
-        token = whole_number(fields.get("token"), "token")
-    except Rejected:
+        found: Holder = built(Holder, load_json(data, "fence"))
+    except (Rejected, TypeError):
         return None
-    migration = fields.get("migration")
-    return Holder(migration=migration, token=token) if isinstance(migration, str) else None
+    return found
 
 
 def taken_over(what: str, by: str, at_ms: int) -> str:

@@ -6,9 +6,12 @@ ledgers (first to last delivery of a run), and what was seen in snapshots and wh
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import pairwise
+from typing import Any
 
 from groupshift.domain.partitions import TopicPartition
 
@@ -87,37 +90,36 @@ def seen(sightings: Sequence[Sighting]) -> tuple[Tenure, ...]:
     return tuple(found)
 
 
-def audited(hand_overs: Iterable[Mapping[str, object]], from_ms: int, to_ms: int) -> tuple[Tenure, ...]:
+def audited(hand_overs: Iterable[Mapping[str, Any]], from_ms: int, to_ms: int) -> tuple[Tenure, ...]:
     """Tenures from the ``hand_overs`` of ``audit.json``, clipped to a stretch of time.
 
     The first owner of a partition is the giver of its first hand-over."""
-    of: dict[TopicPartition, list[Mapping[str, object]]] = {}
-    for each in hand_overs:
-        of.setdefault(TopicPartition(str(each["topic"]), _number(each["partition"])), []).append(each)
+    of: dict[TopicPartition, list[Mapping[str, Any]]] = defaultdict(list)
+    for each in sorted(hand_overs, key=lambda each: each["taken_ms"] or 0):
+        of[TopicPartition(each["topic"], each["partition"])].append(each)
     found: list[Tenure] = []
     for partition, changes in sorted(of.items()):
-        ordered = sorted(changes, key=lambda each: _number(each["taken_ms"]))
-        first = ordered[0]
-        found.append(_tenure(partition, str(first["from"]), (from_ms, _number(first["released_ms"])), None))
-        ends = [_number(each["released_ms"]) for each in ordered[1:]] + [to_ms]
-        for each, end in zip(ordered, ends, strict=True):
-            gap = _number(each["unowned_ms"])
-            found.append(_tenure(partition, str(each["to"]), (_number(each["taken_ms"]), end), gap))
-    return tuple(each for each in found if each.end_ms >= from_ms and each.start_ms <= to_ms)
-
-
-def _tenure(partition: TopicPartition, member: str, span: tuple[int, int], gap: int | None) -> Tenure:
-    start, end = span
-    return Tenure(partition=partition, member=member, start_ms=start, end_ms=max(start, end), unowned_ms=gap)
-
-
-def _number(value: object) -> int:
-    return value if isinstance(value, int) else 0
+        ends = [*(each["released_ms"] or 0 for each in changes), to_ms]
+        starts = [from_ms, *(each["taken_ms"] or 0 for each in changes)]
+        members = [changes[0]["from"], *(each["to"] for each in changes)]
+        gaps = [None, *(each["unowned_ms"] or 0 for each in changes)]
+        for start, end, member, gap in zip(starts, ends, members, gaps, strict=True):
+            if max(start, end) >= from_ms and start <= to_ms:
+                found.append(
+                    Tenure(
+                        partition=partition,
+                        member=member,
+                        start_ms=start,
+                        end_ms=max(start, end),
+                        unowned_ms=gap,
+                    )
+                )
+    return tuple(found)
 
 
 def lags(sightings: Iterable[Sighting]) -> tuple[Lag, ...]:
     """The lag at each sighting that knows positions."""
-    found = []
+    found: list[Lag] = []
     for sighting in sightings:
         known = {at: position.lag for at, position in sighting.positions.items() if position.lag is not None}
         if known:
@@ -137,10 +139,9 @@ def lags(sightings: Iterable[Sighting]) -> tuple[Lag, ...]:
 
 def hand_overs(tenures: Iterable[Tenure]) -> dict[TopicPartition, int]:
     """How often each partition went from one member to another, in the order of partitions."""
-    last: dict[TopicPartition, str] = {}
-    counts: dict[TopicPartition, int] = {}
-    for tenure in sorted(tenures, key=lambda each: (each.partition, each.start_ms)):
-        former = last.get(tenure.partition, tenure.member)
-        counts[tenure.partition] = counts.get(tenure.partition, 0) + (former != tenure.member)
-        last[tenure.partition] = tenure.member
+    ordered = sorted(tenures, key=lambda each: (each.partition, each.start_ms))
+    counts = {tenure.partition: 0 for tenure in ordered}
+    for before, after in pairwise(ordered):
+        if before.partition == after.partition:
+            counts[after.partition] += before.member != after.member
     return counts

@@ -130,11 +130,12 @@ def counts_of(answers: Answers, leaders: Sequence[int], others: Collection[int] 
 
     Tried are all up to the count of the topic, and ``others``, such as configured ones."""
     tried = sorted({*range(1, len(leaders) + 1), *(each for each in others if each > 0)})
-    return tuple(each for each in tried if _explains(answers, each, leaders)) if answers.named else ()
-
-
-def _explains(answers: Answers, count: int, leaders: Sequence[int]) -> bool:
-    return all(node == expected(name, count, leaders) for name, node in answers.named.items())
+    named = answers.named.items()
+    return tuple(
+        count
+        for count in tried
+        if named and all(node == expected(name, count, leaders) for name, node in named)
+    )
 
 
 def counted(

@@ -49,19 +49,19 @@ def _reader(wanted: Any, *, trusted: bool) -> _Read:
     """Return what makes a value of this type from its plain form."""
     origin, parts = get_origin(wanted), get_args(wanted)
     if origin in {Union, UnionType}:
-        inner = _reader(next(each for each in parts if each is not NoneType), trusted=trusted)
-        return lambda value: None if value is None else inner(value)
+        kinds = {is_dataclass(each): _reader(each, trusted=trusted) for each in parts if each is not NoneType}
+        return partial(_one_of, kinds, optional=NoneType in parts)
     if origin in {tuple, frozenset}:
         return partial(_many, origin, _reader(parts[0], trusted=trusted))
     if origin is Mapping:
         return partial(_mapping, *(_reader(each, trusted=trusted) for each in parts))
     if is_dataclass(wanted) and not hasattr(wanted, "parse"):
-        return partial(_fields, wanted, trusted)
+        return partial(_fields, wanted, trusted=trusted)
     return _reader_of_one(wanted, trusted=trusted)
 
 
 def _reader_of_one(wanted: Any, *, trusted: bool) -> _Read:
-    if not isinstance(wanted, type):
+    if wanted is Any or not isinstance(wanted, type):
         return _as_it_is
     if issubclass(wanted, tuple):
         return lambda values: wanted(*values)
@@ -75,13 +75,20 @@ def _readers(kind: Any, *, trusted: bool) -> Mapping[str, _Read]:
     return {name: _reader(each, trusted=trusted) for name, each in get_type_hints(kind).items()}
 
 
-def _fields(kind: Any, trusted: bool, data: Any) -> Any:  # noqa: FBT001 - of `partial`
+def _fields(kind: Any, data: Any, *, trusted: bool) -> Any:
     if not isinstance(data, Mapping):
         raise TypeError(f"{shown_value(data)} is no {kind.__name__}")
     readers = _readers(kind, trusted=trusted)
     if trusted and not data.keys() <= readers.keys():
         raise TypeError(f"{', '.join(sorted(data.keys() - readers.keys()))} is no field of {kind.__name__}")
     return kind(**{name: _at(name, readers[name], data[name]) for name in data if name in readers})
+
+
+def _one_of(kinds: Mapping[bool, _Read], value: Any, *, optional: bool) -> Any:
+    """Of two types one is a dataclass: the one of an object."""
+    if value is None and optional:
+        return None
+    return (kinds.get(isinstance(value, Mapping)) or next(iter(kinds.values())))(value)
 
 
 def _many(kind: Any, read: _Read, values: Any) -> Any:

@@ -18,6 +18,7 @@ from groupshift.domain.assignment import (
     Assignor,
     TextForm,
     assign,
+    consumer_of,
     map_to_threads,
     threads_by_topic,
 )
@@ -122,10 +123,8 @@ def decide(situation: Situation) -> Decision:
         return replace(stay, ask_clients=True)
     if mode is Mode.ZOOKEEPER and view.problems:
         return replace(stay, alarms=(*alarms, *view.problems))
-    if mode is Mode.KAFKA:
-        target = _kafka_target(situation)
-    else:
-        target = _mine(zookeeper_assignment(member, view), member)
+    target = _kafka_target(situation) if mode is Mode.KAFKA else zookeeper_assignment(member, view)
+    target = {each: thread for each, thread in target.items() if consumer_of(thread) == member.consumer_id}
     held = situation.held
     return replace(
         stay,
@@ -139,15 +138,11 @@ def _choose_mode(situation: Situation) -> tuple[Mode, bool, tuple[str, ...]]:
     view = situation.view
     if not situation.member.aware:
         return Mode.ZOOKEEPER, False, ()
-    wanted = effective_mode(view.mode, view.ids, view.migration_ids)
+    wanted, alarm = effective_mode(view.mode, view.ids, view.migration_ids), tuple[str, ...]()
     if wanted is Mode.KAFKA and view.unfenced:
         names = ", ".join(sorted(view.unfenced))
         wanted = Mode.ZOOKEEPER
-        alarm: tuple[str, ...] = (
-            f"{names} do not honour owner nodes (no 'fence'): staying in zookeeper mode",
-        )
-    else:
-        alarm = ()
+        alarm = (f"{names} do not honour owner nodes (no 'fence'): staying in zookeeper mode",)
     leaving = situation.acting is Mode.KAFKA
     starting_beside_kafka = situation.acting is None and view.mode.requested is Mode.KAFKA
     if wanted is Mode.KAFKA or not (leaving or starting_beside_kafka):
@@ -190,15 +185,6 @@ def _kafka_target(situation: Situation) -> Assignment:
     return map_to_threads(assigned, threads)
 
 
-def _mine(assignment: Assignment, member: Member) -> Assignment:
-    prefix = f"{member.consumer_id}-"
-    return {
-        each: thread
-        for each, thread in assignment.items()
-        if thread.startswith(prefix) and thread.rpartition("-")[0] == member.consumer_id
-    }
-
-
 NEVER = float("-inf")
 
 
@@ -221,11 +207,8 @@ class Lease:
         """Records may be handed out before this moment."""
         if self.suspended:
             return NEVER
-        return (
-            self.zookeeper_until
-            if self.mode is Mode.ZOOKEEPER
-            else min(self.zookeeper_until, self.kafka_until)
-        )
+        kafka_binds = self.mode is Mode.KAFKA
+        return min(self.zookeeper_until, self.kafka_until) if kafka_binds else self.zookeeper_until
 
     def holds(self, now: float) -> bool:
         """Whether a record may be handed out at ``now``."""

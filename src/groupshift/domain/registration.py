@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from groupshift.domain.foreign_json import NODE_BYTES, load_json, shown, shown_value
+from groupshift.domain.foreign_json import NODE_BYTES, load_object, remedy, shown, whole_number
 from groupshift.domain.modes import Mode, ModeNode
 from groupshift.domain.topic_filter import LONGEST_NAME, compile_filter
 from groupshift.domain.znodes import INTERNAL_TOPICS
@@ -89,27 +90,28 @@ class Awareness:
     software: str | None = None
 
 
+@remedy("stop or restart that member")
 def parse_registration(data: bytes | None, where: str = "registration") -> Registration:
     """Read ``ids/<cid>``. Raises `Rejected`, naming ``where``, for what every reader refuses, and for more
     streams than anybody can use."""
     node = _load(data, where)
     subscription, pattern = node.get("subscription"), node.get("pattern")
     if not isinstance(subscription, dict) or not isinstance(pattern, str):
-        raise Rejected(f"{where}: 'subscription' and 'pattern' are mandatory; restart that member")
+        raise Rejected(f"{where}: 'subscription' and 'pattern' are mandatory")
     static = pattern not in {Pattern.WHITE_LIST, Pattern.BLACK_LIST}
     together = 0
     for topic, streams in subscription.items():
-        _demand_streams(streams, topic, where)
+        together += whole_number(streams, f"{where}: streams of {shown(topic)}", low=1, high=MOST_STREAMS)
         if static and not is_topic_name(topic):
-            raise Rejected(f"{where}: {shown(topic)} can be no topic; restart that member")
-        together += streams
+            raise Rejected(f"{where}: {shown(topic)} can be no topic")
     if static and together > MOST_STREAMS_TOGETHER:
-        raise Rejected(
-            f"{where}: {together} streams of {len(subscription)} topics; at most {MOST_STREAMS_TOGETHER} "
-            "are counted out; restart that member with fewer"
-        )
+        many = f"{together} streams of {len(subscription)} topics"
+        raise Rejected(f"{where}: {many}; at most {MOST_STREAMS_TOGETHER} are counted out")
+    stamp = node.get("timestamp")
     return Registration(
-        subscription=tuple(subscription.items()), pattern=_pattern(pattern), timestamp=_stamp(node)
+        subscription=tuple(subscription.items()),
+        pattern=Pattern.STATIC if static else Pattern(pattern),
+        timestamp=str(stamp)[:_STAMP] if isinstance(stamp, str | int) else None,
     )
 
 
@@ -118,45 +120,31 @@ def is_topic_name(text: str) -> bool:
     return _TOPIC.fullmatch(text) is not None and text not in {".", ".."}
 
 
-def _demand_streams(streams: Any, topic: str, where: str) -> None:
-    if isinstance(streams, bool) or not isinstance(streams, int) or streams < 1:
-        raise Rejected(
-            f"{where}: {shown_value(streams)} streams of {shown(topic)}; a stream count is 1 or more"
-        )
-    if streams > MOST_STREAMS:
-        raise Rejected(
-            f"{where}: {streams} streams of {shown(topic)}; at most {MOST_STREAMS} are counted out; "
-            "restart that member with fewer"
-        )
-
-
-def _stamp(node: Mapping[str, Any]) -> str | None:
-    stamp = node.get("timestamp")
-    return str(stamp)[:_STAMP] if isinstance(stamp, str | int) else None
-
-
+@remedy("stop or restart that member")
 def parse_awareness(data: bytes | None, where: str = "migration id") -> Awareness:
     """Read what ``migration/ids/<cid>`` adds. Raises `Rejected` when it is not a JSON object."""
     node = _load(data, where)
     fence, software, mode = node.get("fence"), node.get("software"), node.get("mode")
-    acting_on = [_zxid(node.get(name)) for name in ("mode_czxid", "mode_mzxid")]
+    write = [node.get(name) for name in ("mode_czxid", "mode_mzxid")]
+    told = [str(each) for each in write if isinstance(each, str | int) and not isinstance(each, bool)]
     return Awareness(
-        fence=fence if isinstance(fence, int) and not isinstance(fence, bool) else None,
-        mode=Mode(mode) if isinstance(mode, str) and mode in tuple(Mode) else None,
-        acting_on=":".join(each for each in acting_on if each) if all(acting_on) else None,
+        fence=fence if type(fence) is int else None,
+        mode=Mode(mode) if mode in tuple(Mode) else None,
+        acting_on=":".join(told) if [0 < len(each) <= _STAMP for each in told] == [True, True] else None,
         software=software[:_SOFTWARE] if isinstance(software, str) else None,
     )
 
 
-def _zxid(value: Any) -> str | None:
-    """As this implementation writes it (text), or as a number."""
-    text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
-    return text if text and len(text) <= _STAMP else None
-
-
-def encode_registration(registration: Registration) -> bytes:
-    """The bytes of ``ids/<cid>``."""
-    return _dump(_fields(registration))
+def encode_registration(registration: Registration, **more: object) -> bytes:
+    """The bytes of ``ids/<cid>``, with ``more`` fields those of a migration id."""
+    fields = {
+        "version": 1,
+        "subscription": dict(registration.subscription),
+        "pattern": registration.pattern.value,
+        "timestamp": registration.timestamp or "0",
+        **more,
+    }
+    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
 
 
 def encode_awareness(
@@ -166,10 +154,10 @@ def encode_awareness(
 
     The zxids are strings: a number beyond 32 bits must never appear in these nodes (§1.2).
     """
-    fields = _fields(registration) | {"fence": FENCE, "software": software}
+    acting: dict[str, object] = {}
     if mode is not None and node is not None:
-        fields |= {"mode": mode.value, "mode_czxid": str(node.czxid), "mode_mzxid": str(node.mzxid)}
-    return _dump(fields)
+        acting = {"mode": mode.value, "mode_czxid": str(node.czxid), "mode_mzxid": str(node.mzxid)}
+    return encode_registration(registration, fence=FENCE, software=software, **acting)
 
 
 def consumer_id(group: str, name: str) -> str:
@@ -180,39 +168,13 @@ def consumer_id(group: str, name: str) -> str:
     return f"{group}_{name}"
 
 
-def _fields(registration: Registration) -> dict[str, Any]:
-    return {
-        "version": 1,
-        "subscription": dict(registration.subscription),
-        "pattern": registration.pattern.value,
-        "timestamp": registration.timestamp or "0",
-    }
-
-
-def _pattern(text: str) -> Pattern:
-    return Pattern(text) if text in tuple(Pattern) else Pattern.STATIC
-
-
-def _dump(fields: Mapping[str, Any]) -> bytes:
-    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
-
-
 def _load(data: bytes | None, where: str) -> dict[str, Any]:
     """The object that a member wrote; as 1.0.1+ readers do, once more with each backslash doubled (§1.2)."""
     raw = data or b""
     try:
-        parsed = load_json(raw, where)
+        return load_object(raw, where)
     except Rejected as wrong:
-        if b"\\" not in raw or 2 * len(raw) > NODE_BYTES:
-            raise Rejected(f"{wrong}; stop or restart that member") from None
-        parsed = _again(raw, where, wrong)
-    if not isinstance(parsed, dict):
-        raise Rejected(f"{where}: {shown(raw)} is not a JSON object; stop or restart that member")
-    return parsed
-
-
-def _again(raw: bytes, where: str, first: Rejected) -> Any:
-    try:
-        return load_json(raw.replace(b"\\", b"\\\\"), where)
-    except Rejected:
-        raise Rejected(f"{first}; stop or restart that member") from None
+        if b"\\" in raw and 2 * len(raw) <= NODE_BYTES:
+            with suppress(Rejected):
+                return load_object(raw.replace(b"\\", b"\\\\"), where)
+        raise wrong from None

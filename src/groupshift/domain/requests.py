@@ -21,23 +21,11 @@ from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hi
 
 from groupshift.errors import Rejected
 
-
-class Missing(StrEnum):
-    """The default of an option that has to be given."""
-
-    MISSING = "missing"
-
-
-REQUIRED: Final = Missing.MISSING
+REQUIRED: Final = MISSING
+"""The default of an option that has to be given."""
 Kind = Literal["text", "integer", "number", "flag", "choice"]
 _KINDS: Mapping[type, Kind] = {str: "text", int: "integer", float: "number", bool: "flag"}
-_SAYS: Mapping[Kind, str] = {
-    "text": "a text",
-    "integer": "a whole number",
-    "number": "a number",
-    "flag": "true or false",
-    "choice": "a choice",
-}
+_SAYS: Mapping[type, str] = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 _TRUTHS: Mapping[object, bool] = {True: True, False: False, "true": True, "false": False}
 
 
@@ -45,21 +33,19 @@ _TRUTHS: Mapping[object, bool] = {True: True, False: False, "true": True, "false
 class Option:
     """One field of a request.
 
-    ``name`` is the field's, ``flag`` how the command line spells it (``from_`` is ``--from``). ``many``: it
-    is given any number of times, and the value is a tuple. ``choices`` are the values of a closed vocabulary,
-    in their order. ``default`` is `REQUIRED` where it has to be given. ``minimum`` and ``maximum`` bound a
+    ``name`` is the field's, ``of`` the type of a value. ``many``: it is given any number of times, and the
+    value is a tuple. ``default`` is `REQUIRED` where it has to be given. ``minimum`` and ``maximum`` bound a
     number (None: no bound); ``optional``: None is a value. ``setting`` names the setting that is taken where
     it is not given, such as ``fleet.driver`` (empty: none). ``pattern``, of the whole text, is what a form
     holds it to before it is sent (empty: nothing); the request itself says what is wrong. ``assesses``: only
     ``assess`` takes it; no run has it, and no form."""
 
     name: str
-    kind: Kind
+    of: type
     help: str = ""
     default: Any = REQUIRED
     many: bool = False
     optional: bool = False
-    choices: tuple[str, ...] = ()
     minimum: float | None = None
     maximum: float | None = None
     setting: str = ""
@@ -67,8 +53,18 @@ class Option:
     assesses: bool = False
 
     @property
+    def kind(self) -> Kind:
+        """What a value is."""
+        return _KINDS.get(self.of, "choice")
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The values of a closed vocabulary, in their order; none of another type."""
+        return tuple(each.value for each in self.of) if issubclass(self.of, StrEnum) else ()
+
+    @property
     def flag(self) -> str:
-        """The option of the command line, such as ``--brokers-only``."""
+        """The option of the command line, such as ``--brokers-only``; ``--from`` of a field ``from_``."""
         return f"--{self.name.rstrip('_').replace('_', '-')}"
 
     @property
@@ -77,26 +73,10 @@ class Option:
         return self.default is REQUIRED
 
 
-def option(
-    text: str,
-    *,
-    default: Any = REQUIRED,
-    minimum: float | None = None,
-    maximum: float | None = None,
-    setting: str = "",
-    pattern: str = "",
-    assesses: bool = False,
-) -> Any:
-    """Return the dataclass field of an option; ``text`` is its help, one sentence."""
-    metadata = {
-        "help": text,
-        "minimum": minimum,
-        "maximum": maximum,
-        "setting": setting,
-        "pattern": pattern,
-        "assesses": assesses,
-    }
-    return field(metadata=metadata) if default is REQUIRED else field(default=default, metadata=metadata)
+def option(text: str, *, default: Any = REQUIRED, **about: float | str | None) -> Any:
+    """Return the dataclass field of an option; ``text`` is its help, one sentence, ``about`` what else is
+    said of it, by the names of `Option`."""
+    return field(default=default, metadata={"help": text, **about})
 
 
 def options_of(request: type) -> tuple[Option, ...]:
@@ -105,29 +85,17 @@ def options_of(request: type) -> tuple[Option, ...]:
     Raises:
         Rejected: a field has a type that no option has.
     """
-    hints = get_type_hints(request)
-    return tuple(_option(request, each, hints[each.name]) for each in fields(request))
-
-
-def _option(request: type, entry: Any, hint: Any) -> Option:
-    many, optional = get_origin(hint) is tuple, False
-    if many:
-        hint = get_args(hint)[0]
-    elif get_origin(hint) in {Union, UnionType}:
-        inner = [each for each in get_args(hint) if each is not NoneType]
-        optional, hint = True, inner[0] if len(inner) == 1 else None
-    choice = isinstance(hint, type) and issubclass(hint, StrEnum)
-    if hint not in _KINDS and not choice:
-        raise Rejected(f"request {request.__name__}: field {entry.name} has a type that no option has")
-    return Option(
-        name=entry.name,
-        kind="choice" if choice else _KINDS[hint],
-        default=REQUIRED if entry.default is MISSING else entry.default,
-        many=many,
-        optional=optional,
-        choices=tuple(each.value for each in hint) if choice else (),
-        **entry.metadata,
-    )
+    hints, found = get_type_hints(request), []
+    for entry in fields(request):
+        origin, parts = get_origin(hints[entry.name]), get_args(hints[entry.name])
+        inner = [each for each in parts if each not in {NoneType, Ellipsis}]
+        of = inner[0] if origin in {tuple, Union, UnionType} and len(inner) == 1 else hints[entry.name]
+        if of not in _KINDS and not (isinstance(of, type) and issubclass(of, StrEnum)):
+            raise Rejected(f"request {request.__name__}: field {entry.name} has a type that no option has")
+        many, optional = origin is tuple, NoneType in parts
+        about = {"default": entry.default, "many": many, "optional": optional, **entry.metadata}
+        found.append(Option(name=entry.name, of=of, **about))
+    return tuple(found)
 
 
 def request_of(request: type, values: Mapping[str, Any]) -> Any:
@@ -137,33 +105,34 @@ def request_of(request: type, values: Mapping[str, Any]) -> Any:
     what it may be."""
     known = {each.name: each for each in options_of(request)}
     problems = [f"{name} is not known; there are {', '.join(known)}" for name in values if name not in known]
-    hints, read = get_type_hints(request), {}
+    read: dict[str, Any] = {}
     for name, each in known.items():
-        if name in values:
-            read[name] = _value(each, values[name], hints[name], problems)
-        elif each.required:
-            problems.append(f"{name} is missing; give it with {each.flag}")
+        if name not in values:
+            if each.required:
+                problems.append(f"{name} is missing; give it with {each.flag}")
+        elif not each.many:
+            optional = values[name] is None and each.optional
+            read[name] = None if optional else _read(each, values[name], problems)
+        elif isinstance(values[name], list | tuple):
+            read[name] = tuple(_read(each, part, problems) for part in values[name])
+        else:
+            problems.append(f"{name} {values[name]!r} is no list")
     if problems:
         raise Rejected(f"the request cannot be used: {'; '.join(problems)}")
     return request(**read)
 
 
-def _value(each: Option, value: Any, hint: Any, problems: list[str]) -> Any:
-    if each.many:
-        if isinstance(value, str) or not isinstance(value, list | tuple):
-            problems.append(f"{each.name} {value!r} is no list")
-            return ()
-        return tuple(_single(each, part, get_args(hint)[0], problems) for part in value)
-    if value is None and each.optional:
-        return None
-    inner = next((part for part in get_args(hint) if part is not NoneType), hint)
-    return _single(each, value, inner, problems)
-
-
-def _single(each: Option, value: Any, hint: Any, problems: list[str]) -> Any:
-    found = _read(each, value, hint)
+def _read(each: Option, value: Any, problems: list[str]) -> Any:
+    """The value in its type; a problem more where it has none, or is out of bounds."""
+    found: Any = None
+    if each.of in {int, float}:
+        found = _number(value, whole=each.of is int)
+    elif each.of is bool:
+        found = _TRUTHS.get(value) if isinstance(value, bool | str) else None
+    elif isinstance(value, str) and (each.of is str or value in each.choices):
+        found = each.of(value)
     if found is None:
-        wanted = f"one of {', '.join(each.choices)}" if each.choices else _SAYS[each.kind]
+        wanted = f"one of {', '.join(each.choices)}" if each.choices else _SAYS[each.of]
         problems.append(f"{each.name} {value!r} is not {wanted}")
     elif each.minimum is not None and found < each.minimum:
         problems.append(f"{each.name} {value!r} is below {each.minimum:g}")
@@ -172,24 +141,11 @@ def _single(each: Option, value: Any, hint: Any, problems: list[str]) -> Any:
     return found
 
 
-def _read(each: Option, value: Any, hint: Any) -> Any:
-    """The value in its type, None where it has none."""
-    match each.kind:
-        case "text":
-            return value if isinstance(value, str) else None
-        case "flag":
-            return _TRUTHS.get(value) if isinstance(value, bool | str) else None
-        case "choice":
-            return hint(value) if value in each.choices else None
-        case "integer" | "number":
-            return _number(value, whole=each.kind == "integer")
-
-
 def _number(value: Any, *, whole: bool) -> int | float | None:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
-        found = float(value)
+        found = int(value) if whole and isinstance(value, str) else float(value)
     except ValueError:
         return None
     if not math.isfinite(found) or (whole and found != int(found)):

@@ -111,8 +111,8 @@ class BrokerRow:
     host: str
     port: int
     rack: str | None = None
-    groups_listed: int
-    groups_coordinated: int
+    groups_listed: int = 0
+    groups_coordinated: int = 0
 
 
 LISTED_TOO = " too, but coordinated by "

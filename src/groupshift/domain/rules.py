@@ -19,10 +19,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from groupshift.domain.facts import sentence_list
-from groupshift.domain.tables import Entry, parsed, shipped, unique
+from groupshift.domain.plain import from_plain
+from groupshift.domain.tables import table_of
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Rejected
 
@@ -30,6 +31,7 @@ F = TypeVar("F")
 """What the rules of one table look at."""
 _NUMBER = re.compile(r"[A-Z]{1,2}\d\d", re.ASCII)
 _OWN = frozenset({"holds", "hint"})
+_Table = dict[str, Mapping[str, Any]]
 
 
 class Says:
@@ -40,11 +42,10 @@ class Says:
     def __init__(self, sentence: str, /, *, verdict: Verdict | None = None, **values: object) -> None:
         self.sentence = sentence
         self.verdict = verdict
-        self.values = {name: _shown(value) for name, value in values.items()}
-
-
-def _shown(value: object) -> object:
-    return sentence_list([str(each) for each in value]) if isinstance(value, list | tuple) else value
+        self.values = {
+            name: sentence_list([str(each) for each in value]) if isinstance(value, list | tuple) else value
+            for name, value in values.items()
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +58,6 @@ class Sentence:
 
 
 Look = Callable[[F], Iterator[Says]]
-
-
-def _never(_facts: object) -> bool:
-    return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,25 +101,22 @@ class Rules(Mapping[str, Rule[F]]):
     """
 
     def __init__(self, file: str, letters: str = "", text: str = "") -> None:
-        whole = parsed(text or shipped(file), file)
-        entries = {number: whole.table(number) for number in whole.values}
         self.file = file
         self.sentences: dict[str, Sentence] = {}
-        self._entries = {
-            each: entry for each, entry in entries.items() if not letters or each[:-2] == letters
-        }
+        self._entries: dict[str, Mapping[str, Any]] = {}
         self._rules: dict[str, Rule[F]] = {}
-        names: list[str] = []
-        for number, entry in entries.items():
-            if not _NUMBER.fullmatch(number):
-                raise Rejected(f"{file}: {number!r} is refused; allowed: one or two capitals and two digits")
-            own = [name for name in entry.values if name not in _OWN]
-            entry.only(("holds",), ("hint", *own))
-            names += own
-            self.sentences |= {name: _sentence(entry.table(name)) for name in own}
-        unique(names, f"{file}, sentence")
+        for number, entry in table_of(_Table, file, text).items():
+            if not _NUMBER.fullmatch(number) or not isinstance(entry.get("holds"), str):
+                raise Rejected(f"{file}, {number}: allowed: one or two capitals, two digits, and what holds")
+            for name, said in entry.items():
+                if name in self.sentences:
+                    raise Rejected(f"{file}, {number}: sentence {name!r} is there twice; allowed: once")
+                if name not in _OWN:
+                    self.sentences[name] = _sentence(f"{file}, {number}, {name}", said)
+            if not letters or number[:-2] == letters:
+                self._entries[number] = entry
 
-    def rule(self, number: str, moot: Callable[[F], bool] = _never) -> Callable[[Look[F]], Look[F]]:
+    def rule(self, number: str, moot: Callable[[F], bool] = lambda _: False) -> Callable[[Look[F]], Look[F]]:
         """Return a decorator for what this rule looks at. Raises `Rejected` for a number without an entry."""
         entry = self._entries.get(number)
         if entry is None:
@@ -131,8 +125,8 @@ class Rules(Mapping[str, Rule[F]]):
         def keep(look: Look[F]) -> Look[F]:
             self._rules[number] = Rule(
                 number=number,
-                holds=entry.text("holds"),
-                hint=entry.text("hint", ""),
+                holds=entry["holds"],
+                hint=entry.get("hint", ""),
                 sentences=self.sentences,
                 look=look,
                 moot=moot,
@@ -159,8 +153,8 @@ class Rules(Mapping[str, Rule[F]]):
         return tuple(finding for number in asked for finding in self[number].ask(facts))
 
 
-def _sentence(entry: Entry) -> Sentence:
-    entry.only(("verdict", "reason"), ("hint",))
-    return Sentence(
-        verdict=entry.word("verdict", Verdict), reason=entry.text("reason"), hint=entry.text("hint", "")
-    )
+def _sentence(where: str, said: Any) -> Sentence:
+    try:
+        return from_plain(Sentence, said)
+    except TypeError as fault:
+        raise Rejected(f"{where}: {fault}") from fault

@@ -6,11 +6,12 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from groupshift.domain.foreign_json import load_object
+from groupshift.domain.plain import built, from_plain
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Conflict, Rejected
 
@@ -134,29 +135,12 @@ class Step:
 
     def as_json(self) -> dict[str, Any]:
         """Return the step as JSON; `step_from` reads it."""
-        undo = self.undo.as_json() if isinstance(self.undo, Step) else self.undo.value
-        plain = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {
-            **plain,
-            "args": dict(self.args),
-            "undo": undo,
-            "on_difference": self.on_difference.value,
-            "when_late": self.when_late.value,
-        }
-
-
-_TYPES: Mapping[str, type] = {
-    **dict.fromkeys(("phase", "kind", "subject", "gate", "does", "proof", "undoes", "key"), str),
-    **dict.fromkeys(("repeat", "optional"), bool),
-    "patience_s": int,
-    "args": Mapping,
-}
-_FIELDS = frozenset({*_TYPES, "undo", "on_difference", "when_late"})
+        return asdict(self)
 
 
 def member(vocabulary: type[E], value: object, where: str) -> E:
-    """Return the member of a closed vocabulary. Raises `Rejected` for any other value, with those it "
-    "knows."""
+    """Return the member of a closed vocabulary. Raises `Rejected` for any other value, with those it
+    knows."""
     try:
         return vocabulary(str(value))
     except ValueError:
@@ -164,30 +148,19 @@ def member(vocabulary: type[E], value: object, where: str) -> E:
         raise Rejected(f"{where}: {value!r} is not known; it is one of {known}") from None
 
 
-def step_from(data: object, where: str = "step") -> Step:
+def step_from(data: Any, where: str = "step") -> Step:
     """Return the step that `Step.as_json` wrote.
 
     Raises:
         Rejected: an unknown, missing or wrong field, or a word outside its vocabulary.
     """
-    if not isinstance(data, Mapping):
-        raise Rejected(f"{where}: a step is a JSON object")
-    if data.keys() != _FIELDS:
-        odd = ", ".join(sorted(map(str, data.keys() ^ _FIELDS)))
+    try:
+        step: Step = built(Step, data)
+    except (TypeError, ValueError) as wrong:
+        raise Rejected(f"{where}: {wrong}") from None
+    if step.as_json() != data:
+        odd = ", ".join(sorted(step.as_json().keys() ^ set(data))) or "undo"
         raise Rejected(f"{where}: fields that are unknown or missing: {odd}")
-    for name, kind in _TYPES.items():
-        if not isinstance(data[name], kind) or (kind is int and isinstance(data[name], bool)):
-            raise Rejected(f"{where}: {name} has the wrong type ({data[name]!r})")
-    undo = data["undo"]
-    read = {
-        "args": dict(data["args"]),
-        "undo": step_from(undo, f"{where}, undo")
-        if isinstance(undo, Mapping)
-        else member(NoUndo, undo, where),
-        "on_difference": member(OnDifference, data["on_difference"], where),
-        "when_late": member(WhenLate, data["when_late"], where),
-    }
-    step = Step(**{**data, **read})
     _require_words(step, where)
     return step
 
@@ -209,8 +182,7 @@ class Plan:
     @property
     def text(self) -> str:
         """The canonical JSON; equal plans have equal texts."""
-        steps = [each.as_json() for each in self.steps]
-        return canonical({"version": PLAN_VERSION, "steps": steps, "about": dict(self.about)})
+        return canonical({"version": PLAN_VERSION, **asdict(self)})
 
     @property
     def hash(self) -> str:
@@ -334,16 +306,14 @@ class SparkJob:
 
     def as_json(self) -> dict[str, Any]:
         """Return the job as JSON; `spark_job_from` reads it."""
-        inputs = dict(self.inputs)
-        return {"job": self.job, "arguments": list(self.arguments), "inputs": inputs, "output": self.output}
+        return {name: value for name, value in asdict(self).items() if name != "beside"}
 
 
 def spark_job_from(data: Json) -> SparkJob:
     """Return the job that `SparkJob.as_json` wrote. Raises `Rejected` for anything else."""
     try:
-        arguments, inputs = tuple(map(str, data["arguments"])), dict(data["inputs"])
-        return SparkJob(job=data["job"], arguments=arguments, inputs=inputs, output=data["output"])
-    except (KeyError, TypeError, ValueError):
+        return from_plain(SparkJob, {name: data[name] for name in ("job", "arguments", "inputs", "output")})
+    except (KeyError, TypeError):
         raise Rejected("a Spark job has the fields job, arguments, inputs and output") from None
 
 
@@ -400,9 +370,7 @@ OPEN = frozenset({RunState.PLANNED, RunState.APPROVED, RunState.RUNNING, RunStat
 def require_transition(run: str, source: RunState, target: RunState) -> None:
     """Raise `Conflict` unless ``source`` may become ``target``; staying is allowed."""
     if target is not source and target not in TRANSITIONS[source]:
-        raise Conflict(
-            f"run {run} is {source} and cannot become {target}; look at it with: groupshift status {run}"
-        )
+        raise Conflict(f"run {run} is {source} and cannot become {target}; see: groupshift status {run}")
 
 
 class StepState(StrEnum):
@@ -470,13 +438,7 @@ def findings_data(findings: Iterable[Finding]) -> list[dict[str, Any]]:
 
 def findings_from(data: Iterable[Json]) -> Findings:
     """Return the findings that `findings_data` wrote. Raises `Rejected` for an unknown verdict."""
-    return tuple(
-        Finding(
-            rule=str(each["rule"]),
-            verdict=member(Verdict, each["verdict"], "finding"),
-            reason=str(each["reason"]),
-            hint=str(each.get("hint", "")),
-            asked=bool(each.get("asked", True)),
-        )
-        for each in data
-    )
+    try:
+        return tuple(built(Finding, each) for each in data)
+    except (TypeError, ValueError) as wrong:
+        raise Rejected(f"finding: {wrong}") from None

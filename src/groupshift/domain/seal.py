@@ -4,7 +4,11 @@ Layout: ``<evidence>/<run>/{pack.json, pack.sig, journal.json, report.html, <sta
 names every other file but the signature with its size and SHA-256, so whoever knows its own SHA-256 (the
 journal does) or can check its signature can prove all of them, from the sealing on. Before it the journal
 does: it has the SHA-256 of each snapshot's manifest, which has those of the snapshot's files, and of whatever
-was judged (`Origins`).
+was judged (`Known`).
+
+Two witnesses speak of each file: the pack that names it, and the journal that demands a SHA-256 of it.
+`file_check` is the one table of what their words come to; `doubts` turns what is wrong at a sealing into
+sentences that stay in every later pack.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import Any
@@ -20,6 +24,7 @@ from typing import Any
 from groupshift.domain.evidence import MANIFEST
 from groupshift.domain.foreign_json import FILE_BYTES, load_json
 from groupshift.domain.plain import built
+from groupshift.domain.run import Json
 from groupshift.errors import Broken, Rejected
 
 PACK, SIGNATURE = "pack.json", "pack.sig"
@@ -45,13 +50,22 @@ _SERVED = re.compile(r"\._.*|\.nfs[0-9a-f]{16,}|\.fuse_hidden[0-9a-f]+|\.trash-[
 
 
 def is_beside(path: str) -> bool:
-    """Whether a desktop or a file server left this, and it is no evidence: its name says so."""
+    """Return True where a desktop or a file server left this: its name, or that of a folder, says so."""
     parts = path.lower().split("/")
     return any(part in _DESKTOP or _SERVED.fullmatch(part) is not None for part in parts)
 
 
+def sha256_of(text: str) -> str:
+    """Return the SHA-256 of a text's UTF-8 bytes, in hex. What is no character has a digest, too."""
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
 def values_of(text: str) -> Any:
-    """The plain values of a JSON text. Raises `ValueError` for any other text."""
+    """Return the plain values of a JSON text.
+
+    Raises:
+        ValueError: the text is no JSON within the bounds of `load_json`.
+    """
     try:
         return load_json(text, "it", at_most=FILE_BYTES)
     except Rejected as wrong:
@@ -69,21 +83,21 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
-    """An answer at a gate: who said what when (epoch ms); ``stage`` only where one was reviewed."""
+    """An answer at a gate: who said what when (epoch ms)."""
 
     gate: str
     choice: str
     who: str
     at_ms: int
-    stage: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pack:
-    """``pack.json``. ``versions`` maps a program to the versions met during the run, ``brokers`` are
-    those that answered; ``signed`` is whether a signature was made (None: an older release did not say);
-    ``doubts`` are sentences about files that changed before this sealing although
-    nothing that groupshift does changes them."""
+    """``pack.json``: the manifest of a run's evidence.
+
+    ``versions`` maps a program to the versions met during the run, ``brokers`` are those that answered;
+    ``signed`` is whether a signature was made; ``doubts`` are sentences about files that changed before this
+    sealing although nothing that groupshift does changes them."""
 
     run: str
     target: str
@@ -95,14 +109,11 @@ class Pack:
     versions: Mapping[str, tuple[str, ...]]
     brokers: tuple[str, ...]
     doubts: tuple[str, ...]
-    signed: bool | None = None
+    signed: bool
 
     def to_json(self) -> str:
         """The text of ``pack.json``: ASCII, so that its bytes are the same everywhere."""
-        data = {"version": PACK_VERSION, **asdict(self)}
-        if self.signed is None:
-            del data["signed"]
-        return json.dumps(data, indent=1, sort_keys=True) + "\n"
+        return json.dumps({"version": PACK_VERSION, **asdict(self)}, indent=1, sort_keys=True) + "\n"
 
     @property
     def sha256_of(self) -> dict[str, str]:
@@ -111,20 +122,22 @@ class Pack:
 
 
 def pack_from_json(text: str) -> Pack:
-    """The inverse of `Pack.to_json`. Raises `Broken` for a text that it did not write."""
+    """Return what `Pack.to_json` wrote.
+
+    Raises:
+        Broken: another version wrote the text, or it has not exactly the fields of a pack.
+    """
     try:
         data = values_of(text)
         version = data.pop("version")
         pack: Pack = built(Pack, data)
-        wrong_in = sorted(data.keys() - {each.name for each in fields(Pack)})
-        if len(pack.sha256_of) != len(pack.files):
-            wrong_in.append("a file twice")
+        odd = data.keys() != {each.name for each in fields(Pack)} or len(pack.sha256_of) != len(pack.files)
     except (ValueError, KeyError, TypeError, AttributeError) as wrong:
         raise Broken(
             f"{PACK} cannot be understood ({wrong!r:.200}): it was altered, so this evidence proves nothing"
         ) from wrong
-    if wrong_in:
-        raise Broken(f"{PACK} cannot be understood (it has {', '.join(wrong_in):.200}): it was altered")
+    if odd:
+        raise Broken(f"{PACK} cannot be understood (a field too many, or a file twice): it was altered")
     if version != PACK_VERSION:
         raise Broken(
             f"{PACK} has version {version!r:.20}, not {PACK_VERSION}: use the groupshift that sealed it"
@@ -160,7 +173,7 @@ class State(StrEnum):
 
     @property
     def sound(self) -> bool:
-        """Whether this is no reason to doubt the evidence."""
+        """True where this is no reason to doubt the evidence."""
         return self in {State.SOUND, State.UNCHECKED, State.UNSEALED, State.LEFT_OVER, State.BESIDE}
 
 
@@ -195,166 +208,152 @@ class Verification:
 
     @property
     def as_sealed(self) -> bool:
-        """Whether every file is the one that was sealed, and nothing lies beside them."""
+        """True where every file is the one that was sealed, and nothing lies beside them."""
         return self.proven and all(check.state in {State.SOUND, State.UNCHECKED} for check in self.checks)
 
     @property
     def proven(self) -> bool:
-        """Whether anything but the folder itself, the journal or a key, was asked what was sealed."""
+        """True where anything but the folder itself (the journal, or a key) was asked what was sealed."""
         return self.journaled or self.signature_checked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
     """What one file has to be, by who knows it besides the pack: ``by`` is the journal, or the manifest of a
-    snapshot, ``rows`` what that says of a Parquet file (None: nothing)."""
+    snapshot."""
 
     sha256: str
     by: str = "the journal"
-    rows: int | None = None
+
+    def met_by(self, now: StoredFile | None) -> bool:
+        """Return True where this is the file that is there now."""
+        return now is not None and now.sha256 == self.sha256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origins:
-    """Where the files of a pack come from. ``demands`` says by path what each has to be; ``left_over`` tells
-    of a path whether a killed process, or one still at work, may have left it; ``renewed`` are prefixes of
-    paths written again since the last sealing, ``unheld`` those of which an older release journaled nothing.
+class Known:
+    """What the journal knows of the files of a run, whatever the pack says of them.
+
+    * ``demands``: by path what each file has to be;
+    * ``left_over``: tells of a path whether a killed process, or one still at work, may have left it;
+    * ``renewed``: prefixes of paths that were written again since the last sealing;
+    * ``plan``: the plan's JSON, and the hash that people approved;
+    * ``sealed``: the bodies of the sealings, oldest first;
+    * ``begun``: those of sealings that did not come to their end before the last one began;
+    * ``doubts``: every doubt that was ever journaled.
     """
 
     demands: Mapping[str, Demand] = field(default_factory=dict)
     left_over: Callable[[str], bool] = lambda _path: False
     renewed: tuple[str, ...] = ()
-    unheld: tuple[str, ...] = ()
+    plan: tuple[str, str] | None = None
+    sealed: tuple[Json, ...] = ()
+    begun: tuple[Json, ...] = ()
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def last(self) -> tuple[Json, ...]:
+        """The bodies that what lies there may be of, although nobody forged it."""
+        return (*self.sealed[-1:], *self.begun)
 
 
-_Files = Mapping[str, StoredFile]
+Files = Mapping[str, StoredFile]
+"""Files as they lie there, by path."""
 
 
-def held_against(pack: Pack, there: _Files, origins: Origins) -> tuple[Check, ...]:
-    """Every file of the manifest and every file that is there, by path; `OWN` are left out. What was written
-    since by what is known is no fault."""
-    listed = {file.path: file for file in pack.files}
-    paths = sorted({*listed, *there} - OWN)
-    return tuple(_excused(_check(path, listed.get(path), there.get(path)), there, origins) for path in paths)
-
-
-def _excused(check: Check, there: _Files, origins: Origins) -> Check:
-    """The check, or why it is no fault."""
-    path, demand, now = check.path, origins.demands.get(check.path), there.get(check.path)
-    known = demand is not None and now is not None and demand.sha256 == now.sha256
-    new = check.state is State.UNLISTED
-    left = demand is None and path not in {*REWRITTEN} and origins.left_over(path)
-    if check.state is State.SOUND and not left:
-        return check
-    if known and (new or path.startswith(origins.renewed)):
-        reason = "it was written since the last sealing; seal again with: groupshift report"
-        return Check(path=path, state=State.UNSEALED, reason=reason)
-    if left and (new or check.state is State.SOUND or path.startswith(origins.renewed)):
+def file_check(path: str, listed: StoredFile | None, now: StoredFile | None, known: Known) -> Check:
+    """Return what one file is, by the pack (``listed``; None: it does not name it), by what is there ``now``
+    (None: nothing) and by the journal. What was written since the sealing by what is known is no fault."""
+    demand = known.demands.get(path)
+    written_since = listed is None or path.startswith(known.renewed)
+    left = demand is None and path not in REWRITTEN and known.left_over(path)
+    state, reason = State.SOUND, ""
+    if now is None:
+        by = PACK if listed is not None or demand is None else demand.by
+        state, reason = State.MISSING, f"{by} names it and it is gone"
+    elif left and (written_since or now == listed):
+        state = State.LEFT_OVER
         reason = "a process that was killed left it, or one is at work; nothing was decided on it"
-        return Check(path=path, state=State.LEFT_OVER, reason=reason)
-    if new and is_beside(path):
+    elif demand is not None and not demand.met_by(now) and (listed is None or now == listed):
+        return _unlike(path, demand, now)
+    elif demand is not None and demand.met_by(now) and written_since and now != listed:
+        state = State.UNSEALED
+        reason = "it was written since the last sealing; seal again with: groupshift report"
+    elif listed is None and is_beside(path):
+        state = State.BESIDE
         reason = "a desktop or a file server left it; it is no evidence and is not signed"
-        return Check(path=path, state=State.BESIDE, reason=reason)
-    return check
+    elif listed is None:
+        state, reason = State.UNLISTED, f"it is in no manifest: {PACK} was sealed without it"
+    elif now != listed:
+        state = State.ALTERED
+        reason = f"its SHA-256 is {now.sha256[:12]}… and {PACK} says {listed.sha256[:12]}…"
+        if now.bytes != listed.bytes:
+            reason += f"; {now.bytes} bytes where there were {listed.bytes}"
+    return Check(path=path, state=state, reason=reason)
 
 
-def _check(path: str, listed: StoredFile | None, there: StoredFile | None) -> Check:
-    if listed is None:
-        reason = f"it is in no manifest: {PACK} was sealed without it"
-        return Check(path=path, state=State.UNLISTED, reason=reason)
-    if there is None:
-        return Check(path=path, state=State.MISSING, reason=f"{PACK} names it and it is gone")
-    if there == listed:
-        return Check(path=path, state=State.SOUND)
-    reason = f"its SHA-256 is {there.sha256[:12]}… and {PACK} says {listed.sha256[:12]}…"
-    if there.bytes != listed.bytes:
-        reason += f"; {there.bytes} bytes where there were {listed.bytes}"
+def _unlike(path: str, demand: Demand, now: StoredFile | None) -> Check:
+    """What the journal says of a file that is not the one it demands."""
+    if now is None:
+        return Check(path=path, state=State.MISSING, reason=f"{demand.by} names it and it is not there")
+    if path.rpartition("/")[2] == MANIFEST:
+        reason = f"{demand.by} knows this snapshot's manifest as {demand.sha256[:12]}…: it was replaced"
+        return Check(path=path, state=State.SWAPPED, reason=reason)
+    reason = f"{demand.by} knows it as {demand.sha256[:12]}…: it was altered"
     return Check(path=path, state=State.ALTERED, reason=reason)
 
 
-def unlike(there: _Files, origins: Origins, pack: Pack | None = None) -> Iterator[Check]:
-    """Files that are not what the journal, or a manifest that the journal knows, says of them, although they
-    are as the ``pack`` says (which may have been sealed over them), or it says nothing."""
-    listed = {} if pack is None else pack.sha256_of
-    for path, demand in sorted(origins.demands.items()):
-        now = there.get(path)
-        if path in listed and (now is None or now.sha256 != listed[path]):
-            continue
-        if now is None:
-            yield Check(path=path, state=State.MISSING, reason=f"{demand.by} names it and it is not there")
-        elif now.sha256 != demand.sha256:
-            manifest = path.rpartition("/")[2] == MANIFEST
-            what = "this snapshot's manifest" if manifest else "it"
-            reason = (
-                f"{demand.by} knows {what} as {demand.sha256[:12]}…: "
-                f"it was {'replaced' if manifest else 'altered'}"
-            )
-            yield Check(path=path, state=State.SWAPPED if manifest else State.ALTERED, reason=reason)
-
-
-def strangers(there: Iterable[str], origins: Origins) -> tuple[str, ...]:
-    """Paths that neither the journal nor a manifest that it knows names, and no process of ours left."""
-    return tuple(
-        path
-        for path in sorted(there)
-        if path not in {*OWN, JOURNAL, *origins.demands}
-        and not path.startswith(origins.unheld)
-        and not is_beside(path)
-        and not origins.left_over(path)
-    )
-
-
 def settled(checks: Iterable[Check]) -> tuple[Check, ...]:
-    """Each once; a file is sound only where nothing else is said of it, and what is no file of ours is not
-    called missing besides."""
+    """Return each check once. Of one path a worse word replaces a weaker one: sound counts where nothing else
+    is said, unlisted where nothing worse is, and what is no file of ours is not called missing besides."""
     found = tuple(dict.fromkeys(checks))
-    said = {check.path for check in found if check.state is not State.SOUND}
-    odd = {check.path for check in found if check.state is State.IRREGULAR}
-    worse = {check.path for check in found if check.state not in {State.SOUND, State.UNLISTED}}
-    return tuple(
-        check
-        for check in found
-        if not (check.state is State.SOUND and check.path in said)
-        and not (check.state is State.MISSING and check.path in odd)
-        and not (check.state is State.UNLISTED and check.path in worse)
-    )
+    states: dict[str, set[State]] = {}
+    for check in found:
+        states.setdefault(check.path, set()).add(check.state)
+
+    def counts(check: Check) -> bool:
+        others = states[check.path] - {check.state}
+        if check.state is State.SOUND:
+            return not others
+        if check.state is State.UNLISTED:
+            return others <= {State.SOUND}
+        return check.state is not State.MISSING or State.IRREGULAR not in others
+
+    return tuple(filter(counts, found))
 
 
 def doubts(
-    former: tuple[Pack | None, tuple[str, ...]], there: _Files, irregular: Mapping[str, str], origins: Origins
+    former: tuple[Pack | None, Sequence[str]], there: Files, irregular: Mapping[str, str], known: Known
 ) -> tuple[str, ...]:
-    """Sentences about what cannot be sealed as sound, each beginning with the path: what was doubted before
-    (``former`` is the pack sealed last and what the journal knows as doubted), what was altered since, what
-    is not as it was journaled, what nobody journaled, and what is no file."""
+    """Return sentences about what cannot be sealed as sound, each beginning with the path.
+
+    They are what was doubted before (``former`` is the pack sealed last, and what the journal knows as
+    doubted), what changed since that pack, what is not as it was journaled, what nobody journaled, and what
+    is no file (``irregular``: its kind by path)."""
     pack, before = former
+    listed = {} if pack is None else {file.path: file for file in pack.files}
     fresh: list[str] = []
     if pack is not None:
         before = (*pack.doubts, *before)
-        fresh += (
-            f"{check.path} was {check.state} after it was sealed at {pack.sealed_at_ms}"
-            for check in held_against(pack, there, origins)
-            if check.state in {State.MISSING, State.ALTERED} and _is_doubt(check, there, origins)
-        )
+        for path, file in sorted(listed.items()):
+            demand, now = known.demands.get(path), there.get(path)
+            if now != file and not (demand is not None and demand.met_by(now)):
+                what = State.ALTERED if now else State.MISSING
+                fresh.append(f"{path} was {what} after it was sealed at {pack.sealed_at_ms}")
+    for path, demand in sorted(known.demands.items()):
+        if not demand.met_by(there.get(path)):
+            check = _unlike(path, demand, there.get(path))
+            fresh.append(f"{path} was {check.state} before it was sealed: {check.reason}")
     fresh += (
-        f"{check.path} was {check.state} before it was sealed: {check.reason}"
-        for check in unlike(there, origins)
-    )
-    known = pack.sha256_of if pack is not None else {}
-    fresh += (
-        f"{path} was added before it was sealed: nothing that was journaled made it"
-        for path in strangers(there, origins)
-        if path not in known
+        f"{path} was added before it was sealed: nothing that was journaled names it"
+        for path in sorted(there)
+        if path not in {*OWN, JOURNAL, *known.demands, *listed}
+        and not (is_beside(path) or known.left_over(path))
     )
     fresh += (f"{path} was {kind} when it was sealed" for path, kind in irregular.items())
-    paths = (*there, *irregular, *origins.demands, *known)
+    paths = (*there, *irregular, *known.demands, *listed)
     said = {_subject(each, paths) for each in before}
     return tuple(dict.fromkeys((*before, *(each for each in fresh if _subject(each, paths) not in said))))
-
-
-def _is_doubt(check: Check, there: _Files, origins: Origins) -> bool:
-    """Whether a change since the last sealing is not what the journal knows it to be by now."""
-    demand, now = origins.demands.get(check.path), there.get(check.path)
-    return demand is None or now is None or demand.sha256 != now.sha256
 
 
 def _subject(doubt: str, paths: Iterable[str]) -> str:
@@ -364,21 +363,14 @@ def _subject(doubt: str, paths: Iterable[str]) -> str:
 
 
 def doubted(said: Iterable[str], paths: Iterable[str]) -> Iterator[Check]:
-    """What a pack says of itself that it doubts."""
+    """Yield a check for each sentence of `doubts` that a pack or a journal says, about one of ``paths``."""
     known = tuple(paths)
     for doubt in said:
         yield Check(path=_subject(doubt, known), state=State.DOUBTED, reason=doubt)
 
 
-def not_the_plan(pack: Pack, plan: tuple[str, str] | None) -> Iterator[Check]:
-    """A plan (its JSON and the hash people approved) that is not the one of the pack."""
-    if plan and not hashlib.sha256(plan[0].encode(errors="replace")).hexdigest() == plan[1] == pack.plan_hash:
-        reason = f"the plan is not the one of hash {pack.plan_hash[:12]}…, which was approved"
-        yield Check(path=JOURNAL, state=State.SWAPPED, reason=reason)
-
-
 def is_signature(text: str) -> bool:
-    """Whether a text is in the form in which signatures are written, whoever made it."""
+    """Return True for a text in the form in which signatures are written, whoever made it."""
     try:
         found = values_of(text)
         return set(found) == _OF_SIGNATURE and text == json.dumps(found, indent=1) + "\n"
@@ -392,27 +384,16 @@ class _Entry:
 
     file: str
     sha256: str
-    rows: int
 
 
-def entries_of(text: str) -> Mapping[str, Demand] | None:
-    """What the manifest of a snapshot demands of the files beside it, by name; None for a text that is no
-    manifest, or names a file outside its own folder."""
+def entries_of(text: str, folder: str) -> Mapping[str, Demand]:
+    """Return what the manifest of the snapshot in ``folder`` demands of the files beside it, by path; nothing
+    for a text that is no manifest, or names a file outside its own folder."""
     try:
-        found = {
-            entry.file: Demand(sha256=entry.sha256, by=MANIFEST, rows=entry.rows)
-            for entry in built(tuple[_Entry, ...], values_of(text)["files"])
-        }
+        found: tuple[_Entry, ...] = built(tuple[_Entry, ...], values_of(text)["files"])
     except (ValueError, KeyError, TypeError, AttributeError):
-        return None
-    return None if any("/" in name or name in {"", ".", ".."} for name in found) else found
-
-
-def journal_data(text: str) -> Mapping[str, Any] | None:
-    """``journal.json`` as plain values, None for what groupshift did not write."""
-    try:
-        data = values_of(text)
-        usable = {"plan", "plan_hash", "events"} <= set(data)
-    except (ValueError, TypeError):
-        return None
-    return data if usable and isinstance(data, dict) else None
+        return {}
+    if any("/" in entry.file or entry.file in {"", ".", ".."} for entry in found):
+        return {}
+    by = f"{MANIFEST} of {folder}"
+    return {f"{folder}/{entry.file}": Demand(sha256=entry.sha256, by=by) for entry in found}

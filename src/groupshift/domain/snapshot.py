@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Any
 
-from groupshift.domain.evidence import Row, SnapshotOf, Store, Value
+from groupshift.domain.evidence import Row, Store, Value
 from groupshift.domain.group import GroupView
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.tables import Entry, parsed, shipped
+from groupshift.domain.tables import table_of
 
 
 class ColumnType(StrEnum):
@@ -45,64 +46,46 @@ class Table:
     key: tuple[str, ...]
 
 
-_FILE = "domain/snapshot_tables.toml"
-_WHOLE = parsed(shipped(_FILE), _FILE)
-_WHOLE.only(("schema", *SnapshotOf))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Selected:
+    key: str
+    of: str = ""
+    columns: str = ""
+    required: str = ""
 
 
-def _columns(entry: Entry) -> tuple[Column, ...]:
-    """The columns of a table of the schema. Raises `Rejected` for a type that is unknown."""
-    columns = []
-    for name in entry.values:
-        type_ = entry.text(name).removesuffix("?")
-        if type_ not in set(ColumnType):
-            raise entry.fault(
-                name, f"one of {', '.join(ColumnType)}, with a question mark where it may be null"
-            )
-        columns.append(Column(name=name, type=ColumnType(type_), nullable=entry.text(name).endswith("?")))
-    return tuple(columns)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Book:
+    schema: Mapping[str, Mapping[str, str]]
+    group: Mapping[str, _Selected]
+    cluster: Mapping[str, _Selected]
 
 
-SCHEMA: Mapping[str, tuple[Column, ...]] = {
-    name: _columns(_WHOLE.table("schema").table(name)) for name in _WHOLE.table("schema").values
+_BOOK = table_of(_Book, "domain/snapshot_tables.toml")
+SCHEMA: Mapping[str, Mapping[str, Column]] = {
+    table: {
+        name: Column(name=name, type=ColumnType(text.removesuffix("?")), nullable=text.endswith("?"))
+        for name, text in columns.items()
+    }
+    for table, columns in _BOOK.schema.items()
 }
-"""Every column of every snapshot, of any move, by table; a kind of snapshot is a selection (`part`)."""
+"""Every column of every snapshot, of any move, by table and name; a kind of snapshot is a selection."""
 
 
-def part(
-    of: str,
-    columns: str = "",
-    *,
-    key: str,
-    name: str = "",
-    required: str = "",
-) -> Table:
-    """A table with these ``columns`` of `SCHEMA`'s table ``of``, in this order (names with blanks between
-    them; none: all), called ``name`` (none: as there); ``required`` ones may not be null here."""
-    known = {column.name: column for column in SCHEMA[of]}
-    needed = required.split()
-    chosen = (known[each] for each in (columns.split() or known))
-    return Table(
-        name=name or of,
-        columns=tuple(replace(each, nullable=False) if each.name in needed else each for each in chosen),
-        key=tuple(key.split()),
-    )
-
-
-def _selection(of: SnapshotOf) -> Mapping[str, Table]:
-    """The tables of a kind of snapshot."""
+def _selected(tables: Mapping[str, _Selected]) -> Mapping[str, Table]:
+    """The tables of a kind of snapshot: each takes columns of a table of `SCHEMA`, in its own order."""
     found = {}
-    for name in _WHOLE.table(of).values:
-        entry = _WHOLE.table(of).table(name)
-        entry.only(("key",), ("of", "columns", "required"))
-        given = {field: entry.text(field, "") for field in ("columns", "required")}
-        found[name] = part(entry.text("of", name), key=entry.text("key"), name=name, **given)
+    for name, one in tables.items():
+        known, required = SCHEMA[one.of or name], one.required.split()
+        chosen = (known[each] for each in one.columns.split() or known)
+        columns = (replace(each, nullable=each.nullable and each.name not in required) for each in chosen)
+        found[name] = Table(name=name, columns=tuple(columns), key=tuple(one.key.split()))
     return found
 
 
-TABLES = _selection(SnapshotOf.GROUP)
+TABLES = _selected(_BOOK.group)
 """Every table of a stage's snapshot, of one group, by name."""
-CLUSTER_TABLES = _selection(SnapshotOf.CLUSTER)
+CLUSTER_TABLES = _selected(_BOOK.cluster)
 """Every table of a cluster snapshot, by name."""
 KEY = CLUSTER_TABLES["offsets"].key
 
@@ -130,7 +113,10 @@ def snapshot_rows(view: GroupView, ledger: Mapping[TopicPartition, int]) -> Mapp
             for member in members
             for topic, streams in sorted(member.subscription)
         ],
-        "owners": sorted(_owners(view), key=_owner_key),
+        "owners": sorted(
+            _owners(view),
+            key=lambda row: (row["topic"], row["partition"], str(row["store"]), row["member_id"]),
+        ),
         "offsets": [
             _row("offsets", at, {**_at(partition), "store": store})
             for partition, store, at in sorted(offsets, key=lambda row: row[:2])
@@ -156,7 +142,7 @@ def _at(partition: TopicPartition) -> dict[str, Value]:
     return {"topic": partition.topic, "partition": partition.partition}
 
 
-def _owners(view: GroupView) -> Iterator[Row]:
+def _owners(view: GroupView) -> Iterator[Mapping[str, Any]]:
     """Owner nodes, and what the coordinator assigned to its own members; two rows are two owners."""
     for owner in view.owners:
         yield _row("owners", owner, {**_at(owner.partition), "store": Store.ZOOKEEPER})
@@ -165,7 +151,3 @@ def _owners(view: GroupView) -> Iterator[Row]:
     for member in view.kafka.members:
         for partition in member.assigned if member.member_id in plain else ():
             yield _row("owners", member, {**_at(partition), "store": Store.KAFKA, **of_no_node})
-
-
-def _owner_key(row: Row) -> tuple[str, int, str, str]:
-    return str(row["topic"]), int(row["partition"] or 0), str(row["store"]), str(row["member_id"])

@@ -90,13 +90,9 @@ def responsible(member: Member, view: CoordinationView, acting: Mode | None) -> 
     """Whether it falls to ``member`` to wake: the first aware one of a group with old members.
 
     In Kafka mode nobody does: a partition without owner node may be a plain consumer's (D11)."""
-    aware = sorted(set(view.migration_ids) & set(view.ids), key=java_order)
-    return (
-        acting is Mode.ZOOKEEPER
-        and not view.problems
-        and bool(_old(view))
-        and aware[:1] == [member.consumer_id]
-    )
+    if acting is not Mode.ZOOKEEPER or view.problems or not _old(view):
+        return False
+    return min(set(view.migration_ids) & set(view.ids), key=java_order, default="") == member.consumer_id
 
 
 def entrusted(member: Member, view: CoordinationView) -> dict[TopicPartition, str]:

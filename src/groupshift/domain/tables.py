@@ -67,7 +67,9 @@ class Entry:
     def text(self, field: str, default: str | None = None) -> str:
         """A text of one line. Raises `Rejected` for any other value, also for an empty one."""
         value = self.values.get(field, default)
-        if not isinstance(value, str) or (field in self.values and not _is_line(value)):
+        if not isinstance(value, str) or (
+            field in self.values and not (value and value == value.strip() and value.isprintable())
+        ):
             raise self.fault(field, "a text of one line without a space at its ends")
         return value
 
@@ -89,13 +91,6 @@ class Entry:
                 raise Rejected(f"{self.where}, {field}: {_shown(each)} is refused; {allowed}")
         return tuple(words(each) for each in value)
 
-    def number(self, field: str) -> int:
-        """A whole number, 0 or more. Raises `Rejected` for any other value."""
-        value = self.values.get(field)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise self.fault(field, "a whole number, 0 or more")
-        return value
-
     def names(self, field: str, form: re.Pattern[str]) -> tuple[str, ...]:
         """A list of texts of this form. Raises `Rejected` for any other value, and for an empty list."""
         value = self.values.get(field)
@@ -113,17 +108,6 @@ class Entry:
             raise self.fault(field, "a table that is not empty")
         return Entry(f"{self.where}, {field}", value)
 
-    def tables(self, field: str, name: str = "") -> tuple[Entry, ...]:
-        """A list of tables, each named by its field ``name`` or by its position. Raises `Rejected` for any
-        other value, and for an empty list."""
-        value = self.values.get(field)
-        if not isinstance(value, list) or not value or not all(isinstance(each, dict) for each in value):
-            raise self.fault(field, "a list of tables that is not empty")
-        return tuple(
-            Entry(f"{self.where}, {each.get(name) or f'{field} {position}'}", each)
-            for position, each in enumerate(value, 1)
-        )
-
 
 def parsed(text: str, file: str) -> Entry:
     """The outermost table of a TOML file. Raises `Rejected` for what is no TOML."""
@@ -140,10 +124,6 @@ def unique(values: Iterable[str], where: str) -> None:
         if value in known:
             raise Rejected(f"{where}: {value!r} is there twice; allowed: each value once")
         known.add(value)
-
-
-def _is_line(value: str) -> bool:
-    return bool(value) and value == value.strip() and value.isprintable()
 
 
 def _shown(value: object) -> str:

@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import lru_cache, reduce
-from operator import or_
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 from groupshift.domain.foreign_json import shown
@@ -118,7 +117,7 @@ def compile_filter(text: str) -> TopicFilter:
 
 def _bounded(pattern: re.Pattern[str], cleaned: str, where: str) -> TopicFilter:
     """The engine that evaluates the expression in bounded time."""
-    tree = _Reader(cleaned).expression(whole=True)
+    tree = _Reader(cleaned, pattern.flags).expression(whole=True)
     if tree.ways <= _WAYS:
         return TopicFilter(pattern, None)
     if not tree.plain or tree.size > _STATES:
@@ -126,14 +125,14 @@ def _bounded(pattern: re.Pattern[str], cleaned: str, where: str) -> TopicFilter:
             f"{where} can take too long to evaluate (repeats inside repeats, beside look-aheads, back "
             f"references or more than {_STATES} characters): write it without them, or name the topics"
         )
-    return TopicFilter(pattern, _Automaton(tree, pattern.flags))
+    return TopicFilter(pattern, _Automaton(tree))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class _Node:
-    """A part of an expression. ``kind`` is ``one`` (consumes one character, as ``text`` says), ``zero``
-    (consumes none), ``all`` (``parts`` in a row), ``any`` (one of ``parts``) or ``repeat`` (``parts[0]``,
-    ``low`` times, or any number of times above it when ``more``, or once at most when ``once``).
+    """A part of an expression. ``kind`` is ``one`` (consumes one character that ``fits``), ``zero`` (consumes
+    none), ``all`` (``parts`` in a row), ``any`` (one of ``parts``) or ``star`` (``parts[0]``, any number of
+    times). ``text`` is what is written where it consumes none.
 
     ``ways`` bounds how many ways a backtracking engine tries from one place of a name, ``size`` is the
     number of characters when repeats are written out, ``least`` how many are consumed at least, and
@@ -141,9 +140,8 @@ class _Node:
 
     kind: str
     text: str = ""
+    fits: re.Pattern[str] | None = None
     parts: tuple[_Node, ...] = ()
-    low: int = 0
-    more: bool = False
     ways: int = 1
     size: int = 0
     least: int = 0
@@ -153,33 +151,33 @@ class _Node:
 _ENDLESS: Final = 10**12
 
 
-def _joined(kind: str, parts: list[_Node]) -> _Node:
+def _joined(kind: str, parts: Sequence[_Node]) -> _Node:
     """``all``: one part after the other, each in any of its ways; ``any``: one of them."""
     row, ways = kind == "all", 1 if kind == "all" else 0
     for part in parts:
         ways = min(ways * part.ways if row else ways + part.ways, _ENDLESS)
     least = [part.least for part in parts]
     return _Node(
-        kind=kind, parts=tuple(parts), ways=ways, size=sum(each.size for each in parts),
+        kind=kind, parts=tuple(parts), ways=ways, size=min(sum(each.size for each in parts), _ENDLESS),
         least=sum(least) if row else min(least), plain=all(each.plain for each in parts),
     )  # fmt: skip
 
 
 def _repeated(body: _Node, count: str) -> _Node:
     """``*``, ``+``, ``?`` or ``{n}``, lazy or not: which way is tried first does not change the answer."""
-    low = 1 if count[0] == "+" else 0
     if count[0] == "{":
-        low = _count(count)
-        ways = min(body.ways ** min(low, LONGEST_NAME), _ENDLESS) if body.ways < _ENDLESS else _ENDLESS
-    elif count[0] == "?":
-        ways = body.ways + 1
-    else:  # one way of one turn that consumes something: as many ways as there are turns
-        ways = LONGEST_NAME + 1 if body.ways == 1 and body.least else _ENDLESS
-    copies = low if count[0] == "{" else 1
-    return _Node(
-        kind="repeat", parts=(body,), text=count, low=low, more=count[0] in "*+",
-        ways=ways, size=min(body.size * copies, _ENDLESS), least=body.least * low, plain=body.plain,
-    )  # fmt: skip
+        times = _count(count)
+        if times and not body.size:  # nothing, again and again: an engine tries it all the same
+            return replace(body, ways=min(body.ways**times, _ENDLESS))
+        return _joined("all", [body] * times)
+    if count[0] == "?":
+        return _joined("any", [body, _joined("all", [])])
+    # one way of one turn that consumes something: as many ways as there are turns
+    ways = LONGEST_NAME + 1 if body.ways == 1 and body.least else _ENDLESS
+    star = _Node(kind="star", parts=(body,), ways=ways, size=body.size, plain=body.plain)
+    if count[0] == "*":
+        return star
+    return replace(star, kind="all", parts=(body, star), least=body.least)
 
 
 def _without_anchors(row: list[_Node]) -> list[_Node]:
@@ -191,8 +189,9 @@ def _without_anchors(row: list[_Node]) -> list[_Node]:
 class _Reader:
     """The tree of an expression that `re` and `_objection` have accepted."""
 
-    def __init__(self, cleaned: str) -> None:
+    def __init__(self, cleaned: str, flags: int) -> None:
         self._tokens: Iterator[re.Match[str]] = _TOKEN.finditer(cleaned)
+        self._flags = flags
 
     def expression(self, *, whole: bool = False) -> _Node:
         """Up to the end of the expression, or of the group that was opened. At the ends of a ``whole`` one
@@ -211,7 +210,7 @@ class _Reader:
             elif text in {"^", "$"} or (text[0] == "\\" and text[1] in "bBA123456789"):
                 row.append(_Node(kind="zero", text=text, plain=False))
             elif text != "(?i)":
-                row.append(_Node(kind="one", text=text, size=1, least=1))
+                row.append(_Node(kind="one", fits=re.compile(text, self._flags), size=1, least=1))
         rows = [_joined("all", _without_anchors(row) if whole else row) for row in branches]
         return rows[0] if len(rows) == 1 else _joined("any", rows)
 
@@ -222,94 +221,56 @@ class _Reader:
         return _Node(kind="zero", text=opened, ways=inner.ways, size=inner.size, plain=False)
 
 
+_Row = tuple[_Node, ...]
+
+
 class _Automaton:
-    """Glushkov's automaton of a plain tree: a set of places is a number, one bit for each character.
+    """Follows all ways of a plain tree at once: a state is the set of rows, each of which would complete a
+    match (the partial derivatives of the expression, V. Antimirov, 1996: not more than it has characters).
 
-    Place 0 is before the first character. Steps are remembered, so that thousands of names cost little more
-    than reading them."""
+    Steps are remembered, so that thousands of names cost little more than reading them."""
 
-    def __init__(self, tree: _Node, flags: int) -> None:
-        self._flags = flags
-        self._places: list[re.Pattern[str] | None] = [None]
-        self._follow: list[int] = [0]
-        empty, first, last = self._build(tree)
-        self._follow[0] = first
-        self._accepting = last | (1 if empty else 0)
-        self._fitting: dict[str, int] = {}
-        self._steps: dict[tuple[int, str], int] = {}
+    def __init__(self, tree: _Node) -> None:
+        self._tree = tree
+        self._rows: dict[str, dict[_Row, frozenset[_Row]]] = {}
+        self._steps: dict[tuple[frozenset[_Row], str], frozenset[_Row]] = {}
 
     def accepts(self, name: str) -> bool:
-        """Whether the automaton ends in an accepting place."""
-        places = 1
+        """Whether a row is complete at the end of the name."""
+        rows: frozenset[_Row] = frozenset({(self._tree,)})
         for character in name:
-            places = self._step(places, character)
-            if not places:
+            rows = self._steps.get((rows, character)) or self._step(rows, character)
+            if not rows:
                 return False
-        return bool(places & self._accepting)
+        return any(all(part.least == 0 for part in row) for row in rows)
 
-    def _step(self, places: int, character: str) -> int:
-        known = self._steps.get((places, character))
-        if known is None:
-            known = self._reached(places) & self._fits(character)
-            if len(self._steps) >= _REMEMBERED:
-                self._steps.clear()
-            self._steps[places, character] = known
-        return known
+    def _step(self, rows: frozenset[_Row], character: str) -> frozenset[_Row]:
+        known, found = self._rows.setdefault(character, {}), set[_Row]()
+        for row in rows:
+            left = known.get(row)
+            if left is None:
+                left = known[row] = frozenset(self._left(row, character))
+            found |= left
+        if len(self._steps) >= _REMEMBERED:
+            self._steps.clear()
+        self._steps[rows, character] = frozenset(found)
+        return self._steps[rows, character]
 
-    def _reached(self, places: int) -> int:
-        reached = 0
-        while places:
-            lowest = places & -places
-            reached |= self._follow[lowest.bit_length() - 1]
-            places ^= lowest
-        return reached
-
-    def _fits(self, character: str) -> int:
-        """The places whose character this one may be."""
-        known = self._fitting.get(character)
-        if known is None:
-            known = 0
-            for number, place in enumerate(self._places):
-                if place is not None and place.fullmatch(character):
-                    known |= 1 << number
-            self._fitting[character] = known
-        return known
-
-    def _build(self, node: _Node) -> tuple[bool, int, int]:
-        """Whether the node matches nothing, and its first and last places."""
-        if node.kind == "one":
-            self._places.append(re.compile(node.text, self._flags))
-            self._follow.append(0)
-            bit = 1 << len(self._places) - 1
-            return False, bit, bit
-        if node.kind == "any":
-            empties, firsts, lasts = zip(*map(self._build, node.parts), strict=True)
-            return any(empties), reduce(or_, firsts), reduce(or_, lasts)
-        if node.kind == "all":
-            return self._row(list(node.parts))
-        body = node.parts[0]
-        if not node.more:
-            built_once = self._row([body] * (node.low if node.text[0] == "{" else 1))
-            return built_once if node.text[0] == "{" else (True, *built_once[1:])
-        empty, first, last = self._build(body)
-        self._join(last, first)
-        return empty or node.low == 0, first, last
-
-    def _row(self, parts: list[_Node]) -> tuple[bool, int, int]:
-        empty, first, last = True, 0, 0
-        for part in parts:
-            none, begins, ends = self._build(part)
-            self._join(last, begins)
-            first = first | begins if empty else first
-            last = last | ends if none else ends
-            empty = empty and none
-        return empty, first, last
-
-    def _join(self, ends: int, begins: int) -> None:
-        while ends:
-            lowest = ends & -ends
-            self._follow[lowest.bit_length() - 1] |= begins
-            ends ^= lowest
+    def _left(self, row: _Row, character: str) -> Iterator[_Row]:
+        """What is left of a row once it has begun with this character."""
+        for place, part in enumerate(row, 1):
+            rest = row[place:]
+            if part.fits:
+                if part.fits.fullmatch(character):
+                    yield rest
+            elif part.kind == "any":
+                for each in part.parts:
+                    yield from ((*left, *rest) for left in self._left((each,), character))
+            else:  # a star goes on with itself
+                again = (part,) if part.kind == "star" else ()
+                yield from ((*left, *again, *rest) for left in self._left(part.parts, character))
+            if part.least:
+                return
 
 
 def _objection(token: re.Match[str]) -> str | None:

@@ -22,11 +22,10 @@ class Verdict(StrEnum):
     @property
     def rank(self) -> int:
         """Position in the order, 0 (pass) to 3 (fail)."""
-        return _ORDER.index(self)
+        return tuple(Verdict).index(self)
 
 
 NOT_ASKED = "not asked"
-_ORDER = (Verdict.PASS, Verdict.INCONCLUSIVE, Verdict.ERROR, Verdict.FAIL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,8 @@
 
 A broker does not send its version. ApiVersions has the range of ``metadata.version``, whose upper end is
 one number a line: 8 is 3.4, 33 is 4.4. Within a line nothing tells the releases apart, so groupshift asks
-about a bug that was fixed inside one. Read off ``MetadataVersion.latestProduction`` of 3.4.1, 3.5.2, 3.7.2,
-3.9.2, 4.0.2, 4.1.2, 4.3.1 and 4.4.0; 3.6, 3.8 and 4.2 are those of docs/reference/group-coordinator.md §5.5.
+about a bug that was fixed inside one.
+``releases.toml`` has the lines.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import total_ordering
 
 from groupshift.domain.foreign_json import shown
+from groupshift.domain.tables import table_of
 from groupshift.errors import Rejected
 
 _FORM = re.compile(r"v?(\d{1,9}(?:\.\d{1,9}){1,3})(?:[-.+]?([A-Za-z]+)[-.]?(\d{0,18}))?", re.ASCII)
@@ -27,67 +27,45 @@ _PARTS = 4
 _COMPLETE = 3
 
 
-@total_ordering
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Version:
     """One version: its numbers (filled up to four), and what it is: 0 snapshot … 3 candidate, 4 release."""
 
     numbers: tuple[int, ...]
     stage: int = _RELEASE
     turn: int = 0
-    text: str = ""
+    text: str = field(default="", compare=False)
 
     @classmethod
-    def parse(cls, text: str, field: str = "version") -> Version:
-        """``3.9.2``, ``4.0.0-rc1``, ``2.16.1rc2``, ``0.10.2.2``; ``field`` is where it was given.
+    def parse(cls, text: str, name: str = "version") -> Version:
+        """``3.9.2``, ``4.0.0-rc1``, ``2.16.1rc2``, ``0.10.2.2``; ``name`` is where it was given.
 
         Raises `Rejected` for what is no version, for a line such as ``3.9`` (see `met`), and for the numbers
         of a distribution (``7.6.0-ccs``), which are not those of Apache Kafka."""
         found = _FORM.fullmatch(text.strip())
         if found is None or found[1].count(".") + 1 < _COMPLETE:
             raise Rejected(
-                f"{field} {shown(text)} is no version; give all its numbers, such as 3.9.2 or 4.0.0-rc1"
+                f"{name} {shown(text)} is no version; give all its numbers, such as 3.9.2 or 4.0.0-rc1"
             )
         stage = _RELEASE if found[2] is None else _BEFORE_RELEASE.get(found[2].lower())
         if stage is None:
             raise Rejected(
-                f"{field} {text!r} is numbered by a distribution; give the version of Apache Kafka or of the "
+                f"{name} {text!r} is numbered by a distribution; give the version of Apache Kafka or of the "
                 "library that it contains, such as 3.9.2"
             )
-        return cls(_filled(found[1]), stage, int(found[3] or 0), text.strip().removeprefix("v"))
+        numbers = [*map(int, found[1].split(".")), 0][:_PARTS]
+        return cls(tuple(numbers), stage, int(found[3] or 0), text.strip().removeprefix("v"))
 
     @property
     def lowest(self) -> Version:
         """The first snapshot of this version, which is older than its candidates."""
         return Version(self.numbers, 0, 0, self.text)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Version) and self._rank() == other._rank()
-
-    def __lt__(self, other: Version) -> bool:
-        return self._rank() < other._rank()
-
-    def __hash__(self) -> int:
-        return hash(self._rank())
-
     def __str__(self) -> str:
         return self.text
 
-    def _rank(self) -> tuple[tuple[int, ...], int, int]:
-        return self.numbers, self.stage, self.turn
 
-
-class Fix(StrEnum):
-    """What the upper border of a range is."""
-
-    RELEASED = "released"
-    """A release that is known to hold the fix."""
-    MERGED = "merged"
-    """The next release of a branch that the fix was merged to; that release was not seen."""
-    NOT_CONFIRMED = "not confirmed"
-    """The first release that surely holds the fix; an older one may."""
-    LINE = "line"
-    """Nothing was fixed: the line of releases ends here, or the bug cannot be met any more."""
+_FIRST, _LAST = Version((-1,)), Version((10**9,))
 
 
 class Touch(StrEnum):
@@ -104,28 +82,35 @@ class Span:
     """The versions from ``since`` up to, not including, ``before``; None is open.
 
     Candidates of ``since`` belong to it, those of ``before`` too: they may lack the fix. ``last`` is the
-    newest release that is known to be affected; ``fix`` says what ``before`` is."""
+    newest release that is known to be affected; ``fix`` says what ``before`` is, for
+    docs/reference/hazards.md (see ``hazards.toml``)."""
 
     since: Version | None = None
     last: Version | None = None
     before: Version | None = None
-    fix: Fix = Fix.RELEASED
+    fix: str = "released"
+
+    @property
+    def begins(self) -> Version:
+        """What every version of the range is not older than."""
+        return self.since.lowest if self.since else _FIRST
+
+    @property
+    def ends(self) -> Version:
+        """What every version of the range is older than."""
+        return self.before or _LAST
 
     def holds(self, version: Version) -> bool:
         """Whether the version is one of these."""
-        return (self.since is None or self.since.lowest <= version) and (
-            self.before is None or version < self.before
-        )
+        return self.begins <= version < self.ends
 
     def covers(self, other: Span) -> bool:
         """Whether every version of the other range is one of these."""
-        low = self.since is None or (other.since is not None and self.since.lowest <= other.since.lowest)
-        high = self.before is None or (other.before is not None and other.before.lowest <= self.before)
-        return low and high
+        return self.begins <= other.begins and other.ends.lowest <= self.ends
 
     def meets(self, other: Span) -> bool:
         """Whether a version can be in both."""
-        return _begins_before_end(self, other) and _begins_before_end(other, self)
+        return self.begins < other.ends and other.begins < self.ends
 
     def touch(self, version: Version | Span | None) -> Touch:
         """Whether what was met is one of these: a version, a range in which it lies, or None for unknown."""
@@ -151,20 +136,10 @@ def met(text: str, field: str = "version") -> Version | Span | None:
     if bare.lower() in {"", "unknown", "?"}:
         return None
     if _LINE.fullmatch(bare):
-        major, minor = (int(part) for part in bare.split("."))
-        return Span(
-            since=Version.parse(f"{major}.{minor}.0"), before=Version.parse(f"{major}.{minor + 1}.0").lowest
-        )
+        major, minor = map(int, bare.split("."))
+        first, after = (Version.parse(f"{major}.{each}.0") for each in (minor, minor + 1))
+        return Span(since=first, before=after.lowest)
     return Version.parse(bare, field)
-
-
-def _filled(numbers: str) -> tuple[int, ...]:
-    parts = [int(part) for part in numbers.split(".")]
-    return tuple(parts + [0] * (_PARTS - len(parts)))
-
-
-def _begins_before_end(one: Span, other: Span) -> bool:
-    return one.since is None or other.before is None or one.since.lowest < other.before
 
 
 METADATA = "metadata.version"
@@ -186,31 +161,38 @@ class Line:
         return self.metadata if feature == METADATA else self.features.get(feature, 0)
 
 
-_OF_4_0 = {
-    "group.version": 1,
-    "transaction.version": 2,
-    "eligible.leader.replicas.version": 1,
-    "kraft.version": 1,
-}
-_OF_4_1 = {**_OF_4_0, "share.version": 1}
-_OF_4_2 = {**_OF_4_1, "streams.version": 1}
-LINES = tuple(
-    Line(name=name, newest=newest, metadata=metadata, features=features)
-    for name, newest, metadata, features in (
-        ("3.4", "3.4.1", 8, {}),
-        ("3.5", "3.5.2", 11, {}),
-        ("3.6", "3.6.2", 14, {}),
-        ("3.7", "3.7.2", 19, {}),
-        ("3.8", "3.8.1", 20, {}),
-        ("3.9", "3.9.2", 21, {"kraft.version": 1}),
-        ("4.0", "4.0.2", 25, _OF_4_0),
-        ("4.1", "4.1.2", 27, _OF_4_1),
-        ("4.2", "4.2.1", 29, _OF_4_2),
-        ("4.3", "4.3.1", 30, _OF_4_2),
-        ("4.4", "4.4.0", 33, {**_OF_4_2, "share.version": 2}),
-    )
-)
-"""In their order."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Supported:
+    """What groupshift works with: the ``releases`` that are supported, and those that were ``tried``."""
+
+    what: str
+    releases: str
+    tried: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Releases:
+    """The file ``releases.toml``."""
+
+    lines: tuple[Line, ...]
+    supported: tuple[Supported, ...]
+
+
+_READ = table_of(Releases, "domain/releases.toml")
+LINES = _READ.lines
+"""Lines of releases of brokers, in their order."""
+SUPPORTED = _READ.supported
+"""The one table that ``groupshift --version`` prints and README.md shows."""
+
+
+def version_text(version: str) -> str:
+    """What ``groupshift --version`` prints."""
+    wide = max(len(each.what) for each in SUPPORTED)
+    far = max(len(each.releases) for each in SUPPORTED)
+    rows = [
+        f"{each.what:{wide}}  {each.releases:{far}}  tried: {', '.join(each.tried)}" for each in SUPPORTED
+    ]
+    return "\n".join([f"groupshift {version}", *rows])
 
 
 def line_of(newest_metadata: int) -> Span | None:

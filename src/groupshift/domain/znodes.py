@@ -9,7 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from groupshift.domain.foreign_json import decimal, load_object, shown, shown_value, whole_number
+from groupshift.domain.addresses import Server
+from groupshift.domain.foreign_json import decimal, load_object, remedy, shown, shown_value, whole_number
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Rejected
 
@@ -26,46 +27,25 @@ _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 _ENDPOINT: Final = re.compile(r"(?P<listener>[^:/]{1,255})://(?P<host>[^/]*):(?P<port>[0-9]{1,5})")
 
 
-@dataclass(frozen=True, slots=True)
 class GroupPaths:
     """All paths of one group, below the chroot."""
 
-    group: str
-
-    @property
-    def root(self) -> str:
+    def __init__(self, group: str) -> None:
+        self.group = group
+        self.root = f"{CONSUMERS}/{group}"
         """``/consumers/<g>``."""
-        return f"{CONSUMERS}/{self.group}"
-
-    @property
-    def ids(self) -> str:
+        self.ids = f"{self.root}/ids"
         """Directory of the registrations."""
-        return f"{self.root}/ids"
-
-    @property
-    def owners(self) -> str:
+        self.owners = f"{self.root}/owners"
         """Directory of the owner nodes."""
-        return f"{self.root}/owners"
-
-    @property
-    def offsets(self) -> str:
+        self.offsets = f"{self.root}/offsets"
         """Directory of the committed offsets."""
-        return f"{self.root}/offsets"
-
-    @property
-    def migration_ids(self) -> str:
+        self.migration_ids = f"{self.root}/migration/ids"
         """Directory of the migration-aware members."""
-        return f"{self.root}/migration/ids"
-
-    @property
-    def mode(self) -> str:
+        self.mode = f"{self.root}/migration/mode"
         """The mode node."""
-        return f"{self.root}/migration/mode"
-
-    @property
-    def fence(self) -> str:
+        self.fence = f"{self.root}/migration/fence"
         """Who may write the mode node (see `groupshift.domain.modes`)."""
-        return f"{self.root}/migration/fence"
 
     def id_of(self, consumer_id: str) -> str:
         """The registration of one member."""
@@ -95,69 +75,40 @@ class Endpoint:
 
     listener: str
     protocol: str
-    host: str
-    port: int
-
-    @property
-    def address(self) -> str:
-        """``host:port``, an IPv6 address in brackets."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+    server: Server
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerNode:
-    """``/brokers/ids/<id>``: version of the JSON and the endpoints in the order written."""
+@remedy("restart that broker")
+def parse_broker(data: bytes | None, where: str = BROKER_IDS) -> tuple[Endpoint, ...]:
+    """The endpoints in broker JSON of versions 1 to 5 (§1.3), as written; version 1 has one host and port.
 
-    version: int
-    endpoints: tuple[Endpoint, ...]
-
-
-def parse_broker(data: bytes | None, where: str = BROKER_IDS) -> BrokerNode:
-    """Broker JSON of versions 1 to 5 (§1.3). Raises `Rejected`, naming ``where``, for anything else."""
-    try:
-        return _broker(load_object(data, where), where)
-    except Rejected as wrong:
-        raise Rejected(f"{wrong}; restart that broker") from None
-
-
-def _broker(node: dict[str, Any], where: str) -> BrokerNode:
+    Raises `Rejected`, naming ``where``, for anything else."""
+    node = load_object(data, where)
     version = whole_number(node.get("version"), f"{where}: version", low=1, high=_INT32)
+    texts, protocols = node.get("endpoints") or [], node.get("listener_security_protocol_map") or {}
     if version < _OLDEST_BROKER_WITH_ENDPOINTS:
-        return BrokerNode(version=version, endpoints=(_only_endpoint(node, where),))
-    protocols, texts = node.get("listener_security_protocol_map"), node.get("endpoints")
-    protocols, texts = {} if protocols is None else protocols, [] if texts is None else texts
+        port = whole_number(node.get("port"), f"{where}: port", low=1, high=_PORTS)
+        texts, protocols = [f"PLAINTEXT://{_text(node.get('host'), where)}:{port}"], {}
     if not isinstance(protocols, dict) or not isinstance(texts, list):
         raise Rejected(f"{where}: 'endpoints' is no list, or its protocols are no object")
-    return BrokerNode(version=version, endpoints=tuple(_endpoint(text, protocols, where) for text in texts))
+    return tuple(_endpoint(_text(each, where), protocols, where) for each in texts)
 
 
-def _only_endpoint(node: dict[str, Any], where: str) -> Endpoint:
-    host = _host(node.get("host"), f"{where}: host")
-    port = whole_number(node.get("port"), f"{where}: port", low=1, high=_PORTS)
-    return Endpoint(listener="PLAINTEXT", protocol="PLAINTEXT", host=host, port=port)
-
-
-def _endpoint(text: Any, protocols: dict[str, Any], where: str) -> Endpoint:
-    found = _ENDPOINT.fullmatch(text) if isinstance(text, str) else None
-    if found is None:
-        raise Rejected(f"{where}: endpoint {shown_value(text)} is no LISTENER://host:port")
+def _endpoint(text: str, protocols: dict[str, Any], where: str) -> Endpoint:
+    """The host becomes part of a list of addresses, so it can hold nothing that separates them."""
+    found = _ENDPOINT.fullmatch(text)
+    host = found["host"].removeprefix("[").removesuffix("]") if found else ""
+    if found is None or not _HOST.fullmatch(host):
+        raise Rejected(f"{where}: endpoint {shown(text)} is no LISTENER://host:port")
     listener = found["listener"]
-    protocol = protocols.get(listener, listener)
-    if not isinstance(protocol, str):
-        raise Rejected(f"{where}: the protocol of listener {shown(listener)} is no text")
-    where = f"{where}: endpoint {shown(text)}"
-    return Endpoint(
-        listener=listener,
-        protocol=protocol,
-        host=_host(found["host"].removeprefix("[").removesuffix("]"), where),
-        port=decimal(found["port"], where, low=1, high=_PORTS),
-    )
+    port = decimal(found["port"], f"{where}: endpoint {shown(text)}", low=1, high=_PORTS)
+    protocol = _text(protocols.get(listener, listener), f"{where}: protocol of {shown(listener)}")
+    return Endpoint(listener=listener, protocol=protocol, server=Server(host, port))
 
 
-def _host(value: Any, where: str) -> str:
-    """It becomes part of a list of addresses, so it can hold nothing that separates them."""
-    if not isinstance(value, str) or not _HOST.fullmatch(value):
-        raise Rejected(f"{where}: {shown_value(value)} is no host name")
+def _text(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise Rejected(f"{where}: {shown_value(value)} is no text")
     return value
 
 
@@ -167,9 +118,7 @@ def parse_cluster_id(data: bytes | None) -> str:
     if data is None:
         return ""
     found = load_object(data, CLUSTER_ID).get("id")
-    if found is not None and not isinstance(found, str):
-        raise Rejected(f"{CLUSTER_ID}: id {shown_value(found)} is no text; repair the node")
-    return found or ""
+    return "" if found is None else _text(found, f"{CLUSTER_ID}, repair the node: id")
 
 
 def refuse_other_cluster(zookeeper: str, brokers: str) -> None:
@@ -181,23 +130,16 @@ def refuse_other_cluster(zookeeper: str, brokers: str) -> None:
         )
 
 
+@remedy("repair the topic node")
 def parse_partitions(data: bytes | None, where: str = BROKER_TOPICS) -> tuple[int, ...]:
     """Partition numbers of a topic node (versions 1 to 3), ascending; absent node or field: none."""
-    if not data:
-        return ()
-    try:
-        return _partitions(load_object(data, where).get("partitions"), where)
-    except Rejected as wrong:
-        raise Rejected(f"{wrong}; repair the topic node") from None
-
-
-def _partitions(found: Any, where: str) -> tuple[int, ...]:
+    found = load_object(data, where).get("partitions") if data else None
     if found is not None and not isinstance(found, dict):
         raise Rejected(f"{where}: partitions {shown_value(found)} are no object")
     numbers = {key: partition_number(key) for key in found or ()}
-    for key, number in numbers.items():
-        if number is None:
-            raise Rejected(f"{where}: partitions {shown(key)} is no partition number")
+    wrong = [key for key, number in numbers.items() if number is None]
+    if wrong:
+        raise Rejected(f"{where}: partitions {shown(wrong[0])} is no partition number")
     return tuple(sorted(each for each in numbers.values() if each is not None))
 
 
@@ -207,14 +149,10 @@ def partition_number(name: str) -> int | None:
     return number if 0 <= number <= _INT32 else None
 
 
+@remedy("set it to the next offset")
 def parse_offset(data: bytes | None, where: str = "offset node") -> int | None:
     """The next offset to read, or None when the node is absent. Raises `Rejected` when not decimal."""
-    if data is None:
-        return None
-    try:
-        return decimal(data, where)
-    except Rejected as wrong:
-        raise Rejected(f"{wrong}; set it to the next offset") from None
+    return None if data is None else decimal(data, where)
 
 
 def encode_offset(offset: int) -> bytes:

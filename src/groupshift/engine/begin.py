@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from groupshift.domain.run import APPROVE, CHECKS, Findings, RunState, Target, canonical, findings_data
-from groupshift.engine.move import Move, Run, RunOptions, Tools, changes, request_data
+from groupshift.engine.move import Move, P, Run, RunOptions, Tools, changes, request_data
 from groupshift.engine.run import give_up
 from groupshift.errors import Conflict, Fenced, GroupshiftError, Rejected, Transient
 from groupshift.ports.runs import RunRecord, Runs, require_free
 
-P = TypeVar("P")
 _LOOK_AGAIN_S = 2.0
 _SAID = 3
 _NEVER_ACTS = frozenset({RunState.PREVIEW, RunState.PLANNED, RunState.REJECTED, RunState.FINALISED})
@@ -121,16 +120,12 @@ def open_run(move: Move[P], runs: Runs, target: Target, request: Any) -> RunReco
     if found is None:
         return None
     if found.state.goes_back:
-        raise Conflict(
-            f"run {found.run} of {target} is being rolled back; go on with that: "
-            f"groupshift continue {found.run}"
-        )
+        raise Conflict(f"run {found.run} of {target} is being rolled back: groupshift continue {found.run}")
     differs = request_differences(found, request)
     if differs:
         raise Rejected(
-            f"run {found.run} of {target} is open and was asked for otherwise: {'; '.join(differs)}; "
-            f"go on with it: groupshift continue {found.run}, or take it back: "
-            f"groupshift roll-back {found.run}"
+            f"run {found.run} of {target} is open and was asked for otherwise: {'; '.join(differs)}; go on "
+            f"with it: groupshift continue {found.run}, or take it back: groupshift roll-back {found.run}"
         )
     return found
 
@@ -156,46 +151,33 @@ def claim(
     """
     if run.move != move.name:
         raise Rejected(f"run {run.run} is of move {run.move}, not of {move.name}; nothing was changed")
-    _require_target(move, ports, run, options)
-    token = tools.runs.claim(run.run, options.holder, tools.clock.now_ms(), anew=anew, take_over=take_over)
-    claimed = Run(move, tools, ports, options, (run.run, token))
     try:
-        _begin_as(claimed, run.state)
-    except GroupshiftError as why:
-        give_up(claimed, str(why))
-        raise
-    return claimed
-
-
-def _begin_as(claimed: Run[P], then: RunState) -> None:
-    """Raise the fences of a run that is as it was when it was read. One that is over leaves an open run of
-    its target alone: what it may still begin asks for a free target and takes the fences then."""
-    now = claimed.refresh().state
-    if now is not then:
-        raise Conflict(
-            f"run {claimed.name} was {then} and is {now} by another process since; nothing was changed here; "
-            f"look at it with: groupshift status {claimed.name}"
-        )
-    over_in_the_way = not now.is_open and any(
-        each.run != claimed.name for each in claimed.tools.runs.in_the_way(claimed.record.target)
-    )
-    if now not in _NEVER_ACTS and not over_in_the_way:  # that open run would be fenced off
-        claimed.move.fence(claimed, "claimed")
-
-
-def _require_target(move: Move[P], ports: P, run: RunRecord, options: RunOptions) -> None:
-    request = move.request_from(json.loads(run.request))
-    try:
-        met = move.target(ports, request)
+        met = move.target(ports, move.request_from(json.loads(run.request)))
     except Transient:
-        if run.state is RunState.ROLLING_BACK or options.direction == "back":
-            return
-        raise
+        if run.state is not RunState.ROLLING_BACK and options.direction != "back":
+            raise
+        met = run.target
     if met != run.target:
         raise Rejected(
             f"run {run.run} is of {run.target} in {run.target.cluster!r}, and what answers is {met} in "
             f"{met.cluster!r}: name the servers of the run, or the run of these servers; nothing was changed"
         )
+    token = tools.runs.claim(run.run, options.holder, tools.clock.now_ms(), anew=anew, take_over=take_over)
+    claimed = Run(move, tools, ports, options, (run.run, token))
+    try:
+        now = claimed.refresh().state
+        if now is not run.state:
+            since = f"run {run.run} was {run.state} and is {now} by another process since"
+            raise Conflict(f"{since}; nothing was changed here; see: groupshift status {run.run}")
+        # One that is over leaves an open run of its target alone, which would be fenced off: what it may
+        # still begin asks for a free target and takes the fences then.
+        others = () if now.is_open else tools.runs.in_the_way(run.target)
+        if now not in _NEVER_ACTS and not any(each.run != run.run for each in others):
+            move.fence(claimed, "claimed")
+    except GroupshiftError as why:
+        give_up(claimed, str(why))
+        raise
+    return claimed
 
 
 def require_held(runs: Runs, run: str, holder: str) -> None:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeVar
 
 from groupshift.domain.run import Json, RunState, StepRecord
 from groupshift.domain.verdict import Verdict
-from groupshift.engine.move import Run
+from groupshift.engine.move import P, Run
 from groupshift.ports.runs import Event, EventKind, NewEvent, RunRecord
-
-P = TypeVar("P")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,30 +91,28 @@ _CLAUSES = {
 }
 
 
+_FOLLOWING = {
+    **dict.fromkeys((RunState.MOVED, RunState.FINALISED), "groupshift watch {}"),
+    **dict.fromkeys((RunState.PREVIEW, RunState.REJECTED, RunState.ROLLED_BACK), "groupshift report {}"),
+}
+"""The next command where the move names none; of an open run it is to go on."""
+
+
 def _closing(run: Run[P], state: RunState, reason: str, *, accepted: tuple[NewEvent, ...] = ()) -> Closing:
     clause, following = run.move.closing(run, state)
     begun = run.rollbacks() if state is RunState.ROLLED_BACK else ()
     because = str(begun[-1].body["because"]) if begun else ""  # where nobody asked for it
-    words = [each.body for each in run.events() if each.kind is EventKind.ACCEPTED]
-    words += [each.body for each in accepted if each.kind is EventKind.ACCEPTED]
-    accepted_failure = any(each["verdict"] in _BAD for each in words)
-    verdict = Verdict.PASS
-    if reason and state is RunState.MOVED:
-        verdict = Verdict.INCONCLUSIVE
-    if state is RunState.REJECTED or accepted_failure or because:
+    words = [*run.events("", EventKind.ACCEPTED), *accepted]
+    bad = any(each.body["verdict"] in _BAD for each in words if each.kind is EventKind.ACCEPTED)
+    verdict = Verdict.INCONCLUSIVE if reason and state is RunState.MOVED else Verdict.PASS
+    if state is RunState.REJECTED or bad or because:
         verdict = Verdict.FAIL
-    parts = [clause or _CLAUSES.get(state, state.value), because, reason]
-    if accepted_failure:
-        parts.append("a difference was only accepted")
-    said = "; ".join(part for part in parts if part)
+    accepted_only = "a difference was only accepted" if bad else ""
+    parts = (clause or _CLAUSES.get(state, state.value), because, reason, accepted_only)
     return Closing(
-        run=run.name, state=state, verdict=verdict, reason=said, following=following or _following(run, state)
+        run=run.name,
+        state=state,
+        verdict=verdict,
+        reason="; ".join(part for part in parts if part),
+        following=following or _FOLLOWING.get(state, "groupshift continue {} --execute").format(run.name),
     )
-
-
-def _following(run: Run[P], state: RunState) -> str:
-    if state in {RunState.MOVED, RunState.FINALISED}:
-        return f"groupshift watch {run.name}"
-    if state in {RunState.PREVIEW, RunState.REJECTED, RunState.ROLLED_BACK}:
-        return f"groupshift report {run.name}"
-    return f"groupshift continue {run.name} --execute"

@@ -16,12 +16,11 @@ All else that lies in the folder is a stranger's, but for what a process left th
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from groupshift.domain.evidence import MANIFEST
@@ -34,13 +33,15 @@ from groupshift.domain.seal import (
     SIGNATURE,
     Approval,
     Demand,
-    Origins,
+    Files,
+    Known,
     Pack,
     StoredFile,
     doubts,
     entries_of,
     is_beside,
     pack_from_json,
+    sha256_of,
     values_of,
 )
 from groupshift.engine.closing import said_at_end
@@ -50,7 +51,6 @@ from groupshift.ports.clock import Clock
 from groupshift.ports.evidence import EvidenceStore, Signer
 from groupshift.ports.runs import Entry, EventKind, NewEvent, Runs
 
-Files = Mapping[str, StoredFile]
 VERSION = 1
 """Version of ``journal.json``."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -59,8 +59,14 @@ _ATTEMPT = re.compile(
     r"(?:-[a-z][a-z_-]*|\.commits\.json)?(?P<draft>\.part|\.[a-z0-9_]{8})?"
 )
 """What a step leaves: `Run.attempt`, what writers add to it, and the drafts of writers that were killed."""
-_LOOKS = frozenset({EventKind.CHECKED, EventKind.JUDGED})
-_BEGINS = frozenset({EventKind.INTENDED, EventKind.RESUMED})
+_JOURNALED_DOUBTS = 100
+"""How many doubts the journal keeps; all are in the pack."""
+
+Progress = Callable[[int, int], None]
+"""Called with the number of files that were read and of all."""
+Pages = Callable[[str, Json], Mapping[str, str]]
+"""Makes the pages that are sealed with a run, text by path below its folder, such as ``report.html``: of its
+name, and of what is journaled of its end (``state``, ``verdict``, ``reason``, ``next``)."""
 
 
 def exported(runs: Runs, run: str, closing: Json | None = None) -> dict[str, Any]:
@@ -82,29 +88,6 @@ def exported(runs: Runs, run: str, closing: Json | None = None) -> dict[str, Any
     }
 
 
-def text_of(data: Json) -> str:
-    """Return the text of ``journal.json``: ASCII, so that its bytes are the same everywhere."""
-    return json.dumps(data, indent=1, sort_keys=True) + "\n"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """What the journal knows of a pack: where its files come from, the plan's JSON with the hash that people
-    approved, the bodies of the sealings, oldest first, of those that were ``begun`` and did not come to their
-    end before the last one began, and every doubt that was ever journaled."""
-
-    origins: Origins = field(default_factory=Origins)
-    plan: tuple[str, str] | None = None
-    sealed: tuple[Json, ...] = ()
-    begun: tuple[Json, ...] = ()
-    doubts: tuple[str, ...] = ()
-
-    @property
-    def last(self) -> tuple[Json, ...]:
-        """The bodies that what lies there may be of, although nobody forged it."""
-        return (*self.sealed[-1:], *self.begun)
-
-
 def known_of(evidence: EvidenceStore, name: str, there: Files, data: Json) -> Known:
     """Return what the journal knows (``data`` is what `exported` returns) of the files that are there, in the
     folder ``name``.
@@ -114,31 +97,38 @@ def known_of(evidence: EvidenceStore, name: str, there: Files, data: Json) -> Kn
         Broken: a manifest was replaced while it was read.
     """
     events = data["events"]
-    last = max((each["seq"] for each in events if each["kind"] == EventKind.SEALED), default=0)
     sealings = [each for each in events if each["kind"] in {EventKind.SEALING, EventKind.SEALED}]
+    ended = [each for each in sealings if each["kind"] == EventKind.SEALED]
     known = Known(
         plan=(str(data["plan"]), str(data["plan_hash"])),
-        sealed=tuple(each["body"] for each in sealings if each["kind"] == EventKind.SEALED),
-        begun=_begun(sealings),
-        doubts=tuple(dict.fromkeys(said for each in sealings for said in _doubts(each))),
+        sealed=tuple(each["body"] for each in ended),
+        begun=_begun([each for each in sealings if each["kind"] == EventKind.SEALING], ended),
+        doubts=tuple(dict.fromkeys(str(each) for one in sealings for each in one["body"].get("doubts", ()))),
     )
-    origins = origins_of(evidence, name, there, data)
-    renewed = {name for body in known.begun for name in body.get("own", {})}
+    demands, outputs = _demands(evidence, name, there, data)
+    left_over = _left_by(data, demands, outputs)
+    drafts = {f"{path}.part" for body in known.begun for path in (*OWN, *body.get("own", {}))}
+    for body in known.sealed:
+        demands |= {path: Demand(sha256=str(sha256)) for path, sha256 in body.get("own", {}).items()}
+    for body in known.last:  # as the last sealing left what it writes, or as one that was begun since did
+        for path, sha256 in body.get("own", {}).items():
+            if path in there and there[path].sha256 == sha256:
+                demands[path] = Demand(sha256=sha256)
+    renewed = {path for body in known.begun for path in body.get("own", {})}
+    last = max((each["seq"] for each in ended), default=0)
     if any(each["kind"] == EventKind.AUDITED and each["seq"] > last for each in events):
         renewed.add(AUDITED)
-    origins = replace(
-        origins,
-        demands={**origins.demands, **_own_files(there, known)},
-        left_over=_or_draft(origins.left_over, known),
+    return replace(
+        known,
+        demands=demands,
+        left_over=lambda path: path in drafts or left_over(path),
         renewed=tuple(sorted(renewed)),
     )
-    return replace(known, origins=origins)
 
 
-def _begun(sealings: Sequence[Json]) -> tuple[Json, ...]:
+def _begun(begun: Collection[Json], ended: Collection[Json]) -> tuple[Json, ...]:
     """What a killed process wrote, a slow one whose run was taken over meanwhile, or one of two at once."""
-    sealed = {each["body"]["digest"]: each["seq"] for each in sealings if each["kind"] == EventKind.SEALED}
-    begun = [each for each in sealings if each["kind"] == EventKind.SEALING]
+    sealed = {each["body"]["digest"]: each["seq"] for each in ended}
     last = max(sealed, key=sealed.__getitem__, default=None)
     since = max((each["seq"] for each in begun if each["body"]["digest"] == last), default=0)
     return tuple(
@@ -148,43 +138,56 @@ def _begun(sealings: Sequence[Json]) -> tuple[Json, ...]:
     )
 
 
-def _doubts(event: Json) -> tuple[str, ...]:
-    return tuple(map(str, event["body"].get("doubts", ())))
+def _demands(
+    evidence: EvidenceStore, name: str, there: Files, data: Json
+) -> tuple[dict[str, Demand], set[str]]:
+    """What each file that steps and audits left has to be, by path, and the folders of Spark jobs."""
+    demands: dict[str, Demand] = {}
+    outputs: set[str] = set()
 
+    def below(path: object) -> str:
+        """A path below the folder of the run, wherever that lay when it was journaled."""
+        plain = str(path).rstrip("/")
+        _, found, inner = plain.rpartition(f"/{data['run']}/")
+        return inner if found else plain.rpartition("/")[2]
 
-def _own_files(there: Files, known: Known) -> dict[str, Demand]:
-    """What sealing wrote itself: as the last one left it, or as one that was begun since then did."""
-    found: dict[str, Demand] = {}
-    for body in known.sealed:
-        found |= {path: Demand(sha256=str(sha256)) for path, sha256 in body.get("own", {}).items()}
-    for body in known.last:
-        for path, sha256 in body.get("own", {}).items():
-            if path in there and there[path].sha256 == sha256:
-                found[path] = Demand(sha256=sha256)
-    return found
-
-
-def _or_draft(left_over: Callable[[str], bool], known: Known) -> Callable[[str], bool]:
-    """What is left over, and the drafts of what sealing writes where it was killed."""
-    drafts = {f"{name}.part" for body in known.begun for name in (*OWN, *body.get("own", {}))}
-    return lambda path: path in drafts or left_over(path)
-
-
-def origins_of(evidence: EvidenceStore, name: str, there: Files, data: Json) -> Origins:
-    """Return what each file that steps and audits left has to be. Raises as `known_of`."""
-    found = _Demands(evidence, (name, str(data["run"])), there)
     for result in _results(data):
-        found.of_result(result)
+        digest = str(result.get("manifest_sha256"))
+        if _SHA256.fullmatch(digest):
+            folder = below(result["folder"])
+            manifest = Demand(sha256=digest)
+            if demands.get(f"{folder}/{MANIFEST}") != manifest:
+                demands[f"{folder}/{MANIFEST}"] = manifest
+                demands |= _of_snapshot(evidence, name, there, folder, manifest)
+        if _SHA256.fullmatch(str(result.get("commits_sha256"))):
+            demands[below(result["commits"])] = Demand(sha256=str(result["commits_sha256"]))
+        job, outcome = result.get("spark_job"), result.get("outcome")
+        base = below(job["output"]) if isinstance(job, Mapping) else ""
+        if base:
+            outputs.add(base)
+        if isinstance(outcome, Mapping):
+            within = all(str(path).startswith(f"{base}/") for path in outcome)
+            folder = f"{base}/" if base and not within else ""
+            demands |= {f"{folder}{path}": Demand(sha256=str(sha256)) for path, sha256 in outcome.items()}
     for event in data["events"]:
         if event["kind"] == EventKind.AUDITED:
-            kept = {path: each for path, each in found.demands.items() if not path.startswith(AUDITED)}
-            found.demands = kept
-            found.of_files(AUDITED, event["body"]["files"])
-    return Origins(
-        demands=found.demands,
-        left_over=_left_by(data, found.demands, found.outputs),
-        unheld=tuple(found.unheld),
-    )
+            demands = {path: each for path, each in demands.items() if not path.startswith(AUDITED)}
+            files = event["body"]["files"].items()
+            demands |= {f"{AUDITED}{path}": Demand(sha256=str(sha256)) for path, sha256 in files}
+    return demands, outputs
+
+
+def _of_snapshot(
+    evidence: EvidenceStore, name: str, there: Files, folder: str, manifest: Demand
+) -> Mapping[str, Demand]:
+    """What the manifest of a snapshot demands; nothing where it is not the one that was journaled."""
+    path = f"{folder}/{MANIFEST}"
+    if not manifest.met_by(there.get(path)):
+        return {}
+    text = evidence.read_text(name, *path.split("/")) or ""
+    if sha256_of(text) != manifest.sha256:
+        raise Broken(f"{path} was replaced while it was checked: find out by whom, and check again")
+    return entries_of(text, folder)
 
 
 def _results(data: Json) -> Iterator[Json]:
@@ -195,64 +198,10 @@ def _results(data: Json) -> Iterator[Json]:
         if event["kind"] == EventKind.ACTED:
             acted[event["step"]] = event["body"]
             yield event["body"]
-        elif event["kind"] in _LOOKS and event["body"].get("result"):
+        elif event["kind"] in {EventKind.CHECKED, EventKind.JUDGED} and event["body"].get("result"):
             yield {**acted.get(event["step"], {}), **event["body"]["result"]}
     for step in data["steps"].values():
         yield step["result"]
-
-
-@dataclass(slots=True)
-class _Demands:
-    """What the journal demands so far. ``names`` are those of the folder and of the run; ``outputs`` are
-    folders of Spark jobs, ``unheld`` prefixes of snapshots whose manifest is not the journaled one."""
-
-    evidence: EvidenceStore
-    names: tuple[str, str]
-    there: Files
-    demands: dict[str, Demand] = field(default_factory=dict)
-    outputs: set[str] = field(default_factory=set)
-    unheld: list[str] = field(default_factory=list)
-
-    def of_result(self, result: Json) -> None:
-        """Take up what a result says of files."""
-        if _SHA256.fullmatch(str(result.get("manifest_sha256"))):
-            self._snapshot(self._below(result["folder"]), str(result["manifest_sha256"]))
-        if _SHA256.fullmatch(str(result.get("commits_sha256"))):
-            commits = Demand(sha256=str(result["commits_sha256"]))
-            self.demands[self._below(result["commits"])] = commits
-        job, outcome = result.get("spark_job"), result.get("outcome")
-        base = self._below(job["output"]) if isinstance(job, Mapping) else ""
-        if base:
-            self.outputs.add(base)
-        if isinstance(outcome, Mapping):
-            within = all(str(name).startswith(f"{base}/") for name in outcome)
-            self.of_files(f"{base}/" if base and not within else "", outcome)
-
-    def of_files(self, folder: str, files: Json) -> None:
-        """Take up files below a folder (empty, or with a slash at its end), as they were journaled."""
-        self.demands |= {f"{folder}{name}": Demand(sha256=str(sha256)) for name, sha256 in files.items()}
-
-    def _below(self, path: object) -> str:
-        """A path below the folder of the run, wherever that lay when it was journaled."""
-        plain = str(path).rstrip("/")
-        _, found, below = plain.rpartition(f"/{self.names[1]}/")
-        return below if found else plain.rpartition("/")[2]
-
-    def _snapshot(self, folder: str, digest: str) -> None:
-        path = f"{folder}/{MANIFEST}"
-        if path in self.demands and self.demands[path].sha256 == digest:
-            return
-        self.demands[path] = Demand(sha256=digest)
-        if path not in self.there or self.there[path].sha256 != digest:
-            self.unheld.append(f"{folder}/")
-            return
-        text = self.evidence.read_text(self.names[0], *path.split("/")) or ""
-        if hashlib.sha256(text.encode()).hexdigest() != digest:
-            raise Broken(f"{path} was replaced while it was checked: find out by whom, and check again")
-        for name, entry in (entries_of(text) or {}).items():
-            by = f"{MANIFEST} of {folder}"
-            rows = entry.rows if name.endswith(".parquet") else None
-            self.demands[f"{folder}/{name}"] = Demand(sha256=entry.sha256, by=by, rows=rows)
 
 
 def _left_by(data: Json, journaled: Iterable[str], outputs: Iterable[str]) -> Callable[[str], bool]:
@@ -284,7 +233,7 @@ def _cut_off(data: Json) -> frozenset[tuple[str, int, int]]:
     again: dict[str, int] = {}
     for event in data["events"]:
         by = (str(event["step"]), int(event["token"]))
-        if event["kind"] in _BEGINS:
+        if event["kind"] in {EventKind.INTENDED, EventKind.RESUMED}:
             begun[by] += 1
             again[by[0]] = event["seq"]
         elif event["kind"] == EventKind.ACTED:
@@ -300,21 +249,12 @@ def _cut_off(data: Json) -> frozenset[tuple[str, int, int]]:
     )
 
 
-Progress = Callable[[int, int], None]
-"""Called with the number of files that were read and of all."""
-Pages = Callable[[str, Json], Mapping[str, str]]
-"""Makes the pages that are sealed with a run, text by path below its folder, such as ``report.html``: of its
-name, and of what is journaled of its end (``state``, ``verdict``, ``reason``, ``next``)."""
-_JOURNALED_DOUBTS = 100
-"""How many doubts the journal keeps; all are in the pack."""
-
-
 def tell_nobody(_read: int, _of: int) -> None:
-    """Tell nobody."""
+    """Tell nobody of progress: the default of what calls a `Progress`."""
 
 
 def no_pages(_run: str, _closing: Json) -> Mapping[str, str]:
-    """Make no pages."""
+    """Make no pages: the default of `Sealer.pages`."""
     return {}
 
 
@@ -329,7 +269,11 @@ class Sealer:
     pages: Pages = no_pages
 
     def may_seal(self) -> None:
-        """Raise `Rejected` where there is a key that cannot sign: before a run begins, not when it ends."""
+        """Check that the key can sign: before a run begins, not when it ends.
+
+        Raises:
+            Rejected: there is a key, and it cannot sign.
+        """
         if self.signer is not None:
             self.signer.sign(b"")
 
@@ -344,13 +288,15 @@ class Sealer:
         data = exported(self.runs, run, closing)
         there = {each.path: each for each in measured(self.evidence, run)}
         known = known_of(self.evidence, run, there, data)
-        own = {JOURNAL: text_of(data), **self._pages(run, closing)}
+        journal = json.dumps(data, indent=1, sort_keys=True) + "\n"
+        own = {JOURNAL: journal, **self.pages(run, closing)}
         listed = {
             path: each
             for path, each in there.items()
-            if path in known.origins.demands or not (is_beside(path) or known.origins.left_over(path))
+            if path in known.demands or not (is_beside(path) or known.left_over(path))
         }
-        listed |= {path: _stored(path, text) for path, text in own.items()}
+        for path, page in own.items():
+            listed[path] = StoredFile(path=path, bytes=len(page.encode()), sha256=sha256_of(page))
         files = tuple(listed[path] for path in sorted(listed))
         pack = Pack(
             run=run,
@@ -377,10 +323,9 @@ class Sealer:
         }
 
         def write() -> None:
-            for path, page in own.items():
+            for path, page in {**own, PACK: text}.items():
                 self.evidence.write_text(run, *path.split("/"), text=page)
-            self.evidence.write_text(run, PACK, text=text)
-            if signature or is_there(self.evidence, run, SIGNATURE):
+            if signature or _lies_there(self.evidence, run, SIGNATURE):
                 self.evidence.write_text(run, SIGNATURE, text=signature)
 
         return Sealing(body=body, write=write)
@@ -394,11 +339,10 @@ class Sealer:
             Rejected: it was only planned, or as `prepare`.
         """
         self._require_over(run)
-        closing = exported(self.runs, run)["closing"]
-        sealing = self.prepare(run, closing)
-        self._append(run, NewEvent(kind=EventKind.SEALING, body=sealing.body))
+        sealing = self.prepare(run, exported(self.runs, run)["closing"])
+        self._append(run, EventKind.SEALING, sealing.body)
         sealing.write()
-        self._append(run, NewEvent(kind=EventKind.SEALED, body=sealing.body))
+        self._append(run, EventKind.SEALED, sealing.body)
         return sealing.body
 
     def journal_audit(self, run: str) -> None:
@@ -406,13 +350,13 @@ class Sealer:
 
         Raises:
             Conflict: the run is open.
+            Rejected: it was only planned.
+            Broken: a file cannot be read.
         """
         self._require_over(run)
-        files = {
-            each.path.removeprefix(AUDITED): each.sha256
-            for each in measured(self.evidence, run, below=AUDITED)
-        }
-        self._append(run, NewEvent(kind=EventKind.AUDITED, body={"files": files}))
+        found = measured(self.evidence, run, below=AUDITED)
+        files = {each.path.removeprefix(AUDITED): each.sha256 for each in found}
+        self._append(run, EventKind.AUDITED, {"files": files})
 
     def _require_over(self, run: str) -> None:
         state = self.runs.find(run).state
@@ -424,47 +368,43 @@ class Sealer:
                 f"groupshift continue {run} --execute"
             )
 
-    def _append(self, run: str, event: NewEvent) -> None:
+    def _append(self, run: str, kind: EventKind, body: Json) -> None:
+        event = NewEvent(kind=kind, body=body)
         self.runs.append(Entry(run=run, at_ms=self.clock.now_ms(), token=None, events=(event,)))
 
-    def _pages(self, run: str, closing: Json) -> Mapping[str, str]:
-        pages = self.pages(run, closing)
-        wrong = sorted({*OWN, JOURNAL} & pages.keys())
-        if wrong:
-            raise Rejected(f"a page of run {run} is named {wrong[0]}, which sealing writes itself; rename it")
-        return pages
-
-    def _doubts(self, run: str, there: Files, known: Known, own: Mapping[str, str]) -> tuple[str, ...]:
+    def _doubts(self, run: str, there: Files, known: Known, own: Collection[str]) -> tuple[str, ...]:
         """What is not as it was journaled, or changed since the last sealing, and what was ever doubted."""
         irregular = self.evidence.irregular(run)
         if not known.sealed:
-            demands = {path: each for path, each in known.origins.demands.items() if path not in own}
+            demands = {path: each for path, each in known.demands.items() if path not in own}
             loose = {path: each for path, each in there.items() if path not in own}
-            return doubts((None, known.doubts), loose, irregular, replace(known.origins, demands=demands))
+            return doubts((None, known.doubts), loose, irregular, replace(known, demands=demands))
         former = list(known.doubts)
         pack = sealed_pack(self.evidence, run, known)
         if pack is None:
-            how = "altered" if is_there(self.evidence, run, PACK) else "missing"
+            how = "altered" if _lies_there(self.evidence, run, PACK) else "missing"
             former.append(f"{PACK} was {how} after it was sealed")
         signature = None if SIGNATURE in irregular else self.evidence.read_text(run, SIGNATURE)
         signatures = {str(body["signature"]) for body in (*known.sealed, *known.begun)}
         if (sha256_of(signature) if signature else "") not in signatures:
             how = "altered" if signature else "missing"
             former.append(f"{SIGNATURE} was {how} after it was sealed")
-        return doubts((pack, tuple(former)), there, irregular, known.origins)
+        return doubts((pack, former), there, irregular, known)
 
 
 def sealed_pack(evidence: EvidenceStore, run: str, known: Known) -> Pack | None:
-    """Return the pack that lies there, None where the journal does not know it."""
-    if PACK not in evidence.files(run):
-        return None
-    text = evidence.read_text(run, PACK) or ""
+    """Return the pack that lies there, None where the journal does not know it.
+
+    Raises:
+        Broken: the journal knows it, and it cannot be understood.
+    """
+    text = evidence.read_text(run, PACK) or "" if PACK in evidence.files(run) else ""
     digests = {str(each["digest"]) for each in (*known.sealed, *known.begun)}
     return pack_from_json(text) if sha256_of(text) in digests else None
 
 
-def is_there(evidence: EvidenceStore, run: str, path: str) -> bool:
-    """Return True where anything lies at this path, a file or not."""
+def _lies_there(evidence: EvidenceStore, run: str, path: str) -> bool:
+    """Whether anything lies at this path, a file or not."""
     return path in evidence.files(run) or path in evidence.irregular(run)
 
 
@@ -472,22 +412,17 @@ def measured(
     evidence: EvidenceStore, run: str, told: Progress = tell_nobody, *, below: str = ""
 ) -> Iterator[StoredFile]:
     """Hash every file of a run but the manifest and its signature; with ``below``, which ends with a slash,
-    those of one folder. A file that is gone meanwhile is left out."""
+    those of one folder. A file that is gone meanwhile is left out.
+
+    Raises:
+        Broken: a file, or the folder, cannot be read.
+    """
     paths = [path for path in evidence.files(run) if path not in OWN and path.startswith(below)]
     for number, path in enumerate(paths, 1):
         found = evidence.measured(run, path)
         told(number, len(paths))
         if found is not None:
             yield found
-
-
-def sha256_of(text: str) -> str:
-    """Return the SHA-256 of a text's bytes, in hex."""
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
-
-
-def _stored(path: str, text: str) -> StoredFile:
-    return StoredFile(path=path, bytes=len(text.encode()), sha256=sha256_of(text))
 
 
 def _approvals(data: Json) -> Iterator[Approval]:
@@ -500,30 +435,27 @@ def _approvals(data: Json) -> Iterator[Approval]:
             said = f"accepted ({body['verdict']})"
         if said:
             who = str(body["who"])
-            yield Approval(gate=event["step"], choice=said, who=who, at_ms=event["at_ms"], stage="")
+            yield Approval(gate=event["step"], choice=said, who=who, at_ms=event["at_ms"])
 
 
 def brokers_met(data: Json) -> tuple[str, ...]:
-    """Return the brokers that answered, by what `exported` returns."""
+    """Return the brokers that answered, each once, by what `exported` returns."""
     met = (each["result"].get("brokers", ()) for each in data["steps"].values())
     return tuple(sorted({str(each) for found in met for each in found}))
 
 
 def versions_met(
-    evidence: EvidenceStore, run: str, files: tuple[StoredFile, ...]
+    evidence: EvidenceStore, run: str, files: Iterable[StoredFile]
 ) -> dict[str, tuple[str, ...]]:
-    """Return the versions that manifests of snapshots and verdicts name, each once."""
+    """Return the versions that manifests of snapshots and verdicts name: by program, each once, sorted. A
+    text that is none of ours names none."""
     met: dict[str, set[str]] = {}
     for file in files:
         if file.path.endswith((f"/{MANIFEST}", "/verdict.json")):
-            for name, version in _named(evidence.read_text(run, *file.path.split("/"))).items():
+            try:
+                versions = values_of(evidence.read_text(run, *file.path.split("/")) or "")["versions"].items()
+            except (ValueError, KeyError, TypeError, AttributeError):
+                continue
+            for name, version in versions:
                 met.setdefault(str(name), set()).add(str(version))
     return {name: tuple(sorted(found)) for name, found in sorted(met.items())}
-
-
-def _named(text: str | None) -> Mapping[str, Any]:
-    try:
-        found = values_of(text or "")["versions"]
-    except (ValueError, KeyError, TypeError):
-        return {}
-    return found if isinstance(found, dict) else {}

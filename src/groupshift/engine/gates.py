@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import TypeVar
 
 from groupshift.domain.reactions import Choice
 from groupshift.domain.run import (
@@ -21,12 +20,11 @@ from groupshift.domain.run import (
     findings_from,
 )
 from groupshift.engine.closing import end
-from groupshift.engine.move import Aspects, Run, changes, handler_of
+from groupshift.engine.move import Aspects, P, Run, changes, handler_of
 from groupshift.engine.questions import Answer, Question
 from groupshift.errors import Conflict, GroupshiftError, Rejected, Void
 from groupshift.ports.runs import Event, EventKind, NewEvent
 
-P = TypeVar("P")
 EVIDENCE = "evidence"
 _SAID = 5
 _ABSENT = "absent"
@@ -85,7 +83,9 @@ def question_of(run: Run[P], gate: Step, checked: Checked) -> Question:
     shown = run.events(gate.key, EventKind.GATE_SHOWN)
     if not shown:
         raise Conflict(f"gate {gate.key} of run {run.name} was never shown; run it again")
-    ahead = covered(run, gate)
+    done = {key for key, each in run.records.items() if each.state is StepState.DONE}
+    covered = (each for each in run.plan.steps if run.plan.gate_of(each) == gate and each.key not in done)
+    ahead = tuple(each for each in covered if each.kind != APPROVE)
     keys = [each.key for each in run.plan.steps]
     later = [e for e in run.plan.steps if e.kind == APPROVE and keys.index(e.key) > keys.index(gate.key)]
     judged = [each for each in run.events("", EventKind.JUDGED) if each.step in keys]
@@ -121,18 +121,6 @@ def _changed(run: Run[P], gate: Step, shown: Sequence[Event]) -> tuple[str, ...]
         return ()
     then = [each for each in shown if each.body["fingerprint"] == given.body["fingerprint"]]
     return differences(then[-1].body["parts"], shown[-1].body["parts"])
-
-
-def covered(run: Run[P], gate: Step) -> tuple[Step, ...]:
-    """Return the steps that an approve step covers and that are not done."""
-    records = run.records
-    return tuple(
-        each
-        for each in run.plan.steps
-        if each.kind != APPROVE
-        and run.plan.gate_of(each) == gate
-        and not (each.key in records and records[each.key].state is StepState.DONE)
-    )
 
 
 def answer_of(run: Run[P], gate: str) -> Event | None:
@@ -173,25 +161,21 @@ def answer(run: Run[P], gate: str, given: Answer) -> None:
 
 def _takes(run: Run[P], gate: str, given: Answer) -> bool:
     """Whether the answer counts already. Raises as `answer` where it may not be taken."""
-    step = run.plan.step(gate)
+    step, choice = run.plan.step(gate), given.choice.value
     if step is None or not run.record.state.is_open:
-        raise Conflict(
-            f"run {run.name} is {run.record.state} and has no gate {gate!r} to answer; nothing was changed"
-        )
+        raise Conflict(f"run {run.name} is {run.record.state} and has no gate {gate!r}; nothing was changed")
     shown = run.events(gate, EventKind.GATE_SHOWN)
     named = [each for each in shown if each.body["fingerprint"] == given.fingerprint]
     usual = [Choice.APPROVE.value, Choice.REJECT.value] if step.kind == APPROVE else [Choice.STOP.value]
     fitting = (named or shown)[-1].body["answers"] if shown else usual
-    if given.choice.value not in fitting:
-        raise Rejected(
-            f"answer {given.choice.value!r} does not fit gate {step.key}; choose one of {', '.join(fitting)}"
-        )
+    if choice not in fitting:
+        raise Rejected(f"answer {choice!r} does not fit gate {step.key}: choose {' or '.join(fitting)}")
     if not given.who:
         raise Rejected(f"the answer at gate {step.key} names nobody; say who answers")
     last = answer_of(run, gate)
-    if last and (last.body["choice"], last.body["fingerprint"]) == (given.choice.value, given.fingerprint):
+    if last and (last.body["choice"], last.body["fingerprint"]) == (choice, given.fingerprint):
         return True
-    if given.choice.value in _YES:
+    if choice in _YES:
         run.require_approver(gate, given.who)
         _require_fresh(run, step, named)
     return False
@@ -200,15 +184,12 @@ def _takes(run: Run[P], gate: str, given: Answer) -> bool:
 def _require_fresh(run: Run[P], step: Step, named: Sequence[Event]) -> None:
     """Raise `Conflict` where a gate never showed what is answered, or too long ago, and `Void` where that
     changed since."""
-    why, age_s = f"approval void: gate {step.key} of run {run.name}", 0
-    if named:
-        age_s = (run.now() - named[-1].at_ms) // 1000
+    why = f"approval void: gate {step.key} of run {run.name}"
     if not named:
         raise Conflict(f"{why} never showed that fingerprint; open it again")
-    if age_s > run.tools.gate_expiry_s:
-        raise Conflict(
-            f"{why} was shown {age_s} s ago, longer than {run.tools.gate_expiry_s} s; open the gate again"
-        )
+    age_s, limit_s = (run.now() - named[-1].at_ms) // 1000, run.tools.gate_expiry_s
+    if age_s > limit_s:
+        raise Conflict(f"{why} was shown {age_s} s ago, longer than {limit_s} s; open it again")
     changed = () if named[-1].body["review"] else differences(named[-1].body["parts"], current(run))
     if changed:
         void(run, step, changed)

@@ -12,7 +12,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from groupshift.domain.equality import (
     AllowedChanges,
@@ -29,7 +29,7 @@ from groupshift.domain.group import GroupView
 from groupshift.domain.group_protocol import Aim
 from groupshift.domain.group_rules import ask
 from groupshift.domain.log_gaps import Gap, LogAnswer, answers_data, gaps, isolation_of
-from groupshift.domain.modes import Isolation, MemberKind, Mode
+from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import ReplaceMembers, SetMode, Stage, StageName
 from groupshift.domain.run import (
@@ -47,7 +47,7 @@ from groupshift.domain.seal import values_of
 from groupshift.domain.snapshot import snapshot_rows
 from groupshift.engine.handlers import Reading
 from groupshift.engine.move import Run, Snapshot
-from groupshift.ports.driver import FleetDriver, Slot, SlotState
+from groupshift.ports.driver import FleetDriver, SlotState
 from groupshift.ports.evidence import EvidenceStore, Ledger
 from groupshift.ports.group import GroupSide, GroupTerms
 from groupshift.ports.log import NobodyAsksTheLog, RecordLog
@@ -113,6 +113,26 @@ class GroupRules(ABC, Generic[G]):
         """Read what the rules of `before` look at. May look twice, a few seconds apart."""
         return facts_now(run, self.wanted(run, step))
 
+    def calm(self, run: Run[G], step: Step) -> Findings:
+        """Return what speaks against a snapshot now."""
+        if step.args["moment"] == Moment.BEFORE:
+            return () if step.args.get("nobody") else ask_live(run, CALM)
+        after = self.after(step)
+        numbers = after if step.args.get("nobody") else tuple(dict.fromkeys((*CALM, *after)))
+        return ask_live(run, numbers, self.wanted(run, step))
+
+    def live(self, run: Run[G], step: Step) -> Findings:
+        """Return what the rules after a step say now. Before one, the act itself asks."""
+        if step.args["moment"] == Moment.BEFORE:
+            return ()
+        return ask_live(run, self.after(step), self.wanted(run, step))
+
+    def soaks(self, run: Run[G], step: Step) -> Checked:
+        """Look once at a group that soaks: a failure may heal."""
+        findings = ask_live(run, self.after(step), self.wanted(run, step))
+        outcome = outcome_of(findings)
+        return Checked(outcome=outcome, findings=findings, heals=outcome in {Outcome.FAIL, Outcome.ERROR})
+
 
 def group_of(run: Run[G]) -> str:
     """Return the group that the run is of."""
@@ -126,13 +146,16 @@ def driver_of(run: Run[G]) -> FleetDriver:
 
 def facts_of(side: GroupSide, group: str, driver: str, wanted: Wanted = None) -> Facts:
     """Read the group and its fleet. Raises as the ports."""
-    places = tuple(_place(slot) for slot in side.fleets(driver).slots(group))
+    places = tuple(
+        Place(
+            name=slot.name,
+            kind=slot.kind,
+            running=slot.state is SlotState.RUNNING,
+            member_id=slot.member_id,
+        )
+        for slot in side.fleets(driver).slots(group)
+    )
     return Facts(view=side.groups.read(group), places=places, wanted=wanted)
-
-
-def _place(slot: Slot) -> Place:
-    running = slot.state is SlotState.RUNNING
-    return Place(name=slot.name, kind=slot.kind, running=running, member_id=slot.member_id)
 
 
 def facts_now(run: Run[G], wanted: Wanted = None) -> Facts:
@@ -145,130 +168,97 @@ def ask_live(run: Run[G], numbers: tuple[str, ...], wanted: Wanted = None) -> Fi
     return ask(numbers, facts_now(run, wanted)) if numbers else ()
 
 
-class GroupMeasurements:
-    """Snapshots of a group, their comparison by the Spark job, and the live rules of a judge."""
-
-    def __init__(self, rules: GroupRules[Any]) -> None:
-        self._rules = rules
-
-    def calm(self, run: Run[G], step: Step) -> Findings:
-        """Return what speaks against a snapshot now."""
-        if step.args["moment"] == Moment.BEFORE:
-            return () if step.args.get("nobody") else ask_live(run, CALM)
-        after = self._rules.after(step)
-        numbers = after if step.args.get("nobody") else tuple(dict.fromkeys((*CALM, *after)))
-        return ask_live(run, numbers, self._rules.wanted(run, step))
-
-    def live(self, run: Run[G], step: Step) -> Findings:
-        """Return what the rules after a step say now. Before one, the act itself asks."""
-        if step.args["moment"] == Moment.BEFORE:
-            return ()
-        return ask_live(run, self._rules.after(step), self._rules.wanted(run, step))
-
-    def soaks(self, run: Run[G], step: Step) -> Checked:
-        """Look once at a group that soaks: a failure may heal."""
-        findings = ask_live(run, self._rules.after(step), self._rules.wanted(run, step))
-        outcome = outcome_of(findings)
-        return Checked(outcome=outcome, findings=findings, heals=outcome in {Outcome.FAIL, Outcome.ERROR})
-
-    def take(self, run: Run[G], step: Step, attempt: str) -> Json:
-        """Keep all that must survive, as evidence."""
-        view = facts_now(run).view
-        rows = snapshot_rows(view, _delivered(run, view))
-        run.refresh()  # a look may take long
-        moment = Moment(step.args["moment"])
-        manifest = run.ports.evidence.write((run.name, attempt, moment), view.taken_at_ms, rows)
-        return {
-            "folder": run.ports.evidence.path(run.name, attempt, moment.value),
-            "manifest_sha256": manifest.digest,
-            "stored": [attempt, moment.value],
-            "brokers": list(view.brokers),
-        }
-
-    def digest(self, run: Run[G], folder: str) -> str:
-        """Return the digest of a snapshot's manifest, read now. Raises `Broken` for one that was altered."""
-        attempt, moment = folder.rsplit("/", 2)[1:]
-        manifest = run.ports.evidence.manifest(run.name, attempt, Moment(moment))
-        return manifest.digest if manifest else ""
-
-    def job(self, run: Run[G], step: Step, snapshots: tuple[Snapshot, Snapshot], attempt: str) -> SparkJob:
-        """Return the comparison, with the rules that it reads. Raises `Rejected` for a snapshot that was
-        taken before its plan was made."""
-        evidence = run.ports.evidence
-        before, after = (self._tables(run, each) for each in snapshots)
-        changes = self._allowed(run, step, before, after)
-        asked = gaps(before, after, run.ports.terms.isolation)
-        log = answers_data(run.ports.records.read(asked)) if asked else []
-        run.refresh()
-        text = json.dumps(replace(changes, log=log).to_data(), indent=1, sort_keys=True)
-        rules = evidence.write_text(run.name, attempt, RULES_FILE, text=text)
-        output = evidence.path(run.name, attempt)
-        return SparkJob(
-            job=JOB,
-            arguments=(
-                *("--before", snapshots[0].folder, "--after", snapshots[1].folder, "--output", output),
-                *("--stage", step.phase, "--moment", str(step.args["moment"]), "--rules", rules),
-            ),
-            inputs={each.folder: each.manifest_sha256 for each in snapshots},
-            output=output,
-        )
-
-    def read(self, run: Run[G], job: SparkJob) -> Reading | None:
-        """Return what the job found, where it looked at exactly these snapshots."""
-        attempt = job.output.rsplit("/", 1)[-1]
-        text = run.ports.evidence.read_text(run.name, attempt, VERDICT_FILE)
-        found = _verdict(text) if text is not None else None
-        asked = dict(zip(job.arguments[::2], job.arguments[1::2], strict=True))
-        digests = {role: job.inputs[asked[f"--{role}"]] for role in ("before", "after")}
-        if text is None or found is None or dict(found["manifests"]) != digests:
-            return None
-        files = _files(run, attempt)
-        if files.get(VERDICT_FILE) != hashlib.sha256(text.encode()).hexdigest():
-            return None  # it was written while it was read
-        return Reading(findings=findings_from(found["findings"]), files=files)
-
-    def _tables(self, run: Run[G], snapshot: Snapshot) -> Tables:
-        attempt, moment = snapshot.folder.rsplit("/", 2)[1:]
-        tables = run.ports.evidence.read(run.name, attempt, Moment(moment))
-        plan = PlanOf(migration=run.name, hash=run.record.plan_hash, made_at_ms=run.record.created_at_ms)
-        refuse_older(f"snapshot {snapshot.name}", int(tables["group"][0]["taken_at_ms"] or 0), plan)
-        return tables
-
-    def _allowed(self, run: Run[G], step: Step, before: Tables, after: Tables) -> AllowedChanges:
-        terms = run.ports.terms
-        produced = records_per_interval(before, after, terms.commit_interval_ms)
-        changes = allowed_changes(
-            Stage(name=StageName(step.phase), step=_between(step)),
-            Moment(step.args["moment"]),
-            before,
-            after,
-            produced + terms.commit_slack_records,
-        )
-        if step.args.get("restores"):
-            node = after["group"][0]["mode_text"]
-            changes = restored_changes(changes, None if node is None else "zookeeper")
-        return changes
+def take(run: Run[G], step: Step, attempt: str) -> Json:
+    """Keep all that must survive, as evidence."""
+    view = facts_now(run).view
+    rows = snapshot_rows(view, _delivered(run, view))
+    run.refresh()  # a look may take long
+    moment = Moment(step.args["moment"])
+    manifest = run.ports.evidence.write((run.name, attempt, moment), view.taken_at_ms, rows)
+    return {
+        "folder": run.ports.evidence.path(run.name, attempt, moment.value),
+        "manifest_sha256": manifest.digest,
+        "stored": [attempt, moment.value],
+        "brokers": list(view.brokers),
+    }
 
 
-def _between(step: Step) -> ReplaceMembers | SetMode | None:
-    """What was changed between the two snapshots of a comparison."""
-    members, mode = step.args.get("members"), step.args.get("mode")
-    if mode:
-        return SetMode(to=Mode(mode))
-    if not members:
-        return None
-    kinds = MemberKind(members["old"]), MemberKind(members["new"])
-    return ReplaceMembers(slots=tuple(members["slots"]), old=kinds[0], new=kinds[1])
+def digest(run: Run[G], folder: str) -> str:
+    """Return the digest of a snapshot's manifest, read now. Raises `Broken` for one that was altered."""
+    attempt, moment = folder.rsplit("/", 2)[1:]
+    manifest = run.ports.evidence.manifest(run.name, attempt, Moment(moment))
+    return manifest.digest if manifest else ""
 
 
-def _verdict(text: str) -> Mapping[str, Any] | None:
+def comparison(run: Run[G], step: Step, snapshots: tuple[Snapshot, Snapshot], attempt: str) -> SparkJob:
+    """Return the comparison, with the rules that it reads. Raises `Rejected` for a snapshot that was
+    taken before its plan was made."""
+    evidence = run.ports.evidence
+    plan = PlanOf(migration=run.name, hash=run.record.plan_hash, made_at_ms=run.record.created_at_ms)
+    tables: list[Tables] = []
+    for each in snapshots:
+        taken, moment = each.folder.rsplit("/", 2)[1:]
+        tables.append(evidence.read(run.name, taken, Moment(moment)))
+        refuse_older(f"snapshot {each.name}", int(tables[-1]["group"][0]["taken_at_ms"] or 0), plan)
+    before, after = tables
+    changes = _allowed(run, step, before, after)
+    asked = gaps(before, after, run.ports.terms.isolation)
+    log = answers_data(run.ports.records.read(asked)) if asked else []
+    run.refresh()
+    text = json.dumps(replace(changes, log=log).to_data(), indent=1, sort_keys=True)
+    rules = evidence.write_text(run.name, attempt, RULES_FILE, text=text)
+    output = evidence.path(run.name, attempt)
+    return SparkJob(
+        job=JOB,
+        arguments=(
+            *("--before", snapshots[0].folder, "--after", snapshots[1].folder),
+            *("--output", output, "--rules", rules),
+        ),
+        inputs={each.folder: each.manifest_sha256 for each in snapshots},
+        output=output,
+    )
+
+
+def read(run: Run[G], job: SparkJob) -> Reading | None:
+    """Return what the job found, where it looked at exactly these snapshots."""
+    attempt = job.output.rsplit("/", 1)[-1]
+    text = run.ports.evidence.read_text(run.name, attempt, VERDICT_FILE)
     try:
-        data = values_of(text)
-        findings_from(data["findings"])
-        complete = bool(data["findings"]) and isinstance(data["manifests"], dict)
+        data = values_of(text or "")
+        findings, manifests = findings_from(data["findings"]), dict(data["manifests"])
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
-    return data if complete else None
+    asked = dict(zip(job.arguments[::2], job.arguments[1::2], strict=True))
+    digests = {role: job.inputs[asked[f"--{role}"]] for role in ("before", "after")}
+    if text is None or not findings or manifests != digests:
+        return None
+    files = _files(run, attempt)
+    if files.get(VERDICT_FILE) != hashlib.sha256(text.encode()).hexdigest():
+        return None  # it was written while it was read
+    return Reading(findings=findings, files=files)
+
+
+def _allowed(run: Run[G], step: Step, before: Tables, after: Tables) -> AllowedChanges:
+    """Return what may differ between two snapshots around an act, or at one that changes nothing."""
+    terms, members = run.ports.terms, step.args.get("members")
+    between: ReplaceMembers | SetMode | None = None
+    if step.args.get("mode"):
+        between = SetMode(to=Mode(step.args["mode"]))
+    elif members:
+        old, new = MemberKind(members["old"]), MemberKind(members["new"])
+        between = ReplaceMembers(slots=tuple(members["slots"]), old=old, new=new)
+    produced = records_per_interval(before, after, terms.commit_interval_ms)
+    changes = allowed_changes(
+        Stage(name=StageName(step.phase), step=between),
+        Moment(step.args["moment"]),
+        before,
+        after,
+        produced + terms.commit_slack_records,
+    )
+    if step.args.get("restores"):
+        node = after["group"][0]["mode_text"]
+        changes = restored_changes(changes, None if node is None else "zookeeper")
+    return changes
 
 
 def _files(run: Run[G], attempt: str) -> Mapping[str, str]:
@@ -295,10 +285,12 @@ def _delivered(run: Run[G], view: GroupView) -> Mapping[TopicPartition, int]:
     for each in (*view.zookeeper_offsets, *view.kafka_offsets):
         if each.offset > found.get(each.partition, each.offset) + 1:
             behind[each.partition] = max(each.offset, behind.get(each.partition, 0))
-    passed = [
-        Gap(partition=at, start=found[at] + 1, end=end, isolation=_isolation(run, view, at))
-        for at, end in behind.items()
-    ]
+    kinds, owners = {member.member_id: member.kind for member in view.members}, view.owners_of()
+    passed = []
+    for at, end in behind.items():
+        readers = (kinds[each] for each in owners.get(at, ()) if each in kinds)
+        isolation = isolation_of(readers, ports.terms.isolation)
+        passed.append(Gap(partition=at, start=found[at] + 1, end=end, isolation=isolation))
     for read in ports.records.read(passed) if passed else ():
         if read.answer is LogAnswer.NOTHING:  # markers, aborted, compacted: no ledger has them
             del behind[read.gap.partition]
@@ -307,12 +299,6 @@ def _delivered(run: Run[G], view: GroupView) -> Mapping[TopicPartition, int]:
         found |= ports.ledger.delivered_below(view.group, behind)
         behind = {at: offset for at, offset in behind.items() if found[at] < offset - 1}
     return found
-
-
-def _isolation(run: Run[G], view: GroupView, at: TopicPartition) -> Isolation:
-    kinds = {member.member_id: member.kind for member in view.members}
-    owners = view.owners_of().get(at, ())
-    return isolation_of((kinds[each] for each in owners if each in kinds), run.ports.terms.isolation)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,11 +323,7 @@ class Around:
 
 def measured(act: Step, around: Around) -> tuple[Step, ...]:
     """Return an act with snapshot, comparison and judge before and after it."""
-    before, after = (_moment(act, around, each) for each in Moment)
-    if not around.decides:
-        before = (*before[:-1], replace(before[-1], on_difference=OnDifference.EVIDENCE))
-        after = (*after[:-1], replace(after[-1], on_difference=OnDifference.ACCEPTABLE))
-    return (*before, act, *after)
+    return (*_moment(act, around, Moment.BEFORE), act, *_moment(act, around, Moment.AFTER))
 
 
 def snapshot_name(moment: Moment, phase: str) -> str:
@@ -380,11 +362,13 @@ def _moment(act: Step, around: Around, moment: Moment) -> tuple[Step, ...]:
         does=f"compares the group {moment} {phase} with snapshot {base!r}",
     )
     found = [compare.name, *([act.name] if is_after and act.kind in {"soak", "series"} else [])]
+    weighs = OnDifference.ACCEPTABLE if is_after else OnDifference.EVIDENCE
     judge = Step(
         phase=phase,
         kind="judge",
         subject=moment.value,
         args={**own, "compares": found, "again": snapshot.name},
+        on_difference=OnDifference.STOP if around.decides else weighs,
         patience_s=around.patience_s,
         does=f"judges the group {moment} {phase}",
         proof="no difference that is not allowed, and every live rule holds",

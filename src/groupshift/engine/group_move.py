@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import StageName
@@ -20,7 +20,8 @@ from groupshift.domain.run import (
     WhenLate,
 )
 from groupshift.domain.verdict import Verdict
-from groupshift.engine.group import Around, GroupMeasurements, GroupPorts, GroupRules, measured
+from groupshift.engine import group
+from groupshift.engine.group import Around, G, GroupRules, measured
 from groupshift.engine.handlers import Approve, Compare, Judge, Soak, TakeSnapshot
 from groupshift.engine.members import REPLACE_MEMBERS, ReplaceMembers, raise_fence
 from groupshift.engine.move import Handler, Move, Run
@@ -28,7 +29,6 @@ from groupshift.engine.questions import Section
 from groupshift.ports.group import GroupTerms
 from groupshift.ports.runs import EventKind
 
-G = TypeVar("G", bound=GroupPorts)
 UNDONE_BY: Mapping[StageName, StageName] = {
     StageName.CANARY: StageName.UNDO_MEMBERS,
     StageName.ROLL: StageName.UNDO_MEMBERS,
@@ -64,13 +64,12 @@ class GroupMove(Move[G]):
 
 def group_handlers(rules: GroupRules[Any], approve: Approve[Any] | None = None) -> dict[str, Handler[Any]]:
     """Return the handlers of a move with these rules; ``approve`` where it asks in a way of its own."""
-    found = GroupMeasurements(rules)
     return {
         "approve": approve or Approve(),
-        "snapshot": TakeSnapshot(found.take, found.digest, found.calm),
-        "compare": Compare(found.job, found.read),
-        "judge": Judge(found.live),
-        "soak": Soak(found.soaks),
+        "snapshot": TakeSnapshot(group.take, group.digest, calm=rules.calm),
+        "compare": Compare(group.comparison, group.read),
+        "judge": Judge(rules.live),
+        "soak": Soak(rules.soaks),
         REPLACE_MEMBERS: ReplaceMembers(rules),
     }
 
@@ -172,22 +171,18 @@ def undone(
 def group_sections(
     run: Run[G], said: Sequence[str], more: Sequence[tuple[str, str, str, str]] = ()
 ) -> tuple[Section, ...]:
-    """Return the parts of a report: what the move was to do, and what each judge said, and ``more``."""
+    """Return the parts of a report: what the move was to do, what each judge said that did not pass (one row
+    where all did), and ``more``."""
     places = f"Places of the fleet: {', '.join(run.there.about['slots'])}."
-    rows = (*_judgements(run), *more)
+    rows: list[tuple[str, ...]] = []
+    for event in run.events("", EventKind.JUDGED):
+        found = event.body["findings"]
+        bad = [each for each in found if each["verdict"] != Verdict.PASS]
+        told = [(str(each["rule"]), str(each["verdict"]), str(each["reason"])) for each in bad]
+        if event.step:  # a look at a run that is over has none
+            passed = [("", Verdict.PASS.value, f"{len(found)} rules")]
+            rows += ((event.step, *each) for each in told or passed)
     return (
         Section(title="The move", sentences=(said[0], places, *said[1:])),
-        Section(title="Judgements", head=JUDGED_HEAD, rows=rows),
+        Section(title="Judgements", head=JUDGED_HEAD, rows=(*rows, *more)),
     )
-
-
-def _judgements(run: Run[G]) -> Iterator[tuple[str, str, str, str]]:
-    """What did not pass, and one row where all did."""
-    for event in run.events():
-        if event.kind is not EventKind.JUDGED or not event.step:
-            continue
-        bad = [each for each in event.body["findings"] if each["verdict"] != Verdict.PASS]
-        if not bad:
-            yield event.step, "", Verdict.PASS.value, f"{len(event.body['findings'])} rules"
-        for each in bad:
-            yield event.step, str(each["rule"]), str(each["verdict"]), str(each["reason"])

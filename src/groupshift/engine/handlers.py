@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from groupshift.domain.foreign_text import without_login
 from groupshift.domain.reactions import Choice
@@ -13,7 +13,6 @@ from groupshift.domain.run import (
     PASSED,
     Checked,
     Findings,
-    Instruction,
     Json,
     Outcome,
     SparkJob,
@@ -28,27 +27,27 @@ from groupshift.domain.run import (
 )
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine import gates
-from groupshift.engine.move import Handler, Run, Snapshot, Standing, changes, handler_of
+from groupshift.engine.move import Handler, P, Run, Snapshot, Standing, changes, handler_of
 from groupshift.errors import Broken
 from groupshift.ports.runs import Event
 
-P = TypeVar("P")
 JOB = "spark_job"
 """The name under which the result of an act has its Spark job."""
 INSTRUCTION = "instruction"
-_MAY_HEAL = frozenset({Outcome.FAIL, Outcome.ERROR})
+MAY_HEAL = frozenset({Outcome.FAIL, Outcome.ERROR})
+"""What a later look may find mended."""
 
 
+@dataclass
 class Calm(Handler[P]):
     """Waits for a good moment: ``calm`` judges whether this is one. It is asked as long as the step's
     patience lasts; then the step acts as it is."""
 
-    def __init__(self, calm: Callable[[Run[P], Step], Findings] | None = None) -> None:
-        self._calm = calm
+    calm: Callable[[Run[P], Step], Findings] | None = field(default=None, kw_only=True)
 
     def allowed(self, run: Run[P], step: Step) -> Checked:
         """Whether the moment is calm."""
-        findings = self._calm(run, step) if self._calm else ()
+        findings = self.calm(run, step) if self.calm else ()
         if not findings or outcome_of(findings) in {Outcome.PASS, Outcome.INCONCLUSIVE}:
             return replace(PASSED, findings=findings)
         return Checked(outcome=Outcome.WAIT, findings=findings, late_passes=True)
@@ -113,22 +112,17 @@ class Rehearse(Handler[P]):
         )
 
 
+@dataclass
 class TakeSnapshot(Calm[P]):
     """Takes a snapshot in a calm moment. ``take`` writes it below a name that no other attempt has and
     returns at least ``folder`` and ``manifest_sha256``; ``digest`` reads the manifest's digest again."""
 
-    def __init__(
-        self,
-        take: Callable[[Run[P], Step, str], Json],
-        digest: Callable[[Run[P], str], str],
-        calm: Callable[[Run[P], Step], Findings] | None = None,
-    ) -> None:
-        super().__init__(calm)
-        self._take, self._digest = take, digest
+    take: Callable[[Run[P], Step, str], Json]
+    digest: Callable[[Run[P], str], str]
 
     def act(self, run: Run[P], step: Step, intent: Json) -> Json:
         """See `Handler`."""
-        return self._take(run, step, run.attempt(step))
+        return self.take(run, step, run.attempt(step))
 
     def check(self, run: Run[P], step: Step, record: StepRecord) -> Checked:
         """Whether it is whole: a snapshot with problems is an error, and is taken anew."""
@@ -139,7 +133,7 @@ class TakeSnapshot(Calm[P]):
 
     def evidence(self, run: Run[P], step: Step, record: StepRecord) -> Mapping[str, str]:
         """See `Handler`."""
-        return {step.key: self._digest(run, str(record.result["folder"]))}
+        return {step.key: self.digest(run, str(record.result["folder"]))}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +144,7 @@ class Reading:
     files: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass
 class Compare(Handler[P]):
     """Compares the snapshots ``args["base"]`` and ``args["with"]`` by a Spark job of its own.
 
@@ -157,12 +152,8 @@ class Compare(Handler[P]):
     digests of their manifests. ``read`` reads what it left, and returns None where there is nothing for
     exactly these inputs. A snapshot that was altered is not compared (J02)."""
 
-    def __init__(
-        self,
-        job: Callable[[Run[P], Step, tuple[Snapshot, Snapshot], str], SparkJob],
-        read: Callable[[Run[P], SparkJob], Reading | None],
-    ) -> None:
-        self._job, self._read = job, read
+    job: Callable[[Run[P], Step, tuple[Snapshot, Snapshot], str], SparkJob]
+    read: Callable[[Run[P], SparkJob], Reading | None]
 
     def stands(self, run: Run[P], step: Step, record: StepRecord) -> Standing:
         """Made when the output names exactly the inputs of now, whoever submitted the job."""
@@ -170,7 +161,7 @@ class Compare(Handler[P]):
             return Standing.AS_MET
         job = spark_job_from(record.result[JOB])
         same = dict(job.inputs) == {each.folder: each.manifest_sha256 for each in _snapshots(run, step)}
-        return Standing.MADE if same and self._read(run, job) else Standing.AS_MET
+        return Standing.MADE if same and self.read(run, job) else Standing.AS_MET
 
     def act(self, run: Run[P], step: Step, intent: Json) -> Json | SparkJob:
         """Give the job, unless one that is over left its answer."""
@@ -180,7 +171,7 @@ class Compare(Handler[P]):
         altered = [each for each in self.doubts(run, step) if each.rule == "J02"]
         if altered:
             return {"findings": findings_data(altered), "outcome": {}}
-        return self._job(run, step, _snapshots(run, step), run.attempt(step))
+        return self.job(run, step, _snapshots(run, step), run.attempt(step))
 
     def check(self, run: Run[P], step: Step, record: StepRecord) -> Checked:
         """See `Handler`. A job that left nothing is an error: it is submitted once more."""
@@ -188,7 +179,7 @@ class Compare(Handler[P]):
             altered = findings_from(record.result["findings"])
             return Checked(outcome=outcome_of(altered), findings=altered)
         job = spark_job_from(record.result[JOB])
-        found, output = self._read(run, job), without_login(job.output)
+        found, output = self.read(run, job), without_login(job.output)
         if found is None:
             return Checked(outcome=Outcome.ERROR, detail=f"job {job.job} left no answer in {output}")
         if any(job.inputs.get(each.folder) != each.manifest_sha256 for each in _snapshots(run, step)):
@@ -199,8 +190,8 @@ class Compare(Handler[P]):
 
     def evidence(self, run: Run[P], step: Step, record: StepRecord) -> Mapping[str, str]:
         """See `Handler`."""
-        found = self._read(run, spark_job_from(record.result[JOB])) if JOB in record.result else None
-        return {f"{step.key} {name}": sha256 for name, sha256 in (found.files if found else {}).items()}
+        found = self.read(run, spark_job_from(record.result[JOB])) if JOB in record.result else None
+        return {f"{step.key} {name}": sha256 for name, sha256 in found.files.items()} if found else {}
 
     def doubts(self, run: Run[P], step: Step) -> Findings:
         """Return what is wrong with the snapshots themselves, read now: one that is not what its manifest
@@ -261,7 +252,7 @@ class Judge(Handler[P]):
             outcome=outcome,
             findings=tuple(findings),
             result={"files": files},
-            heals=bool(live) and outcome_of(live) in _MAY_HEAL,
+            heals=bool(live) and outcome_of(live) in MAY_HEAL,
             redo_from=_again(run, step) if outcome is Outcome.ERROR else "",
         )
 
@@ -304,7 +295,7 @@ class Soak(Handler[P]):
         notes = run.notes(step)
         if _is_due(run, step, notes):
             found, heals_s = self._look(run, step), int(step.args.get("heals_s", 0))
-            if found.heals and found.outcome in _MAY_HEAL and run.patient(step, "healed", heals_s):
+            if found.heals and found.outcome in MAY_HEAL and run.patient(step, "healed", heals_s):
                 return Checked(outcome=Outcome.WAIT, detail="; ".join(found.sentences))
             body = {"outcome": found.outcome.value, "findings": findings_data(found.findings)}
             run.note(step, {**body, "detail": found.detail})
@@ -326,18 +317,15 @@ def _is_due(run: Run[P], step: Step, notes: Sequence[tuple[int, Json]]) -> bool:
     return not notes or run.now() - notes[-1][0] >= int(step.args.get("every_s", 0)) * 1000
 
 
+@dataclass
 class Series(Handler[P]):
     """Takes samples for ``args["seconds"]``, one at most every ``args["every_s"]``, each journaled, and goes
     on until there are ``args["samples"]``; then all of them are judged. The time runs from the first one to
     one at its end, and the next process goes on with what is there. Its findings are in the result, for a
     judge."""
 
-    def __init__(
-        self,
-        sample: Callable[[Run[P], Step], Json],
-        judged: Callable[[Run[P], Step, tuple[Json, ...]], Findings],
-    ) -> None:
-        self._sample, self._judged = sample, judged
+    sample: Callable[[Run[P], Step], Json]
+    judged: Callable[[Run[P], Step, tuple[Json, ...]], Findings]
 
     def check(self, run: Run[P], step: Step, record: StepRecord) -> Checked:
         """See `Handler`."""
@@ -346,23 +334,16 @@ class Series(Handler[P]):
         end_ms = notes[0][0] + seconds * 1000 if notes else None
         ends = end_ms is not None and notes[-1][0] < end_ms <= run.now()
         if ends or _is_due(run, step, notes):
-            run.note(step, self._sample(run, step))
+            run.note(step, self.sample(run, step))
             notes = run.notes(step)
         left_s = seconds - (run.now() - notes[0][0]) // 1000
         if left_s > 0:
             return Checked(outcome=Outcome.WAIT, detail=f"{left_s} of {seconds} s left")
         if len(notes) < wanted:
             return Checked(outcome=Outcome.WAIT, detail=f"{len(notes)} of {wanted} samples")
-        findings = self._judged(run, step, tuple(body for _, body in notes))
+        findings = self.judged(run, step, tuple(body for _, body in notes))
         result = {"samples": len(notes), "findings": findings_data(findings)}
         return Checked(outcome=outcome_of(findings), findings=findings, result=result)
-
-
-def act_data(made: Json | Instruction | SparkJob) -> Json:
-    """Return what an act returned, for the journal."""
-    if isinstance(made, Instruction):
-        return {INSTRUCTION: made.text}
-    return {**made.beside, JOB: made.as_json()} if isinstance(made, SparkJob) else made
 
 
 def own_handlers() -> dict[str, Handler[Any]]:

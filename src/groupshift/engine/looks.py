@@ -7,7 +7,6 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import takewhile
-from typing import TypeVar
 
 from groupshift.domain.reactions import Choice, OnFail, Reaction, Response, Situation, back, forward
 from groupshift.domain.run import (
@@ -29,8 +28,8 @@ from groupshift.domain.run import (
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.closing import end, seal
 from groupshift.engine.gates import answer_of, current, question_of
-from groupshift.engine.handlers import act_data
-from groupshift.engine.move import Run, changes, checked_data, handler_of, worst_verdict
+from groupshift.engine.handlers import INSTRUCTION, JOB, MAY_HEAL
+from groupshift.engine.move import P, Run, changes, checked_data, handler_of, worst_verdict
 from groupshift.engine.progress import Asks, Moved, Progress, Stopped, Waits
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.errors import Broken, Rejected, Transient
@@ -45,7 +44,15 @@ def make_act(run: Run[P], step: Step, record: StepRecord, *, keep: Json | None =
     run.words = []
     made = handler_of(run.move, step).act(run, step, record.intent)
     run.tools.crash.reached(step.key, CrashPoint.AFTER_ACT)
-    result = {**(keep or {}), **act_data(made)}
+    told: Json
+    match made:
+        case Instruction():
+            told = {INSTRUCTION: made.text}
+        case SparkJob():
+            told = {**made.beside, JOB: made.as_json()}
+        case _:
+            told = made
+    result = {**(keep or {}), **told}
     acted = run.put(step, StepState.ACTED, record, result=result)
     words, run.words = run.words, []
     run.write(NewEvent(kind=EventKind.ACTED, step=step.key, body=result), *words, steps=(acted,))
@@ -75,7 +82,7 @@ def redo(run: Run[P], step: Step, checked: Checked) -> Moved:
         raise Broken(f"step {step.key} wants {checked.redo_from!r} done again, which is no step before it")
     records = run.records
     reopened = [
-        run.put(each, StepState.REOPENED, records[each.key], result=None if each is first else {})
+        run.put(each, StepState.REOPENED, records[each.key], **({} if each is first else {"result": {}}))
         for each in run.plan.steps[keys.index(first.key) :]
         if each.key in records
     ]
@@ -122,10 +129,6 @@ def looked_event(step: Step, checked: Checked) -> NewEvent:
     return NewEvent(kind=kind, step=step.key, body=checked_data(checked))
 
 
-P = TypeVar("P")
-_MAY_HEAL = frozenset({Outcome.FAIL, Outcome.ERROR})
-
-
 def asked(ask: Callable[[], Checked], unmeasured: Outcome) -> Checked:
     """What a handler says; `Transient` is an outcome, too."""
     try:
@@ -137,7 +140,7 @@ def asked(ask: Callable[[], Checked], unmeasured: Outcome) -> Checked:
 def look(run: Run[P], step: Step, record: StepRecord) -> Progress:
     """Look once and react. `Transient` counts as not settled."""
     checked = asked(lambda: handler_of(run.move, step).check(run, step, record), Outcome.WAIT)
-    if checked.heals and checked.outcome in _MAY_HEAL and run.patient(step, "healed"):
+    if checked.heals and checked.outcome in MAY_HEAL and run.patient(step, "healed"):
         return _poll(run, step, record, replace(checked, outcome=Outcome.WAIT))
     checked = _weighed(run, step, checked)
     if checked.outcome is not Outcome.WAIT or not run.patient(step, "settled"):
@@ -153,16 +156,13 @@ def _weighed(run: Run[P], step: Step, checked: Checked) -> Checked:
     """What the plan makes of a difference: evidence only, or what somebody may accept."""
     if step.on_difference is OnDifference.EVIDENCE and checked.outcome not in {Outcome.WAIT, Outcome.PERSON}:
         return replace(checked, outcome=Outcome.PASS, redo_from="")
-    if checked.outcome is not Outcome.FAIL or checked.only_rollback_helps:
-        return checked
-    if step.on_difference is OnDifference.STOP:
+    settled = checked.outcome is not Outcome.FAIL or checked.only_rollback_helps
+    if settled or step.on_difference is OnDifference.STOP:
         return checked
     if who := run.accepted(step, checked.sentences, verdict=worst_verdict(checked.findings)):
         found = {"findings": findings_data(checked.findings)}
-        run.words = [
-            replace(each, body={**each.body, **found}) if each.step == step.key else each
-            for each in run.words
-        ]
+        own = (replace(e, body={**e.body, **found}) for e in run.words if e.step == step.key)
+        run.words = [*(each for each in run.words if each.step != step.key), *own]
         return replace(checked, outcome=Outcome.PASS, result={**checked.result, "accepted_by": who})
     said = "; ".join(checked.sentences)
     accepting = f"groupshift continue {run.name} --accept '{step.key}' --execute"
@@ -247,10 +247,8 @@ def _poll(run: Run[P], step: Step, record: StepRecord | None, checked: Checked) 
 def _retry(run: Run[P], step: Step, record: StepRecord | None, checked: Checked) -> Moved:
     if checked.redo_from:
         return redo(run, step, checked)
-    run.write(
-        looked_event(step, checked),
-        steps=(run.put(step, StepState.INTENDED, record),) if record is not None else (),
-    )
+    again = () if record is None else (run.put(step, StepState.INTENDED, record),)
+    run.write(looked_event(step, checked), steps=again)
     return Moved(step=step)
 
 

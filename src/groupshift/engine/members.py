@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from groupshift.domain.group_rules import ask
 from groupshift.domain.modes import MemberKind
@@ -20,12 +19,11 @@ from groupshift.domain.run import (
     outcome_of,
 )
 from groupshift.domain.verdict import Judgement, Verdict
-from groupshift.engine.group import GroupPorts, GroupRules, driver_of, facts_now, group_of
+from groupshift.engine.group import G, GroupRules, driver_of, facts_now, group_of
 from groupshift.engine.handlers import INSTRUCTION
 from groupshift.engine.move import Handler, Run, Standing
 from groupshift.ports.driver import Change, ForPerson, Occupant
 
-G = TypeVar("G", bound=GroupPorts)
 REPLACE_MEMBERS = "replace_members"
 """The kind of step: ``args`` are ``slots`` (the driver's names of places), the kinds ``old`` and ``new``, and
 ``takes_back`` (keys of the steps whose changes it takes back, oldest first)."""
@@ -45,8 +43,7 @@ class ReplaceMembers(Handler[G]):
         """Ask the preconditions of the live group."""
         numbers = self._rules.before(step)
         findings = ask(numbers, self._rules.facts(run, step)) if numbers else ()
-        outcome = outcome_of(findings) if findings else Outcome.PASS
-        return Checked(outcome=outcome, findings=findings)
+        return Checked(outcome=outcome_of(findings) if findings else Outcome.PASS, findings=findings)
 
     def intend(self, run: Run[G], step: Step) -> Json:
         """Keep the change, and how many members of the new kind are met."""
@@ -69,10 +66,8 @@ class ReplaceMembers(Handler[G]):
         if driver.took_up(change):
             return Standing.MADE
         kinds = {slot.name: slot.kind for slot in driver.slots(group_of(run))}
-        if kinds:
-            made = all(kinds.get(name) is change.to for name in change.slots)
-        else:
-            made = _shows(run, step, record.intent)
+        shows = all(kinds.get(name) is change.to for name in change.slots)
+        made = shows if kinds else _shows(run, step, record.intent)
         return Standing.MADE if made else Standing.AS_MET
 
     def act(self, run: Run[G], step: Step, intent: Json) -> Json | Instruction:
@@ -80,9 +75,7 @@ class ReplaceMembers(Handler[G]):
         change = _with_occupants(run, step, change_of(run, intent))
         run.hold(step)
         started = driver_of(run).start(change)
-        if isinstance(started, ForPerson):
-            return Instruction(text=started.instruction)
-        return {"detail": f"the fleet driver {_does(change)}"}
+        return Instruction(text=started.instruction) if isinstance(started, ForPerson) else {}
 
     def check(self, run: Run[G], step: Step, record: StepRecord) -> Checked:
         """See whether the places have changed, and what only needs time holds."""
@@ -115,8 +108,8 @@ def change_of(run: Run[G], intent: Json) -> Change:
 def raise_fence(run: Run[G]) -> None:
     """Let the driver refuse what a process that was asleep until now would still start: a change of no
     places, with the token of this claim."""
-    intent: Mapping[str, Any] = {"slots": (), "to": MemberKind.OLD}
-    driver_of(run).start(change_of(run, {**intent, "change_id": f"{run.name}:roll_back:{run.token}"}))
+    change_id = f"{run.name}:roll_back:{run.token}"
+    driver_of(run).start(change_of(run, {"slots": (), "to": MemberKind.OLD, "change_id": change_id}))
 
 
 def _shows(run: Run[G], step: Step, intent: Json) -> bool:
@@ -144,24 +137,10 @@ def _with_occupants(run: Run[G], step: Step, change: Change) -> Change:
     if driver_of(run).slots(change.group):
         return change
     members = run.ports.side.groups.read(change.group).members
-    if change.undoes:
-        going = [each for each in members if each.kind is MemberKind(step.args["old"])]
-    else:
-        going = [each for each in members if {each.member_id, each.client_id} & set(change.slots)]
+    old, named = MemberKind(step.args["old"]), set(change.slots)
     occupants = tuple(
         Occupant(member_id=each.member_id, kind=each.kind, host=(each.host or "").lstrip("/"))
-        for each in going
+        for each in members
+        if (each.kind is old if change.undoes else {each.member_id, each.client_id} & named)
     )
     return replace(change, occupants=occupants)
-
-
-def _does(change: Change) -> str:
-    """What becomes of whom. Where it was looked who is there, nobody is named who stays."""
-    slots, there = ", ".join(change.slots), change.occupants
-    if change.to is MemberKind.VACANT:
-        return f"stops {slots}"
-    if there is None or (there and not change.undoes):
-        return f"replaces {slots} by {change.to} members"
-    if there:
-        return f"takes {', '.join(each.member_id for each in there)} back to {change.to} members"
-    return f"starts {change.to} members " + ("where one is missing" if change.undoes else f"at {slots}")

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from enum import StrEnum
+from itertools import takewhile
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from groupshift.domain.reactions import OnFail
@@ -37,6 +38,7 @@ from groupshift.ports.clock import Clock, NoStepCrash, StepCrashPoints
 from groupshift.ports.runs import Entry, Event, EventKind, NewEvent, RunRecord, Runs
 
 P = TypeVar("P")
+"""The ports of a move."""
 _WAITED_ANEW = frozenset({EventKind.INTENDED, EventKind.STOPPED, EventKind.CHECKED, EventKind.VOIDED})
 """After these a process waits anew: its patience begins again."""
 Aspects = Mapping[str, Mapping[str, str]]
@@ -142,9 +144,7 @@ class Run(Generic[P]):
         claim = self.tools.runs.held(self.name)
         if claim is None or claim.token != self.token:
             by = f"run {claim.holder} took this run over; " if claim else ""
-            raise Fenced(
-                f"{by}token {self.token} of run {self.name} is void: nothing more is done or asked here"
-            )
+            raise Fenced(f"{by}token {self.token} of run {self.name} is void: nothing more is done here")
         former, self._record = self._record, self.tools.runs.find(self.name)
         if former is None or former.state.goes_back is not self._record.state.goes_back:
             self._plans = None
@@ -255,41 +255,26 @@ class Run(Generic[P]):
             self._plans = None  # it may be that of another rollback
             self.refresh()
 
-    def put(
-        self,
-        step: Step,
-        state: StepState,
-        known: StepRecord | None = None,
-        *,
-        intent: Json | None = None,
-        result: Json | None = None,
-    ) -> StepRecord:
-        """Return the record of a step as of now, by this claim; nothing is written. What is not given stays
-        as it is ``known``."""
-        return StepRecord(
-            key=step.key,
-            state=state,
-            token=self.token,
-            at_ms=self.now(),
-            intent=intent if intent is not None else known.intent if known else {},
-            result=result if result is not None else known.result if known else {},
-        )
+    def put(self, step: Step, state: StepState, known: StepRecord | None = None, **new: Any) -> StepRecord:
+        """Return the record of a step as of now, by this claim; nothing is written. ``new`` may be its
+        ``intent`` and ``result``; what is not given stays as it is ``known``."""
+        now = self.now()
+        known = known or StepRecord(key=step.key, state=state, token=self.token, at_ms=now)
+        return replace(known, state=state, token=self.token, at_ms=now, **new)
 
     def patient(self, step: Step, what: str, patience_s: int = 0) -> bool:
         """Whether this claim still waits for a step; its patience runs from the first time that it had to.
         What is ``healed`` by a noted look may fail and heal once more. ``patience_s`` 0 means the process's
         own or the step's."""
-        since: int | None = None
-        for event in self.events(step.key):
-            if event.kind in _WAITED_ANEW or (what == "healed" and event.kind is EventKind.NOTED):
-                since = None
-            elif event.kind is EventKind.WAITS and event.token == self.token and event.body["for"] == what:
-                since = event.at_ms if since is None else since
-        if since is None:
-            since = self.now()
+        anew = {*_WAITED_ANEW, EventKind.NOTED} if what == "healed" else _WAITED_ANEW
+        since = takewhile(lambda event: event.kind not in anew, reversed(self.events(step.key)))
+        own = [e for e in since if e.kind is EventKind.WAITS and e.token == self.token]
+        waited = [each.at_ms for each in own if each.body["for"] == what]
+        if not waited:
+            waited = [self.now()]
             self.write(NewEvent(kind=EventKind.WAITS, step=step.key, body={"for": what}))
         bound_s = patience_s or self.options.patience_s or step.patience_s or self.move.patience_s
-        return self.now() - since < bound_s * 1000
+        return self.now() - waited[-1] < bound_s * 1000
 
     def submit(self, step: Step, job: SparkJob) -> None:
         """Run a job to its end, where this process can. One that failed left no answer, and whoever reads it
@@ -308,11 +293,11 @@ class Run(Generic[P]):
         """The series of a step since it was last done again, oldest first: time in ms and body. Of all
         claims: the next process goes on with what is there."""
         found: list[tuple[int, Json]] = []
-        for event in self.events("", EventKind.NOTED, EventKind.REDO):
-            if event.kind is EventKind.REDO:
-                found = [] if step.key in event.body["steps"] else found
-            elif event.step == step.key:
-                found.append((event.at_ms, event.body))
+        for event in reversed(self.events("", EventKind.NOTED, EventKind.REDO)):
+            if event.kind is EventKind.REDO and step.key in event.body["steps"]:
+                break
+            if event.kind is EventKind.NOTED and event.step == step.key:
+                found.insert(0, (event.at_ms, event.body))
         return tuple(found)
 
     def accepted(self, step: Step, shown: Iterable[str] = (), *, verdict: Verdict = Verdict.PASS) -> str:

@@ -106,13 +106,7 @@ def account_of(who: str) -> str:
     return (found["account"] or found["claimed"]) if found else who
 
 
-BUTTONS = {
-    Choice.APPROVE: "Approve",
-    Choice.REJECT: "Reject",
-    Choice.GO_ON: "Go on",
-    Choice.ROLL_BACK: "Roll back",
-    Choice.STOP: "Stop here",
-}
+BUTTONS = {**{each: each.value.capitalize() for each in Choice}, Choice.STOP: "Stop here"}
 """The word of each answer."""
 DEFAULTS = (Choice.REJECT, Choice.STOP)
 """What no answer, or Enter alone, counts as: it changes nothing."""
@@ -127,44 +121,54 @@ SHOWN = 50
 """How many findings, steps or changes a question lists: it is kept by Airflow and shown in a browser."""
 
 
-def _left_out(listed: Sequence[object]) -> tuple[str, ...]:
-    """What stands behind the last that is listed."""
-    return (f"and {len(listed) - SHOWN} more",) if len(listed) > SHOWN else ()
-
-
 def question_text(
     question: Question, *, until_ms: int | None = None, buttons: Mapping[Choice, str] = BUTTONS
 ) -> str:
     """Return the text of a question. ``until_ms``: an answer counts until then (epoch ms); None: the question
     waits, as in a terminal. ``buttons`` are the words of the answers there."""
+    name = visible(question.run)
     where = f"**Run** {code(question.run)} · **step** {shown(question.gate)}"
     parts = [f"{where} · plan `{question.plan_hash[:12]}`"]
     if question.changes:
-        changes = (*(shown(each) for each in question.changes[:SHOWN]), *_left_out(question.changes))
-        lines = "\n".join(f"- {each}" for each in changes)
+        lines = _listed([f"- {shown(each)}" for each in question.changes], "- ")
         parts.append(f"### Asked again\n\nAn earlier approval is void, because this changed:\n\n{lines}")
-    parts.append(_ahead(question) if Choice.APPROVE in question.answers else _in_doubt(question))
-    parts += ["### Your answer", _answers(question, until_ms, buttons), *_checks(question)]
+    if Choice.APPROVE in question.answers:
+        parts.append(f"### If you approve: {shown(question.does)}" if question.does else "### If you approve")
+        ahead = [f"{number}. {shown(words_of(each))}" for number, each in enumerate(question.ahead, 1)]
+        parts.append(_listed(ahead) or "No step waits for this.")
+        if question.pause:
+            parts.append(f"**Pause**: {shown(question.pause)}")
+        again = f"Then you are asked again: {shown(question.later)}."
+        parts.append(again if question.later else "Then the run ends.")
+    else:
+        said = shown(question.detail) if question.detail else "The checks below say why."
+        parts.append(f"### In doubt: {shown(question.does or question.gate)}")
+        parts.append(f"This step did not pass. {said}")
+    usual = buttons[default_of(question)]
+    answers = [f"- **{buttons[each]}**: {does}" for each, does in answer_texts(question)]
+    if until_ms is None:
+        answers.append(f"- no answer: nothing is changed, and the run waits. Enter alone is **{usual}**")
+    else:
+        answers.append(f"- no answer until {utc(until_ms)}: as **{usual}**")
+    parts += ["### Your answer", "\n".join(answers)]
+    if question.findings:
+        parts.append(f"### Checks\n\n{checks_text(question.findings)}")
+    if question.judged and question.judged != question.findings:
+        parts.append(f"### Last judgement\n\n{checks_text(question.judged)}")
     parts += [section_text(each) for each in question.shown]
     if any(each.does or each.proof for each in question.ahead):
-        parts.append(_steps(question.ahead))
-    name = visible(question.run)
+        told = ((each.key, words_of(each), each.proof, undo_words(each)) for each in question.ahead)
+        rows = [tuple(shown(text) if text else "-" for text in each) for each in told]
+        head = ("step", "what is done", "proof before the next", "rollback")
+        parts.append(f"### Steps\n\n{_table(head, rows)}")
     parts.append(f"`groupshift status {name}` tells where it stands, `groupshift report {name}` every check.")
     return "\n\n".join(parts)
 
 
-def _ahead(question: Question) -> str:
-    numbered = enumerate(question.ahead[:SHOWN], 1)
-    lines = [*(f"{n}. {shown(words_of(each))}" for n, each in numbered), *_left_out(question.ahead)]
-    then = f"Then you are asked again: {shown(question.later)}." if question.later else "Then the run ends."
-    pause = [f"**Pause**: {shown(question.pause)}"] if question.pause else []
-    head = f"### If you approve: {shown(question.does)}" if question.does else "### If you approve"
-    return "\n\n".join([head, "\n".join(lines) or "No step waits for this.", *pause, then])
-
-
-def _in_doubt(question: Question) -> str:
-    said = shown(question.detail) if question.detail else "The checks below say why."
-    return f"### In doubt: {shown(question.does or question.gate)}\n\nThis step did not pass. {said}"
+def _listed(lines: Sequence[str], mark: str = "") -> str:
+    """Return lines in one text, no more than somebody reads."""
+    more = [f"{mark}and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
+    return "\n".join([*lines[:SHOWN], *more])
 
 
 def words_of(step: Step) -> str:
@@ -198,26 +202,9 @@ def answer_texts(question: Question) -> tuple[tuple[Choice, str], ...]:
     return tuple((each, texts[each]) for each in question.answers)
 
 
-def _answers(question: Question, until_ms: int | None, buttons: Mapping[Choice, str]) -> str:
-    lines = [f"- **{buttons[each]}**: {does}" for each, does in answer_texts(question)]
-    usual = buttons[default_of(question)]
-    waits = f"- no answer: nothing is changed, and the run waits. Enter alone is **{usual}**"
-    late = f"- no answer until {utc(until_ms)}: as **{usual}**" if until_ms is not None else waits
-    return "\n".join([*lines, late])
-
-
 def utc(at_ms: int) -> str:
     """Return a moment (epoch ms) to the second."""
     return datetime.fromtimestamp(at_ms / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def _checks(question: Question) -> list[str]:
-    parts = []
-    if question.findings:
-        parts.append(f"### Checks\n\n{checks_text(question.findings)}")
-    if question.judged and question.judged != question.findings:
-        parts.append(f"### Last judgement\n\n{checks_text(question.judged)}")
-    return parts
 
 
 def checks_text(findings: Findings) -> str:
@@ -230,14 +217,13 @@ def checks_text(findings: Findings) -> str:
 def findings_table(findings: Iterable[Finding]) -> str:
     """Return findings as a Markdown table."""
     rows = [
-        (_marked(each.verdict), shown(each.rule), shown(each.reason), shown(each.hint) if each.hint else "-")
+        (
+            each.verdict.value if each.verdict is Verdict.PASS else f"**{each.verdict.value.upper()}**",
+            *(shown(text) if text else "-" for text in (each.rule, each.reason, each.hint)),
+        )
         for each in findings
     ]
     return _table(("verdict", "rule", "reason", "hint"), rows)
-
-
-def _marked(verdict: Verdict) -> str:
-    return verdict.value if verdict is Verdict.PASS else f"**{verdict.value.upper()}**"
 
 
 def section_text(section: Section) -> str:
@@ -249,19 +235,6 @@ def section_text(section: Section) -> str:
     return "\n\n".join(parts)
 
 
-def _steps(steps: Iterable[Step]) -> str:
-    rows = [
-        (shown(each.key), shown(words_of(each)), shown(each.proof) if each.proof else "-", _undone(each))
-        for each in steps
-    ]
-    return f"### Steps\n\n{_table(('step', 'what is done', 'proof before the next', 'rollback'), rows)}"
-
-
-def _undone(step: Step) -> str:
-    words = undo_words(step)
-    return shown(words) if words else "-"
-
-
 def undo_words(step: Step) -> str:
     """Return how a step is undone, in words; empty where nothing has to be."""
     if isinstance(step.undo, Step):
@@ -270,6 +243,8 @@ def undo_words(step: Step) -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    more = [(left, *("" for _ in head[1:])) for left in _left_out(rows)]
-    lines = [head, tuple("---" for _ in head), *rows[:SHOWN], *more]
-    return "\n".join(f"| {' | '.join(each)} |" for each in lines)
+    lines = [f"| {' | '.join(each)} |" for each in (head, ["---"] * len(head), *rows[:SHOWN])]
+    if len(rows) > SHOWN:
+        left = [f"and {len(rows) - SHOWN} more", *[""] * (len(head) - 1)]
+        lines.append(f"| {' | '.join(left)} |")
+    return "\n".join(lines)

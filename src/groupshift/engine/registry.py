@@ -24,14 +24,17 @@ def moves(found: Callable[[], Iterable[EntryPoint]] = _installed) -> dict[str, M
     point, or that is there twice."""
     made: dict[str, Move[Any]] = {}
     for entry in found():
-        move = _loaded(entry)
+        where = f"entry point {entry.name} of {GROUP} ({entry.value})"
+        try:
+            loaded = entry.load()
+            move = loaded() if isinstance(loaded, type) or not hasattr(loaded, "handlers") else loaded
+        except (ImportError, AttributeError, TypeError) as error:
+            raise Rejected(f"{where} cannot be loaded: {error}") from error
         lacks = [each for each in _BROUGHT if not hasattr(move, each)]
         if lacks:
-            raise Rejected(f"entry point {entry.name} of {GROUP} ({entry.value}) lacks {', '.join(lacks)}")
+            raise Rejected(f"{where} lacks {', '.join(lacks)}")
         if move.name != entry.name:
-            raise Rejected(
-                f"entry point {entry.name} of {GROUP} brings a move named {move.name}: name both alike"
-            )
+            raise Rejected(f"{where} brings a move named {move.name}: name both alike")
         if move.name in made:
             raise Rejected(f"move {move.name} is installed twice ({entry.value}); remove one distribution")
         made[move.name] = move
@@ -47,13 +50,3 @@ def move_named(name: str, found: Callable[[], Iterable[EntryPoint]] = _installed
         names = ", ".join(sorted({each.name for each in entries}))
         raise Rejected(f"move {name!r} is not installed; there are: {names or 'none'}")
     return known[name]
-
-
-def _loaded(entry: EntryPoint) -> Any:
-    try:
-        loaded = entry.load()
-        return loaded() if isinstance(loaded, type) or not hasattr(loaded, "handlers") else loaded
-    except (ImportError, AttributeError, TypeError) as error:
-        raise Rejected(
-            f"entry point {entry.name} of {GROUP} ({entry.value}) cannot be loaded: {error}"
-        ) from error

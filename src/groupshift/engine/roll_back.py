@@ -4,17 +4,17 @@ optional steps after all that a run left out at its end."""
 from __future__ import annotations
 
 import json
-from typing import Any, TypeVar
+from typing import Any
 
 from groupshift.domain.run import APPROVE, IRREVERSIBLE, Plan, RunState, Step, StepState
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.closing import reject
-from groupshift.engine.move import Run, Standing, handler_of
+from groupshift.engine.move import P, Run, Standing, handler_of
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.runs import EventKind, NewEvent, RunRecord, require_free
 
-P = TypeVar("P")
-_NOTHING_DONE = frozenset({RunState.PREVIEW, RunState.PLANNED, RunState.APPROVED, RunState.REJECTED})
+NOTHING_DONE = frozenset({RunState.PREVIEW, RunState.PLANNED, RunState.APPROVED, RunState.REJECTED})
+"""States of a run that has changed nothing."""
 
 
 def rollback_of(run: Run[P], to: str) -> Plan | None:
@@ -30,7 +30,7 @@ def rollback_of(run: Run[P], to: str) -> Plan | None:
         known = ", ".join(run.move.back_to)
         raise Rejected(f"move {run.move.name} does not go back to {to!r}; it goes back to {known}")
     state = run.record.state
-    if state in _NOTHING_DONE:
+    if state in NOTHING_DONE:
         return None
     last = run.rollbacks()[-1:]
     if state is RunState.ROLLING_BACK and last and last[0].body["to"] == to:
@@ -71,12 +71,8 @@ def begin_roll_back(run: Run[P], to: str, because: str = "") -> bool:
     facts = run.move.look_back(run.ports, run.request)
     _require_open(run, facts)
     plan = run.move.roll_back_plan(run, run.begun, facts, to)
-    body = {
-        "number": len(run.rollbacks()) + 1,
-        "to": to,
-        "because": because,
-        "plan": json.loads(plan.text),
-    }
+    number, walked = len(run.rollbacks()) + 1, json.loads(plan.text)
+    body = {"number": number, "to": to, "because": because, "plan": walked}
     run.write(NewEvent(kind=EventKind.ROLLBACK_BEGUN, body=body), state=RunState.ROLLING_BACK)
     return True
 
@@ -96,7 +92,7 @@ def acted_later(run: Run[P]) -> tuple[RunRecord, ...]:
     return tuple(
         each
         for each in run.tools.runs.of_target(run.record.target)
-        if each.created_at_ms > run.record.created_at_ms and each.state not in _NOTHING_DONE
+        if each.created_at_ms > run.record.created_at_ms and each.state not in NOTHING_DONE
     )
 
 
@@ -131,30 +127,21 @@ def require_finalisable(run: Run[P]) -> tuple[Step, ...]:
     """Return the steps that finalising would make; none for an open run that comes to them by itself.
 
     Raises `Rejected` when the run has no such step, or may not make it any more."""
-    state = run.record.state
+    state, steps, why = run.record.state, left_out(run), ""
     if state is RunState.FINALISED:
-        raise Rejected(f"run {run.name} is finalised already; see: groupshift report {run.name}")
-    if state not in {RunState.MOVED, RunState.PLANNED, RunState.APPROVED, RunState.RUNNING}:
-        raise Rejected(
-            f"run {run.name} is {state} and cannot be finalised; see: groupshift status {run.name}"
-        )
-    if not any(each.optional for each in run.there.steps):
-        raise Rejected(
-            f"the plan of run {run.name} has nothing to finalise; see: groupshift report {run.name}"
-        )
-    if state is not RunState.MOVED:
+        why = "is finalised already"
+    elif state not in {RunState.MOVED, RunState.PLANNED, RunState.APPROVED, RunState.RUNNING}:
+        why = f"is {state} and cannot be finalised"
+    elif not any(each.optional for each in run.there.steps):
+        why = "has nothing to finalise in its plan"
+    elif state is not RunState.MOVED:
         return ()
-    later = acted_later(run)
-    if later:
-        raise Rejected(
-            f"run {run.name} was followed by {later[0].run} on the same {run.record.target}: only the last "
-            f"one may be finalised; see: groupshift status {later[0].run}"
-        )
-    steps = left_out(run)
-    if not steps:
-        raise Rejected(
-            f"run {run.name} left nothing out that could be finalised; see: groupshift report {run.name}"
-        )
+    elif later := acted_later(run):
+        why = f"was followed by {later[0].run} on the same {run.record.target}: only the last one may be"
+    elif not steps:
+        why = "left nothing out that could be finalised"
+    if why:
+        raise Rejected(f"run {run.name} {why}; see: groupshift status {run.name}")
     return steps
 
 
@@ -170,8 +157,8 @@ def begin_finalise(run: Run[P]) -> bool:
     asking = {each.key for each in gates if each is not None}
     again = [each for each in run.there.steps if each in steps or each.key in asking]
     reopened = [run.put(each, StepState.REOPENED, records[each.key], result={}) for each in again]
-    voids = [each for each in again if each.kind == APPROVE]
-    voided = [NewEvent(kind=EventKind.VOIDED, step=each.key, body={"changes": []}) for each in voids]
+    asked = (each.key for each in again if each.kind == APPROVE)
+    voided = [NewEvent(kind=EventKind.VOIDED, step=key, body={"changes": []}) for key in asked]
     body = {"to": again[0].key, "why": "finalise", "steps": [each.key for each in again]}
     redo = NewEvent(kind=EventKind.REDO, step=again[0].key, body=body)
     run.write(redo, *voided, steps=reopened, state=RunState.RUNNING)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeVar
 
 from groupshift.domain.reactions import Reaction, Response
 from groupshift.domain.run import (
@@ -23,13 +22,12 @@ from groupshift.domain.run import (
 from groupshift.engine.closing import closing_of, end
 from groupshift.engine.gates import answer, outdated, void
 from groupshift.engine.looks import asked, leave_out, look, make_act, react, redo, stop, stopped_event
-from groupshift.engine.move import Run, Standing, changes, checked_data, handler_of
+from groupshift.engine.move import P, Run, Standing, changes, checked_data, handler_of
 from groupshift.engine.progress import Asks, Ended, Moved, Paused, Progress, Waits
 from groupshift.errors import Conflict, Fenced, GroupshiftError, Rejected, Transient, Void
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind, NewEvent
 
-P = TypeVar("P")
 _ASKED_AGAIN = 3
 """How many approvals may become void while one process asks, before it ends."""
 
@@ -156,16 +154,15 @@ def _following(run: Run[P]) -> _Next | None:
     records, standings = run.records, {}
     touched = -1
     for number, step in enumerate(run.plan.steps):
-        record = records.get(step.key)
-        if record is not None and handler_of(run.move, step).touches and not record.left_out:
+        record, handler = records.get(step.key), handler_of(run.move, step)
+        if record is not None and handler.touches and not record.left_out:
             if _unread(run, record):
-                standings[step.key] = handler_of(run.move, step).stands(run, step, record)
+                standings[step.key] = handler.stands(run, step, record)
             touched = touched if standings.get(step.key) is Standing.AS_MET else number
     for number, step in enumerate(run.plan.steps):
         record = records.get(step.key)
-        if record is None or record.state is StepState.REOPENED:
-            return _Next(step=step, record=record)
-        if step.repeat and record.token != run.token and touched < number:
+        again = step.repeat and record is not None and record.token != run.token and touched < number
+        if record is None or record.state is StepState.REOPENED or again:
             return _Next(step=step, record=record)
         if record.state is StepState.DONE:
             continue

@@ -7,15 +7,14 @@ read with every snapshot: a record that nobody committed again is the same, byte
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from groupshift.domain.equality_rules import RULES, Comparison, Field
-from groupshift.domain.evidence import Manifest, PlanOf, refuse_older
 from groupshift.domain.foreign_text import without_login
-from groupshift.domain.rows import LISTED_TOO, ClusterState, ProblemRow
+from groupshift.domain.rows import LISTED_TOO, ProblemRow
 from groupshift.domain.run import (
     PASSED,
     Checked,
@@ -32,10 +31,10 @@ from groupshift.domain.run import (
 )
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.handlers import JOB
-from groupshift.engine.move import Handler, Run, Snapshot, Standing
-from groupshift.errors import Rejected, Transient
+from groupshift.engine.move import Handler, Run, Standing
+from groupshift.errors import Transient
 from groupshift.log.commit_hashes import LiveCommit, differences, live_commits
-from groupshift.ports.cluster import ClusterGroups, ClusterSnapshotStore, GroupSnapshots, Progress
+from groupshift.ports.cluster import ClusterGroups, ClusterSnapshotStore
 from groupshift.ports.evidence import EvidenceFolder
 from groupshift.ports.log import CommitHashes, OffsetsLog
 from groupshift.ports.spark_jobs import Compared, ComparisonOutcomes
@@ -53,26 +52,6 @@ _RESTARTING = frozenset({Comparison.PROTOCOL, Comparison.PROTOCOL_BACK})
 _BAD = frozenset({Verdict.FAIL, Verdict.ERROR})
 _SAID = 10
 """How many sentences are journaled; all are in the folder of the outcome."""
-
-
-def snapshot_cluster(
-    reader: GroupSnapshots,
-    store: ClusterSnapshotStore,
-    folder: Path,
-    groups: Collection[str] | None = None,
-    *,
-    plan: PlanOf | None = None,
-    progress: Progress | None = None,
-) -> tuple[ClusterState, Manifest]:
-    """Take a snapshot of ``groups`` (None: all) into ``folder``, which is looked at before anything is read.
-
-    With ``plan`` it is bound to that plan; `Rejected` where this clock is before the plan's. Raises as
-    `GroupSnapshots.take` and `ClusterSnapshotStore.write`."""
-    store.refuse(folder)
-    state = reader.take(groups, progress=progress)
-    if plan is not None:
-        refuse_older(f"snapshot {folder}", state.taken_at_ms, plan)
-    return state, store.write(folder, state, plan)
 
 
 class ClusterPorts(Protocol):
@@ -106,11 +85,11 @@ class ClusterPorts(Protocol):
 C = TypeVar("C", bound=ClusterPorts)
 
 
-class Exceptions(Protocol[C]):
+class Exceptions(Generic[C]):
     """What a move lets pass. The defaults let nothing pass but what is left of a topic that is gone."""
 
     def has_log(self, run: Run[C]) -> bool:
-        """Return whether there is an offsets topic to read."""
+        """Return True where there is an offsets topic to read."""
         return True
 
     def harmless(self, run: Run[C], problem: ProblemRow) -> bool:
@@ -130,30 +109,30 @@ class Exceptions(Protocol[C]):
         return ""
 
 
-class NoExceptions(Exceptions[C]):
-    """Lets nothing more pass."""
-
-
 class TakeClusterSnapshot(Handler[C]):
     """Takes the snapshot ``step.subject`` of all groups, with the bytes of their live commits."""
 
-    def __init__(self, exceptions: Exceptions[C] | None = None) -> None:
-        self.exceptions: Exceptions[C] = exceptions or NoExceptions()
+    def __init__(self, exceptions: Exceptions[C]) -> None:
+        self.exceptions = exceptions
 
     def act(self, run: Run[C], step: Step, intent: Json) -> Json | SparkJob:
         """See `Handler`."""
         return self.take(run, step)
 
-    def take(self, run: Run[C], step: Step) -> dict[str, Any]:
-        """Take it into a folder that no other attempt has; returns what is journaled of it. Raises as the
-        ports."""
+    def take(self, run: Run[C], step: Step) -> Json:
+        """Take it into a folder that no other attempt has; returns what is journaled of it.
+
+        Raises:
+            Transient, Broken, Rejected: as `ClusterGroups.take`, `OffsetsLog.read` and the stores do.
+        """
         ports = run.ports
         folder = ports.evidence / run.name / run.attempt(step)
         ports.store.refuse(folder)
         state = ports.reader.take(None)
         manifest = ports.store.write(folder, state)
         problems = [each for each in state.problems if not self.exceptions.harmless(run, each)]
-        commits = self._commits(run)
+        has_log = self.exceptions.has_log(run)
+        commits = live_commits(ports.log.read(ports.log.position())) if has_log else ()
         path = folder.with_name(f"{folder.name}.commits.json")
         return {
             "folder": str(folder),
@@ -166,29 +145,18 @@ class TakeClusterSnapshot(Handler[C]):
             "records": len(commits),
         }
 
-    def _commits(self, run: Run[C]) -> tuple[LiveCommit, ...]:
-        if not self.exceptions.has_log(run):
-            return ()
-        log = run.ports.log
-        return live_commits(log.read(log.position()))
-
     def check(self, run: Run[C], step: Step, record: StepRecord) -> Checked:
-        """Whether it is whole; one with problems is an error, and is taken anew."""
-        return self.whole(step, record) or PASSED
-
-    def whole(self, step: Step, record: StepRecord) -> Checked | None:
-        """Return what is wrong with a snapshot that has problems; None: it is whole."""
+        """Return whether it is whole; one with problems is an error, and is taken anew."""
         problems = record.result["problems"]
         if not problems:
-            return None
+            return PASSED
         reason = f"snapshot {step.subject} has problems: {'; '.join(problems)}"
         found = Finding(rule=WHOLE, verdict=Verdict.ERROR, reason=reason, hint="cure that and run it again")
         return Checked(outcome=Outcome.ERROR, findings=(found,))
 
     def evidence(self, run: Run[C], step: Step, record: StepRecord) -> Mapping[str, str]:
         """See `Handler`."""
-        folder = Path(record.result["folder"])
-        return {step.key: run.ports.store.digest(folder)}
+        return {step.key: run.ports.store.digest(Path(record.result["folder"]))}
 
 
 class CompareClusters(TakeClusterSnapshot[C]):
@@ -210,25 +178,19 @@ class CompareClusters(TakeClusterSnapshot[C]):
         may_accept = taken["offsets_known"] and step.on_difference is not OnDifference.STOP
         if taken["problems"] and not (may_accept and self.exceptions.residue(run)):
             return taken
-        job = self._job(run, step, taken)
+        base, move, folder = run.snapshot(str(step.args["base"])), str(step.args["move"]), taken["folder"]
+        output = f"{folder}-{move}"
+        live = ("--live",) if step.args.get("live") else ()
+        job = SparkJob(
+            job="compare",
+            arguments=(base.folder, folder, "--output", output, "--move", move, *live),
+            inputs={base.folder: base.manifest_sha256, folder: taken["manifest_sha256"]},
+            output=output,
+        )
         if run.options.submit is None:
             return replace(job, beside=taken)
         run.submit(step, job)
         return {**taken, JOB: job.as_json()}
-
-    def _job(self, run: Run[C], step: Step, taken: Mapping[str, Any]) -> SparkJob:
-        base, move = run.snapshot(str(step.args["base"])), str(step.args["move"])
-        output = f"{taken['folder']}-{move}"
-        live = ("--live",) if step.args.get("live") else ()
-        return SparkJob(
-            job="compare",
-            arguments=(base.folder, str(taken["folder"]), "--output", output, "--move", move, *live),
-            inputs={
-                base.folder: base.manifest_sha256,
-                str(taken["folder"]): str(taken["manifest_sha256"]),
-            },
-            output=output,
-        )
 
     def _outcome(self, run: Run[C], step: Step, record: StepRecord) -> Compared | None:
         """What the job left, None where that is not about the snapshots of now."""
@@ -238,9 +200,9 @@ class CompareClusters(TakeClusterSnapshot[C]):
 
     def check(self, run: Run[C], step: Step, record: StepRecord) -> Checked:
         """See `Handler`."""
-        lacks = self.whole(step, record)
-        if lacks is not None and JOB not in record.result:
-            return lacks
+        whole = super().check(run, step, record)
+        if whole.outcome is Outcome.ERROR and JOB not in record.result:
+            return whole
         found = self._outcome(run, step, record)
         if found is None:
             job = spark_job_from(record.result[JOB])
@@ -248,27 +210,21 @@ class CompareClusters(TakeClusterSnapshot[C]):
                 outcome=Outcome.ERROR,
                 detail=f"job {job.job} left no answer in {without_login(job.output)} of these snapshots",
             )
-        return self._judged(run, step, record, found, lacks.findings if lacks else ())
-
-    def _judged(
-        self, run: Run[C], step: Step, record: StepRecord, found: Compared, lacks: Findings
-    ) -> Checked:
-        findings, verdict = found.findings, found.verdict
+        findings, verdict, lacks = found.findings, found.verdict, whole.findings
         if verdict is Verdict.FAIL and self._only_dropped(run, step, record, findings):
-            findings, verdict = _passed(findings), Verdict.PASS
-        findings = (*findings, *self._unlike(run, step, record))
-        if any(each.rule == RECORDS for each in findings):
+            findings = tuple(replace(each, verdict=Verdict.PASS) for each in findings)
+            verdict = Verdict.PASS
+        unlike = self._unlike(run, step, record)
+        if unlike or (lacks and verdict is Verdict.PASS):
             verdict = Verdict.FAIL
-        outcome, detail = Outcome(verdict.value), ""
         if any(LISTED_TOO in each.reason for each in lacks):
             lacks = tuple(replace(each, hint=self.exceptions.residue(run)) for each in lacks)
-        if lacks and outcome is Outcome.PASS:
-            outcome = Outcome.FAIL
-        if outcome is not Outcome.PASS:
-            bad = [f"{each.rule}: {each.reason}" for each in (*findings, *lacks) if each.verdict in _BAD]
+        findings, detail = (*findings, *unlike, *lacks), ""
+        if verdict is not Verdict.PASS:
+            bad = [f"{each.rule}: {each.reason}" for each in findings if each.verdict in _BAD]
             detail = f"snapshot {step.subject} is not equal to {step.args['base']}: {'; '.join(bad)}"
-        result = {"outcome": dict(found.files), "findings": findings_data((*findings, *lacks))}
-        return Checked(outcome=outcome, findings=(*findings, *lacks), detail=detail, result=result)
+        result = {"outcome": dict(found.files), "findings": findings_data(findings)}
+        return Checked(outcome=Outcome(verdict.value), findings=findings, detail=detail, result=result)
 
     def _only_dropped(self, run: Run[C], step: Step, record: StepRecord, findings: Findings) -> bool:
         """Whether nothing differs but offsets that a person let go of, and groups that had no others."""
@@ -276,14 +232,9 @@ class CompareClusters(TakeClusterSnapshot[C]):
         sets = {each.number for each in RULES[Comparison(step.args["move"])] if each.field in _SETS}
         if not dropped or any(each.verdict is Verdict.FAIL and each.rule not in sets for each in findings):
             return False
-        base = run.snapshot(str(step.args["base"]))
-        after = Snapshot(
-            name=step.subject,
-            folder=str(record.result["folder"]),
-            manifest_sha256=str(record.result["manifest_sha256"]),
-            step=step.key,
-        )
-        before, now = (_offsets(run, each) for each in (base, after))
+        base, after = run.snapshot(str(step.args["base"])), record.result
+        before = _offsets(run, base.folder, base.manifest_sha256)
+        now = _offsets(run, after["folder"], after["manifest_sha256"])
         return before - now <= dropped and not now - before
 
     def _unlike(self, run: Run[C], step: Step, record: StepRecord) -> Findings:
@@ -298,10 +249,8 @@ class CompareClusters(TakeClusterSnapshot[C]):
             for each in (base, record.result)
         )
         found = differences(before, after, anew=anew)
-        said = [str(each) for each in found if self.exceptions.keeps(run, each.now)]
-        if not said:
-            return ()
-        return (Finding(rule=RECORDS, verdict=Verdict.FAIL, reason="; ".join(_first(said))),)
+        said = "; ".join(_first([str(each) for each in found if self.exceptions.keeps(run, each.now)]))
+        return (Finding(rule=RECORDS, verdict=Verdict.FAIL, reason=said),) if said else ()
 
     def evidence(self, run: Run[C], step: Step, record: StepRecord) -> Mapping[str, str]:
         """See `Handler`."""
@@ -313,8 +262,8 @@ class CompareClusters(TakeClusterSnapshot[C]):
         }
 
 
-def _offsets(run: Run[C], snapshot: Snapshot) -> frozenset[tuple[str, str, int]]:
-    rows = run.ports.store.offsets(Path(snapshot.folder), snapshot.manifest_sha256)
+def _offsets(run: Run[C], folder: str, sha256: str) -> frozenset[tuple[str, str, int]]:
+    rows = run.ports.store.offsets(Path(folder), sha256)
     return frozenset((row.group, row.topic, row.partition) for row in rows)
 
 
@@ -325,10 +274,6 @@ def _first(said: Sequence[str]) -> list[str]:
         return list(said)
     digest = hashlib.sha256("\n".join(sorted(said)).encode()).hexdigest()[:12]
     return [*said[:_SAID], f"and {len(said) - _SAID} more (digest of all: {digest})"]
-
-
-def _passed(findings: Iterable[Finding]) -> Findings:
-    return tuple(replace(each, verdict=Verdict.PASS) for each in findings)
 
 
 def snapshot_step(phase: str, name: str, *, does: str, gate: str = "") -> Step:
@@ -345,12 +290,8 @@ def compare_step(
     repeat: bool = False,
     then: OnDifference = OnDifference.STOP,
 ) -> Step:
-    """Return the step that takes a snapshot and compares it; ``pair`` is (its name, that of its base).
-
-    Raises `Rejected` for a snapshot that is compared with itself."""
+    """Return the step that takes a snapshot and compares it; ``pair`` is (its name, that of its base)."""
     name, base = pair
-    if name == base:
-        raise Rejected(f"snapshot {name} would be compared with itself")
     return Step(
         phase=phase,
         kind="compare",
@@ -396,7 +337,5 @@ def fallen_offsets(
     if not said:
         reason = f"{len(kept)} committed offsets of snapshot {name} are answered, none is lower"
         return (Finding(rule=FALLEN, verdict=Verdict.PASS, reason=reason),)
-    more = f"; and {len(said) - _SAID} more" if len(said) > _SAID else ""
     hint = "see who reset or deleted them, before clients read their records again"
-    reason = f"{'; '.join(said[:_SAID])}{more}"
-    return (Finding(rule=FALLEN, verdict=Verdict.FAIL, reason=reason, hint=hint),)
+    return (Finding(rule=FALLEN, verdict=Verdict.FAIL, reason="; ".join(_first(said)), hint=hint),)

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
 
 from groupshift.domain.run import (
     OPEN,
     Findings,
     Json,
     Outcome,
-    Plan,
     Step,
     StepRecord,
     findings_from,
     plan_from,
 )
 from groupshift.engine.closing import said_at_end
-from groupshift.engine.move import Run
+from groupshift.engine.move import P, Run
 from groupshift.engine.questions import Section
 from groupshift.ports.runs import Event, EventKind, RunRecord, Runs
 
-P = TypeVar("P")
+_LOOKED = frozenset({EventKind.CHECKED, EventKind.JUDGED})
+_ENDS_QUESTION = frozenset({EventKind.GATE_ANSWERED, EventKind.VOIDED, EventKind.KEPT, EventKind.REDO})
+"""After these, of its step, a gate that was shown is not waited for any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,31 +75,33 @@ class RunStatus:
 
 def status_of(runs: Runs, name: str) -> RunStatus:
     """Return how far a run is. Raises `Rejected` for a run that is not in the journal."""
-    record = runs.find(name)
-    events, records, held = runs.events(name), runs.steps(name), runs.held(name)
-    steps = tuple(_step_status(step, records.get(step.key), events) for step in _walked(record, events).steps)
-    last = next((each for each in reversed(events) if each.kind is EventKind.STOPPED), None)
-    stopped = last if last is not None and held is not None and last.token == held.token else None
+    record, held = runs.find(name), runs.held(name)
+    events, records = runs.events(name), runs.steps(name)
+    begun = [each for each in events if each.kind is EventKind.ROLLBACK_BEGUN]
+    back = begun and record.state.goes_back
+    plan = plan_from(json.dumps(begun[-1].body["plan"]) if back else record.plan)
+    stops = [each for each in events if each.kind is EventKind.STOPPED]
+    stopped = stops[-1] if stops and held is not None and stops[-1].token == held.token else None
     helps = stopped is not None and bool(stopped.body["only_rollback_helps"])
+    waiting = stopped if record.state.is_open else None
     closed = said_at_end(record, events)
     driven = record.state.is_open and held is not None and not held.stopped
-    following = str(closed.get("next", "")) or _following(record, helps=helps, driven=driven)
     return RunStatus(
         run=name,
         move=record.move,
         target=str(record.target),
         state=record.state.value,
         requester=record.requester,
-        steps=steps,
-        waits_for=str(stopped.body["detail"]) if stopped and record.state.is_open else "",
-        waits_at=stopped.step if stopped and record.state.is_open else "",
+        steps=tuple(_step_status(step, records.get(step.key), events) for step in plan.steps),
+        waits_for=str(waiting.body["detail"]) if waiting else "",
+        waits_at=waiting.step if waiting else "",
         question=_question(events) if record.state.is_open else "",
         only_rollback_helps=helps,
         verdict=str(closed.get("verdict", "")),
         reason=str(closed.get("reason", "")),
         created_at_ms=record.created_at_ms,
         updated_at_ms=record.updated_at_ms,
-        following=following,
+        following=str(closed.get("next", "")) or _following(record, helps=helps, driven=driven),
         holder=held.holder if held else "",
         held_since_ms=held.at_ms if held else 0,
         stopped=held is not None and held.stopped,
@@ -124,8 +126,8 @@ def statuses(
 
 
 def report_of(run: Run[P]) -> tuple[Section, ...]:
-    """Return the report of a run: what became of it, its steps, who decided what, and the move's own "
-    "parts."""
+    """Return the report of a run: what became of it, its steps, who decided what, and the move's own
+    parts."""
     status = status_of(run.tools.runs, run.name)
     rows = tuple((each.key, each.does, each.left_out or each.state, each.outcome) for each in status.steps)
     said = status.reason or status.waits_for
@@ -138,16 +140,11 @@ def report_of(run: Run[P]) -> tuple[Section, ...]:
     )
 
 
-def _walked(record: RunRecord, events: Iterable[Event]) -> Plan:
-    begun = [each for each in events if each.kind is EventKind.ROLLBACK_BEGUN]
-    return plan_from(json.dumps(begun[-1].body["plan"]) if begun and record.state.goes_back else record.plan)
-
-
 def _step_status(step: Step, record: StepRecord | None, events: Iterable[Event]) -> StepStatus:
-    looks = [e for e in events if e.step == step.key and e.kind in {EventKind.CHECKED, EventKind.JUDGED}]
-    body: Mapping[str, Any] = looks[-1].body if looks else {}
     if record is None:
         return StepStatus(key=step.key, does=step.does)
+    looks = [e.body for e in events if e.step == step.key and e.kind in _LOOKED]
+    body = looks[-1] if looks else {}
     return StepStatus(
         key=step.key,
         does=step.does,
@@ -165,17 +162,13 @@ def _question(events: Iterable[Event]) -> str:
     """The gate that was shown last, unless it was answered, its step went on, or the run turned round."""
     found = ""
     for event in events:
+        passed = event.kind in _LOOKED and event.body["outcome"] == Outcome.PASS
+        answered = event.step == found and (passed or event.kind in _ENDS_QUESTION)
         if event.kind is EventKind.GATE_SHOWN:
             found = event.step
-        elif event.kind is EventKind.ROLLBACK_BEGUN or (event.step == found and _ends_question(event)):
+        elif event.kind is EventKind.ROLLBACK_BEGUN or answered:
             found = ""
     return found
-
-
-def _ends_question(event: Event) -> bool:
-    looked = event.kind in {EventKind.CHECKED, EventKind.JUDGED}
-    ends = event.kind in {EventKind.GATE_ANSWERED, EventKind.VOIDED, EventKind.KEPT, EventKind.REDO}
-    return ends or (looked and event.body["outcome"] == Outcome.PASS)
 
 
 def _decisions(events: Iterable[Event]) -> Iterable[tuple[str, str, str]]:

@@ -8,32 +8,24 @@ from dataclasses import replace
 from groupshift.domain.run import Json
 from groupshift.domain.seal import (
     JOURNAL,
+    OWN,
     PACK,
     SIGNATURE,
     Check,
+    Files,
+    Known,
     Pack,
     State,
     Verification,
     doubted,
-    held_against,
+    file_check,
     is_signature,
-    journal_data,
-    not_the_plan,
     pack_from_json,
     settled,
-    unlike,
-)
-from groupshift.engine.evidence import (
-    Files,
-    Known,
-    Progress,
-    exported,
-    known_of,
-    measured,
-    sealed_pack,
     sha256_of,
-    tell_nobody,
+    values_of,
 )
+from groupshift.engine.evidence import Progress, exported, known_of, measured, sealed_pack, tell_nobody
 from groupshift.errors import Broken, Rejected
 from groupshift.ports.evidence import EvidenceStore, Verifier
 from groupshift.ports.runs import Runs
@@ -78,46 +70,42 @@ def verify_folder(
     if evidence.read_text(name, PACK) is None:
         raise Rejected(f"folder {name} holds no {PACK}: name the folder of one run")
     there = {each.path: each for each in measured(evidence, name, told)}
-    known = _known_of_folder(evidence, name, there, journal_data(evidence.read_text(name, JOURNAL) or ""))
-    found = _verified(evidence, name, there, known or Known(), verifier)
-    if known is not None or JOURNAL in {check.path for check in found.troubles}:
-        return found
-    reason = "nothing here says what was journaled: it is gone, or cannot be understood"
-    unread = Check(path=JOURNAL, state=State.ALTERED, reason=reason)
-    return replace(found, checks=settled((*found.checks, unread)))
+    try:
+        known = known_of(evidence, name, there, values_of(evidence.read_text(name, JOURNAL) or ""))
+        own = {path for body in known.sealed for path in body.get("own", {})}
+    except (KeyError, TypeError, ValueError, AttributeError):
+        found = _verified(evidence, name, there, Known(), verifier)
+        if JOURNAL in {check.path for check in found.troubles}:
+            return found
+        reason = "nothing here says what was journaled: it is gone, or cannot be understood"
+        unread = Check(path=JOURNAL, state=State.ALTERED, reason=reason)
+        return replace(found, checks=settled((*found.checks, unread)))
+    demands = {path: each for path, each in known.demands.items() if path not in own}
+    alone = Known(demands=demands, left_over=known.left_over, plan=known.plan)  # no sealing of itself
+    return _verified(evidence, name, there, alone, verifier)
 
 
 def objection(evidence: EvidenceStore, runs: Runs, run: str, path: str) -> str:
     """Return why a file of a run must not be relied on, in one sentence; empty where it is the one that was
-    journaled or sealed. Only this file is read."""
+    journaled or sealed. Only this file is read.
+
+    Raises:
+        Rejected: the run is not in the journal.
+        Broken: the file, or the manifest, cannot be read.
+    """
     found = evidence.measured(run, path) if path in evidence.files(run) else None
-    there = {path: found} if found is not None else {}
-    known = known_of(evidence, run, there, exported(runs, run))
+    known = known_of(evidence, run, {path: found} if found is not None else {}, exported(runs, run))
     pack = sealed_pack(evidence, run, known) if known.sealed else None
-    listed = pack.sha256_of if pack else {}
-    said = (*known.doubts, *(pack.doubts if pack else ()))
-    for each in said:
+    for each in (*known.doubts, *(pack.doubts if pack else ())):
         if each.startswith(f"{path} "):
             return each
-    demand = known.origins.demands.get(path)
-    wanted = demand.sha256 if demand else listed.get(path)
+    demand = known.demands.get(path)
+    wanted = demand.sha256 if demand else (pack.sha256_of if pack else {}).get(path)
     if found is None:
         return f"{path} is not there"
     if wanted is None:
         return f"{path} was neither journaled nor sealed: nothing is known of it"
     return "" if wanted == found.sha256 else f"{path} was altered: it is not the one that was journaled"
-
-
-def _known_of_folder(evidence: EvidenceStore, name: str, there: Files, data: Json | None) -> Known | None:
-    """What ``journal.json`` says; None where it cannot be understood. It knows no sealing of itself."""
-    try:
-        known = known_of(evidence, name, there, data or {})
-        own = {path for body in known.sealed for path in body.get("own", {})}
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return None
-    demands = {path: each for path, each in known.origins.demands.items() if path not in own}
-    origins = replace(known.origins, demands=demands, renewed=())
-    return Known(origins=origins, plan=known.plan)
 
 
 def _verified(
@@ -127,21 +115,19 @@ def _verified(
     if text is None:
         raise Broken(f"{PACK} of {name} is gone although it was sealed: take no decision on this evidence")
     pack, signature = pack_from_json(text), evidence.read_text(name, SIGNATURE) or ""
-    irregular, demands = evidence.irregular(name), known.origins.demands
-    said = tuple(doubted((*pack.doubts, *known.doubts), (*there, *pack.sha256_of, *irregular, *demands)))
-    named = {check.path for check in said}
+    irregular, listed = evidence.irregular(name), {file.path: file for file in pack.files}
+    paths = {*listed, *there, *known.demands}
+    said = tuple(doubted((*pack.doubts, *known.doubts), (*paths, *irregular)))
+    doubtful = {check.path for check in said if listed.get(check.path) in {None, there.get(check.path)}}
+    files = (file_check(path, listed.get(path), there.get(path), known) for path in sorted(paths - OWN))
     checks = (
-        *_of_manifest(text, known),
-        *_of_form(text, pack, name),
-        *_of_signature(text, signature, verifier, _body(text, pack, known), known),
-        *held_against(pack, there, known.origins),
+        *_of_pack(text, pack, name, known),
+        *_of_signature(text, signature, verifier, pack, known),
         *(
             each
-            for each in unlike(there, known.origins, pack)
-            if each.state is State.SWAPPED or each.path not in named
+            for each in files
+            if each.path not in doubtful or each.state not in {State.ALTERED, State.MISSING}
         ),
-        *_miscounted(evidence, name, there, known),
-        *not_the_plan(pack, known.plan),
         *said,
         *(
             Check(path=path, state=State.IRREGULAR, reason=f"{kind} is in its place, and was not read")
@@ -160,61 +146,50 @@ def _verified(
     )
 
 
-def _of_manifest(text: str, known: Known) -> Iterator[Check]:
-    digest, sealed = sha256_of(text), [str(body["digest"]) for body in known.sealed]
-    if not sealed or digest == sealed[-1]:
-        yield Check(path=PACK, state=State.SOUND)
-    elif digest in {body["digest"] for body in known.begun}:
-        yield Check(path=PACK, state=State.UNSEALED, reason=_INTERRUPTED)
-    elif digest in sealed:
-        reason = "it is that of an earlier sealing: somebody put it back, or two sealed at the same moment"
-        yield Check(path=PACK, state=State.SWAPPED, reason=reason)
-    else:
-        reason = f"the journal knows it as {sealed[-1][:12]}… and it is {digest[:12]}…"
-        yield Check(path=PACK, state=State.SWAPPED, reason=reason)
-
-
 _INTERRUPTED = "a sealing that was journaled and did not come to its end wrote it: seal it once more"
 
 
-def _of_form(text: str, pack: Pack, name: str) -> Iterator[Check]:
+def _of_pack(text: str, pack: Pack, name: str, known: Known) -> Iterator[Check]:
+    """What is said of the manifest itself, and of the plan that it names."""
+    digest, sealed = sha256_of(text), [str(body["digest"]) for body in known.sealed]
+    state, reason = State.SOUND, ""
+    if sealed and digest in {body["digest"] for body in known.begun} - {sealed[-1]}:
+        state, reason = State.UNSEALED, _INTERRUPTED
+    elif digest in sealed[:-1] and digest != sealed[-1]:
+        state = State.SWAPPED
+        reason = "it is that of an earlier sealing: somebody put it back, or two sealed at the same moment"
+    elif sealed and digest != sealed[-1]:
+        state = State.SWAPPED
+        reason = f"the journal knows it as {sealed[-1][:12]}… and it is {digest[:12]}…"
+    yield Check(path=PACK, state=state, reason=reason)
     if text != pack.to_json():
         reason = "it is not as it was written, though it says the same: somebody wrote it anew"
         yield Check(path=PACK, state=State.SWAPPED, reason=reason)
     if pack.run != name:
         reason = f"it is the pack of {pack.run}, and lies in the folder {name}: it was copied here"
         yield Check(path=PACK, state=State.SWAPPED, reason=reason)
-
-
-def _miscounted(evidence: EvidenceStore, name: str, there: Files, known: Known) -> Iterator[Check]:
-    """Parquet files with other rows than a manifest promises."""
-    for path, demand in known.origins.demands.items():
-        if demand.rows is not None and path in there and there[path].sha256 == demand.sha256:
-            rows = evidence.row_count(name, path)
-            if rows != demand.rows:
-                has = "cannot be read" if rows is None else f"has {rows} rows"
-                reason = f"it {has}, and {demand.by} promises {demand.rows} rows"
-                yield Check(path=path, state=State.ALTERED, reason=reason)
-
-
-def _body(text: str, pack: Pack, known: Known) -> Json:
-    """What the journal has of the sealing that wrote this pack; of the last one where it wrote none of it;
-    what the pack says where there is no journal."""
-    digest = sha256_of(text)
-    of_it = [body for body in known.last if body["digest"] == digest]
-    return (*known.sealed[-1:], *of_it)[-1] if known.sealed else {"signed": pack.signed, "signature": ""}
+    if known.plan is not None and not sha256_of(known.plan[0]) == known.plan[1] == pack.plan_hash:
+        reason = f"the plan is not the one of hash {pack.plan_hash[:12]}…, which was approved"
+        yield Check(path=JOURNAL, state=State.SWAPPED, reason=reason)
 
 
 def _of_signature(
-    text: str, signature: str, verifier: Verifier | None, body: Json, known: Known
+    text: str, signature: str, verifier: Verifier | None, pack: Pack, known: Known
 ) -> Iterator[Check]:
+    """What is said of the signature: by the sealing that wrote this pack, by the last one where none did, by
+    the pack itself where there is no journal; and by the key."""
+    body: Json = {"signed": pack.signed, "signature": ""}
+    if known.sealed:
+        of_it = [each for each in known.last if each["digest"] == sha256_of(text)]
+        body = (known.sealed[-1], *of_it)[-1]
     sha256 = sha256_of(signature) if signature else ""
     state, reason = State.SOUND, ""
     if known.begun and sha256 != body["signature"] and sha256 in {each["signature"] for each in known.last}:
         state, reason = State.UNSEALED, _INTERRUPTED
-    elif body["signed"] and not signature:
-        state, reason = State.UNSIGNED, f"it was signed when it was sealed, and {SIGNATURE} is gone"
-    elif body["signed"] is False and signature:
+    elif not signature and (body["signed"] or verifier is not None):
+        when = "it was signed when it was sealed" if body["signed"] else "a public key was given"
+        state, reason = State.UNSIGNED, f"{when}, and {SIGNATURE} is not there"
+    elif not body["signed"] and signature:
         state = State.UNLISTED
         reason = "it was not signed when it was sealed: somebody added this signature"
     elif signature and not is_signature(signature):
@@ -225,8 +200,6 @@ def _of_signature(
     elif signature and verifier is None:
         state = State.UNCHECKED
         reason = "it is signed, and no public key was given to check it: signature not checked"
-    elif verifier is not None and not signature:
-        state, reason = State.UNSIGNED, "a public key was given and the pack is not signed"
     elif verifier is not None and not verifier.holds(text.encode(errors="replace"), signature):
         state, reason = State.FORGED, f"this key did not sign this {PACK}"
     if signature or state is not State.SOUND:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
 from groupshift.domain.run import Checked, Outcome, RunState
-from groupshift.engine.move import Move, Run, Tools, checked_data
+from groupshift.engine.move import Move, P, Run, Tools, checked_data
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.clock import Clock
 from groupshift.ports.runs import Entry, EventKind, NewEvent
 
-P = TypeVar("P")
 _OVER = frozenset({RunState.MOVED, RunState.FINALISED})
 
 
@@ -34,20 +32,24 @@ def watch(move: Move[P], tools: Tools, ports: P, name: str = "", *, looks: Looks
         Rejected: the run is not over, is of another move, or the ports reach another target.
         Transient: nobody answered the last look.
     """
-    found = tools.runs.find(name).run if name else _latest(move, tools)
-    run = Run.reader(move, tools, ports, found)
+    if not name:
+        over = (each.run for each in tools.runs.recent(1000, move=move.name) if each.state in _OVER)
+        name = next(over, "")
+    if not name:
+        raise Rejected(f"no run of {move.name} is over; list them with: groupshift status --move {move.name}")
+    run = Run.reader(move, tools, ports, name)
     record = run.record
     if record.move != move.name or record.state not in _OVER:
         raise Rejected(
-            f"run {found} of move {record.move} is {record.state}: only a run of {move.name} that is over is "
+            f"run {name} of move {record.move} is {record.state}: only a run of {move.name} that is over is "
             "watched"
         )
     met = move.target(ports, run.request)
     if met != record.target:
-        raise Rejected(f"run {found} is of {record.target}, and what answers is {met}; name its servers")
+        raise Rejected(f"run {name} is of {record.target}, and what answers is {met}; name its servers")
     checked = looked(move.watcher(run), tools.clock, looks)
     judged = NewEvent(kind=EventKind.JUDGED, body=checked_data(checked))
-    tools.runs.append(Entry(run=found, at_ms=run.now(), token=None, events=(judged,)))
+    tools.runs.append(Entry(run=name, at_ms=run.now(), token=None, events=(judged,)))
     return checked
 
 
@@ -70,10 +72,3 @@ def looked(look: Callable[[], Checked], clock: Clock, looks: Looks) -> Checked:
                 if now - held_since >= looks.for_s * 1000:
                     return checked
         clock.sleep(looks.every_s)
-
-
-def _latest(move: Move[P], tools: Tools) -> str:
-    for each in tools.runs.recent(1000, move=move.name):
-        if each.state in _OVER:
-            return each.run
-    raise Rejected(f"no run of {move.name} is over; list them with: groupshift status --move {move.name}")

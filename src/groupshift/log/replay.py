@@ -19,7 +19,7 @@ from enum import StrEnum
 from itertools import groupby
 from typing import NamedTuple
 
-from groupshift.domain.tables import parsed, shipped, unique
+from groupshift.domain.tables import table_of
 from groupshift.log.codec import Unreadable, read_message
 from groupshift.log.decode import Decoded, DecodeStatus
 from groupshift.log.releases import Coordinator, Loader, loader
@@ -154,23 +154,14 @@ class GroupVerdict(ReplayRule):
 _FILE = "log/replay.toml"
 
 
-def read_rules(text: str) -> dict[str, ReplayRule]:
-    """Number → rule. Raises `Rejected` for a table that is not as `log/replay.toml` says."""
-    entries = parsed(text, _FILE).tables("rules", "number")
-    for each in entries:
-        each.only(("number", "outcome", "reason"))
-    unique((each.text("number") for each in entries), _FILE)
-    return {
-        each.text("number"): ReplayRule(
-            rule=each.text("number"),
-            outcome=each.word("outcome", LoadOutcome),
-            reason=each.text("reason"),
-        )
-        for each in entries
-    }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayRules:
+    """The file."""
+
+    rules: tuple[ReplayRule, ...]
 
 
-RULES = read_rules(shipped(_FILE))
+RULES = {each.rule: each for each in table_of(ReplayRules, _FILE).rules}
 """L: loads, O: old coordinator, N: new coordinator, X: both."""
 
 

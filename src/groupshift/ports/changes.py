@@ -18,45 +18,35 @@ class ClusterActs(Closing, Protocol):
 
     def convert_empty(self, group: str) -> None:
         """Let a classic member join and leave an empty group, without committing: it becomes classic."""
-        ...
 
     def topic_configs(self) -> Mapping[str, str]:
         """What is set for the offsets topic itself."""
-        ...
 
     def configure_topic(self, values: Mapping[str, str | None]) -> None:
         """Set configurations of the offsets topic; None takes one back to the broker's default."""
-        ...
 
     def churn(self) -> None:
         """Commit once to every partition of the offsets topic, by groups of groupshift's own: a segment is
         only rolled when something is appended."""
-        ...
 
     def remove_churn(self) -> None:
         """Delete the groups that `churn` made."""
-        ...
 
     def churning(self) -> Collection[str]:
         """Those of `churn`'s groups that a broker lists."""
-        ...
 
     def configure_group(self, group: str, values: Mapping[str, str | None]) -> None:
         """Set configurations of a group; None deletes one."""
-        ...
 
     def lower_feature(self, feature: str, level: int) -> None:
         """A safe downgrade of a finalised feature (0: not finalised any more)."""
-        ...
 
     def raise_feature(self, feature: str, level: int) -> None:
         """An upgrade of a feature."""
-        ...
 
     def lacks(self, brokers: Collection[int]) -> str:
         """Why the cluster is not whole: one of these brokers is not registered, a replica on them is not
         in sync, a partition has no leader. Empty when it is."""
-        ...
 
 
 class TopicExpansion(Closing, Protocol):
@@ -67,21 +57,17 @@ class TopicExpansion(Closing, Protocol):
 
     def check(self, count: int) -> None:
         """Let the controller check that the topic may have ``count`` partitions in all; nothing is made."""
-        ...
 
     def expand(self, count: int) -> None:
         """Create partitions until there are ``count``. Not safe to repeat: a controller refuses a count that
         is there already, so look first."""
-        ...
 
     def lacks(self, brokers: Collection[int]) -> str:
         """Why the offsets topic is not whole, as every one of these brokers tells it: one is not registered,
         a replica on them is not in sync, a partition has no leader. Empty when it is."""
-        ...
 
     def cluster_lacks(self, brokers: Collection[int]) -> str:
         """As `lacks`, of every topic: a broker that is stopped takes those partitions away, too."""
-        ...
 
 
 class Refusals(dict[str, str]):
@@ -120,13 +106,11 @@ class OffsetRestoring(Closing, Protocol):
         group's were refused, by group; of such a group some partitions may be committed (`refusal_of`). The
         time of a commit is now, and an expiry
         of its own is lost (docs/reference/group-coordinator.md §3.4 step 10)."""
-        ...
 
     def delete(self, groups: Collection[str], hold: Callable[[], None] = unheld) -> Mapping[str, str]:
         """Delete these groups with their offsets; one that is not there is no error. Why a group was not
         deleted, by group (it has members). ``hold`` is called before each request that deletes, and may
         raise: then nothing more is deleted."""
-        ...
 
 
 class ModeSwitch(Protocol):
@@ -141,20 +125,16 @@ class ModeSwitch(Protocol):
 
     def read(self, group: str) -> ModeNode:
         """The node now, after a ``sync``."""
-        ...
 
     def take(self, group: str, holder: Holder) -> None:
         """Remember ``holder`` as the one that may write. Raises `Conflict` when a later claim of the
         same migration is remembered."""
-        ...
 
     def compare_and_set(
         self, group: str, expected: ModeNode, to: Mode, *, holder: Holder | None = None
     ) -> ModeNode:
         """Write ``to`` if the node is still ``expected``; returns the node as read back."""
-        ...
 
     def delete(self, group: str, expected: ModeNode, *, holder: Holder | None = None) -> None:
         """Delete the node if it is still ``expected``; an absent node is what was asked for, so it is
         fine (a call that is repeated after a crash finds its work done)."""
-        ...

@@ -14,11 +14,9 @@ class Clock(Protocol):
 
     def now_ms(self) -> int:
         """Epoch milliseconds."""
-        ...
 
     def sleep(self, seconds: float) -> None:
         """Wait; only loops with a deadline may call it."""
-        ...
 
 
 class CrashPoint(StrEnum):
@@ -35,7 +33,6 @@ class StepCrashPoints(Protocol):
 
     def reached(self, step: str, point: CrashPoint) -> None:
         """The step of this key has come to ``point``."""
-        ...
 
 
 class NoStepCrash:

@@ -36,7 +36,6 @@ class Closing(Protocol):
 
     def close(self) -> None:
         """Close the connections."""
-        ...
 
 
 class GroupReader(Protocol):
@@ -50,7 +49,6 @@ class GroupReader(Protocol):
     def read(self, group: str) -> GroupView:
         """The group now. ``ids`` and ``migration/ids`` come from one consistent view (D5): sync,
         list both, re-check the first's pzxid, repeat until unchanged."""
-        ...
 
 
 Progress = Callable[[str, int, int], None]
@@ -72,11 +70,9 @@ class GroupSnapshots(Closing, Protocol):
         Committed offsets are stable ones: while a transaction that commits offsets is open, its group is
         asked again, and one that stays open is a problem of that group. What cannot be read of one group is
         a row of ``problems``; it hides no other group."""
-        ...
 
     def cluster_id(self) -> str:
         """The cluster's id. Raises as `take`, and `Rejected` where the addresses are of several clusters."""
-        ...
 
 
 class CommittedOffsets(Protocol):
@@ -86,7 +82,6 @@ class CommittedOffsets(Protocol):
     def committed(self, groups: Collection[str]) -> Committed:
         """The stable offsets of these groups. While a transaction may commit one, its group is asked again;
         where one stays open that is a problem of the group. Raises as `GroupSnapshots`."""
-        ...
 
 
 class ClusterGroups(GroupSnapshots, CommittedOffsets, Protocol):
@@ -98,24 +93,20 @@ class ClusterSnapshotStore(Protocol):
 
     def refuse(self, folder: Path) -> None:
         """Raise `Rejected` when ``folder`` cannot become a snapshot: it is there and not empty."""
-        ...
 
     def write(self, folder: Path, state: ClusterState, plan: PlanOf | None = None) -> Manifest:
         """Write every table and the manifest, which names the plan that this was taken for; the
         folder appears whole or not at all.
 
         Raises `Rejected` as `refuse`, `Transient` when it cannot be written (disk full)."""
-        ...
 
     def digest(self, folder: Path) -> str:
         """Return the SHA-256 (hex) of a snapshot's manifest as it is now. Raises `Broken` where none can be
         read."""
-        ...
 
     def offsets(self, folder: Path, digest: str) -> tuple[OffsetRow, ...]:
         """The offsets of a snapshot, as they were written. Raises `Broken` when the manifest is not the one
         with this SHA-256 (hex), or a file is not as that says."""
-        ...
 
 
 class ProtocolViews(Closing, Protocol):
@@ -127,7 +118,6 @@ class ProtocolViews(Closing, Protocol):
     def look(self, group: str) -> ProtocolView:
         """The group now; one that no broker knows is of kind absent, not an error. Absent is also one that
         its coordinator does not know while a broker lists it: its partition has moved (KIP-895)."""
-        ...
 
 
 class DowngradeViews(Closing, Protocol):
@@ -139,7 +129,6 @@ class DowngradeViews(Closing, Protocol):
 
     def look(self) -> ClusterView:
         """The cluster now."""
-        ...
 
 
 class PlacementViews(Closing, Protocol):
@@ -150,20 +139,16 @@ class PlacementViews(Closing, Protocol):
 
     def look(self) -> PlacementView:
         """The cluster now; ``owned`` is empty."""
-        ...
 
     def owners(self, groups: Collection[str]) -> Mapping[str, tuple[int, ...]]:
         """The brokers that serve each group, as each broker itself answers for it; a group that none serves
         is there with none."""
-        ...
 
     def answering(self, groups: Collection[str]) -> frozenset[str]:
         """Those of ``groups`` for which their coordinator has a committed offset now."""
-        ...
 
     def topics(self, names: Collection[str]) -> Topics:
         """What the brokers tell of these topics now; one that they do not tell (no rights) is not known."""
-        ...
 
 
 class Server(StrEnum):
@@ -212,7 +197,6 @@ class Access(Protocol):
         """Each identity with what it lacks for this group: to write the mode and the claim in ZooKeeper, to
         see the group and all its topics in Kafka. Raises `Transient` when a server does not answer,
         `Rejected` when it refuses the login itself."""
-        ...
 
 
 class NobodyAsks:
@@ -230,7 +214,6 @@ class GroupLists(Closing, Protocol):
     def count(self) -> Mapping[int, Counts]:
         """By node id. Raises `Transient` when a broker does not answer within the bounded retries (it would
         hide its groups), `Rejected` when credentials are refused."""
-        ...
 
 
 class CoordinatorGauges(Protocol):
@@ -241,4 +224,3 @@ class CoordinatorGauges(Protocol):
 
         Raises `Rejected` for an address that is none, or of no broker, and without what it needs to read
         them; `Transient` when nobody answers there in time."""
-        ...

@@ -104,21 +104,17 @@ class FleetDriver(Protocol):
     def slots(self, group: str) -> tuple[Slot, ...]:
         """All places of the group's fleet, in the order in which the driver can replace them (by name
         where it can replace any); empty when the driver cannot know."""
-        ...
 
     def start(self, change: Change) -> Started | ForPerson:
         """Begin the change and return at once. Raises `Conflict`, and changes nothing, when a run with a
         higher token was here before (see `Change`)."""
-        ...
 
     def observe(self, change: Change) -> ChangeStatus:
         """How far the change is; a change never started is simply not done."""
-        ...
 
     def took_up(self, change: Change) -> bool:
         """Whether a change of this id was accepted before, in whole or in part: whoever was killed while he
         started it goes on with it. False where nobody keeps that (a person deploys)."""
-        ...
 
 
 def settled(slots: tuple[Slot, ...], change: Change, source: str) -> ChangeStatus:
@@ -211,11 +207,9 @@ class BrokerReplacement(Protocol):
         """Begin, or do it. A replacement that was done before is not done again. A node that does not come
         up is no error here: `observe` tells it. Raises `Conflict`, and changes nothing, when a run with a
         higher token was here before."""
-        ...
 
     def observe(self, node_id: int) -> NodeStatus:
         """The node now."""
-        ...
 
 
 @runtime_checkable
@@ -227,8 +221,6 @@ class ClientFence(Protocol):
 
     def keep_out(self, run: str) -> None:
         """No client commits or joins when this returns, until `let_in`; ``run`` names whose fence it is."""
-        ...
 
     def let_in(self, run: str) -> None:
         """Undo `keep_out` of this run."""
-        ...

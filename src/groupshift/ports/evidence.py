@@ -31,54 +31,40 @@ class EvidenceStore(Protocol):
         self, manifest_of: tuple[str, str, Moment], taken_at_ms: int, tables: Mapping[str, Sequence[Row]]
     ) -> Manifest:
         """Write every table of `TABLES` (missing ones empty) for (migration, stage, moment)."""
-        ...
 
     def manifest(self, migration: str, stage: str, moment: Moment) -> Manifest | None:
         """The manifest of a snapshot, or None when there is no complete one.
 
         Raises `Broken` when a file's SHA-256 is not the one the manifest names."""
-        ...
 
     def read(self, migration: str, stage: str, moment: Moment) -> Mapping[str, Sequence[Row]]:
         """All tables of a verified snapshot. Raises `Broken` as `manifest`, `Rejected` when absent."""
-        ...
 
     def path(self, migration: str, *parts: str) -> str:
         """Absolute path or URI below the migration's evidence folder."""
-        ...
 
     def write_text(self, migration: str, *parts: str, text: str) -> str:
         """Atomically write a small text file (``rules.json``) below the folder; returns its path."""
-        ...
 
     def read_text(self, migration: str, *parts: str) -> str | None:
         """The text of a small file (``verdict.json``), or None when there is no such file.
 
         Raises `Broken` for something else in its place, and for one that is far too long."""
-        ...
 
     def rows(self, migration: str, *parts: str) -> Sequence[Row] | None:
         """The rows of a derived Parquet file (``differences.parquet``), or None when there is none.
 
         Raises `Broken` for one that cannot be read."""
-        ...
-
-    def row_count(self, migration: str, path: str) -> int | None:
-        """How many rows one of `files`, a Parquet file, says that it has; None: it cannot be read."""
-        ...
 
     def files(self, migration: str) -> tuple[str, ...]:
         """Paths of all regular files below the migration's folder, relative to it, with ``/``, sorted."""
-        ...
 
     def irregular(self, migration: str) -> Mapping[str, str]:
         """What lies there and is neither a file nor a folder, by path: a symbolic link, a named pipe. Nothing
         of it is ever opened; stores without such things have none."""
-        ...
 
     def measured(self, migration: str, path: str) -> StoredFile | None:
         """Size and SHA-256 of one of `files`, or None when it is gone; read in pieces, never whole."""
-        ...
 
 
 class Signer(Protocol):
@@ -86,7 +72,6 @@ class Signer(Protocol):
 
     def sign(self, data: bytes) -> str:
         """The text of ``pack.sig``. Raises `Rejected` for a key that cannot be used."""
-        ...
 
 
 class Verifier(Protocol):
@@ -96,7 +81,6 @@ class Verifier(Protocol):
         """Whether ``signature`` was made of exactly these bytes with the key's private half.
 
         Raises `Rejected` for a key that cannot be used."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,21 +106,17 @@ class Ledger(Protocol):
         (its writer was killed or is writing) is not there yet. Raises `Broken` naming file and line
         for a complete line that is no ledger record.
         """
-        ...
 
     def delivered_below(
         self, group: str, bounds: Mapping[TopicPartition, int]
     ) -> Mapping[TopicPartition, int]:
         """The highest offset below each of ``bounds`` that any member of the group was delivered; absent
         where there is none. Raises as above."""
-        ...
 
     def delivered(self, group: str, from_ms: int, to_ms: int) -> Delivered | None:
         """What the members were handed between two times (epoch ms), in figures; None without a ledger of
         the group. Raises as above."""
-        ...
 
     def tenures(self, group: str, from_ms: int, to_ms: int) -> Sequence[Tenure]:
         """Runs of deliveries by one member between two times (epoch ms), per partition: from the first to
         the last record before another member delivered. Empty without ledgers. Raises as above."""
-        ...

@@ -34,14 +34,12 @@ class OffsetsLog(Protocol):
     def position(self) -> Position:
         """The end of every partition (that is there) now: behind what is replicated, open transactions
         included."""
-        ...
 
     def read(
         self, up_to: Position, partitions: Collection[int] | None = None, told: LogProgress | None = None
     ) -> Iterator[LogRecord]:
         """The records below ``up_to`` of these partitions (None: all), each partition in log order, without
         markers and without records of transactions that were aborted or are open."""
-        ...
 
 
 class LogReader(OffsetsLog, Closing, Protocol):
@@ -49,7 +47,6 @@ class LogReader(OffsetsLog, Closing, Protocol):
 
     def retention_ms(self) -> int | None:
         """``offsets.retention.minutes`` of the brokers in ms; None when they do not tell."""
-        ...
 
 
 class CopiedLogs(Protocol):
@@ -57,7 +54,6 @@ class CopiedLogs(Protocol):
 
     def __call__(self, folder: str) -> OffsetsLog:
         """Return the log in a folder or below a URL. Raises `Rejected` for a folder that is none."""
-        ...
 
 
 class LogVerification(Protocol):
@@ -70,7 +66,6 @@ class LogVerification(Protocol):
 
         ``output`` is made, or made anew. Raises `Broken` for a snapshot that was altered, `Transient` when
         brokers do not answer or a disk is full."""
-        ...
 
 
 class LogErasing(Protocol):
@@ -82,7 +77,6 @@ class LogErasing(Protocol):
     def erase(self, keys: Iterable[tuple[int, bytes]]) -> None:
         """Write a tombstone for each key into its partition, and wait until all replicas have it. Safe to
         repeat."""
-        ...
 
 
 class CommitHashes(Protocol):
@@ -92,11 +86,9 @@ class CommitHashes(Protocol):
         """Put the file there whole; the SHA-256 of its bytes, in hex.
 
         Raises `Rejected` when it is there already or nobody may write, `Transient` when the disk is full."""
-        ...
 
     def read(self, path: Path, sha256: str) -> tuple[LiveCommit, ...]:
         """What `write` wrote. Raises `Broken` when the file is gone or has other bytes than these."""
-        ...
 
 
 class RecordLog(Protocol):
@@ -106,7 +98,6 @@ class RecordLog(Protocol):
     def read(self, gaps: Sequence[Gap]) -> Sequence[GapRead]:
         """What the log says of each, in their order. What cannot be read is said, never raised: a gap without
         an answer is not proven."""
-        ...
 
 
 class NobodyAsksTheLog:

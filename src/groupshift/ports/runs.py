@@ -169,23 +169,18 @@ class Runs(Protocol):
             Conflict: there is a run of its id or its origin, or, when it is open, an open run of a target
                 that excludes its own (`Target.excludes`): the sentence names that run.
         """
-        ...
 
     def find(self, run: str) -> RunRecord:
         """Return the run."""
-        ...
 
     def of_origin(self, origin: str) -> RunRecord | None:
         """Return the run that this Airflow run or scan began, None where there is none."""
-        ...
 
     def in_the_way(self, target: Target) -> tuple[RunRecord, ...]:
         """Return the open runs whose target excludes this one, oldest first."""
-        ...
 
     def of_target(self, target: Target) -> tuple[RunRecord, ...]:
         """Return all runs of exactly this target, newest first."""
-        ...
 
     def recent(
         self,
@@ -198,7 +193,6 @@ class Runs(Protocol):
     ) -> tuple[RunRecord, ...]:
         """Return the latest runs (of a move, of targets of this name), newest first; of one moment by the
         code points of their ids. Without ``previews`` those that were only planned do not count."""
-        ...
 
     def claim(self, run: str, holder: str, at_ms: int, *, anew: bool, take_over: bool = False) -> int:
         """Return a fencing token; all lower ones are void from then on.
@@ -210,11 +204,9 @@ class Runs(Protocol):
             Fenced: another holder has the run, it is open, and that holder did not stop by itself, unless
                 ``take_over``.
         """
-        ...
 
     def held(self, run: str) -> Claim | None:
         """Return the latest claim, None where nobody claimed the run yet."""
-        ...
 
     def append(self, entry: Entry) -> None:
         """Write an entry in one transaction.
@@ -225,16 +217,12 @@ class Runs(Protocol):
                 not opened by the entry, and the entry has steps, or has no token and events outside `UNHELD`;
                 or it opens a closed run while another one is in the way.
         """
-        ...
 
     def steps(self, run: str) -> Mapping[str, StepRecord]:
         """Return what is journaled of each step, by key."""
-        ...
 
     def events(self, run: str, *, step: str = "") -> tuple[Event, ...]:
         """Return the history in order, of one step where ``step`` is its key."""
-        ...
 
     def close(self) -> None:
         """Close all connections."""
-        ...

@@ -43,7 +43,6 @@ class ComparisonOutcomes(Protocol):
         """Return what the job left in its folder, None where there is no whole outcome.
 
         Raises `Broken` for an outcome that cannot be read."""
-        ...
 
 
 class ProofRunner(Protocol):
@@ -52,4 +51,3 @@ class ProofRunner(Protocol):
     def run(self, request: ProofRequest) -> None:
         """Run the job. Raises `Transient` when it fails or exceeds its time; the sentence holds the
         last lines it wrote and the path of its log."""
-        ...

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from groupshift.domain.evidence import MANIFEST, Moment, Row
 from groupshift.domain.run import Json
-from groupshift.domain.seal import JOURNAL, OWN, REPORT, StoredFile, values_of
-from groupshift.engine.evidence import Known, brokers_met, exported, known_of, measured, versions_met
+from groupshift.domain.seal import JOURNAL, OWN, REPORT, Known, StoredFile, values_of
+from groupshift.engine.evidence import brokers_met, exported, known_of, measured, versions_met
 from groupshift.errors import Broken, GroupshiftError
 from groupshift.ports.evidence import EvidenceStore, Ledger
 from groupshift.ports.runs import Runs
@@ -39,7 +39,7 @@ class Kept:
     def relied_on(self, path: str) -> bool:
         """Return True where a file is there and is the one that was journaled; else it is said why not,
         unless there never was one."""
-        demand, there = self.known.origins.demands.get(path), self.files.get(path)
+        demand, there = self.known.demands.get(path), self.files.get(path)
         if there is None and demand is None:
             return False
         if there is None:

@@ -62,43 +62,33 @@ class Scans(Protocol):
 
     def begin(self, ensemble: str, at_ms: int) -> ScanRecord:
         """A new scan with the next number."""
-        ...
 
     def end(self, record: ScanRecord) -> None:
         """Write down end and totals."""
-        ...
 
     def latest(self, ensemble: str, before: int | None = None) -> ScanRecord | None:
         """The last scan that ended (with a number below ``before``), if any."""
-        ...
 
     def known(self, ensemble: str, groups: Sequence[str]) -> Mapping[str, GroupState]:
         """The last state of those of ``groups`` that some scan saw."""
-        ...
 
     def put(self, record: ScanRecord, states: Sequence[GroupState], changes: Sequence[Change]) -> None:
         """Store states as the last ones and changes as those of this scan, in one transaction."""
-        ...
 
     def sweep(self, record: ScanRecord) -> int:
         """Forget the groups that this scan did not see, keep that as changes, and return how many."""
-        ...
 
     def states(self, ensemble: str) -> Iterator[GroupState]:
         """The last state of every group."""
-        ...
 
     def changes(self, ensemble: str, number: int) -> Iterator[Change]:
         """What a scan found different."""
-        ...
 
     def put_toggle(self, record: ScanRecord, toggle: ToggleRecord) -> None:
         """Store how far the toggle of a group is; the last one per scan, group and wave counts."""
-        ...
 
     def toggles(self, ensemble: str, number: int) -> tuple[ToggleRecord, ...]:
         """The toggles of a scan, by wave and group."""
-        ...
 
 
 class EnsembleReader(Protocol):
@@ -111,17 +101,14 @@ class EnsembleReader(Protocol):
     @property
     def name(self) -> str:
         """Hosts and chroot: under this name the journal keeps the scans."""
-        ...
 
     def groups(self) -> tuple[str, ...]:
         """Every group that ZooKeeper or Kafka knows now, sorted."""
-        ...
 
     def read(self, groups: Sequence[str]) -> tuple[Observed, ...]:
         """These groups now, in this order; for a bounded number of groups at a time.
 
         A group that is gone meanwhile has ``exists`` False."""
-        ...
 
 
 class Brake(Protocol):
@@ -131,12 +118,9 @@ class Brake(Protocol):
 
     def pulled(self) -> str:
         """Why it is pulled; empty when it is not."""
-        ...
 
     def pull(self, reason: str) -> None:
         """Pull it; the last reason stays."""
-        ...
 
     def release(self) -> None:
         """Release it; releasing a released brake is fine."""
-        ...

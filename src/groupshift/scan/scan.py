@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
 
 from groupshift.domain.modes import Mode
 from groupshift.domain.plan import StageName
@@ -45,39 +44,6 @@ class ScanReport:
 
     record: ScanRecord
     former: ScanRecord | None
-
-
-def scan(reader: EnsembleReader, scans: Scans, clock: Clock, told: Told) -> ScanReport:
-    """Look at every group once, window by window; changes nothing but the journal.
-
-    Raises as the ports; what was stored before a failure is completed by the next scan."""
-    ensemble = reader.name
-    names = reader.groups()
-    record = scans.begin(ensemble, clock.now_ms())
-    former = scans.latest(ensemble, record.number)
-    totals: Counter[str] = Counter()
-    told(0, len(names))
-    for at in range(0, len(names), WINDOW):
-        window = names[at : at + WINDOW]
-        known = scans.known(ensemble, window)
-        states = tuple(_states(reader, window, known, record.began_at_ms))
-        changes: list[Change] = []
-        for state in states:
-            before = known.get(state.group)
-            if before is not None:
-                changes += difference(before, state)
-            elif former is not None:
-                changes.append(appeared(state))
-        scans.put(record, states, changes)
-        totals.update(groups=len(states), changes=len(changes))
-        for state in states:
-            totals.update(_totals(state))
-        told(min(totals["groups"], len(names)), len(names))
-    gone = scans.sweep(record)
-    totals.update(vanished=gone, changes=gone)
-    done = replace(record, ended_at_ms=clock.now_ms(), totals=dict(totals))
-    scans.end(done)
-    return ScanReport(record=done, former=former)
 
 
 def _states(
@@ -122,7 +88,7 @@ def _totals(state: GroupState) -> Counter[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetScans:
-    """All of it over one ensemble; a context manager that closes what it opened.
+    """All of it over one ensemble.
 
     Every method raises `Transient` when ZooKeeper, Kafka or the journal does not answer within its bounded
     retries, `Rejected` for input that cannot be used."""
@@ -132,18 +98,38 @@ class FleetScans:
     scans: Scans
     brake: Brake
     toggles: Toggles
-    closing: tuple[Callable[[], None], ...] = ()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        for each in self.closing:
-            each()
 
     def scan(self, told: Told) -> ScanReport:
-        """Look at every group once and keep what was found; changes no group."""
-        return scan(self.reader, self.scans, self.clock, told)
+        """Look at every group once, window by window, and keep what was found; changes no group. ``told`` is
+        told how many groups are done, and of how many.
+
+        What was stored before a failure is completed by the next scan."""
+        ensemble = self.reader.name
+        names = self.reader.groups()
+        record = self.scans.begin(ensemble, self.clock.now_ms())
+        former = self.scans.latest(ensemble, record.number)
+        totals: Counter[str] = Counter()
+        told(0, len(names))
+        for at in range(0, len(names), WINDOW):
+            window = names[at : at + WINDOW]
+            known = self.scans.known(ensemble, window)
+            states = tuple(_states(self.reader, window, known, record.began_at_ms))
+            changes: list[Change] = []
+            for state in states:
+                totals.update(_totals(state))
+                before = known.get(state.group)
+                if before is not None:
+                    changes += difference(before, state)
+                elif former is not None:
+                    changes.append(appeared(state))
+            self.scans.put(record, states, changes)
+            totals.update(groups=len(states), changes=len(changes))
+            told(min(totals["groups"], len(names)), len(names))
+        gone = self.scans.sweep(record)
+        totals.update(vanished=gone, changes=gone)
+        done = replace(record, ended_at_ms=self.clock.now_ms(), totals=dict(totals))
+        self.scans.end(done)
+        return ScanReport(record=done, former=former)
 
     def last(self) -> ScanReport:
         """The last scan that ended. Raises `Rejected` when there is none."""
@@ -173,10 +159,7 @@ class FleetScans:
         found = [(each.partitions, each.group) for each in self.states() if wanted_back(each, patterns)]
         for pattern in patterns:
             if not any(is_asked_for(group, (pattern,)) for _, group in found):
-                raise Rejected(
-                    f"group {pattern!r} names no group whose mode node holds kafka in the last scan; "
-                    "list them with: groupshift scan --last"
-                )
+                raise Rejected(f"{pattern!r} names no group in kafka mode; see: groupshift scan --last")
         return ordered(found, rules.limit)
 
     def toggle(

@@ -26,7 +26,7 @@ from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.old_members import worth_a_second_look
 from groupshift.domain.plain import from_plain
 from groupshift.domain.plan import StageName
-from groupshift.domain.verdict import Finding, Judgement, Readiness, Verdict
+from groupshift.domain.verdict import Finding, Readiness, Verdict
 from groupshift.errors import Rejected
 from groupshift.moves.coordination.rules import BEFORE
 
@@ -129,12 +129,6 @@ NEEDS_FLEET = frozenset({"C18"})
 _NAMED = 5
 _SHOWN = 200
 _AT_REST = frozenset({"", "Dead", "Empty"})
-_READINESS = {
-    Verdict.PASS: Readiness.READY,
-    Verdict.INCONCLUSIVE: Readiness.READY,
-    Verdict.ERROR: Readiness.UNKNOWN,
-    Verdict.FAIL: Readiness.NOT_READY,
-}
 
 
 class Life(StrEnum):
@@ -156,11 +150,6 @@ class Observed:
     times: NodeTimes
     read_by_ms: int = 0
 
-    @property
-    def changed_by_ms(self) -> int:
-        """Whatever it shows had happened by then: it may change while it is being read."""
-        return max(self.read_by_ms, self.view.taken_at_ms)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageReadiness:
@@ -173,8 +162,11 @@ class StageReadiness:
 
     @property
     def state(self) -> Readiness:
-        """Ready (warnings allowed), not ready, or unknown."""
-        return _READINESS[Judgement(findings=self.findings).verdict] if self.findings else Readiness.READY
+        """Ready (warnings allowed), not ready, or unknown: a rule could not be asked."""
+        said = {each.verdict for each in self.findings}
+        if Verdict.FAIL in said:
+            return Readiness.NOT_READY
+        return Readiness.UNKNOWN if Verdict.ERROR in said else Readiness.READY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,8 +221,9 @@ class GroupState:
 def state_of(observed: Observed, before: GroupState | None) -> GroupState:
     """The row of one group; ``before`` is that of the last scan."""
     view, times = observed.view, observed.times
+    by_ms = max(observed.read_by_ms, view.taken_at_ms)  # it may change while it is being read
     seen = fingerprint(view, times)
-    known = last_change_ms(times, observed.changed_by_ms)
+    known = last_change_ms(times, by_ms)
     life = life_of(view)
     owned = view.owners_of()
     return GroupState(
@@ -243,7 +236,7 @@ def state_of(observed: Observed, before: GroupState | None) -> GroupState:
         mode=view.effective_mode,
         requested=(view.mode.data or b"")[:_SHOWN].decode("utf-8", "backslashreplace"),
         fingerprint=seen,
-        rest=rest_of(observed.changed_by_ms, seen, known, before),
+        rest=rest_of(by_ms, seen, known, before),
         topics=tuple(sorted({partition.topic for partition in view.partitions})),
         partitions=len(view.partitions),
         owned=sum(1 for owners in owned.values() if owners),
@@ -391,6 +384,7 @@ def state_data(state: GroupState) -> dict[str, Any]:
     return {
         **data,
         "members": {"old": state.old, "aware": state.aware, "plain": state.plain},
+        "offsets": {"zookeeper": state.zookeeper_offsets, "kafka": state.kafka_offsets},
         "stable_since_ms": state.stable_since_ms,
         "readiness": [{**asdict(each), "state": each.state.value} for each in state.readiness],
     }

@@ -16,7 +16,7 @@ from groupshift.engine.closing import reject
 from groupshift.engine.group import facts_of
 from groupshift.engine.move import Run, RunOptions, Tools
 from groupshift.engine.progress import Asks, Ended, Moved, Progress, Stopped, Waits
-from groupshift.engine.roll_back import begin_roll_back
+from groupshift.engine.roll_back import NOTHING_DONE, begin_roll_back, take_back
 from groupshift.engine.run import advance, give_up
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.moves.coordination.facts import CoordinationPorts
@@ -31,7 +31,6 @@ ORIGIN = "scan-"
 with."""
 LOOK_AGAIN_S = 0.5
 _BACK = WayBack.ZOOKEEPER_MODE.value
-_NEVER_ACTED = frozenset({RunState.PREVIEW, RunState.PLANNED, RunState.APPROVED, RunState.REJECTED})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,19 +66,19 @@ class Toggles:
 
         ``holder`` begins with `ORIGIN` and names this wave."""
         group, to = toggle.group, toggle.to
+        options = RunOptions(who="scan", holder=holder, patience_s=self.ports.terms.patience_s)
         try:
-            record = self._to_kafka(group, holder) if to is Mode.KAFKA else self._to_zookeeper(group)
-            toggle.run = self._claimed(record, to, holder) if record else None
+            record = self._to_kafka(group, options) if to is Mode.KAFKA else self._to_zookeeper(group)
+            toggle.run = self._claimed(record, to, options) if record else None
             if to is Mode.ZOOKEEPER and not (toggle.run and _goes_back(toggle.run)):
-                toggle.run = self._claimed(self._begun(group, to, holder), to, holder)
+                toggle.run = self._claimed(self._begun(group, to, options), to, options)
         except Rejected as unfit:
             toggle.end(ToggleState.SKIPPED, str(unfit))
         except (Conflict, Transient) as failed:
             toggle.end(ToggleState.FAILED, str(failed))
         if toggle.run is not None:
-            toggle.run.options = replace(toggle.run.options, patience_s=self.ports.terms.patience_s)
             self.look(toggle, starting=True)
-            toggle.run.options = replace(toggle.run.options, patience_s=0)
+            toggle.run.options = replace(options, patience_s=0)
 
     def look(self, toggle: Toggle, *, starting: bool = False) -> None:
         """Go on with a run until it has to wait or is over; ``starting``: until its write was made. Whatever
@@ -102,7 +101,7 @@ class Toggles:
                 else:
                     self._met(toggle, run, progress)
             except Rejected as unfit:
-                self._refused(toggle, run, str(unfit))
+                _refuse(toggle, run, str(unfit))
             except Conflict as lost:
                 toggle.end(ToggleState.FAILED, str(lost))
             except Transient as silent:
@@ -116,17 +115,6 @@ class Toggles:
         """Journal that this process stops by itself, so that a person can go on without taking it over."""
         if toggle.run is not None and toggle.state is ToggleState.STARTED:
             give_up(toggle.run, why)
-
-    def _refused(self, toggle: Toggle, run: Run[CoordinationPorts], why: str) -> None:
-        """End the run of a group that is not fit any more, where nothing was changed."""
-        state = ToggleState.FAILED
-        try:
-            if run.refresh().state is RunState.APPROVED:
-                reject(run, why)
-                state = ToggleState.SKIPPED
-        except (Conflict, Transient) as failed:
-            why = f"{why}; {failed}"
-        toggle.end(state, why)
 
     def _met(self, toggle: Toggle, run: Run[CoordinationPorts], progress: Progress) -> None:
         """Say how a run ended, and turn one round that does not come to its end."""
@@ -157,14 +145,14 @@ class Toggles:
             case _:
                 pass
 
-    def _to_kafka(self, group: str, holder: str) -> RunRecord:
+    def _to_kafka(self, group: str, options: RunOptions) -> RunRecord:
         """Return the run to go on with, or a new one."""
         ours = self._ours(group)
         if ours is not None:
             return ours
         if self.ports.side.groups.read(group).mode.requested is Mode.KAFKA:
             raise Rejected(f"the mode node of group {group} holds kafka already; nothing is to be written")
-        return self._begun(group, Mode.KAFKA, holder)
+        return self._begun(group, Mode.KAFKA, options)
 
     def _to_zookeeper(self, group: str) -> RunRecord | None:
         """Return the run that brought the group where it is: an open one of a scan, else the latest one that
@@ -172,9 +160,7 @@ class Toggles:
         ours = self._ours(group)
         facts = facts_of(self.ports.side, group, MANUAL, Mode.ZOOKEEPER)
         if ours is None and facts.view.mode.requested is not Mode.KAFKA:
-            raise Rejected(
-                f"the mode node of group {group} does not ask for kafka; nothing is to be taken back"
-            )
+            raise Rejected(f"the mode node of group {group} does not ask for kafka: nothing to take back")
         judged = Judgement(findings=ask(BEFORE[StageName.UNDO_TOGGLE], facts))
         if judged.verdict in {Verdict.FAIL, Verdict.ERROR}:
             raise Rejected(f"group {group} cannot be taken back: {judged.reasons[0]}")
@@ -182,7 +168,7 @@ class Toggles:
             return ours
         move = self.moves[Mode.ZOOKEEPER]
         found = self.tools.runs.of_target(move.target(self.ports, move.of(group)))
-        latest = next((each for each in found if each.state not in _NEVER_ACTED), None)
+        latest = next((each for each in found if each.state not in NOTHING_DONE), None)
         if latest is None or (latest.move, latest.state) != (move.name, RunState.MOVED):
             return None
         return latest if _leads_to(latest) is Mode.KAFKA else None
@@ -203,16 +189,25 @@ class Toggles:
             )
         return None
 
-    def _begun(self, group: str, to: Mode, holder: str) -> RunRecord:
-        move, options = self.moves[to], RunOptions(who="scan", holder=holder)
-        origin = f"{holder}/{to}/{group}"
+    def _begun(self, group: str, to: Mode, options: RunOptions) -> RunRecord:
+        move, origin = self.moves[to], f"{options.holder}/{to}/{group}"
         return begin(move, self.tools, self.ports, move.of(group), options, execute=True, origin=origin)
 
-    def _claimed(self, record: RunRecord, to: Mode, holder: str) -> Run[CoordinationPorts]:
+    def _claimed(self, record: RunRecord, to: Mode, options: RunOptions) -> Run[CoordinationPorts]:
         held = self.tools.runs.held(record.run)
         own = held is not None and held.holder.startswith(ORIGIN)
-        options = RunOptions(who="scan", holder=holder)
         return claim(self.moves[to], self.tools, self.ports, record, options, take_over=own)
+
+
+def _refuse(toggle: Toggle, run: Run[CoordinationPorts], why: str) -> None:
+    """End the run of a group that is not fit any more: skipped where nothing was changed."""
+    try:
+        changed = run.refresh().state is not RunState.APPROVED
+        if not changed:
+            reject(run, why)
+        toggle.end(ToggleState.FAILED if changed else ToggleState.SKIPPED, why)
+    except (Conflict, Transient) as failed:
+        toggle.end(ToggleState.FAILED, f"{why}; {failed}")
 
 
 def _goes_back(run: Run[CoordinationPorts]) -> bool:
@@ -220,13 +215,10 @@ def _goes_back(run: Run[CoordinationPorts]) -> bool:
     if _leads_to(run.record) is Mode.ZOOKEEPER:
         return True
     try:
-        begun = begin_roll_back(run, _BACK)
+        return take_back(run, _BACK)
     except (Rejected, Conflict, Transient) as failed:
         give_up(run, str(failed))
         raise
-    if not begun:
-        reject(run, "taken back before anything was changed")
-    return begun
 
 
 def _leads_to(record: RunRecord) -> Mode | None:

@@ -37,16 +37,16 @@ class WaveRules:
 
 def check(rules: WaveRules) -> tuple[str, ...]:
     """Everything wrong with the values, one clause each; empty when usable."""
-    problems = []
-    if rules.size < 1:
-        problems.append(f"wave size {rules.size} is less than 1 group")
-    if rules.budget < 1:
-        problems.append(f"error budget {rules.budget} is less than 1 failure, so nothing could be started")
-    if not 0 <= rules.stable_s <= MAX_STABLE_S:
-        problems.append(f"stable time {rules.stable_s} s is not between 0 and {MAX_STABLE_S}")
-    if rules.limit < 0:
-        problems.append(f"limit {rules.limit} is negative; 0 means all groups")
-    return tuple(problems)
+    checks = (
+        (rules.size < 1, f"wave size {rules.size} is less than 1 group"),
+        (rules.budget < 1, f"error budget {rules.budget} is less than 1 failure: nothing could be started"),
+        (
+            not 0 <= rules.stable_s <= MAX_STABLE_S,
+            f"stable time {rules.stable_s} s is not between 0 and {MAX_STABLE_S}",
+        ),
+        (rules.limit < 0, f"limit {rules.limit} is negative; 0 means all groups"),
+    )
+    return tuple(said for wrong, said in checks if wrong)
 
 
 def next_wave(todo: Sequence[str], failed: int, rules: WaveRules, brake: str) -> Sequence[str]:

@@ -30,12 +30,16 @@ VERDICT_VERSION = 1
 
 @cache
 def statement(folder: str, name: str) -> str:
-    """The text of one statement of ``sql/<folder>``; raises `FileNotFoundError` when there is none."""
+    """Return the text of one statement of ``sql/<folder>``.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
     return files("groupshift").joinpath("sql", *folder.split("/"), f"{name}.sql").read_text(encoding="utf-8")
 
 
 def queried(spark: SparkSession, text: str, given: Mapping[str, Any], **frames: DataFrame) -> DataFrame:
-    """What a statement returns; of ``given`` it gets the arguments that it names (``:name``)."""
+    """Return what a statement finds; of ``given`` it gets the arguments that it names (``:name``)."""
     named = {name: value for name, value in given.items() if f":{name}" in text}
     used = {name: str(value) if isinstance(value, StrEnum) else value for name, value in named.items()}
     return spark.sql(text, args=used or None, **frames)
@@ -57,7 +61,7 @@ class Offence:
 
 
 def offences(rows: Iterable[Row | Mapping[str, Any]]) -> tuple[Offence, ...]:
-    """What rows with ``topic``, ``partition``, ``reason`` and perhaps ``group`` say, in their order."""
+    """Return what rows with ``topic``, ``partition``, ``reason`` and perhaps ``group`` say, in order."""
     names = [each.name for each in fields(Offence)]
     return tuple(Offence(**{name: row[name] for name in names if name in row}) for row in rows)
 
@@ -74,7 +78,7 @@ class Ruled:
 
 
 def not_asked(rule: str, holds: str, why: str) -> Ruled:
-    """The finding of a rule that was not asked, or could not fail: it passes, and counts apart."""
+    """Return the finding of a rule that was not asked, or could not fail: it passes, and counts apart."""
     return Ruled(finding=Finding(rule=rule, verdict=Verdict.PASS, reason=f"{holds}: {why}", asked=False))
 
 
@@ -87,8 +91,8 @@ def ruled(
     hint: str = "",
     count: int = 0,
 ) -> Ruled:
-    """`holds` passes when nothing was found; else `verdict`, naming the first offending rows (of ``count``,
-    where not all of them were read)."""
+    """Return the finding of a rule: ``holds`` passes when nothing was found; else ``verdict``, naming the
+    first offending rows (of ``count``, where not all of them were read)."""
     if not (found or count):
         return Ruled(finding=Finding(rule=rule, verdict=Verdict.PASS, reason=holds))
     count = count or len(found)
@@ -97,13 +101,14 @@ def ruled(
 
 
 def first(said: Iterable[str], count: int) -> str:
-    """The first three sentences, and how many of all there are more."""
+    """Return the first three sentences, and how many of all (``count``) there are more."""
     more = f"; and {count - _NAMED:,} more" if count > _NAMED else ""
     return "; ".join(islice(said, _NAMED)) + more
 
 
 def register(spark: SparkSession, changes: AllowedChanges) -> None:
-    """Make the views that the checks read besides ``before_*`` and ``after_*``."""
+    """Make the views that the checks read besides ``before_*`` and ``after_*``: what the log answered, the
+    offsets that no member reads, what was delivered to nobody, and all differences."""
     answers = [tuple(each[name] for name in _ANSWERED) for each in changes.log]
     spark.createDataFrame(answers, _ANSWERS).createOrReplaceTempView("log_answers")
     for name in ("leftovers", "undelivered", "differences"):
@@ -117,22 +122,16 @@ def run(
     *,
     itself: bool = False,
 ) -> tuple[Ruled, ...]:
-    """The `wanted` snapshot checks against the registered views; ``itself``: both snapshots are one, of which
-    nothing that is held against itself is asked."""
+    """Return what the ``wanted`` checks say of the registered views; ``itself``: both snapshots are one, of
+    which nothing that is held against itself is asked."""
     return tuple(_run_one(spark, rule, changes, itself=itself) for rule in wanted)
 
 
 def _run_one(spark: SparkSession, rule: StageRule, changes: AllowedChanges, *, itself: bool) -> Ruled:
-    if why := unasked(rule, changes, itself=itself):
+    if why := rule.unasked(changes, itself=itself):
         return not_asked(rule.rule, rule.holds, why)
-    given = {
-        "gap": changes.gap,
-        "old": changes.old or "",
-        "new": changes.new or "",
-        "replaced": changes.replaced,
-        "mode_text": changes.mode_text,
-        "effective_mode": changes.effective_mode,
-    }
+    given = {"gap": changes.gap, "replaced": changes.replaced, "mode_text": changes.mode_text}
+    given |= {"old": changes.old or "", "new": changes.new or "", "effective_mode": changes.effective_mode}
     found = offences(queried(spark, statement("checks/snapshot", rule.statement), given).collect())
     if not found and rule.about and not spark.sql(f"SELECT {rule.about} AS there").collect()[0]["there"]:
         return not_asked(rule.rule, rule.holds, "there is nothing that it could be asked of")
@@ -142,13 +141,8 @@ def _run_one(spark: SparkSession, rule: StageRule, changes: AllowedChanges, *, i
     return ruled(rule.rule, rule.holds, found, verdict=rule.verdict, hint=rule.hint)
 
 
-def unasked(rule: StageRule, changes: AllowedChanges, *, itself: bool) -> str:
-    """Why a rule is not asked; empty where it is."""
-    return next(filter(None, (each.lacking(changes, itself=itself) for each in rule.only)), "")
-
-
 def finding_data(result: Ruled) -> dict[str, Any]:
-    """One finding as plain values; ``count`` is the number of offending rows."""
+    """Return one finding as plain values; ``count`` is the number of offending rows."""
     return {**asdict(result.finding), **result.about, "count": result.count}
 
 
@@ -164,12 +158,12 @@ class Judgement:
         return worst(result.finding.verdict for result in self.results)
 
     def to_data(self) -> dict[str, Any]:
-        """``verdict.json`` as plain values."""
+        """Return ``verdict.json`` as plain values: the own fields, and the findings under ``findings``."""
         own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "results"}
         found = [finding_data(result) for result in self.results]
         return {"version": VERDICT_VERSION, "verdict": self.verdict, **own, "findings": found}
 
 
 def to_json(data: Mapping[str, Any]) -> str:
-    """Readable JSON with a stable order of keys."""
+    """Return readable JSON; keys stay in their order."""
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"

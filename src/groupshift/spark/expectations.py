@@ -22,9 +22,10 @@ from typing import Any
 
 from groupshift.domain.evidence import Store
 from groupshift.domain.modes import MemberKind, Mode
-from groupshift.domain.snapshot import TABLES, Table
+from groupshift.domain.snapshot import TABLES
 from groupshift.domain.verdict import Verdict, worst
 from groupshift.spark.checks import Offence, Ruled, ruled
+from groupshift.spark.output import columns
 
 Rows = Sequence[Mapping[str, Any]]
 POSITIONS = "positions"
@@ -56,41 +57,25 @@ class Library:
         self._module = beside.submit(import_module, "great_expectations")
 
     def get(self) -> ModuleType:
-        """The module. Raises the `ImportError` that importing it raised."""
+        """Return the module.
+
+        Raises:
+            ImportError: importing it raised that.
+        """
         return self._module.result()
-
-
-def _of_table(gx: Any, table: Table) -> list[tuple[str, Any]]:
-    """(sentence, expectation) pairs every snapshot table must meet: its columns, its key, its nulls."""
-    names = [column.name for column in table.columns]
-    one = len(table.key) == 1
-    unique = (
-        gx.ExpectColumnValuesToBeUnique(column=table.key[0], severity="critical")
-        if one
-        else gx.ExpectCompoundColumnsToBeUnique(column_list=list(table.key), severity="critical")
-    )
-    columns = gx.ExpectTableColumnsToMatchOrderedList(column_list=names, severity="critical")
-    filled = [
-        (f"{column.name} is never empty", gx.ExpectColumnValuesToNotBeNull(column=column.name))
-        for column in table.columns
-        if not column.nullable
-    ]
-    return [
-        ("columns are the promised ones", columns),
-        (f"key ({', '.join(table.key)}) is unique", unique),
-        *filled,
-    ]
 
 
 SOMEBODY = "there is a member"
 """Expected of every group that is not meant to be empty."""
 
 
-def _particular(gx: Any) -> dict[str, list[tuple[str, Any]]]:
-    """What particular tables must meet besides."""
+def _pairs(gx: Any, name: str) -> list[tuple[str, Any]]:
+    """(sentence, expectation) pairs that a table must meet. Every table of a snapshot: its columns, its key,
+    its nulls; what particular tables must meet besides is listed here."""
     in_set, at_least = gx.ExpectColumnValuesToBeInSet, gx.ExpectColumnValuesToBeBetween
     ordered = gx.ExpectColumnPairValuesAToBeGreaterThanB
-    return {
+    stores = [("store is a store", in_set(column="store", value_set=[*map(str, Store)]))]
+    particular: dict[str, list[tuple[str, Any]]] = {
         "group": [
             ("the snapshot is of one group", gx.ExpectTableRowCountToEqual(value=1)),
             ("effective_mode is a mode", in_set(column="effective_mode", value_set=[*map(str, Mode)])),
@@ -100,8 +85,8 @@ def _particular(gx: Any) -> dict[str, list[tuple[str, Any]]]:
             (SOMEBODY, gx.ExpectTableRowCountToBeBetween(min_value=1, severity="warning")),
         ],
         "subscriptions": [("streams are at least 1", at_least(column="streams", min_value=1))],
-        "owners": [("store is a store", in_set(column="store", value_set=[*map(str, Store)]))],
-        "offsets": [("store is a store", in_set(column="store", value_set=[*map(str, Store)]))],
+        "owners": stores,
+        "offsets": stores,
         "log_ends": [
             ("log start is at least 0", at_least(column="log_start", min_value=0)),
             ("log end >= log start", ordered(column_A="log_end", column_B="log_start", or_equal=True)),
@@ -115,10 +100,27 @@ def _particular(gx: Any) -> dict[str, list[tuple[str, Any]]]:
             ("offset <= log end", ordered(column_A="log_end", column_B="offset", or_equal=True)),
         ],
     }
+    if name not in TABLES:
+        return particular[name]
+    names, key = [column.name for column in TABLES[name].columns], list(TABLES[name].key)
+    columns = gx.ExpectTableColumnsToMatchOrderedList(column_list=names, severity="critical")
+    unique = (
+        gx.ExpectColumnValuesToBeUnique(column=key[0], severity="critical")
+        if len(key) == 1
+        else gx.ExpectCompoundColumnsToBeUnique(column_list=key, severity="critical")
+    )
+    filled = (
+        (f"{column.name} is never empty", gx.ExpectColumnValuesToNotBeNull(column=column.name))
+        for column in TABLES[name].columns
+        if not column.nullable
+    )
+    general = [("columns are the promised ones", columns), (f"key ({', '.join(key)}) is unique", unique)]
+    return [*general, *filled, *particular[name]]
 
 
 def positions(tables: Mapping[str, Rows]) -> Rows:
-    """Every offset beside log start and end of its partition (offsets of unknown partitions left out)."""
+    """Return every offset beside log start and end of its partition (offsets of unknown partitions left
+    out)."""
     bounds = {(row["topic"], row["partition"]): row for row in tables["log_ends"]}
     return [
         {**row, "log_start": bound["log_start"], "log_end": bound["log_end"]}
@@ -127,79 +129,64 @@ def positions(tables: Mapping[str, Rows]) -> Rows:
     ]
 
 
-class Suite:
-    """One ephemeral context for the snapshots of a job; `validate` may be called for each."""
+def expectations(
+    gx: Any, snapshots: Mapping[str, Mapping[str, Rows]], *, nobody: bool = False
+) -> dict[str, tuple[Expected, ...]]:
+    """Return by moment what every expectation says of every table of a snapshot (rows by table), as Great
+    Expectations (``gx``) judges it in one context that is kept nowhere.
 
-    def __init__(self, gx: ModuleType) -> None:
-        from great_expectations.data_context.types.base import ProgressBarsConfig
+    With ``nobody`` the group is meant to be empty, or was: a member is not expected."""
+    import pandas as pd
+    from great_expectations.data_context.types.base import ProgressBarsConfig
 
-        self._gx: Any = gx
-        self._context: Any = self._gx.get_context(mode="ephemeral")
-        self._context.variables.progress_bars = ProgressBarsConfig(globally=False)
-        for site in list(self._context.variables.data_docs_sites or {}):
-            self._context.delete_data_docs_site(site)
-
-    def validate(
-        self, moment: str, tables: Mapping[str, Rows], *, nobody: bool = False
-    ) -> tuple[Expected, ...]:
-        """All expectations of all tables of one snapshot; ``moment`` names it within this context.
-
-        With ``nobody`` the group is meant to be empty, or was: a member is not expected."""
-        source = self._context.data_sources.add_pandas(moment)
-        library = self._gx.expectations
-        particular = _particular(library)
-        results: list[Expected] = []
+    context = gx.get_context(mode="ephemeral")
+    context.variables.progress_bars = ProgressBarsConfig(globally=False)
+    found = {}
+    for moment, tables in snapshots.items():
+        source, results = context.data_sources.add_pandas(moment), list[Expected]()
         for name, rows in {**tables, POSITIONS: positions(tables)}.items():
-            table = TABLES.get(name)
-            pairs = (_of_table(library, table) if table else []) + particular.get(name, [])
-            pairs = [pair for pair in pairs if not nobody or pair[0] != SOMEBODY]
-            if rows or table:
-                results.extend(self._run(source, name, rows, pairs))
-        return tuple(results)
-
-    def _run(self, source: Any, name: str, rows: Rows, pairs: list[tuple[str, Any]]) -> list[Expected]:
-        import pandas as pd
-
-        table = TABLES.get(name)
-        columns = list(rows[0]) if rows else [column.name for column in table.columns] if table else []
-        frame = pd.DataFrame([dict(row) for row in rows], columns=columns)
-        title = f"{source.name}.{name}"
-        batch = source.add_dataframe_asset(name).add_batch_definition_whole_dataframe("all")
-        suite = self._context.suites.add(self._gx.ExpectationSuite(name=title))
-        for sentence, expectation in pairs:
-            expectation.meta = {"sentence": sentence}
-            suite.add_expectation(expectation)
-        definition = self._gx.ValidationDefinition(name=title, data=batch, suite=suite)
-        outcome = self._context.validation_definitions.add(definition).run(
-            batch_parameters={"dataframe": frame}, result_format={"result_format": "COMPLETE"}
-        )
-        return [_expected(name, rows, result) for result in outcome.to_json_dict()["results"]]
+            if not rows and name == POSITIONS:
+                continue
+            title = f"{moment}.{name}"
+            suite = context.suites.add(gx.ExpectationSuite(name=title))
+            for sentence, expectation in _pairs(gx.expectations, name):
+                if not (nobody and sentence == SOMEBODY):
+                    expectation.meta = {"sentence": sentence}
+                    suite.add_expectation(expectation)
+            batch = source.add_dataframe_asset(name).add_batch_definition_whole_dataframe("all")
+            definition = gx.ValidationDefinition(name=title, data=batch, suite=suite)
+            columns = list(rows[0]) if rows else [column.name for column in TABLES[name].columns]
+            frame = pd.DataFrame([dict(row) for row in rows], columns=columns)
+            outcome = context.validation_definitions.add(definition).run(
+                batch_parameters={"dataframe": frame}, result_format={"result_format": "COMPLETE"}
+            )
+            results += (_expected(name, rows, one) for one in outcome.to_json_dict()["results"])
+        found[moment] = tuple(results)
+    return found
 
 
 def _expected(table: str, rows: Rows, result: Mapping[str, Any]) -> Expected:
-    config, success = result["expectation_config"], bool(result["success"])
-    unexpected = () if success else result["result"].get("unexpected_index_list") or ()
+    """One answer of Great Expectations."""
+    config, success, found = result["expectation_config"], bool(result["success"]), result["result"]
+    raised = result.get("exception_info", {})
+    detail = f"found {found.get('observed_value', 'nothing')}"
+    if values := found.get("partial_unexpected_list"):
+        detail = f"{found.get('unexpected_count', len(values))} unexpected, first {values[0]}"
+    elif raised.get("raised_exception"):
+        detail = str(raised.get("exception_message", "could not be evaluated"))
+    unexpected = () if success else found.get("unexpected_index_list") or ()
     return Expected(
         table=table,
         sentence=str(config["meta"]["sentence"]),
         severity=str(config.get("severity", "critical")),
         success=success,
-        detail="" if success else _detail(result),
+        detail="" if success else detail,
         rows=tuple(rows[int(index)] for index in unexpected),
     )
 
 
-def _detail(result: Mapping[str, Any]) -> str:
-    found = result["result"]
-    if values := found.get("partial_unexpected_list"):
-        return f"{found.get('unexpected_count', len(values))} unexpected, first {values[0]}"
-    if result.get("exception_info", {}).get("raised_exception"):
-        return str(result["exception_info"].get("exception_message", "could not be evaluated"))
-    return f"found {found.get('observed_value', 'nothing')}"
-
-
 def expectation_data(results: Mapping[str, Sequence[Expected]]) -> tuple[dict[str, Any], ...]:
-    """What was expected of the snapshots (by moment) and came of it, for ``verdict.json``."""
+    """Return what was expected of the snapshots (by moment) and came of it, for ``verdict.json``."""
     return tuple(
         {"snapshot": moment, **asdict(one), "rows": len(one.rows)}
         for moment, found in results.items()
@@ -207,28 +194,33 @@ def expectation_data(results: Mapping[str, Sequence[Expected]]) -> tuple[dict[st
     )
 
 
-_TEXTS = ("snapshot", "table", "expectation", "severity", "topic", "row")
-FAILING_COLUMNS = {**dict.fromkeys(_TEXTS, "string"), "partition": "int"}
+FAILING_COLUMNS = columns(
+    "snapshot string, table string, expectation string, severity string, topic string, row string, "
+    "partition int"
+)
 """Columns of ``failing_rows.parquet``: ``row`` is the whole row as JSON."""
 
 
 def failing_rows(results: Mapping[str, Sequence[Expected]]) -> list[dict[str, Any]]:
-    """Every row that an expectation named, by snapshot, table and expectation."""
-    named = ((moment, one, row) for moment, found in results.items() for one in found for row in one.rows)
+    """Return every row that an expectation named, by snapshot, table and expectation."""
     return [
         {
-            **{name: row.get(name) for name in ("topic", "partition")},
-            **{name: getattr(one, name) for name in ("table", "severity")},
             "snapshot": moment,
+            "table": one.table,
             "expectation": one.sentence,
+            "severity": one.severity,
+            "topic": row.get("topic"),
+            "partition": row.get("partition"),
             "row": json.dumps(dict(row), ensure_ascii=False),
         }
-        for moment, one, row in named
+        for moment, found in results.items()
+        for one in found
+        for row in one.rows
     ]
 
 
 def judged(rule: str, moment: str, results: Sequence[Expected]) -> Ruled:
-    """One finding for the suite of one snapshot; the worst severity that failed decides."""
+    """Return one finding for the suite of one snapshot; the worst severity that failed decides."""
     failed = [result for result in results if not result.success]
     found = [
         Offence(topic=None, partition=None, reason=f"table {one.table}: {one.sentence} ({one.detail})")

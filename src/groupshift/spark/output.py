@@ -8,13 +8,12 @@ does only what is missing.
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,21 +30,32 @@ _ARROW = {"string": pa.string(), "int": pa.int32(), "long": pa.int64(), "bool": 
 
 
 def fresh(folder: Path, names: Iterable[str]) -> None:
-    """Make the folder and remove what an earlier run left under `names`: no stale verdict survives."""
+    """Make the folder and remove what an earlier run left under ``names``: no stale verdict survives.
+
+    Raises:
+        OSError: the folder cannot be made, or a file in it cannot be removed.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
         (folder / name).unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write beside the target, then rename onto it."""
+    """Write a text (UTF-8) beside the target, then rename onto it.
+
+    Raises:
+        OSError: it cannot be written; the target is as it was.
+    """
     with _beside(path) as part:
         part.write_text(text, encoding="utf-8")
 
 
 def json_object(path: Path, option: str) -> dict[str, Any]:
-    """The object in a file that ``option`` of a job names. Raises `Rejected` for anything else; what the file
-    holds is never shown."""
+    """Return the JSON object in a file that ``option`` of a job names.
+
+    Raises:
+        Rejected: the file cannot be read, or holds anything else; what it holds is never shown.
+    """
     try:
         return load_object(text_of(read(path)), "it", at_most=FILE_BYTES)
     except (OSError, ValueError, Rejected):
@@ -53,12 +63,17 @@ def json_object(path: Path, option: str) -> dict[str, Any]:
 
 
 def columns(of: str) -> dict[str, str]:
-    """Name to type of ``name type, name type``, as Spark writes a schema."""
+    """Return name to type of ``name type, name type``, as Spark writes a schema."""
     return dict(each.split() for each in of.split(", "))
 
 
 def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]], types: Mapping[str, str]) -> None:
-    """One Parquet file; ``types`` maps names to ``string``, ``int``, ``long`` or ``bool``."""
+    """Write one Parquet file beside the target, then rename onto it; ``types`` maps the names of its columns
+    to ``string``, ``int``, ``long`` or ``bool``.
+
+    Raises:
+        OSError: it cannot be written; the target is as it was.
+    """
     schema = pa.schema([pa.field(name, _ARROW[kind]) for name, kind in types.items()])
     with _beside(path) as part:
         pq.write_table(pa.Table.from_pylist([dict(row) for row in rows], schema=schema), part)
@@ -94,25 +109,16 @@ def room_in(folder: Path, then: str = ", it goes on where it stopped") -> Iterat
         raise Rejected(
             f"{wrong.filename or folder} cannot be written: name another folder with --output"
         ) from wrong
-    except OSError as wrong:
-        if wrong.errno not in _FULL:
+    except (OSError, PySparkException, Py4JError) as wrong:
+        full = any(word in str(wrong) for word in _FULL_WORDS)
+        if isinstance(wrong, OSError):
+            full = wrong.errno in _FULL
+        if not full:
             raise
-        raise _full(folder, then) from wrong
-    except Exception as wrong:
-        if not _spark_is_full(wrong):
-            raise
-        raise _full(folder, then) from wrong
-
-
-def _full(folder: Path, then: str) -> Transient:
-    return Transient(
-        f"the disk of {folder} (or of Spark's temporary files) is full: make room and run the same command "
-        f"again{then}"
-    )
-
-
-def _spark_is_full(wrong: Exception) -> bool:
-    return isinstance(wrong, PySparkException | Py4JError) and any(word in str(wrong) for word in _FULL_WORDS)
+        raise Transient(
+            f"the disk of {folder} (or of Spark's temporary files) is full: make room and run the same "
+            f"command again{then}"
+        ) from wrong
 
 
 @dataclass(slots=True, kw_only=True)
@@ -125,12 +131,10 @@ class Progress:
     identity: Mapping[str, Any]
     kept: int = 0
     made: int = 0
-    digest: str = field(init=False)
 
     def __post_init__(self) -> None:
         """Keep what belongs to the same inputs; remove everything else, and what is not whole."""
         text = json.dumps(self.identity, sort_keys=True, indent=1) + "\n"
-        self.digest = hashlib.sha256(text.encode()).hexdigest()
         bound = self.root / _BOUND
         if not bound.is_file() or bound.read_text(encoding="utf-8") != text:
             shutil.rmtree(self.root, ignore_errors=True)
@@ -151,22 +155,14 @@ class Progress:
                 path.unlink(missing_ok=True)
 
     def table(self, name: str, make: Callable[[], pa.Table]) -> pa.Table:
-        """The part ``name`` as it was kept, or made now and kept."""
-        path = self.root / f"{name}.parquet"
-        if path.is_file():
-            self.kept += 1
-            return pq.read_table(path)
-        table = make()
-        part = path.with_name(f"{path.name}{_PART}")
-        pq.write_table(table, part)
-        os.replace(part, path)  # noqa: PTH105 - the atomic one
-        self.made += 1
-        return table
+        """Return the table of the part ``name`` as it was kept, or make it now and keep it."""
+        return pq.read_table(self.part(f"{name}.parquet", lambda part: pq.write_table(make(), part)))
 
-    def folder(self, name: str, make: Callable[[Path], None]) -> Path:
-        """The folder ``name`` as it was kept, or filled by ``make`` under a temporary name and kept."""
+    def part(self, name: str, make: Callable[[Path], None]) -> Path:
+        """Return the file or folder ``name`` as it was kept; else ``make`` makes it under a temporary name,
+        and it is kept."""
         path = self.root / name
-        if path.is_dir():
+        if path.exists():
             self.kept += 1
             return path
         part = path.with_name(f"{name}{_PART}")

@@ -1,13 +1,12 @@
-"""Comparison of two verified snapshots: differences, rules, SQL checks and expectations, in this order."""
+"""Comparison of two verified snapshots of a group: differences, rules, SQL checks and expectations."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from groupshift.adapters.parquet.compare_inputs import Input
@@ -18,10 +17,10 @@ from groupshift.domain.verdict import Finding, Verdict
 from groupshift.spark import checks
 from groupshift.spark.checks import Judgement, Offence, Ruled, not_asked, offences, ruled
 from groupshift.spark.compare.differences import read
-from groupshift.spark.expectations import Expected, Library, Rows, Suite, expectation_data, judged
+from groupshift.spark.expectations import Expected, Library, Rows, expectation_data, expectations, judged
 from groupshift.spark.session import versions
 
-CLASSES = tuple(rule.class_ for rule in STAGE_RULES if rule.class_)
+CLASSES = tuple(rule.difference for rule in STAGE_RULES if rule.difference)
 """The classes of differences between offsets, in the order of their rules."""
 
 Unread = frozenset[tuple[str, int]]
@@ -61,68 +60,52 @@ def compare(
 ) -> Compared:
     """Compare two snapshots (``before``, ``after``) that were proven whole, by what may have changed."""
     for moment, given in inputs.items():
-        register(spark, moment, given)
+        for name in TABLES:  # each cached as one partition
+            read(spark, given, name).coalesce(1).cache().createOrReplaceTempView(f"{moment}_{name}")
     checks.register(spark, changes)
     manifests = {moment: given.manifest for moment, given in inputs.items()}
     itself = manifests["before"].digest == manifests["after"].digest
     found = sorted((row.asDict() for row in spark.table("differences").collect()), key=_order)
     unread = leftovers(spark)
-    tables = {moment: _rows(given) for moment, given in inputs.items()}
-    suite = Suite(library.get())
-    expectations = {
-        moment: suite.validate(moment, _read(tables[moment], unread), nobody=changes.nobody)
-        for moment in inputs
-    }
+    members_read = [row for row in found if not _is_of(unread, row)]
+    tables = {moment: {name: given.rows(name) for name in TABLES} for moment, given in inputs.items()}
+    sound = {}
+    for moment, rows in tables.items():  # what no member reads is held against no log
+        sound[moment] = {**rows, "log_ends": [row for row in rows["log_ends"] if not _is_of(unread, row)]}
+    expected = expectations(library.get(), sound, nobody=changes.nobody)
     files = sum(len(manifest.files) for manifest in manifests.values())
     results = [
         ruled("V01", f"all {files} files of both snapshots are the ones their manifests name", ()),
         ruled("V02", "every table has the promised columns", ()),
         *checks.run(spark, changes, itself=itself),
-        *_by_class([row for row in found if not _is_of(unread, row)], changes, itself=itself),
+        *_by_class(members_read, changes, itself=itself),
         _left_over(tables["after"]["offsets"], found, unread, itself=itself),
-        judged("V21", "before", expectations["before"]),
-        judged("V22", "after", expectations["after"]),
+        judged("V21", "before", expected["before"]),
+        judged("V22", "after", expected["after"]),
     ]
     outcome = Outcome(
         migration=manifests["after"].migration,
         stage=changes.stage,
         moment=changes.moment,
         results=tuple(sorted(results, key=lambda result: result.finding.rule)),
-        counts=counts([row for row in found if not _is_of(unread, row)]),
+        counts=_counts(members_read),
         manifests={moment: manifest.digest for moment, manifest in manifests.items()},
-        expectations=expectation_data(expectations),
+        expectations=expectation_data(expected),
         versions={**versions(spark), "great_expectations": str(library.get().__version__)},
     )
+    failed = {result.finding.rule for result in results if result.finding.verdict is not Verdict.PASS}
     return Compared(
         outcome=outcome,
         inputs=inputs,
         tables=tables,
-        differences=_with_allowed(found, results, unread),
-        expectations=expectations,
+        differences=[{**row, "allowed": _is_allowed(row, failed, unread)} for row in found],
+        expectations=expected,
     )
 
 
-def register(spark: SparkSession, moment: str, given: Input) -> None:
-    """Make the tables of a snapshot visible to SQL as ``<moment>_<table>``, each cached as one partition."""
-    for name in TABLES:
-        read(spark, given, name).coalesce(1).cache().createOrReplaceTempView(f"{moment}_{name}")
-
-
 def leftovers(spark: SparkSession) -> Unread:
-    """Topic and partition of what no member reads, of the registered views."""
+    """Return topic and partition of what no member reads, of the registered views."""
     return frozenset((row["topic"], row["partition"]) for row in spark.table("leftovers").collect())
-
-
-def _rows(given: Input) -> dict[str, Rows]:
-    return {
-        name: [row for path in given.paths(name) for row in pq.read_table(path).to_pylist()]
-        for name in TABLES
-    }
-
-
-def _read(tables: Mapping[str, Rows], unread: Unread) -> dict[str, Rows]:
-    """The tables without the log ends of what no member reads: such offsets are held against no log."""
-    return {**tables, "log_ends": [row for row in tables["log_ends"] if not _is_of(unread, row)]}
 
 
 def _is_of(unread: Unread, row: Mapping[str, Any]) -> bool:
@@ -133,13 +116,19 @@ def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return row["table"], row["topic"] or "", row["partition"] or 0, row["subject"]
 
 
+def _counts(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Differences of committed offsets per class, every class named."""
+    found = Counter(str(row["class"]) for row in rows if row["table"] == "offsets")
+    return {class_: found[class_] for class_ in CLASSES}
+
+
 def _by_class(rows: Sequence[Mapping[str, Any]], changes: AllowedChanges, *, itself: bool) -> list[Ruled]:
     """Differences of what members read, by class; of what they do not see `_left_over`."""
     results = []
-    for rule in (rule for rule in STAGE_RULES if rule.class_):
-        found = offences(row for row in rows if (row["table"], row["class"]) == ("offsets", rule.class_))
+    for rule in (rule for rule in STAGE_RULES if rule.difference):
+        found = offences(row for row in rows if (row["table"], row["class"]) == ("offsets", rule.difference))
         holds = f"{rule.holds} ({len(found)})" if found else rule.holds
-        if why := checks.unasked(rule, changes, itself=itself) or rule.allowed:
+        if why := rule.unasked(changes, itself=itself) or rule.allowed:
             results.append(not_asked(rule.rule, holds, why))
         else:
             results.append(ruled(rule.rule, holds, found, verdict=rule.verdict, hint=rule.hint))
@@ -175,31 +164,19 @@ def _left_over(after: Rows, rows: Sequence[Mapping[str, Any]], unread: Unread, *
     return Ruled(finding=replace(named, asked=not itself))
 
 
-def _with_allowed(
-    rows: Sequence[Mapping[str, Any]], results: Sequence[Ruled], unread: Unread
-) -> list[dict[str, Any]]:
-    failed = {result.finding.rule for result in results if result.finding.verdict is not Verdict.PASS}
-
-    def allowed(row: Mapping[str, Any]) -> bool:
-        if row["table"] in {"offsets", "log_ends"} and _is_of(unread, row):
-            return "V25" not in failed
-        if row["table"] == "offsets":
-            return any(rule.class_ == row["class"] and rule.allowed for rule in STAGE_RULES)
-        return failed.isdisjoint(rule.rule for rule in STAGE_RULES if rule.table == row["table"])
-
-    return [{**row, "allowed": allowed(row)} for row in rows]
-
-
-def counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Differences of committed offsets per class, every class named."""
-    found = Counter(str(row["class"]) for row in rows if row["table"] == "offsets")
-    return {class_: found[class_] for class_ in CLASSES}
+def _is_allowed(row: Mapping[str, Any], failed: set[str], unread: Unread) -> bool:
+    """Whether the rules, of which these ``failed``, allow a difference."""
+    if row["table"] in {"offsets", "log_ends"} and _is_of(unread, row):
+        return "V25" not in failed
+    if row["table"] == "offsets":
+        return any(rule.difference == row["class"] and rule.allowed for rule in STAGE_RULES)
+    return failed.isdisjoint(rule.rule for rule in STAGE_RULES if rule.table == row["table"])
 
 
 def refusal(stage: str, moment: str, migration: str, reason: str) -> Outcome:
-    """The outcome when the evidence itself is not sound: nothing was compared."""
+    """Return the outcome when the evidence itself is not sound: nothing was compared."""
     finding = Finding(
         rule="V01", verdict=Verdict.FAIL, reason=reason, hint="take no decision on this evidence"
     )
     results = (Ruled(finding=finding),)
-    return Outcome(migration=migration, stage=stage, moment=moment, results=results, counts=counts([]))
+    return Outcome(migration=migration, stage=stage, moment=moment, results=results, counts=_counts(()))

@@ -6,11 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from groupshift.domain.evidence import FileEntry, Manifest
 from groupshift.domain.verdict import Verdict, counted
 from groupshift.report.page import (
     Alarm,
-    Cell,
     Details,
     Facts,
     Headline,
@@ -39,11 +37,10 @@ from groupshift.spark.validation import CLASSES, Compared, Outcome
 
 FIRST = 10
 """How many differences of each class a report shows; all of them are in ``differences.parquet``."""
-_MOMENTS = ("before", "after")
 
 
 def render(compared: Compared) -> str:
-    """The whole HTML document."""
+    """Return the whole HTML document."""
     outcome = compared.outcome
     group = compared.tables["after"]["group"]
     name = group[0]["group"] if group else "unknown"
@@ -63,7 +60,7 @@ def render(compared: Compared) -> str:
 
 
 def refused(outcome: Outcome) -> str:
-    """The document when nothing was compared because the evidence itself is not sound."""
+    """Return the document when nothing was compared because the evidence itself is not sound."""
     lead = (
         f"Migration {outcome.migration}: nothing was compared, because the evidence is not what was written."
     )
@@ -77,11 +74,13 @@ def _page(outcome: Outcome, lead: str, *sections: Section) -> str:
 
 
 def _summary(compared: Compared) -> Section:
-    before, after = (compared.tables[moment] for moment in _MOMENTS)
-    between = _manifest(compared, "after").taken_at_ms - _manifest(compared, "before").taken_at_ms
-    moved = sum(1 for row in compared.differences if row["table"] == "owners")
+    before, after = compared.tables["before"], compared.tables["after"]
+    taken = {moment: given.manifest.taken_at_ms for moment, given in compared.inputs.items()}
     held = [result for results in compared.expectations.values() for result in results]
-    counts = compared.outcome.counts
+    modes = [
+        str(tables["group"][0]["effective_mode"]) if tables["group"] else "unknown"
+        for tables in (before, after)
+    ]
     return section(
         "At a glance",
         Facts(
@@ -89,30 +88,23 @@ def _summary(compared: Compared) -> Section:
                 ("rules", counted(result.finding for result in compared.outcome.results)),
                 ("expectations met", f"{sum(result.success for result in held)} of {len(held)}"),
                 ("partitions", len(after["log_ends"])),
-                ("owners changed", moved),
+                ("owners changed", sum(row["table"] == "owners" for row in compared.differences)),
                 ("members", f"{len(before['members'])} → {len(after['members'])}"),
-                ("mode", f"{_mode(before)} → {_mode(after)}"),
-                ("time between", duration(between)),
+                ("mode", " → ".join(modes)),
+                ("time between", duration(taken["after"] - taken["before"])),
             ]
         ),
-        Facts([(f"offsets {_words(class_)}", count) for class_, count in counts.items()]),
+        Facts(
+            [
+                (f"offsets {class_.replace('_', ' ')}", count)
+                for class_, count in compared.outcome.counts.items()
+            ]
+        ),
     )
 
 
-def _manifest(compared: Compared, moment: str) -> Manifest:
-    return compared.inputs[moment].manifest
-
-
-def _words(class_: str) -> str:
-    return class_.replace("_", " ")
-
-
-def _mode(tables: Mapping[str, Rows]) -> str:
-    return str(tables["group"][0]["effective_mode"]) if tables["group"] else "unknown"
-
-
 def rules_section(results: Sequence[Ruled]) -> Section:
-    """All findings, those that did not pass first and once more above the table."""
+    """Return all findings, those that did not pass first and once more above the table."""
     ordered = sorted(results, key=lambda result: -result.finding.verdict.rank)
     bad = [result.finding for result in ordered if result.finding.verdict is not Verdict.PASS]
     listed = table(
@@ -164,16 +156,12 @@ def _differences(compared: Compared) -> Section:
     return section("Differences by class", *(parts or ["The two snapshots hold the same."]))
 
 
-def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return row["allowed"], row["table"], row["topic"] or "", row["partition"] or 0, row["subject"]
-
-
 def _of_class(class_: str, differences: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
-    rows = sorted((row for row in differences if row["class"] == class_), key=_order)
+    rows = [row for row in differences if row["class"] == class_]
     if rows:
-        yield Word(f"{_words(class_)}: {len(rows)}", tag="h3")
+        yield Word(f"{class_.replace('_', ' ')}: {len(rows)}", tag="h3")
         yield table(
-            rows,
+            sorted(rows, key=lambda row: row["allowed"]),  # they are in the order of their keys
             {
                 "table": "table",
                 "what": "subject",
@@ -209,42 +197,24 @@ def _expected(results: Sequence[Expected]) -> Table:
             "table": "table",
             "expectation": "sentence",
             "severity": "severity",
-            "result": lambda one: (
-                badge(Verdict.PASS, "holds") if one.success else badge(Verdict.FAIL, "fails")
-            ),
+            "result": lambda one: _badge("holds", "fails", good=one.success),
             "found": "detail",
         },
     )
 
 
-_PROVEN = "Every file was read and its SHA-256 compared with its manifest before anything else."
-
-
 def _sources(compared: Compared) -> Section:
+    """The snapshots; the SHA-256 of a manifest proves those of its files."""
     snapshots = table(
-        [(moment, given.manifest) for moment, given in compared.inputs.items()],
+        compared.inputs.items(),
         {
             "": lambda one: one[0],
-            "snapshot": lambda one: f"{one[1].stage} / {one[1].moment}",
-            "taken at": lambda one: moment_utc(one[1].taken_at_ms),
-            "SHA-256 of the manifest": lambda one: code(one[1].digest[:16]),
+            "snapshot": lambda one: f"{one[1].manifest.stage} / {one[1].manifest.moment}",
+            "taken at": lambda one: moment_utc(one[1].manifest.taken_at_ms),
+            "files": lambda one: len(one[1].manifest.files),
+            "SHA-256 of the manifest": lambda one: code(one[1].manifest.digest[:16]),
         },
+        numeric={"files"},
     )
-    before, after = (_manifest(compared, moment) for moment in _MOMENTS)
-    later = {entry.table: entry for entry in after.files}
-    files = table(
-        before.files,
-        {
-            "table": "table",
-            "rows before": "rows",
-            "rows after": lambda entry: later[entry.table].rows if entry.table in later else None,
-            "SHA-256 before": _sha,
-            "SHA-256 after": lambda entry: _sha(later.get(entry.table)),
-        },
-        numeric={"rows before", "rows after"},
-    )
-    return section("What was compared", snapshots, files, _PROVEN)
-
-
-def _sha(entry: FileEntry | None) -> Cell:
-    return code(entry.sha256[:16]) if entry else None
+    proven = "Every file was read and its SHA-256 compared with its manifest before anything else."
+    return section("What was compared", snapshots, proven)

@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row
 
 from groupshift.adapters.parquet import compare_inputs
-from groupshift.adapters.parquet.comparisons import files_of
+from groupshift.adapters.parquet.snapshots import files_of
 from groupshift.domain.tables import shipped
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Broken, Transient

@@ -333,7 +333,7 @@ def _log_of_a_job(place: Path) -> None:
         ("page.html.part", _page),
         ("verdict.json.part", _result),
         ("journal.json.part", _evidence),
-        (".A-1.commits.json.part", _hashes),
+        ("A-1.commits.json.part", _hashes),
         (".state.json.PID", _state),
         ("spark.log", _log_of_a_job),
     ],
@@ -445,6 +445,7 @@ def _readers(folder: Path) -> dict[str, tuple[bytes, Callable[[bytes], object]]]
         versions={},
         brokers=(),
         doubts=(),
+        signed=False,
     )
     store = ParquetEvidence(folder / "e")
     store.write(("m", "canary", Moment.AFTER), 5, {})
@@ -472,9 +473,7 @@ def _readers(folder: Path) -> dict[str, tuple[bytes, Callable[[bytes], object]]]
 
     def of_table(data: bytes) -> object:
         table.write_bytes(data)
-        return store.rows("m", "canary", "differences.parquet"), store.row_count(
-            "m", "canary/differences.parquet"
-        )
+        return store.rows("m", "canary", "differences.parquet")
 
     def of_export(data: bytes) -> object:
         export.write_bytes(data)

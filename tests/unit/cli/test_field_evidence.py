@@ -244,7 +244,7 @@ def test_s02_only_the_folder_proves_nothing_of_itself(
     altered = pack.folder / COMPARED / "verdict.json"
     former = hashlib.sha256(altered.read_bytes()).hexdigest()
     altered.write_text("mine")
-    del document["signed"]
+    document["signed"] = False
     (pack.folder / "pack.sig").unlink()
     journal = json.loads((pack.folder / "journal.json").read_text())
     bodies = [each["body"] for each in journal["events"] if each["step"] == COMPARE]
@@ -337,11 +337,11 @@ def test_s01_a_manifest_that_is_replaced_between_hash_and_read_is_not_believed(
 )
 def test_s14_the_key_of_a_store_in_the_evidence_root_is_not_repeated(root: str) -> None:
     """Neither in the sentence nor in what a traceback shows above it."""
-    from groupshift.adapters.parquet.audits import _opened
+    from groupshift.adapters.parquet.audits import opened
     from groupshift.adapters.parquet.evidence import ParquetEvidence
     from groupshift.spark.batches.files import filesystem
 
-    for work in (lambda: ParquetEvidence(root).files("m"), lambda: _opened(root), lambda: filesystem(root)):
+    for work in (lambda: ParquetEvidence(root).files("m"), lambda: opened(root), lambda: filesystem(root)):
         with pytest.raises(Rejected, match="cannot be opened") as caught:
             work()
         assert "hush" not in str(caught.value)

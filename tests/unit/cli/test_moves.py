@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 from importlib.metadata import EntryPoint
 from importlib.util import find_spec
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,8 @@ def ours() -> list[type[Move[Any]]]:
             continue
         module = importlib.import_module(f"groupshift.moves.{package.name}.move")
         classes = [each for each in vars(module).values() if isinstance(each, type)]
-        found += [each for each in classes if each.__module__ == module.__name__ and Move in each.__mro__]
+        own = [each for each in classes if each.__module__ == module.__name__ and Move in each.__mro__]
+        found += [each for each in own if "to" not in signature(each).parameters]  # that of scans is no verb
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
     for occupant in made.add("gone", MemberKind.OLD).places.values():
         occupant.running = False
     monkeypatch.setattr(verb, "settings", lambda _path: None)
-    monkeypatch.setattr(verb, "build_scans", lambda _settings: made.scans())
+    monkeypatch.setattr(verb, "build_scans", lambda _settings: nullcontext(made.scans()))
     monkeypatch.setenv("COLUMNS", "200")
     yield made
     made.history.close()

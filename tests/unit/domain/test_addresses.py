@@ -269,7 +269,7 @@ def test_s14_a_kubeconfig_is_held_to_the_same_rule(tmp_path: Any) -> None:
 )
 def test_s04_a_login_that_the_protocol_does_not_use_is_refused_everywhere(properties: dict[str, str]) -> None:
     """Settings, the tool's clients, consumers of every kind and their embedded ones."""
-    from groupshift.adapters.kafka.cluster import client_settings
+    from groupshift.adapters.kafka.cluster import access_of
     from groupshift.consumers.plain import PlainConsumer
     from groupshift.domain.group_protocol import Protocol
 
@@ -279,7 +279,7 @@ def test_s04_a_login_that_the_protocol_does_not_use_is_refused_everywhere(proper
     plain.pop("zookeeper.connect")
     for work in (
         lambda: settings("b:9092", properties),
-        lambda: client_settings(properties),
+        lambda: access_of(properties),
         lambda: configuration.parse({**good, **properties}, migrating=True),
         lambda: configuration.parse({**good, **properties}, migrating=False),
         lambda: configuration.parse({**good, **prefixed}, migrating=True),

@@ -52,8 +52,11 @@ def test_before_a_stage_nothing_may_differ_but_offsets() -> None:
     for stage in (TOGGLE, CANARY):
         changes = allowed_changes(stage, Moment.BEFORE, before, after, 7)
         assert (changes.replaced, changes.old, changes.new, changes.mode_text) == (0, None, None, None)
-    assert {rule.class_ for rule in STAGE_RULES if rule.allowed} == {"advanced", "extra", "metadata_only"}
-    assert {rule.class_ for rule in STAGE_RULES if rule.class_ and not rule.allowed} == {"lost", "regressed"}
+    assert {rule.difference for rule in STAGE_RULES if rule.allowed} == {"advanced", "extra", "metadata_only"}
+    assert {rule.difference for rule in STAGE_RULES if rule.difference and not rule.allowed} == {
+        "lost",
+        "regressed",
+    }
 
 
 def test_a_way_back_restores_the_members_of_the_first_snapshot() -> None:

@@ -78,13 +78,13 @@ def test_a_rule_says_what_it_met_or_that_it_holds() -> None:
         (
             'holds = "the number is even"',
             "",
-            "t.toml, Q01: the field holds is missing; allowed: all of holds",
+            "t.toml, Q01: allowed: one or two capitals, two digits, and what",
         ),
-        ('verdict = "fail"', 'verdict = "bad"', "t.toml, Q01, odd, verdict: 'bad' is refused; allowed: one"),
-        ('reason = "{number} is odd, not {others}"', "", "t.toml, Q01, odd: the field reason is missing"),
-        ('hint = "add one"', 'tip = "add one"', "t.toml, Q01, tip: 'add one' is refused; allowed: a table"),
-        ("[Q01]", "[q01]", "t.toml: 'q01' is refused; allowed: one or two capitals and two digits"),
-        ("Q02.large", "Q02.odd", "t.toml, sentence: 'odd' is there twice; allowed: each value once"),
+        ('verdict = "fail"', 'verdict = "bad"', "t.toml, Q01, odd: verdict, 'bad' is not a valid Verdict"),
+        ('reason = "{number} is odd, not {others}"', "", "t.toml, Q01, odd: Sentence.__init__() missing 1"),
+        ('hint = "add one"', 'tip = "add one"', "t.toml, Q01, tip: 'add one' is no Sentence"),
+        ("[Q01]", "[q01]", "t.toml, q01: allowed: one or two capitals, two digits"),
+        ("Q02.large", "Q02.odd", "t.toml, Q02: sentence 'odd' is there twice; allowed: once"),
     ],
 )
 def test_a_fault_of_a_table_is_one_sentence(good: str, bad: str, said: str) -> None:

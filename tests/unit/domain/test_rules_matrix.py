@@ -50,8 +50,8 @@ def test_every_line_has_its_source_and_every_refusal_its_rule() -> None:
     for mix in MATRIX:
         assert mix.source.startswith("§")
         reachable = {ZOOKEEPER} if mix.number in {"M1", "M2", "M5", "M6"} else set(Mode)
-        assert (mix.rule is None) is (reachable <= mix.modes)
-        assert mix.rule is None or mix.rule in RULES
+        assert (not mix.rule) is (reachable <= mix.modes)
+        assert not mix.rule or mix.rule in RULES
 
 
 @dataclass(frozen=True)

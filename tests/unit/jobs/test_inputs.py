@@ -96,13 +96,14 @@ def test_f11_what_a_desktop_leaves_is_no_ledger_and_no_part_of_a_dump(tmp_path: 
 
 def test_f11_what_a_desktop_leaves_in_a_snapshot_is_beside_it(tmp_path: Path) -> None:
     """A file that the manifest does not name and a person put there is refused as ever."""
-    from groupshift.adapters.parquet import compare_inputs
-    from groupshift.domain.evidence import FileEntry, Manifest
+    from groupshift.adapters.parquet.compare_inputs import verify
+    from groupshift.adapters.parquet.snapshots import ParquetClusterSnapshots
+    from groupshift.domain.rows import ClusterState
 
-    entry = FileEntry(table="offsets", file="offsets-0.parquet", rows=1, bytes=1, sha256="0" * 64)
-    manifest = Manifest(cluster_id="c", taken_at_ms=1, digest="", files=(entry,))
-    (tmp_path / "._offsets-0.parquet").write_bytes(APPLE_DOUBLE)
-    compare_inputs._complete(tmp_path, manifest)
-    (tmp_path / "more.parquet").write_bytes(b"")
+    folder = tmp_path / "snapshot"
+    ParquetClusterSnapshots().write(folder, ClusterState(cluster_id="c", taken_at_ms=1))
+    (folder / "._offsets-0.parquet").write_bytes(APPLE_DOUBLE)
+    verify(folder)
+    (folder / "more.parquet").write_bytes(b"")
     with pytest.raises(Broken, match=r"more\.parquet is not in the manifest"):
-        compare_inputs._complete(tmp_path, manifest)
+        verify(folder)

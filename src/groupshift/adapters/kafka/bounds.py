@@ -9,8 +9,10 @@ costs about as much as the decoding.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from itertools import groupby
+from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
@@ -22,6 +24,8 @@ _FIXED = {
     "timedelta_i32": 4, "int64": 8, "uint64": 8, "float64": 8, "timedelta_i64": 8, "datetime_i64": 8,
     "uuid": 16,
 }  # fmt: skip
+_COMPACT = 0
+"""Instead of the width of a length: it is a varint of one more than the length (flexible versions)."""
 _LONGEST_VARINT = 5
 _CONTINUES = 0x80
 
@@ -52,57 +56,6 @@ def hold(schema: Any, body: bytes, at: int) -> int:
     return after
 
 
-@cache
-def _entity(schema: Any) -> _Value:
-    """A message or a part of one: its fields in order, then its tagged fields."""
-    plain, tagged = [], {}
-    for field in dataclasses.fields(schema):
-        tag = field.metadata.get("tag")
-        if tag is None:
-            plain.append(_field(schema, field, tagged=False))
-        else:
-            tagged[tag] = _field(schema, field, tagged=True).skip
-    if schema.__flexible__:
-        plain.append(_Value(_tags(tagged), 1))
-    least = sum(value.least for value in plain)
-    if all(value.fixed for value in plain):
-        return _fixed(least)
-    steps = tuple(_merged(plain))
-
-    def skip(body: bytes, at: int, end: int) -> int:
-        for step in steps:
-            at = step(body, at, end)
-        return at
-
-    return _Value(skip, least)
-
-
-def _merged(values: list[_Value]) -> Iterator[Skip]:
-    """The steps of an entity; neighbours of fixed size are one."""
-    run = 0
-    for value in values:
-        if value.fixed:
-            run += value.least
-            continue
-        if run:
-            yield _fixed(run).skip
-            run = 0
-        yield value.skip
-    if run:
-        yield _fixed(run).skip
-
-
-def _field(schema: Any, field: Any, *, tagged: bool) -> _Value:
-    kind, optional = without_none(field.type)
-    is_array = get_origin(kind) is tuple
-    part: Any = without_none(get_args(kind)[0])[0] if is_array else kind
-    is_entity = dataclasses.is_dataclass(part)
-    value = _entity(part) if is_entity else _primitive(field, schema)
-    if is_array:
-        return _array(value, flexible=schema.__flexible__)
-    return _nullable(value) if is_entity and optional and not tagged else value
-
-
 def without_none(kind: Any) -> tuple[Any, bool]:
     """The type of a field without None, and whether it may be None."""
     if get_origin(kind) not in {UnionType, Union}:
@@ -110,107 +63,110 @@ def without_none(kind: Any) -> tuple[Any, bool]:
     return next(each for each in get_args(kind) if each is not NoneType), True
 
 
-def _primitive(field: Any, schema: Any) -> _Value:
-    kind = field.metadata["kafka_type"]
-    if kind in _FIXED:
-        return _fixed(_FIXED[kind])
+@cache
+def _entity(schema: Any) -> _Value:
+    """A message or a part of one: its fields in order, then its tagged fields."""
+    plain, tagged = [], {}
+    for field in dataclasses.fields(schema):
+        tag = field.metadata.get("tag")
+        if tag is None:
+            plain.append(_field(schema, field))
+        else:
+            tagged[tag] = _field(schema, field).skip
     if schema.__flexible__:
-        return _Value(_compact_bytes, 1)
-    width = 2 if kind == "string" else 4
+        plain.append(_Value(partial(_tags, tagged), 1))
+    steps: list[Skip] = []
+    for fixed, run in groupby(plain, attrgetter("fixed")):  # neighbours of fixed size are one step
+        values = list(run)
+        steps += [_fixed(sum(each.least for each in values)).skip] if fixed else [v.skip for v in values]
 
     def skip(body: bytes, at: int, end: int) -> int:
-        length = _legacy_length(body, at, width)
-        after = at + width + length
-        if after > end:
-            raise OutOfBounds(
-                f"byte {at}: {length} bytes do not fit into the {end - at - width} that are left"
-            )
-        return after
+        for step in steps:
+            at = step(body, at, end)
+        return at
 
-    return _Value(skip, width)
+    least = sum(value.least for value in plain)
+    return _fixed(least) if all(value.fixed for value in plain) else _Value(skip, least)
+
+
+def _field(schema: Any, field: Any) -> _Value:
+    """A field of an entity: a number, a text or bytes, another entity, or an array of one of them."""
+    kind, optional = without_none(field.type)
+    is_array = get_origin(kind) is tuple
+    part: Any = without_none(get_args(kind)[0])[0] if is_array else kind
+    count = _COMPACT if schema.__flexible__ else 4
+    if hasattr(part, "__flexible__"):
+        value = _entity(part)
+        if optional and not is_array and "tag" not in field.metadata:
+            value = _Value(partial(_nullable, value.skip), 1)
+    elif field.metadata["kafka_type"] in _FIXED:
+        value = _fixed(_FIXED[field.metadata["kafka_type"]])
+    else:
+        width = 2 if count and field.metadata["kafka_type"] == "string" else count
+        value = _Value(partial(_bytes, width), max(width, 1))
+    return _Value(partial(_array, value, count), max(count, 1)) if is_array else value
 
 
 def _fixed(size: int) -> _Value:
     return _Value(lambda _, at, __: at + size, size, fixed=True)
 
 
-def _compact_bytes(body: bytes, at: int, end: int) -> int:
-    length = body[at]
-    at += 1
-    if length >= _CONTINUES:
-        length, at = _varint(body, at - 1)
-    after = at + length - 1 if length else at
-    if after > end:
-        raise OutOfBounds(f"byte {at}: {length - 1} bytes do not fit into the {end - at} that are left")
-    return after
+def _bytes(width: int, body: bytes, at: int, end: int) -> int:
+    length, at = _length(width, body, at)
+    if length > end - at:
+        raise OutOfBounds(f"byte {at}: {length} bytes do not fit into the {end - at} that are left")
+    return at + length
 
 
-def _nullable(value: _Value) -> _Value:
+def _nullable(skip: Skip, body: bytes, at: int, end: int) -> int:
     """A struct that may be null: a byte says so (KIP-893)."""
-
-    def skip(body: bytes, at: int, end: int) -> int:
-        return value.skip(body, at + 1, end) if body[at] < _CONTINUES else at + 1
-
-    return _Value(skip, 1)
+    return skip(body, at + 1, end) if body[at] < _CONTINUES else at + 1
 
 
-def _array(item: _Value, *, flexible: bool) -> _Value:
+def _array(item: _Value, width: int, body: bytes, at: int, end: int) -> int:
     """An array with its count; as many items as it says have to fit into what is left."""
-    each, least = item.skip, max(item.least, 1)
-
-    def skip(body: bytes, at: int, end: int) -> int:
-        if flexible:
-            count, at = _varint(body, at)
-            count -= 1
-        else:
-            count, at = _legacy_length(body, at, 4), at + 4
-        if count > (end - at) // least:
-            raise OutOfBounds(f"byte {at}: {count} items do not fit into the {end - at} bytes that are left")
-        if item.fixed:
-            return at + max(count, 0) * item.least
-        for _ in range(count):
-            at = each(body, at, end)
-        return at
-
-    return _Value(skip, 1 if flexible else 4)
+    count, at = _length(width, body, at)
+    if count > (end - at) // max(item.least, 1):
+        raise OutOfBounds(f"byte {at}: {count} items do not fit into the {end - at} bytes that are left")
+    if item.fixed:
+        return at + count * item.least
+    for _ in range(count):
+        at = item.skip(body, at, end)
+    return at
 
 
-def _tags(known: dict[int, Skip]) -> Skip:
+def _tags(known: Mapping[int, Skip], body: bytes, at: int, end: int) -> int:
     """Tagged fields: a count, then number, size and bytes of each; the known ones are walked, too."""
+    if not body[at]:
+        return at + 1
+    count, at = _varint(body, at)
+    if count > (end - at) // 2:
+        raise OutOfBounds(f"byte {at}: {count} tags do not fit into the {end - at} bytes that are left")
+    for _ in range(count):
+        tag, at = _varint(body, at)
+        size, at = _varint(body, at)
+        if size > end - at:
+            raise OutOfBounds(f"byte {at}: a tagged field of {size} bytes, {end - at} are left")
+        if tag in known:
+            known[tag](body, at, at + size)
+        at += size
+    return at
 
-    def skip(body: bytes, at: int, end: int) -> int:
-        count = body[at]
+
+def _length(width: int, body: bytes, at: int) -> tuple[int, int]:
+    """A length before its bytes or items, 0 for null, and where it ends. Raises `OutOfBounds` for negative
+    ones."""
+    if width == _COMPACT:
+        length = body[at]
         at += 1
-        if not count:
-            return at
-        if count >= _CONTINUES:
-            count, at = _varint(body, at - 1)
-        if count > (end - at) // 2:
-            raise OutOfBounds(
-                f"byte {at}: {count} tagged fields do not fit into the {end - at} bytes that are left"
-            )
-        for _ in range(count):
-            tag, at = _varint(body, at)
-            size, at = _varint(body, at)
-            if size > end - at:
-                raise OutOfBounds(f"byte {at}: a tagged field of {size} bytes, {end - at} are left")
-            if tag in known:
-                known[tag](body, at, at + size)
-            at += size
-        return at
-
-    return skip
-
-
-def _legacy_length(body: bytes, at: int, width: int) -> int:
-    """A length before its bytes or items, 0 for null (-1). Raises `OutOfBounds` for other negative ones."""
+        if length >= _CONTINUES:
+            length, at = _varint(body, at - 1)
+        return (length - 1 if length else 0), at
     raw = body[at : at + width]
-    if len(raw) < width:
-        raise OutOfBounds("it ends too early")
     length = int.from_bytes(raw, "big", signed=True)
-    if length < -1:
-        raise OutOfBounds(f"byte {at}: a length of {length}")
-    return max(length, 0)
+    if len(raw) < width or length < -1:
+        raise OutOfBounds(f"byte {at}: a length of {length}, {len(raw)} of {width} bytes")
+    return max(length, 0), at + width
 
 
 def _varint(body: bytes, at: int) -> tuple[int, int]:

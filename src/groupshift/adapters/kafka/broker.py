@@ -37,7 +37,6 @@ from groupshift.adapters.kafka.wire import (
     raise_for,
     request_frame,
     request_schema,
-    versions_answer,
 )
 
 _LENGTH = 4
@@ -122,120 +121,111 @@ class Channel:
         if not count:
             raise ConnectionResetError("the broker closed the connection")
         self._missing = self._missing[count:]
-        if not self._missing:
-            self._advance()
-        return True
-
-    def _expect(self, size: int, *, length: bool) -> None:
+        if self._missing:
+            return True
+        size = _LENGTH
+        if self._is_length:
+            size = int.from_bytes(self._buffer, "big", signed=True)
+            if not _LENGTH <= size <= self.largest:
+                text = f"an answer of {size} bytes is none of Kafka's"
+                raise ConnectionAbortedError(f"{text}: is this listener's security.protocol another?")
+        else:
+            self._frames.append(bytes(self._buffer))
+        self._is_length = not self._is_length
         self._buffer = bytearray(size)
         self._missing = memoryview(self._buffer)
-        self._is_length = length
-
-    def _advance(self) -> None:
-        if not self._is_length:
-            self._frames.append(bytes(self._buffer))
-            self._expect(_LENGTH, length=True)
-            return
-        size = int.from_bytes(self._buffer, "big", signed=True)
-        if not _LENGTH <= size <= self.largest:
-            raise ConnectionAbortedError(
-                f"an answer of {size} bytes is none of Kafka's: is this listener's security.protocol another?"
-            )
-        self._expect(size, length=False)
+        return True
 
 
 _HANDSHAKE = 1  # the first version whose tokens are sent in SaslAuthenticate (Kafka 1.0)
 _NOT_ACCEPTED = frozenset(
     {ErrorCode.unsupported_sasl_mechanism, ErrorCode.illegal_sasl_state, ErrorCode.sasl_authentication_failed}
 )
-
 _FEWEST_ITERATIONS, _MOST_ITERATIONS = 4_096, 1_000_000
 """RFC 7677 and Kafka's brokers demand the former; the latter takes about a second."""
 _HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-_NONCE_BYTES = 24
-
-Ask = Callable[[Any], Any]
-MessagesOf = Callable[..., Any]
+MECHANISMS = ("PLAIN", *_HASHES)
+"""Every SASL mechanism that `log_in` knows."""
 
 
 class LoginRefused(Exception):
     """The broker does not accept this mechanism, user or password; asking again would not help."""
 
 
-def log_in(ask: Ask, messages: MessagesOf, settings: Mapping[str, Any]) -> None:
-    """Log in with the mechanism, user and password of `client_settings`; ``messages(api, at_least=…)``
-    gives kio's classes in the broker's version. Raises `LoginRefused`, which quotes no secret."""
-    mechanism = settings["sasl_mechanism"]
-    shake = messages(Api.SASL_HANDSHAKE, at_least=_HANDSHAKE)
-    answer = ask(shake.SaslHandshakeRequest(mechanism=mechanism))
+def log_in(connection: BrokerConnection, access: Access) -> None:
+    """Log in with the mechanism, user and password of ``access``.
+
+    Raises:
+        LoginRefused: the mechanism, the user or the password is not accepted, or the broker's part of the
+            exchange is wrong. No sentence quotes a secret.
+        BrokerError: for any other error that the broker answers.
+    """
+    mechanism, user, password = access.mechanism, access.user, access.password
+    shake = connection.request(Api.SASL_HANDSHAKE, at_least=_HANDSHAKE, mechanism=mechanism)
+    answer = connection.ask(shake)
     if answer.error_code:
         offered = ", ".join(answer.mechanisms) or "none"
         raise LoginRefused(f"sasl.mechanism {mechanism} is not enabled there; enabled are: {offered}")
+    for key, text in (("sasl.username", user), ("sasl.password", password)):
+        # Null characters set the parts of PLAIN apart; halves of a surrogate pair have no bytes.
+        if "\0" in text or any("\ud800" <= each <= "\udfff" for each in text):
+            raise LoginRefused(f"{key} has a null character or half of a surrogate pair: choose another")
 
     def exchange(token: bytes) -> bytes:
-        schema = messages(Api.SASL_AUTHENTICATE).SaslAuthenticateRequest
-        told = ask(schema(auth_bytes=token))
+        told = connection.ask(connection.request(Api.SASL_AUTHENTICATE, auth_bytes=token))
         if told.error_code in _NOT_ACCEPTED:
             raise LoginRefused(told.error_message or "authentication failed")
         raise_for(told.error_code, "login")
         return bytes(told.auth_bytes)
 
-    user, password = settings["sasl_plain_username"], settings["sasl_plain_password"]
-    for key, text in (("sasl.username", user), ("sasl.password", password)):
-        # Null characters set the parts of PLAIN apart; halves of a surrogate pair have no bytes.
-        if "\0" in text or any("\ud800" <= each <= "\udfff" for each in text):
-            raise LoginRefused(f"{key} has a null character or half of a surrogate pair: choose another")
     if mechanism not in _HASHES:
         exchange(f"\0{user}\0{password}".encode())  # PLAIN, RFC 4616
         return
-    # RFC 5802 without channel binding; the server proves that it knows the password too. As Kafka's brokers
-    # and librdkafka do, the texts are sent as they are (no SASLprep).
-    scram = Scram(mechanism, user, password, nonce=secrets.token_urlsafe(_NONCE_BYTES))
     try:
-        scram.verify(exchange(scram.proof(exchange(scram.first()))))
+        prove(access, exchange, nonce=secrets.token_urlsafe(24))
     except ValueError as wrong:
         raise LoginRefused(f"the broker's part of {mechanism} is wrong ({wrong})") from None
 
 
-class Scram:
-    """The client's side of one exchange (RFC 5802 §3, RFC 7677). A server, or who pretends to be one, cannot
-    choose how little a guess of the password costs, nor how long we calculate for it. ``nonce`` is printable
-    ASCII without commas, never used twice."""
+def prove(access: Access, exchange: Callable[[bytes], bytes], *, nonce: str) -> None:
+    """Prove by SCRAM that we know the password, and let the server prove it, too (RFC 5802 §3, RFC 7677).
 
-    def __init__(self, mechanism: str, user: str, password: str, *, nonce: str) -> None:
-        self._hash = _HASHES[mechanism]
-        self._password = password.encode()
-        self._nonce = nonce
-        self._bare = f"n={user.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
-        self._signature = b""
+    ``exchange`` sends a message and returns the server's; ``nonce`` is printable ASCII without commas, never
+    used twice. There is no channel binding. As Kafka's brokers and librdkafka do, the texts are sent as they
+    are (no SASLprep). A server, or who pretends to be one, cannot choose how little a guess of the password
+    costs, nor how long we calculate for it.
 
-    def first(self) -> bytes:
-        """The first message."""
-        return f"n,,{self._bare}".encode()
-
-    def proof(self, told: bytes) -> bytes:
-        """The last message, which answers the server's first. Raises ValueError when that is none, and
-        `LoginRefused` for a count out of bounds or an empty salt, before the password is used."""
-        attributes = _attributes(told)
-        count, salt = _count(attributes.get("i", "")), _salt(attributes.get("s", ""))
-        nonce = attributes.get("r", "")
-        if not nonce.startswith(self._nonce):
-            raise ValueError("its nonce does not begin with ours")
-        last = f"c=biws,r={nonce}"
-        signed = b",".join((self._bare.encode(), told, last.encode()))
-        salted = hashlib.pbkdf2_hmac(self._hash, self._password, salt, count)
-        key = hmac.digest(salted, b"Client Key", self._hash)
-        mask = hmac.digest(hashlib.new(self._hash, key).digest(), signed, self._hash)
-        self._signature = hmac.digest(hmac.digest(salted, b"Server Key", self._hash), signed, self._hash)
-        shown = bytes(one ^ other for one, other in zip(key, mask, strict=True))
-        return f"{last},p={base64.b64encode(shown).decode()}".encode()
-
-    def verify(self, told: bytes) -> None:
-        """Hold the server's last message against the signature that only who knows the password can give.
-        Raises ValueError."""
-        given = base64.b64decode(_attributes(told).get("v", ""), validate=True)
-        if not self._signature or not hmac.compare_digest(given, self._signature):
-            raise ValueError("its signature is not that of a server that knows the password")
+    Raises:
+        LoginRefused: for a count of iterations out of bounds or an empty salt, before the password is used.
+        ValueError: a message is none of SCRAM, or the server does not know the password.
+    """
+    hash_ = _HASHES[access.mechanism]
+    bare = f"n={access.user.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
+    first = exchange(f"n,,{bare}".encode())
+    told = _attributes(first)
+    count = told.get("i", "")
+    digits = count.isascii() and count.isdigit() and len(count) <= len(str(_MOST_ITERATIONS))
+    if not digits or not _FEWEST_ITERATIONS <= int(count) <= _MOST_ITERATIONS:
+        raise LoginRefused(
+            f"the broker asks for {count[:12]!r} iterations of SCRAM, {_FEWEST_ITERATIONS} to "
+            f"{_MOST_ITERATIONS} are accepted: fewer would let it guess the password; set the user's "
+            "credential again with --add-config and iterations=4096 or more"
+        )
+    salt = base64.b64decode(told.get("s", ""), validate=True)
+    if not salt:
+        raise LoginRefused("the broker sends no salt for SCRAM: set the user's credential again")
+    if not told.get("r", "").startswith(nonce):
+        raise ValueError("its nonce does not begin with ours")
+    last = f"c=biws,r={told['r']}"
+    signed = b",".join((bare.encode(), first, last.encode()))
+    salted = hashlib.pbkdf2_hmac(hash_, access.password.encode(), salt, int(count))
+    key = hmac.digest(salted, b"Client Key", hash_)
+    mask = hmac.digest(hashlib.new(hash_, key).digest(), signed, hash_)
+    proof = base64.b64encode(bytes(one ^ other for one, other in zip(key, mask, strict=True)))
+    given = _attributes(exchange(f"{last},p={proof.decode()}".encode())).get("v", "")
+    signature = hmac.digest(hmac.digest(salted, b"Server Key", hash_), signed, hash_)
+    if not hmac.compare_digest(base64.b64decode(given, validate=True), signature):
+        raise ValueError("its signature is not that of a server that knows the password")
 
 
 def _attributes(told: bytes) -> dict[str, str]:
@@ -248,24 +238,6 @@ def _attributes(told: bytes) -> dict[str, str]:
     if "m" in found:
         raise ValueError("it demands an extension")
     return found
-
-
-def _count(told: str) -> int:
-    digits = told.isascii() and told.isdigit() and len(told) <= len(str(_MOST_ITERATIONS))
-    if not digits or not _FEWEST_ITERATIONS <= int(told) <= _MOST_ITERATIONS:
-        raise LoginRefused(
-            f"the broker asks for {told[:12]!r} iterations of SCRAM, {_FEWEST_ITERATIONS} to "
-            f"{_MOST_ITERATIONS} are accepted: fewer would let it guess the password; set the user's "
-            "credential again with --add-config and iterations=4096 or more"
-        )
-    return int(told)
-
-
-def _salt(told: str) -> bytes:
-    salt = base64.b64decode(told, validate=True)
-    if not salt:
-        raise LoginRefused("the broker sends no salt for SCRAM: set the user's credential again")
-    return salt
 
 
 logger = logging.getLogger(__name__)
@@ -285,40 +257,27 @@ _RELEASES = (
 own word for its release is not in the protocol."""
 
 
-@dataclass(slots=True)
-class Deadline:
-    """When whoever asks wants no answer any more, in monotonic seconds; several connections share it."""
-
-    at: float = math.inf
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Access:
-    """How to connect: ``settings`` as `client_settings` gives them (never printed), ``timeout_s`` bounds
-    the connection's making and each wait for an answer, ``deadline`` all of them."""
+    """How to connect: ``client_id`` is what the broker's logs and quotas call us, ``mechanism`` that of SASL
+    (empty: no login), ``tls`` what to encrypt with (None: nothing). ``timeout_s`` bounds the connection's
+    making and each wait for an answer, ``deadline`` (monotonic seconds, may be moved) all of them."""
 
-    settings: Mapping[str, Any] = field(repr=False, default_factory=dict)
+    client_id: str = "groupshift"
+    mechanism: str = ""
+    user: str = ""
+    password: str = field(default="", repr=False)
+    tls: ssl.SSLContext | None = None
     timeout_s: float = 7.0
-    deadline: Deadline = field(default_factory=Deadline)
+    deadline: float = math.inf
 
     @property
     def wait_s(self) -> float:
         """How long to wait now for what is asked. Raises TimeoutError past the deadline."""
-        left = self.deadline.at - time.monotonic()
+        left = self.deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError(_NO_ANSWER)
         return min(self.timeout_s, left)
-
-    @property
-    def client_id(self) -> str:
-        """What the broker's logs and quotas call us."""
-        return str(self.settings.get("client_id", "groupshift"))
-
-    @property
-    def tls(self) -> ssl.SSLContext | None:
-        """What to encrypt with, or None for a plain connection."""
-        context: ssl.SSLContext | None = self.settings.get("ssl_context")
-        return context
 
 
 class BrokerConnection:
@@ -329,15 +288,16 @@ class BrokerConnection:
 
     def __init__(self, host: str, port: int, access: Access) -> None:
         self.address = f"{host}:{port}"
+        self.sent = 0
+        """How many requests were sent, those of the connection's making included."""
         self._access = access
-        self._correlation = 0
         self._asked: deque[tuple[int, Any]] = deque()
         self._answers: dict[int, Any] = {}
         self._channel: Channel = connect(host, port, access.tls, access.wait_s)
         try:
-            self.versions, self.features = self._negotiate()
-            if "sasl_mechanism" in access.settings:
-                log_in(self.ask, self.messages, access.settings)
+            self.versions = self._negotiate()
+            if access.mechanism:
+                log_in(self, access)
         except BaseException:
             self.close()
             raise
@@ -349,10 +309,10 @@ class BrokerConnection:
         return messages(api, choose(self.versions, api, at_least=at_least, at_most=at_most))
 
     def request(self, api: Api, *, at_least: int = 0, at_most: int = 32_767, **values: Any) -> Any:
-        """A request of the version that `messages` would choose, from ``values`` as `fill` takes them."""
-        return fill(
-            request_schema(api, choose(self.versions, api, at_least=at_least, at_most=at_most)), **values
-        )
+        """A request of the newest version of ``api`` that both sides know, within the bounds; ``values`` are
+        its fields, as `fill` takes them. Raises `UnsupportedByBroker`."""
+        version = choose(self.versions, api, at_least=at_least, at_most=at_most)
+        return fill(request_schema(api, version), **values)
 
     def highest(self, api: Api) -> int:
         """The broker's newest version of ``api``; -1 when it does not have it."""
@@ -368,26 +328,20 @@ class BrokerConnection:
                 return release
         return ""
 
-    @property
-    def sent(self) -> int:
-        """How many requests were sent, those of the connection's making included."""
-        return self._correlation
-
     def send(self, request: Any) -> int:
         """Send without waiting for the answer; returns what `receive` wants."""
-        self._correlation += 1
-        frame = request_frame(request, self._correlation, self._access.client_id)
-        self._asked.append((self._correlation, request))
+        self.sent += 1
+        frame = request_frame(request, self.sent, self._access.client_id)
+        self._asked.append((self.sent, request))
         self._channel.write(frame, self._access.wait_s)
-        return self._correlation
+        return self.sent
 
     def receive(self, correlation: int, *, timeout_s: float | None = None) -> Any:
         """The answer to a request that was sent; answers to earlier ones are kept for their turn."""
         while correlation not in self._answers:
             waiting, request = self._asked[0]
             body = self._channel.read(self._access.wait_s if timeout_s is None else timeout_s)
-            read = versions_answer if request.__api_key__ == Api.API_VERSIONS else answer_of
-            found, answer = read(request, body)
+            found, answer = answer_of(request, body)
             if found != waiting:
                 raise Malformed(f"{self.address} answered request {found} where {waiting} was expected")
             self._asked.popleft()
@@ -412,8 +366,8 @@ class BrokerConnection:
         """Close the connection; answers under way are dropped. Safe to repeat."""
         self._channel.close()
 
-    def _negotiate(self) -> tuple[Ranges, Mapping[str, int]]:
-        """The broker's versions of every request, and the levels of the cluster's finalised features."""
+    def _negotiate(self) -> Ranges:
+        """The broker's versions of every request."""
         logger.info("asking broker %s which requests it knows", self.address)
         version = NEWEST_VERSIONS
         answer = self.ask(fill(request_schema(Api.API_VERSIONS, version), **SOFTWARE))
@@ -422,6 +376,4 @@ class BrokerConnection:
             version = min(version, offered.get(Api.API_VERSIONS, 0))
             answer = self.ask(fill(request_schema(Api.API_VERSIONS, version), **SOFTWARE))
         raise_for(answer.error_code, f"{self.address} does not tell its versions")
-        ranges = {each.api_key: Range(each.min_version, each.max_version) for each in answer.api_keys}
-        features = {each.name: each.max_version_level for each in getattr(answer, "finalized_features", ())}
-        return ranges, features
+        return {each.api_key: Range(each.min_version, each.max_version) for each in answer.api_keys}

@@ -1,7 +1,7 @@
 """One connection to each broker of a cluster, made when it is first needed; metadata and coordinators.
 
-`client_settings` turns librdkafka's security keys, which `[kafka.properties]` is written in, into
-the settings of a connection. Messages about a Kafka that refuses or does not answer quote no secret.
+`access_of` says how to connect by librdkafka's security keys, which `[kafka.properties]` is written in.
+Messages about a Kafka that refuses or does not answer quote no secret.
 """
 
 from __future__ import annotations
@@ -9,14 +9,18 @@ from __future__ import annotations
 import random
 import re
 import ssl
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import replace
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from groupshift.adapters.kafka.broker import Access, BrokerConnection, LoginRefused
+from kio.schema.errors import ErrorCode
+
+from groupshift.adapters.kafka.broker import MECHANISMS, Access, BrokerConnection, LoginRefused
 from groupshift.adapters.kafka.requests import coordinators_told, metadata, replicas_lacking
 from groupshift.adapters.kafka.wire import (
     BrokerError,
@@ -31,9 +35,9 @@ from groupshift.domain.addresses import PROTOCOLS, joined, kafka_servers, login_
 from groupshift.domain.commit_places import TopicNow
 from groupshift.domain.foreign_text import struck_out
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.rows import BrokerRow
 from groupshift.errors import Rejected, Transient
 
-_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 KEYS = frozenset(
     {
         "client.id",
@@ -55,12 +59,12 @@ KEYS = frozenset(
 """Every key that says how to connect and log in."""
 
 
-def client_settings(properties: Mapping[str, str]) -> dict[str, Any]:
-    """Settings of a connection that mean the same as these librdkafka ``properties``.
+def access_of(properties: Mapping[str, str], timeout_s: float = 7.0) -> Access:
+    """How to connect with these librdkafka ``properties``; ``timeout_s`` bounds each wait.
 
-    Raises `Rejected` for a key without equivalent, a value that is none of its choices, a missing
-    user name or password, a login or certificates that the protocol does not use, and files that cannot be
-    loaded; no sentence quotes a secret.
+    Raises `Rejected` for a key without equivalent, a value that is none of its choices, a missing user name
+    or password, a login or certificates that the protocol does not use, and files that cannot be loaded; no
+    sentence quotes a secret.
     """
     unknown = sorted(set(properties) - KEYS)
     if unknown:
@@ -69,15 +73,17 @@ def client_settings(properties: Mapping[str, str]) -> dict[str, Any]:
     if without_effect:
         raise _unusable(without_effect)
     protocol = _choice("security.protocol", properties.get("security.protocol") or "PLAINTEXT", PROTOCOLS)
-    settings: dict[str, Any] = {
-        "client_id": properties.get("client.id", "groupshift"),
-        "security_protocol": protocol,
-    }
+    access = Access(client_id=properties.get("client.id", "groupshift"), timeout_s=timeout_s)
     if protocol.startswith("SASL"):
-        settings |= _login(properties)
+        mechanism = properties.get("sasl.mechanism") or properties.get("sasl.mechanisms") or ""
+        access.mechanism = _choice("sasl.mechanism", mechanism, MECHANISMS)
+        for key in ("sasl.username", "sasl.password"):
+            if not properties.get(key):
+                raise _unusable(f"{key} is missing; {mechanism} needs sasl.username and sasl.password")
+        access.user, access.password = properties["sasl.username"], properties["sasl.password"]
     if protocol.endswith("SSL"):
-        settings["ssl_context"] = _tls(properties)
-    return settings
+        access.tls = _tls(properties)
+    return access
 
 
 def _unusable(why: str) -> Rejected:
@@ -90,21 +96,28 @@ def _choice(key: str, value: str, choices: tuple[str, ...]) -> str:
     return value.upper()
 
 
-def _login(properties: Mapping[str, str]) -> dict[str, Any]:
-    mechanism = properties.get("sasl.mechanism") or properties.get("sasl.mechanisms") or ""
-    settings = {"sasl_mechanism": _choice("sasl.mechanism", mechanism, _MECHANISMS)}
-    for key, name in (("sasl.username", "sasl_plain_username"), ("sasl.password", "sasl_plain_password")):
-        if not properties.get(key):
-            raise _unusable(f"{key} is missing; {mechanism} needs sasl.username and sasl.password")
-        settings[name] = properties[key]
-    return settings
-
-
 def _tls(properties: Mapping[str, str]) -> ssl.SSLContext:
+    """TLS 1.2 at least, with the authorities and the certificate that the properties name."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    trusted, pem = properties.get("ssl.ca.location"), properties.get("ssl.ca.pem")
     try:
-        _load(context, properties)
+        if pem:
+            context.load_verify_locations(cadata=pem)
+        if trusted and trusted != "probe":
+            try:
+                context.load_verify_locations(cafile=trusted)
+            except IsADirectoryError:  # of certificates under their hashes
+                context.load_verify_locations(capath=trusted)
+        elif not pem:
+            context.load_default_certs()
+        if properties.get("ssl.crl.location"):
+            context.load_verify_locations(properties["ssl.crl.location"])
+            context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+        if properties.get("ssl.certificate.location"):
+            # The password is a text even where there is none: OpenSSL would ask for it on the terminal.
+            files = properties["ssl.certificate.location"], properties.get("ssl.key.location")
+            context.load_cert_chain(*files, properties.get("ssl.key.password", ""))
     except (OSError, ValueError, TypeError) as wrong:  # the latter two: of texts that are no path or no PEM
         said = getattr(wrong, "strerror", None) or type(wrong).__name__
         raise _unusable(
@@ -121,29 +134,6 @@ def _tls(properties: Mapping[str, str]) -> ssl.SSLContext:
     return context
 
 
-def _load(context: ssl.SSLContext, properties: Mapping[str, str]) -> None:
-    trusted, pem = properties.get("ssl.ca.location"), properties.get("ssl.ca.pem")
-    if pem:
-        context.load_verify_locations(cadata=pem)
-    if trusted and trusted != "probe":
-        try:
-            context.load_verify_locations(cafile=trusted)
-        except IsADirectoryError:  # of certificates under their hashes
-            context.load_verify_locations(capath=trusted)
-    elif not pem:
-        context.load_default_certs()
-    if properties.get("ssl.crl.location"):
-        context.load_verify_locations(properties["ssl.crl.location"])
-        context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
-    if properties.get("ssl.certificate.location"):
-        context.load_cert_chain(
-            properties["ssl.certificate.location"],
-            properties.get("ssl.key.location"),
-            # A text even where there is none: OpenSSL would ask for it on the terminal.
-            properties.get("ssl.key.password", ""),
-        )
-
-
 _SECRET = re.compile(r"password|secret|key|pem|jaas|oauth|token", re.IGNORECASE)
 
 
@@ -152,102 +142,111 @@ def without_secrets(text: str, properties: Mapping[str, str]) -> str:
     return struck_out(text, (value for key, value in properties.items() if _SECRET.search(key)))
 
 
-def refused(address: str, why: str) -> Rejected:
-    """The credentials are not accepted."""
-    return Rejected(
-        f"Kafka at {address} refuses the credentials ({why}): "
-        "correct the security keys of [kafka.properties] or the ACLs of this user"
-    )
-
-
-def silent(address: str, timeout_s: float, cause: str) -> Transient:
-    """Nobody answers in time."""
-    return Transient(
-        f"Kafka does not answer at {address} (setting [kafka] bootstrap_servers) within "
-        f"{timeout_s:g} s ({cause}): check that it runs and that "
-        "the address is right, then run the same command again"
-    )
-
-
 K = TypeVar("K")
+P = ParamSpec("P")
+S = TypeVar("S", bound="OfCluster")
 T = TypeVar("T")
 
 _PAUSE_S = 0.1
-_UNKNOWN_TOPIC = 3
+_FIRST_SHARE_S = 1.0
+"""An observer's first attempt gets so much of the time, each further one twice as much: a broker that went
+away without a word is asked again soon, a slow one is given more."""
+_NEEDED = {30: "Describe the group", 29: "Describe a topic", 31: "Describe the cluster"}
+"""The operation that an observer lacks where a broker answers with this error."""
 _IDS = 12
 """The newest Metadata that calls topics by name and tells their ids."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerNode:
-    """A broker as the metadata tells it: where clients of this listener are to connect."""
-
-    node_id: int
-    host: str
-    port: int
-    rack: str | None = None
-
-
 class KafkaCluster:
-    """Requests to the brokers of one cluster; used by one thread at a time, opens nothing before the first.
+    """Requests to the brokers of one cluster; opens nothing before the first.
 
-    ``properties`` are librdkafka's security keys, ``timeout_s`` bounds `attempt` with all its retries and
-    every single wait. The methods raise what a connection raises (`BrokerConnection`) and `BrokerError`;
-    what runs inside `attempt` is repeated, and gives people's sentences."""
+    ``properties`` are librdkafka's security keys; their values never reach a log or a sentence. ``timeout_s``
+    bounds `attempt` with all its retries and every single wait. The methods raise what a connection raises
+    (`BrokerConnection`) and `BrokerError`; what runs inside `attempt` is repeated, and gives people's
+    sentences. Threads may share a cluster: one `attempt` comes after the other.
+
+    An ``observer`` only reads one group or a window of them: it is given up within ``timeout_s`` however many
+    waits it has, repeats every error but a missing right, and names the right that is missing."""
 
     def __init__(
-        self, bootstrap_servers: str, *, properties: Mapping[str, str] | None = None, timeout_s: float = 10.0
+        self,
+        bootstrap_servers: str,
+        *,
+        properties: Mapping[str, str] | None = None,
+        timeout_s: float = 10.0,
+        observer: bool = False,
     ) -> None:
         self._properties = dict(properties or {})
         self._timeout_s = timeout_s
+        self._observer = observer
         servers = kafka_servers(
             bootstrap_servers, "kafka.bootstrap_servers", self._properties.get("security.protocol", "")
         )
         self.address = joined(servers)
         self._bootstrap = [(each.host, each.port) for each in servers]
-        self._access = Access(settings=client_settings(self._properties), timeout_s=timeout_s)
-        self._nodes: dict[int, BrokerNode] = {}
+        self._access = access_of(self._properties, timeout_s)
+        self._nodes: dict[int, BrokerRow] = {}
         self._connections: dict[int, BrokerConnection] = {}
-        self._cluster_id = ""
+        self.cluster_id = ""
+        """The cluster's id, as of the last metadata; empty before."""
         self._cluster_ids: dict[str, str] | None = None
         self._sent = 0
+        self._lock = threading.RLock()
+
+    @property
+    def who(self) -> str:
+        """The identity, for sentences to people."""
+        return f"user {self._access.user!r}" if self._access.user else "a connection without a user name"
 
     def attempt(self, work: Callable[[], T]) -> T:
         """What ``work`` returns; repeated with fresh connections while brokers are silent or say that
         asking again may help. It must be safe to repeat.
 
-        Raises `Transient` at the deadline, `Rejected` when credentials are refused or a broker is too old."""
-        deadline = time.monotonic() + self._timeout_s
-        while True:
-            try:
-                return work()
-            except LoginRefused as why:
-                self.close()
-                raise refused(self.address, self._safe(why)) from None
-            except UnsupportedByBroker as why:
-                raise Rejected(f"Kafka at {self.address} is too old for this: {why}") from None
-            except (OSError, BrokerError) as failed:
-                self.close()
-                if isinstance(failed, BrokerError) and not failed.retriable:
-                    raise Rejected(f"Kafka at {self.address} refuses: {self._safe(failed)}") from None
-                if time.monotonic() + _PAUSE_S >= deadline:
-                    raise silent(self.address, self._timeout_s, self._safe(failed)) from None
-                time.sleep(_PAUSE_S)
+        Raises:
+            Transient: no answer until the deadline.
+            Rejected: credentials are refused, a right is missing, or a broker is too old.
+        """
+        with self._lock:
+            deadline = time.monotonic() + self._timeout_s
+            share_s, cause = _FIRST_SHARE_S, ""
+            while True:
+                if self._observer:
+                    self._access.deadline = min(deadline, time.monotonic() + share_s)
+                try:
+                    return work()
+                except (OSError, BrokerError, LoginRefused, UnsupportedByBroker) as failed:
+                    self.close()
+                    said = without_secrets(str(failed) or type(failed).__name__, self._properties)
+                    if why := self._refusal(failed, said):
+                        raise Rejected(f"Kafka at {self.address} {why}") from None
+                    if not cause or not isinstance(failed, TimeoutError):
+                        cause = said
+                    if time.monotonic() + _PAUSE_S >= deadline:
+                        raise Transient(
+                            f"Kafka does not answer at {self.address} (setting [kafka] bootstrap_servers) "
+                            f"within {self._timeout_s:g} s ({cause}): check that it runs and that "
+                            "the address is right, then run the same command again"
+                        ) from None
+                    time.sleep(_PAUSE_S)
+                    share_s *= 2
+                except BaseException:
+                    self.close()
+                    raise
 
-    def end_by(self, moment: float) -> None:
-        """No wait goes beyond ``moment`` (monotonic seconds) from now on: it ends with TimeoutError."""
-        self._access.deadline.at = moment
-
-    @property
-    def cluster_id(self) -> str:
-        """The cluster's id, as of the last metadata; empty before."""
-        return self._cluster_id
-
-    def one_cluster(self) -> str:
-        """The cluster's id, as the metadata tells it now. Raises as `refuse_several`."""
-        self.refuse_several()
-        self.brokers()
-        return self._cluster_id
+    def _refusal(self, failed: Exception, said: str) -> str:
+        """What Kafka refuses where asking again does not help; empty where it may."""
+        if isinstance(failed, LoginRefused):
+            return (
+                f"refuses the credentials ({said}): "
+                "correct the security keys of [kafka.properties] or the ACLs of this user"
+            )
+        if isinstance(failed, UnsupportedByBroker):
+            return f"is too old for this: {said}"
+        if isinstance(failed, BrokerError) and self._observer and failed.code in _NEEDED:
+            needed = f"does not allow {self.who} to {_NEEDED[failed.code]}"
+            return f"{needed} ({said}): grant it, or correct [kafka.properties]"
+        lasting = isinstance(failed, BrokerError) and not failed.retriable and not self._observer
+        return f"refuses: {said}" if lasting else ""
 
     def refuse_several(self) -> None:
         """Ask every bootstrap server that answers now for its cluster, once.
@@ -258,7 +257,7 @@ class KafkaCluster:
             for server in self._bootstrap if len(self._bootstrap) > 1 else ():
                 with suppress(OSError):
                     self._ask_bootstrap(server)
-                    self._cluster_ids.setdefault(self._cluster_id, "{}:{}".format(*server))
+                    self._cluster_ids.setdefault(self.cluster_id, "{}:{}".format(*server))
             self._nodes.clear()
         if len(self._cluster_ids) > 1:
             told = " and ".join(f"{at} is of {each!r}" for each, at in self._cluster_ids.items())
@@ -266,7 +265,7 @@ class KafkaCluster:
                 f"bootstrap servers {self.address} are of several clusters ({told}): name those of one"
             )
 
-    def brokers(self) -> tuple[BrokerNode, ...]:
+    def brokers(self) -> tuple[BrokerRow, ...]:
         """Every broker now, by node id."""
         self._metadata(self._any(), ())
         return tuple(self._nodes[node] for node in sorted(self._nodes))
@@ -275,18 +274,15 @@ class KafkaCluster:
         """The names of all topics, internal ones included."""
         return frozenset(str(topic.name) for topic in self._metadata(self._any(), None).topics)
 
-    def all_leaders(self) -> dict[str, dict[int, int]]:
+    def all_leaders(self) -> dict[TopicPartition, int]:
         """Node id of the leader of each partition of every topic, -1 where there is none now.
 
         A broker that names no topic was just started and has not learned them yet (a group's coordinator
         exists only with its offsets topic): that is an OSError to be repeated, not the absence of all."""
-        found = {
-            str(topic.name): {int(each.partition_index): int(each.leader_id) for each in topic.partitions}
-            for topic in self._metadata(self._any(), None).topics
-        }
-        if not found:
+        topics = self._metadata(self._any(), None).topics
+        if not topics:
             raise ConnectionError("the broker names no topic: it has just started, or this user may see none")
-        return found
+        return {at: int(each.leader_id) for at, each in by_partition(topics).items()}
 
     def leaders(self, topics: Collection[str]) -> dict[TopicPartition, int]:
         """Node id of the leader of each partition of ``topics``, -1 where there is none now; a topic that
@@ -311,17 +307,13 @@ class KafkaCluster:
         found: dict[str, TopicNow] = {}
         for each in self._metadata(self._any(), sorted(topics), at_most=_IDS).topics:
             code, name = int(each.error_code), str(each.name)
-            if code == _UNKNOWN_TOPIC:
+            if code == ErrorCode.unknown_topic_or_partition:
                 found[name] = TopicNow(topic=name, exists=False)
             elif not code:
-                found[name] = TopicNow(
-                    topic=name,
-                    topic_id=id_text(getattr(each, "topic_id", None)),
-                    epochs={
-                        int(at.partition_index): int(getattr(at, "leader_epoch", -1))
-                        for at in each.partitions
-                    },
-                )
+                led = ((int(at.partition_index), getattr(at, "leader_epoch", -1)) for at in each.partitions)
+                topic_id = id_text(getattr(each, "topic_id", None))
+                epochs = {number: int(epoch) for number, epoch in led}
+                found[name] = TopicNow(topic=name, topic_id=topic_id, epochs=epochs)
         return found
 
     def coordinators(self, groups: Iterable[str]) -> tuple[dict[str, int], dict[str, int]]:
@@ -373,12 +365,6 @@ class KafkaCluster:
                     correlation, beside = sent.popleft()
                     yield beside, connection.receive(correlation)
             waiting = [each for each in waiting if each[1] or each[2]]
-
-    def ask_every(self, question: Callable[[BrokerConnection], Any]) -> Iterator[tuple[int, Any]]:
-        """Ask every broker the same: node ids and answers, as `ask_each`."""
-        return self.ask_each(
-            {node.node_id: [(question(self.broker(node.node_id)), node.node_id)] for node in self.brokers()}
-        )
 
     def lacking(self, brokers: Collection[int], topic: str | None = None) -> str:
         """Which of these brokers is not registered, or what `replicas_lacking` says of every topic, or this
@@ -460,17 +446,21 @@ class KafkaCluster:
     ) -> Any:
         """The answer about these topics (None: all), after its brokers were noted."""
         answer = metadata(connection, topics, at_most=at_most)
-        self._cluster_id = answer.cluster_id or ""
+        self.cluster_id = answer.cluster_id or ""
         self._nodes = {
-            int(each.node_id): BrokerNode(
+            int(each.node_id): BrokerRow(
                 node_id=int(each.node_id), host=each.host, port=int(each.port), rack=each.rack
             )
             for each in answer.brokers
         }
         return answer
 
-    def _safe(self, failed: Exception) -> str:
-        return without_secrets(str(failed) or type(failed).__name__, self._properties)
+
+def observer(
+    bootstrap_servers: str, *, properties: Mapping[str, str] | None = None, timeout_s: float = 7.0
+) -> KafkaCluster:
+    """A cluster whose brokers are only asked about one group, or a window of them; see `KafkaCluster`."""
+    return KafkaCluster(bootstrap_servers, properties=properties, timeout_s=timeout_s, observer=True)
 
 
 class OfCluster:
@@ -482,3 +472,14 @@ class OfCluster:
     def close(self) -> None:
         """Close the connections."""
         self._cluster.close()
+
+
+def attempted(work: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """Make a method of an `OfCluster` run inside `KafkaCluster.attempt`: it is repeated, so it must be safe
+    to repeat, and it raises people's sentences."""
+
+    @wraps(work)
+    def repeated(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._cluster.attempt(lambda: work(self, *args, **kwargs))
+
+    return repeated

@@ -16,19 +16,23 @@ Implements `groupshift.ports.changes.ClusterActs` and `groupshift.ports.changes.
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import struct
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from kio.schema.errors import ErrorCode
+
 from groupshift.adapters.kafka.broker import BrokerConnection
-from groupshift.adapters.kafka.cluster import OfCluster
+from groupshift.adapters.kafka.cluster import OfCluster, attempted
 from groupshift.adapters.kafka.group_changes import commit_rows, delete_groups
 from groupshift.adapters.kafka.requests import (
     GROUP,
+    OF_TOPIC,
     TOPIC,
     FeatureChange,
     describe_configs,
-    metadata_of,
+    metadata,
     set_values,
     update_features,
 )
@@ -43,56 +47,62 @@ PREFIX = "groupshift-compaction-"
 
 
 class LiveClusterActs(OfCluster):
-    """Acts through one `KafkaCluster`, which it closes."""
+    """See the port. Acts through one `KafkaCluster`, which it closes."""
 
+    @attempted
     def convert_empty(self, group: str) -> None:
         """See the port."""
-        self._cluster.attempt(lambda: join_and_leave(self._cluster.coordinator(group), group))
+        join_and_leave(self._cluster.coordinator(group), group)
 
+    @attempted
     def topic_configs(self) -> Mapping[str, str]:
         """See the port."""
-        return self._cluster.attempt(lambda: topic_configs(self._any(), OFFSETS_TOPIC))
+        return topic_configs(self._any(), OFFSETS_TOPIC)
 
+    @attempted
     def configure_topic(self, values: Mapping[str, str | None]) -> None:
         """See the port."""
-        self._cluster.attempt(lambda: alter(self._any(), TOPIC, OFFSETS_TOPIC, values))
+        alter(self._any(), TOPIC, OFFSETS_TOPIC, values)
 
     def churn(self) -> None:
         """See the port: one commit by each group of groupshift's own."""
-        _refuse(commit_rows(self._cluster, self._cluster.attempt(self._churn)))
+        _refuse(commit_rows(self._cluster, self._churn()))
 
     def remove_churn(self) -> None:
         """See the port; one that is gone already is no error."""
-        _refuse(delete_groups(self._cluster, (row.group for row in self._cluster.attempt(self._churn))))
+        _refuse(delete_groups(self._cluster, (row.group for row in self._churn())))
 
+    @attempted
     def churning(self) -> Collection[str]:
         """See the port."""
-        listed, _ = self._cluster.attempt(lambda: listing(self._cluster))
-        return {group for group in listed if group.startswith(PREFIX)}
+        return {group for group in listing(self._cluster)[0] if group.startswith(PREFIX)}
 
+    @attempted
     def configure_group(self, group: str, values: Mapping[str, str | None]) -> None:
         """See the port."""
-        self._cluster.attempt(lambda: alter(self._any(), GROUP, group, values))
+        alter(self._any(), GROUP, group, values)
 
+    @attempted
     def lower_feature(self, feature: str, level: int) -> None:
         """See the port."""
-        self._level(feature, level, FeatureChange.SAFE_DOWNGRADE)
+        update_features(self._any(), {feature: level}, change=FeatureChange.SAFE_DOWNGRADE)
 
+    @attempted
     def raise_feature(self, feature: str, level: int) -> None:
         """See the port."""
-        self._level(feature, level, FeatureChange.UPGRADE)
+        update_features(self._any(), {feature: level})
 
+    @attempted
     def lacks(self, brokers: Collection[int]) -> str:
         """See the port: as every one of these brokers tells it."""
-        return self._cluster.attempt(lambda: self._cluster.lacking(brokers))
-
-    def _level(self, feature: str, level: int, change: FeatureChange) -> None:
-        self._cluster.attempt(lambda: update_features(self._any(), {feature: level}, change=change))
+        return self._cluster.lacking(brokers)
 
     def _any(self) -> BrokerConnection:
         return self._cluster.broker(self._cluster.brokers()[0].node_id)
 
+    @attempted
     def _churn(self) -> list[OffsetRow]:
+        """One commit for each partition of the offsets topic, by the group that has its place there."""
         groups = names(len(self._cluster.leaders([OFFSETS_TOPIC])))
         return [
             OffsetRow(group=group, topic=OFFSETS_TOPIC, partition=number, offset=0, metadata="")
@@ -100,15 +110,13 @@ class LiveClusterActs(OfCluster):
         ]
 
 
-_OF_TOPIC = 1
-"""The source of a value that is set for a topic itself."""
 _SET, _DELETE = 0, 1
 
 
 def topic_configs(connection: BrokerConnection, topic: str) -> dict[str, str]:
     """What is set for a topic itself, no defaults. Raises `BrokerError`."""
     (told,) = connection.ask(describe_configs(connection, TOPIC, [topic])).results
-    return set_values(told, _OF_TOPIC, f"topic {topic!r}")
+    return set_values(told, OF_TOPIC, f"topic {topic!r}")
 
 
 def alter(connection: BrokerConnection, kind: int, name: str, values: Mapping[str, str | None]) -> None:
@@ -131,13 +139,16 @@ def alter(connection: BrokerConnection, kind: int, name: str, values: Mapping[st
 
 
 def names(partitions: int) -> dict[int, str]:
-    """The group of each partition of the offsets topic."""
+    """The group of each partition of the offsets topic.
+
+    The last character runs through 94 neighbours: where 31, the factor of Java's hash, divides the count, it
+    alone decides, and ten digits would not reach all."""
     found: dict[int, str] = {}
-    tried = 0
-    while len(found) < partitions:
-        name = f"{PREFIX}{tried}"
+    for tried in itertools.count():
+        name = f"{PREFIX}{tried}{chr(ord('!') + tried % 94)}"
         found.setdefault(partition_of(name, partitions), name)
-        tried += 1
+        if len(found) == partitions:
+            break
     return found
 
 
@@ -148,7 +159,6 @@ def _refuse(refused: Mapping[str, str]) -> None:
 
 _NEWEST = {Api.JOIN_GROUP: 5, Api.LEAVE_GROUP: 3, Api.SYNC_GROUP: 3}
 """Versions with a place for ``group.instance.id``, offered since 2.3 and still by 4.4."""
-_MEMBER_ID_REQUIRED = 79
 _SESSION = dt.timedelta(seconds=10)
 """How long a member that was cut off stays: at least the broker's group.min.session.timeout.ms."""
 _WAIT_S = 60.0
@@ -161,17 +171,28 @@ def join_and_leave(coordinator: BrokerConnection, group: str) -> None:
 
     Raises `BrokerError` for what the coordinator refuses, `UnsupportedByBroker`."""
     joined = _join(coordinator, group, "")
-    if joined.error_code == _MEMBER_ID_REQUIRED:
+    if joined.error_code == ErrorCode.member_id_required:
         joined = _join(coordinator, group, joined.member_id)
     raise_for(joined.error_code, f"group {group!r} is not joined")
     try:
-        _sync(coordinator, group, joined)
+        assigned = _ask(
+            coordinator,
+            Api.SYNC_GROUP,
+            group_id=group,
+            generation_id=joined.generation_id,
+            member_id=joined.member_id,
+            group_instance_id=None,
+            assignments=[{"member_id": joined.member_id, "assignment": _NOTHING}],
+        )
+        raise_for(assigned.error_code, f"group {group!r} assigns nothing")
     finally:
-        _leave(coordinator, group, joined.member_id)
+        identity = {"member_id": joined.member_id, "group_instance_id": None}
+        left = _ask(coordinator, Api.LEAVE_GROUP, group_id=group, members=[identity])
+        raise_for(left.error_code, f"group {group!r} is not left")
 
 
 def _join(coordinator: BrokerConnection, group: str, member_id: str) -> Any:
-    asked = _request(
+    return _ask(
         coordinator,
         Api.JOIN_GROUP,
         group_id=group,
@@ -182,34 +203,14 @@ def _join(coordinator: BrokerConnection, group: str, member_id: str) -> Any:
         protocol_type="consumer",
         protocols=[{"name": "range", "metadata": _NOTHING}],
     )
-    return coordinator.ask(asked, timeout_s=_WAIT_S)
 
 
-def _sync(coordinator: BrokerConnection, group: str, joined: Any) -> None:
-    asked = _request(
-        coordinator,
-        Api.SYNC_GROUP,
-        group_id=group,
-        generation_id=joined.generation_id,
-        member_id=joined.member_id,
-        group_instance_id=None,
-        assignments=[{"member_id": joined.member_id, "assignment": _NOTHING}],
-    )
-    raise_for(coordinator.ask(asked, timeout_s=_WAIT_S).error_code, f"group {group!r} assigns nothing")
-
-
-def _leave(coordinator: BrokerConnection, group: str, member_id: str) -> None:
-    identity = {"member_id": member_id, "group_instance_id": None}
-    answer = coordinator.ask(_request(coordinator, Api.LEAVE_GROUP, group_id=group, members=[identity]))
-    raise_for(answer.error_code, f"group {group!r} is not left")
-
-
-def _request(coordinator: BrokerConnection, api: Api, **values: Any) -> Any:
-    return coordinator.request(api, at_least=_NEWEST[api], at_most=_NEWEST[api], **values)
+def _ask(coordinator: BrokerConnection, api: Api, **values: Any) -> Any:
+    request = coordinator.request(api, at_least=_NEWEST[api], at_most=_NEWEST[api], **values)
+    return coordinator.ask(request, timeout_s=_WAIT_S)
 
 
 _CREATE_VERSION = 1
-_NO_CONTROLLER = 41
 _MADE_S = 30.0
 
 
@@ -218,28 +219,32 @@ class LiveTopicExpansion(OfCluster):
 
     def check(self, count: int) -> None:
         """See the port."""
-        self._cluster.attempt(lambda: self._ask(count, validate_only=True))
+        self._ask(count, validate_only=True)
 
     def expand(self, count: int) -> None:
         """See the port."""
-        self._cluster.attempt(lambda: self._ask(count, validate_only=False))
+        self._ask(count, validate_only=False)
 
+    @attempted
     def lacks(self, brokers: Collection[int]) -> str:
         """See the port."""
-        return self._cluster.attempt(lambda: self._cluster.lacking(brokers, OFFSETS_TOPIC))
+        return self._cluster.lacking(brokers, OFFSETS_TOPIC)
 
+    @attempted
     def cluster_lacks(self, brokers: Collection[int]) -> str:
         """See the port."""
-        return self._cluster.attempt(lambda: self._cluster.lacking(brokers))
+        return self._cluster.lacking(brokers)
 
+    @attempted
     def _ask(self, count: int, *, validate_only: bool) -> None:
         any_broker = self._cluster.broker(self._cluster.brokers()[0].node_id)
-        told = metadata_of(any_broker, OFFSETS_TOPIC)
+        told = metadata(any_broker, [OFFSETS_TOPIC])
         if not validate_only and len(told.topics[0].partitions) == count:
             return  # a try before this one was not answered in time, and done
         controller = int(told.controller_id)
         if controller < 0:
-            raise BrokerError(_NO_CONTROLLER, "the cluster has no controller; wait until it has one")
+            text = "the cluster has no controller; wait until it has one"
+            raise BrokerError(ErrorCode.not_controller, text)
         connection = self._cluster.broker(controller)
         try:
             asked = connection.request(

@@ -20,7 +20,6 @@ from groupshift.domain.rows import OffsetRow
 
 BY_ID = 10
 """The first OffsetFetch and OffsetCommit that name topics by id: Kafka 4.1."""
-_CONSUMER, _NO_EPOCH = -1, -1
 _PARTITIONS_A_REQUEST = 2000
 _GROUPS_A_REQUEST = 100
 _NONE = -1
@@ -59,9 +58,9 @@ def _epoch_ends(cluster: KafkaCluster, places: Sequence[Place]) -> dict[Place, i
 
 def _epoch_questions(connection: BrokerConnection, places: Iterable[Place]) -> Iterable[tuple[Any, int]]:
     """One request for each epoch: an answer does not repeat which was asked for."""
-    ask = partial(connection.request, Api.OFFSET_FOR_LEADER_EPOCH, at_least=2, replica_id=_CONSUMER)
+    ask = partial(connection.request, Api.OFFSET_FOR_LEADER_EPOCH, at_least=2, replica_id=-1)
     for epoch, found in grouped((epoch, (topic, number)) for topic, number, epoch in places).items():
-        known = {"current_leader_epoch": _NO_EPOCH, "leader_epoch": epoch}
+        known = {"current_leader_epoch": -1, "leader_epoch": epoch}
         for part in in_parts(found, _PARTITIONS_A_REQUEST):
             named = grouped((topic, {"partition": number, **known}) for topic, number in part)
             yield ask(topics=[{"topic": name, "partitions": each} for name, each in named.items()]), epoch
@@ -101,8 +100,14 @@ def _by_id(cluster: KafkaCluster, rows: Iterable[OffsetRow], ids: Mapping[str, T
 
     def questions(connection: BrokerConnection, groups: Sequence[str]) -> Iterator[tuple[Any, None]]:
         able = groups if connection.highest(Api.OFFSET_FETCH) >= BY_ID else ()
-        parts = in_parts(able, _GROUPS_A_REQUEST)
-        return ((_fetch(connection, part, by_group, ids), None) for part in parts)
+        ask = partial(connection.request, Api.OFFSET_FETCH, at_least=BY_ID, at_most=BY_ID)
+        for part in in_parts(able, _GROUPS_A_REQUEST):
+            asked = []
+            for group in part:
+                numbers = grouped((ids[row.topic].topic_id, row.partition) for row in by_group[group])
+                topics = [{"topic_id": id_of(at), "partition_indexes": each} for at, each in numbers.items()]
+                asked.append({"group_id": group, "topics": topics})
+            yield ask(groups=asked, require_stable=True), None
 
     names = {each.topic_id: name for name, each in ids.items()}
     found: dict[_Key, int] = {}
@@ -114,22 +119,6 @@ def _by_id(cluster: KafkaCluster, rows: Iterable[OffsetRow], ids: Mapping[str, T
                     if name is not None and not each.error_code:
                         found[group.group_id, name, int(each.partition_index)] = int(each.committed_offset)
     return found
-
-
-def _fetch(
-    connection: BrokerConnection,
-    groups: Iterable[str],
-    rows: Mapping[str, Iterable[OffsetRow]],
-    ids: Mapping[str, TopicNow],
-) -> Any:
-    asked = []
-    for group in groups:
-        numbers = grouped((ids[row.topic].topic_id, row.partition) for row in rows[group])
-        topics = [{"topic_id": id_of(each), "partition_indexes": found} for each, found in numbers.items()]
-        asked.append({"group_id": group, "topics": topics})
-    return connection.request(
-        Api.OFFSET_FETCH, at_least=BY_ID, at_most=BY_ID, groups=asked, require_stable=True
-    )
 
 
 def _key(row: OffsetRow) -> _Key:

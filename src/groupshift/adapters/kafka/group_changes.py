@@ -17,25 +17,25 @@ clients that call themselves ``__admin_client`` (docs/reference/group-coordinato
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
+from kio.schema.errors import ErrorCode
 
 from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster, OfCluster
-from groupshift.adapters.kafka.requests import DESCRIBED, describe, fetch_now, fetch_offsets, fetched
+from groupshift.adapters.kafka.requests import DESCRIBED, describe, fetch_now, fetch_offsets, fetched, named
 from groupshift.adapters.kafka.rows import offset_rows
 from groupshift.adapters.kafka.wire import (
     Api,
-    BrokerError,
     error_name,
     grouped,
     id_of,
     id_text,
     in_parts,
+    is_retriable,
     raise_for,
 )
 from groupshift.domain.commit_places import FORMER
@@ -44,16 +44,14 @@ from groupshift.domain.rows import OffsetRow
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.changes import Refusals, unheld
 
-_NO_MEMBER, _NO_GENERATION, _NO_EPOCH = "", -1, -1
 _NAMED_TOPICS, _TOPICS_BY_ID = 9, 10
-_IN_FLIGHT = 16
-_UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID = 3, 100
+_NOT_THERE = frozenset({3, 100})
+"""UNKNOWN_TOPIC_OR_PARTITION and UNKNOWN_TOPIC_ID: such a topic stays away, although Kafka calls that worth
+asking again."""
 _FORMER = "it belongs to a former topic of that name, and is not committed to the topic of today"
 _PART_BYTES, _COMMIT_ROW_BYTES = 256 * 1024, 64
 """At most so many bytes of offsets in a request, with what each adds to its names: coordinators take one
 batch of ``max.message.bytes`` of the offsets topic (1 MiB by default)."""
-_Part = tuple[str, int]
-"""A group, and which part of its offsets."""
 
 
 class LiveOffsetRestoring(OfCluster):
@@ -80,25 +78,29 @@ def commit_rows(cluster: KafkaCluster, rows: Iterable[OffsetRow]) -> Refusals:
             refused.add(row, f"the offset of {row.topic}-{row.partition} is not committed: {_FORMER}")
         else:
             chosen.append(row)
-    left = dict(_commit_parts(chosen))
+    left = dict(enumerate(_commit_parts(chosen)))
 
     def work() -> None:
-        nodes = cluster.coordinated({group for group, _ in left})
-        asked = grouped((nodes[part[0]], part) for part in left)
+        nodes = cluster.coordinated({group for group, _ in left.values()})
+        asked = grouped((nodes[group], number) for number, (group, _) in left.items())
         again = 0
         requests = {
-            node: [(_commit(cluster.broker(node), part[0], left[part]), part) for part in parts]
-            for node, parts in asked.items()
+            node: [(_commit(cluster.broker(node), *left[number]), number) for number in numbers]
+            for node, numbers in asked.items()
         }
-        for part, answer in cluster.ask_each(requests, in_flight=_IN_FLIGHT):
-            codes = _codes(left.pop(part), answer)
-            lasting = [(row, code) for row, code in codes if _is_lasting(code)]
-            for row, code in sorted(lasting, key=lambda each: each[1]):
-                refused.add(row, f"offsets of group {part[0]!r} are not committed: {error_name(code)}")
-            passing = [(row, code) for row, code in codes if not _is_lasting(code)]
+        for number, answer in cluster.ask_each(requests, in_flight=16):
+            group, part = left.pop(number)
+            passing, lasting = list[OffsetRow](), list[tuple[int, OffsetRow]]()
+            for row, code in _codes(part, answer):
+                if code in _NOT_THERE or not is_retriable(code):
+                    lasting.append((code, row))
+                else:
+                    passing.append(row)
+                    again = max(again, code)
+            for code, row in sorted(lasting, key=itemgetter(0)):
+                refused.add(row, f"offsets of group {group!r} are not committed: {error_name(code)}")
             if passing:
-                left[part] = [row for row, _ in passing]
-                again = max(code for _, code in passing)
+                left[number] = group, passing
         raise_for(again, f"{len(left)} groups are not committed yet")
 
     if left:
@@ -106,44 +108,32 @@ def commit_rows(cluster: KafkaCluster, rows: Iterable[OffsetRow]) -> Refusals:
     return refused
 
 
-def _commit_parts(rows: Iterable[OffsetRow]) -> Iterator[tuple[_Part, list[OffsetRow]]]:
-    """The rows of each group, cut where a request would become one that a coordinator may refuse as too
+def _commit_parts(rows: Iterable[OffsetRow]) -> Iterator[tuple[str, list[OffsetRow]]]:
+    """Each group with its rows, cut where a request would become one that a coordinator may refuse as too
     large: it writes each as one batch. Those with a topic id are asked apart, so that one without does not
     take the others' protection away."""
-    numbers = Counter[str]()
     for (group, _), found in grouped(((row.group, bool(row.topic_id)), row) for row in rows).items():
         size, part = 0, list[OffsetRow]()
         for row in found:
             bytes_ = _COMMIT_ROW_BYTES + len((row.group + row.topic + (row.metadata or "")).encode())
             if part and size + bytes_ > _PART_BYTES:
-                yield (group, numbers[group]), part
-                numbers[group] += 1
+                yield group, part
                 size, part = 0, []
             size += bytes_
             part.append(row)
-        yield (group, numbers[group]), part
-        numbers[group] += 1
+        yield group, part
 
 
-def _codes(rows: Iterable[OffsetRow], answer: Any) -> list[tuple[OffsetRow, int]]:
+def _codes(rows: Iterable[OffsetRow], answer: Any) -> Iterator[tuple[OffsetRow, int]]:
     """The offsets that were refused, with the error code of each."""
-    codes = {
-        (str(getattr(topic, "name", "")) or id_text(topic.topic_id), int(each.partition_index)): int(
-            each.error_code
-        )
-        for topic in answer.topics
-        for each in topic.partitions
-    }
-    found = [
-        (row, codes.get((row.topic, row.partition)) or codes.get((row.topic_id or "", row.partition), 0))
-        for row in rows
-    ]
-    return [(row, code) for row, code in found if code]
-
-
-def _is_lasting(code: int) -> bool:
-    """A topic that is not there stays so, although Kafka calls that worth asking again."""
-    return code in {_UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID} or not BrokerError(code, "").retriable
+    codes: dict[tuple[str, int], int] = {}
+    for topic in answer.topics:
+        name = str(getattr(topic, "name", "")) or id_text(topic.topic_id)
+        codes |= {(name, int(each.partition_index)): int(each.error_code) for each in topic.partitions}
+    for row in rows:
+        by_id = codes.get((row.topic_id or "", row.partition), 0)
+        if code := codes.get((row.topic, row.partition)) or by_id:
+            yield row, code
 
 
 def _commit(connection: BrokerConnection, group: str, rows: Iterable[OffsetRow]) -> Any:
@@ -156,7 +146,7 @@ def _commit(connection: BrokerConnection, group: str, rows: Iterable[OffsetRow])
             {
                 "partition_index": row.partition,
                 "committed_offset": row.offset,
-                "committed_leader_epoch": _NO_EPOCH if row.leader_epoch is None else row.leader_epoch,
+                "committed_leader_epoch": -1 if row.leader_epoch is None else row.leader_epoch,
                 "committed_metadata": row.metadata,
             },
         )
@@ -167,9 +157,9 @@ def _commit(connection: BrokerConnection, group: str, rows: Iterable[OffsetRow])
         at_least=_TOPICS_BY_ID if by_id else 2,
         at_most=_TOPICS_BY_ID if by_id else _NAMED_TOPICS,
         group_id=group,
-        generation_id=_NO_GENERATION,
-        generation_id_or_member_epoch=_NO_GENERATION,
-        member_id=_NO_MEMBER,
+        generation_id=-1,
+        generation_id_or_member_epoch=-1,
+        member_id="",
         topics=[
             {"name": name, "topic_id": id_of(topic_id) if topic_id else None, "partitions": each}
             for (name, topic_id), each in partitions.items()
@@ -178,7 +168,6 @@ def _commit(connection: BrokerConnection, group: str, rows: Iterable[OffsetRow])
 
 
 _DELETE_VERSION = 1
-_NOT_FOUND = 69
 _TOO_LARGE = frozenset({-1, 10, 18})
 """UNKNOWN_SERVER_ERROR, which NEW coordinators say of it, MESSAGE_TOO_LARGE and RECORD_LIST_TOO_LARGE."""
 _UNUSED = frozenset({"Empty", "Dead"})
@@ -187,7 +176,6 @@ _WHOLE_BYTES, _ROW_BYTES = 64 * 1024, 64
 """Up to so many bytes of tombstones a group is deleted whole; each offset adds so many to its names."""
 _PART = 100
 """Offsets that one request deletes; their tombstones fit the smallest batch that anybody sets."""
-_Place = tuple[str, int]
 
 
 def delete_groups(
@@ -208,18 +196,23 @@ def delete_groups(
 def _deleted(cluster: KafkaCluster, groups: Collection[str], hold: Callable[[], None]) -> dict[str, int]:
     """Ask until each is deleted, or refused for good: with which code."""
     left, refused = set(groups), dict[str, int]()
+    exactly = {"at_least": _DELETE_VERSION, "at_most": _DELETE_VERSION}
+
+    def questions(connection: BrokerConnection, asked: Sequence[str]) -> Iterator[tuple[Any, None]]:
+        for part in in_parts(sorted(asked), _GROUPS_A_REQUEST):
+            yield connection.request(Api.DELETE_GROUPS, groups_names=part, **exactly), None
 
     def work() -> None:
         places = [(node, group) for group, node in cluster.coordinated(left).items()]
         again = 0
         hold()
-        for _, answer in cluster.ask_at(places, _deletions):
+        for _, answer in cluster.ask_at(places, questions):
             for each in answer.results:
                 code, group = int(each.error_code), str(each.group_id)
-                if code and code != _NOT_FOUND and BrokerError(code, group).retriable:
+                if is_retriable(code):
                     again = code
                     continue
-                if code and code != _NOT_FOUND:
+                if code and code != ErrorCode.group_id_not_found:
                     refused[group] = code
                 left.discard(group)
         raise_for(again, f"{len(left)} groups are not deleted yet")
@@ -237,7 +230,7 @@ def _large(cluster: KafkaCluster, groups: Collection[str]) -> list[str]:
         places = [(node, group) for group, node in cluster.coordinated(groups).items()]
         for part, answer in cluster.ask_at(places, fetch_offsets):
             for group, code, topics in fetched(part, answer):
-                if BrokerError(code, group).retriable:
+                if is_retriable(code):
                     raise_for(code, f"offsets of group {group!r} are not given yet")
                 bytes_[group] = sum(map(_tombstone, offset_rows(group, topics)[0]))
 
@@ -254,7 +247,7 @@ def _thin(cluster: KafkaCluster, group: str, hold: Callable[[], None]) -> str:
     """Delete its offsets, some at a time, while it has no members. Why it may not be deleted whole then;
     empty where it may. Offsets of topics that are gone stay: the deletion of the group takes them."""
     said: list[str] = []
-    gone: set[_Place] = set()
+    gone: set[tuple[str, int]] = set()
 
     def work() -> None:
         connection = cluster.coordinator(group)
@@ -264,9 +257,10 @@ def _thin(cluster: KafkaCluster, group: str, hold: Callable[[], None]) -> str:
                 said[:] = [f"it is {state}{already}"]
                 return
             hold()
-            code = int(connection.ask(_offset_deletion(connection, group, part)).error_code)
-            if BrokerError(code, group).retriable:
-                raise_for(code, f"offsets of group {group!r} are not deleted yet")
+            topics = named((row.topic, {"partition_index": row.partition}) for row in part)
+            answer = connection.ask(connection.request(Api.OFFSET_DELETE, group_id=group, topics=topics))
+            if is_retriable(int(answer.error_code)):
+                raise_for(answer.error_code, f"offsets of group {group!r} are not deleted yet")
             gone.update((row.topic, row.partition) for row in part)
         rest = _committed(connection, group)
         if sum(map(_tombstone, rest)) > _WHOLE_BYTES:
@@ -289,21 +283,10 @@ def _in_use(connection: BrokerConnection, group: str) -> str:
 def _committed(connection: BrokerConnection, group: str) -> list[OffsetRow]:
     found: list[OffsetRow] = []
     for _, code, topics in fetch_now(connection, [group]):
-        if code != _NOT_FOUND:
+        if code != ErrorCode.group_id_not_found:
             raise_for(code, f"offsets of group {group!r} are not given")
             found += offset_rows(group, topics)[0]
     return found
-
-
-def _offset_deletion(connection: BrokerConnection, group: str, rows: Iterable[OffsetRow]) -> Any:
-    partitions = grouped((row.topic, {"partition_index": row.partition}) for row in rows)
-    topics = [{"name": name, "partitions": each} for name, each in partitions.items()]
-    return connection.request(Api.OFFSET_DELETE, group_id=group, topics=topics)
-
-
-def _deletions(connection: BrokerConnection, groups: Sequence[str]) -> Iterator[tuple[Any, None]]:
-    ask = partial(connection.request, Api.DELETE_GROUPS, at_least=_DELETE_VERSION, at_most=_DELETE_VERSION)
-    return ((ask(groups_names=part), None) for part in in_parts(sorted(groups), _GROUPS_A_REQUEST))
 
 
 _TOPIC, _CLIENT = "__consumer_offsets", "__admin_client"

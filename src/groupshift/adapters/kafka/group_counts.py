@@ -17,9 +17,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from groupshift.adapters.kafka.cluster import OfCluster
+from groupshift.adapters.kafka.cluster import OfCluster, attempted
 from groupshift.adapters.kafka.snapshots import listing
-from groupshift.domain.addresses import Server, one_server
+from groupshift.domain.addresses import one_server
 from groupshift.domain.group_counts import Counts, GaugedBroker
 from groupshift.domain.group_protocol import Kind
 from groupshift.errors import Rejected, Transient
@@ -30,15 +30,16 @@ _TYPES = set(Kind) - {Kind.ABSENT}
 class LiveGroupLists(OfCluster):
     """Reads through one `KafkaCluster`, which it closes."""
 
+    @attempted
     def count(self) -> Mapping[int, Counts]:
         """See the port."""
-        self._cluster.attempt(self._cluster.refuse_several)
-        listed, totals = self._cluster.attempt(lambda: listing(self._cluster))
+        self._cluster.refuse_several()
+        listed, totals = listing(self._cluster)
         found: dict[int, Counter[tuple[Kind, str]]] = {node: Counter() for node in totals}
         for group in listed.values():
-            kind = Kind(group.type) if group.type in _TYPES else Kind.UNKNOWN
+            kind = Kind(group.row.type) if group.row.type in _TYPES else Kind.UNKNOWN
             for node in group.brokers:
-                found[node][kind, group.state] += 1
+                found[node][kind, group.row.state] += 1
         return found
 
 
@@ -76,28 +77,16 @@ class JmxToolGauges:
             raise Rejected(
                 "no KAFKA_HOME: JmxTool is a class of Kafka's; name a Kafka distribution's folder with it"
             )
-        self._reach(address, where)
-        said, trouble = self._run(where)
-        found = list(gauges(said))
-        if found:
-            return broker(address, found)
-        raise _without_answer(address, said, trouble)
-
-    def _reach(self, address: str, where: Server) -> None:
-        """The tool tries for ten seconds, with a page of text a try; a closed port is told at once."""
-        try:
+        try:  # the tool tries for ten seconds, with a page of text a try; a closed port is told at once
             socket.create_connection((where.host, where.port), timeout=min(self._timeout_s, 10.0)).close()
         except OSError as why:
             raise Transient(
                 f"nobody answers at {address} ({why}): start the broker with JMX open there"
             ) from why
-
-    def _run(self, where: Server) -> tuple[str, str]:
-        url = f"service:jmx:rmi:///jndi/rmi://{where}/jmxrmi"
-        asked = [part for name in _NAMES for part in ("--object-name", name)]
         argv = [
             self._java, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx96m", "-cp", self._class_path,
-            "org.apache.kafka.tools.JmxTool", "--jmx-url", url, *asked,
+            "org.apache.kafka.tools.JmxTool", "--jmx-url", f"service:jmx:rmi:///jndi/rmi://{where}/jmxrmi",
+            *(part for name in _NAMES for part in ("--object-name", name)),
             "--one-time", "--report-format", "properties",
         ]  # fmt: skip
         try:
@@ -116,7 +105,10 @@ class JmxToolGauges:
             ) from missing
         except subprocess.TimeoutExpired as late:
             raise Transient(f"JMX at {where} does not answer in {self._timeout_s:g} s") from late
-        return done.stdout, done.stderr
+        found = list(gauges(done.stdout))
+        if found:
+            return broker(address, found)
+        raise _without_answer(address, done.stderr)
 
 
 def gauges(said: str) -> Iterator[Gauge]:
@@ -141,11 +133,9 @@ def broker(address: str, found: list[Gauge]) -> GaugedBroker:
 
 
 def _broker(address: str, found: list[Gauge]) -> GaugedBroker:
-    versions = {each.keys["id"]: each.value for each in found if each.attribute == "Version"}
+    ((node, release),) = ((each.keys["id"], each.value) for each in found if each.attribute == "Version")
     numbers = {each.keys["name"]: _number(each) for each in found if each.attribute == "Value"}
-    if len(versions) != 1 or _GROUPS not in numbers:
-        raise _no_broker(address)
-    ((node, release),) = versions.items()
+    groups = numbers[_GROUPS]
     types: dict[Kind, int] = {}
     states: dict[tuple[Kind, str], int] = {
         (Kind.CLASSIC, name.removeprefix(_GROUPS)): count
@@ -165,23 +155,22 @@ def _broker(address: str, found: list[Gauge]) -> GaugedBroker:
         address=address,
         node_id=int(node),
         release=release,
-        types=types or {Kind.CLASSIC: numbers[_GROUPS]},
+        types=types or {Kind.CLASSIC: groups},
         states=states,
         partitions=partitions if types else {},
     )
 
 
-def _without_answer(address: str, said: str, trouble: str) -> Rejected | Transient:
+def _without_answer(address: str, trouble: str) -> Rejected | Transient:
     """What the tool's complaints mean; nothing of them is quoted but the last line that says something."""
-    if "java.lang.SecurityException" in trouble:
-        return Rejected(f"JMX at {address} asks for a login, and groupshift gives none: name a port without")
-    if "Could not connect" in trouble:
-        return Transient(f"JMX at {address} does not answer: {_words(trouble)}")
-    if "No matched attributes" in trouble or "time=" in said:
-        return _no_broker(address)
+    lines = [line.strip() for line in trouble.splitlines() if line.strip() and not line.startswith("\tat ")]
+    telling = [line for line in lines if "xception" in line or "Could not" in line or "Error" in line]
+    words = (telling or lines or ["it says nothing"])[-1][-_TAIL:]
+    if "Could not connect" in trouble and "java.lang.SecurityException" not in trouble:
+        return Transient(f"JMX at {address} does not answer: {words}")
     return Rejected(
-        f"Kafka's JmxTool cannot be run ({_words(trouble)}): name the folder libs of a Kafka since 3.5 with"
-        " --kafka-libs"
+        f"JMX at {address} tells nothing of a broker ({words}): name the JMX port of a broker that asks for "
+        "no login, and with KAFKA_HOME the folder of a Kafka since 3.5"
     )
 
 
@@ -191,10 +180,3 @@ def _no_broker(address: str) -> Rejected:
 
 def _number(gauge: Gauge) -> int:
     return int(float(gauge.value))
-
-
-def _words(trouble: str) -> str:
-    """The last line that names what went wrong, for a sentence."""
-    lines = [line.strip() for line in trouble.splitlines() if line.strip() and not line.startswith("\tat ")]
-    telling = [line for line in lines if "xception" in line or "Could not" in line or "Error" in line]
-    return (telling or lines or ["it says nothing"])[-1][-_TAIL:]

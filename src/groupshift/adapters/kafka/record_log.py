@@ -7,19 +7,18 @@ transactions and compacted offsets by itself, for every message format and codec
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from groupshift.adapters.kafka.cluster import without_secrets
+from groupshift.adapters.kafka.wire import grouped
 from groupshift.domain.log_gaps import Gap, GapPass, GapRead
-from groupshift.domain.modes import Isolation
 from groupshift.domain.partitions import TopicPartition
 
 _AT_ONCE = 500
-_POLL_S = 0.1
 _NEAR = 2_000
 """So many offsets between two gaps are read through: that is faster than to fetch anew behind them."""
 
@@ -45,27 +44,19 @@ class KafkaRecordLog:
         """See the port."""
         found: dict[int, GapRead] = {}
         for level in dict.fromkeys(gap.isolation for gap in gaps):
-            asked: dict[TopicPartition, list[int]] = {}
-            for number, gap in enumerate(gaps):
-                if gap.isolation is level:
-                    asked.setdefault(gap.partition, []).append(number)
-            for numbers, read in self._of_level(level, gaps, list(asked.values())):
-                found |= dict(zip(numbers, read, strict=True))
+            of_level = ((gap.partition, n) for n, gap in enumerate(gaps) if gap.isolation is level)
+            places = grouped(of_level).values()
+            try:
+                consumer = Consumer({**self._settings, "isolation.level": level.value})
+            except KafkaException as error:
+                why = self._said(error)
+                found |= {n: GapRead(gap=gaps[n], problem=why) for numbers in places for n in numbers}
+                continue
+            with closing(consumer):
+                for numbers in places:
+                    read = self._of_partition(consumer, [gaps[n] for n in numbers])
+                    found |= dict(zip(numbers, read, strict=True))
         return [found[number] for number in range(len(gaps))]
-
-    def _of_level(
-        self, level: Isolation, gaps: Sequence[Gap], asked: Sequence[list[int]]
-    ) -> Iterator[tuple[list[int], Sequence[GapRead]]]:
-        try:
-            consumer = Consumer({**self._settings, "isolation.level": level.value})
-        except KafkaException as error:
-            why = self._said(error)
-            for numbers in asked:
-                yield numbers, [GapRead(gap=gaps[number], problem=why) for number in numbers]
-            return
-        with closing(consumer):
-            for numbers in asked:
-                yield numbers, self._of_partition(consumer, [gaps[number] for number in numbers])
 
     def _of_partition(self, consumer: Consumer, gaps: Sequence[Gap]) -> Sequence[GapRead]:
         """All gaps of one partition, in one pass from the first to the last of them."""
@@ -97,7 +88,7 @@ class KafkaRecordLog:
             if position is None or wanted - position > _NEAR:
                 position = wanted
                 consumer.assign([KafkaPartition(*at, position)])
-            given = consumer.consume(_AT_ONCE, timeout=_POLL_S)
+            given = consumer.consume(_AT_ONCE, timeout=0.1)
             if given:
                 deadline = time.monotonic() + self._timeout_s
             elif time.monotonic() >= deadline:

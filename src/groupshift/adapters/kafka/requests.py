@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import partial
 from typing import Any
 
+from kio.schema.errors import ErrorCode
+
 from groupshift.adapters.kafka.broker import NEWEST_VERSIONS, SOFTWARE, BrokerConnection
 from groupshift.adapters.kafka.wire import Api, error_name, grouped, in_parts, raise_for
-from groupshift.domain.cluster import Property
+from groupshift.domain.cluster import QuorumView
 from groupshift.domain.group_protocol import ALIKE, ASSIGNMENT_INTERVAL, BrokerSettings, Kind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import NOBODY
@@ -39,21 +40,15 @@ ABSENT_IS_DEAD = 5
 EARLIEST, LATEST = -2, -1
 _BY_OFFSET, _PLAIN = 1, 7
 """ListOffsets 1 is the first that answers one offset (0 answers many); after 7 comes tiered storage."""
-_CLIENT = -1
-_GROUP_KEY = 0
 _BATCHED = 4
 """FindCoordinator 4 is the first for many keys."""
-_NOT_AVAILABLE, _NOT_COORDINATOR = 15, 16
 TOPIC, BROKER, GROUP = 2, 4, 32
 """Types of resources that have configurations."""
-_STATIC, _DYNAMIC, _DEFAULT_OF_CLUSTER, _OF_GROUP = 4, 2, 3, 8
-"""Sources of a value: the broker's file, set for this broker, set for all brokers, set for a group."""
-_OF_TYPES = 1
-_HEARTBEAT = 68
+OF_TOPIC, OF_GROUP = 1, 8
+"""The sources of values that are set for a topic itself, and for a group."""
 OF_GROUPS = (*ALIKE, ASSIGNMENT_INTERVAL)
 """The properties of a broker that bear on groups."""
 
-_METADATA_LOG = "__cluster_metadata"
 
 Question = tuple[Any, tuple[str, ...]]
 """A request and the groups it asks about."""
@@ -82,16 +77,6 @@ def metadata(connection: BrokerConnection, topics: Iterable[str] | None, *, at_m
         include_topic_authorized_operations=False,
     )
     return connection.ask(asked)
-
-
-def all_metadata(connection: BrokerConnection) -> Any:
-    """Brokers and all topics, as this very broker tells them."""
-    return metadata(connection, None)
-
-
-def metadata_of(connection: BrokerConnection, topic: str) -> Any:
-    """Brokers and one topic, as this very broker tells them; asking does not make the topic."""
-    return metadata(connection, [topic])
 
 
 def replicas_lacking(topics: Iterable[Any], wanted: Collection[int]) -> str:
@@ -128,14 +113,13 @@ def fetch_offsets(
     *,
     partitions: Iterable[TopicPartition] | None = None,
     stable: bool = True,
-    together: bool = True,
 ) -> list[Question]:
     """Committed offsets: of ``partitions``, or of all that have one. ``stable`` gives an error for those that
     an open transaction commits, else what was committed before. A request for each group at brokers before
-    3.0, or where they are not to be asked ``together``."""
-    topics = None if partitions is None else _named(partitions, "partition_indexes")
+    3.0."""
+    topics = None if partitions is None else named(partitions, "partition_indexes")
     ask = partial(connection.request, Api.OFFSET_FETCH, require_stable=stable)
-    if not together or connection.highest(Api.OFFSET_FETCH) < _MANY_GROUPS:
+    if connection.highest(Api.OFFSET_FETCH) < _MANY_GROUPS:
         alone = partial(ask, at_least=_FIRST_IN_KAFKA, at_most=_MANY_GROUPS - 1, topics=topics)
         return [(alone(group_id=group), (group,)) for group in groups]
     many = partial(ask, at_least=_MANY_GROUPS, at_most=_NAMED_TOPICS)
@@ -145,7 +129,7 @@ def fetch_offsets(
     ]
 
 
-def _named(items: Iterable[tuple[str, Any]], of: str) -> list[dict[str, Any]]:
+def named(items: Iterable[tuple[str, Any]], of: str = "partitions") -> list[dict[str, Any]]:
     """Topics by name with what belongs to each, as requests have them."""
     return [{"name": name, of: each} for name, each in grouped(items).items()]
 
@@ -185,9 +169,9 @@ def log_offsets(
         Api.LIST_OFFSETS,
         at_least=_BY_OFFSET,
         at_most=_PLAIN,
-        replica_id=_CLIENT,
+        replica_id=-1,
         isolation_level=isolation,
-        topics=_named(asked, "partitions"),
+        topics=named(asked),
     )
 
 
@@ -195,7 +179,7 @@ def find_coordinators(connection: BrokerConnection, groups: Sequence[str]) -> li
     """The questions for the coordinators of groups, as this very broker knows them. Where there is no offsets
     topic, asking makes it."""
     many = connection.highest(Api.FIND_COORDINATOR) >= _BATCHED
-    ask = partial(connection.request, Api.FIND_COORDINATOR, key_type=_GROUP_KEY)
+    ask = partial(connection.request, Api.FIND_COORDINATOR, key_type=0)
     parts = in_parts(groups, _KEYS_A_REQUEST if many else 1)
     return [(ask(key=part[0], coordinator_keys=part), part) for part in parts]
 
@@ -222,28 +206,10 @@ def named_by(connection: BrokerConnection, names: Sequence[str]) -> dict[str, in
     is none now. Raises `BrokerError` for anything else."""
     found = {}
     for name, each in coordinators_told(connection, names):
-        if int(each.error_code) != _NOT_AVAILABLE:
+        if int(each.error_code) != ErrorCode.coordinator_not_available:
             raise_for(each.error_code, f"{connection.address} names no coordinator of {name!r}")
         found[name] = NOBODY if each.error_code else int(each.node_id)
     return found
-
-
-def with_offsets(connection: BrokerConnection, groups: Sequence[str]) -> Iterator[str]:
-    """Those of ``groups`` for which this broker, their coordinator, has an offset, or one that is not stable
-    yet. Raises `BrokerError`."""
-    for group, code, topics in fetch_now(connection, groups):
-        raise_for(code, f"{connection.address} does not tell the offsets of {group!r}")
-        told = (each for topic in topics or () for each in topic.partitions)
-        if any(int(each.committed_offset) >= 0 or int(each.error_code) for each in told):
-            yield group
-
-
-def served_by(connection: BrokerConnection, groups: Sequence[str]) -> Iterator[str]:
-    """Those of ``groups`` for which this very broker answers. Raises `BrokerError`."""
-    for group, code, _ in fetch_now(connection, groups):
-        if code != _NOT_COORDINATOR:
-            raise_for(code, f"{connection.address} does not tell the offsets of {group!r}")
-            yield group
 
 
 def ask_versions(connection: BrokerConnection) -> Any:
@@ -264,16 +230,18 @@ def finalised(answer: Any) -> dict[str, int]:
     return {each.name: int(each.max_version_level) for each in told}
 
 
-def with_versions(settings: BrokerSettings, answer: Any) -> BrokerSettings:
-    """What ApiVersions says of requests and features."""
-    highest = {int(each.api_key): int(each.max_version) for each in answer.api_keys}
-    return replace(
-        settings,
-        heartbeats=highest.get(_HEARTBEAT, -1),
+def settings_of(versions: Any, configs: Any) -> BrokerSettings:
+    """What a broker's answers to ApiVersions and DescribeConfigs (of `OF_GROUPS`) say of it."""
+    highest = {int(each.api_key): int(each.max_version) for each in versions.api_keys}
+    (told,) = configs.results
+    return BrokerSettings(
+        heartbeats=highest.get(Api.CONSUMER_GROUP_HEARTBEAT, -1),
         listings=highest.get(Api.LIST_GROUPS, -1),
         descriptions=highest.get(Api.DESCRIBE_GROUPS, -1),
-        features=finalised(answer),
-        metadata=supported(answer).get(METADATA, (0, 0))[1],
+        features=finalised(versions),
+        metadata=supported(versions).get(METADATA, (0, 0))[1],
+        properties={each.name: each.value or "" for each in told.configs},
+        untold=error_name(told.error_code) if told.error_code else "",
     )
 
 
@@ -292,53 +260,23 @@ def describe_configs(
     )
 
 
-def with_properties(settings: BrokerSettings, answer: Any) -> BrokerSettings:
-    """What is answered about the properties `OF_GROUPS` of a broker."""
-    told = answer.results[0]
-    return replace(
-        settings,
-        properties={each.name: each.value or "" for each in told.configs},
-        untold=error_name(told.error_code) if told.error_code else "",
-    )
-
-
-def configured_properties(result: Any) -> dict[str, Property]:
-    """What was set in a broker's file, or for it in the metadata; no defaults."""
-    return {
-        each.name: Property(value=each.value, static=each.config_source == _STATIC)
-        for each in result.configs
-        if each.config_source in {_STATIC, _DYNAMIC, _DEFAULT_OF_CLUSTER}
-    }
-
-
 def set_values(result: Any, source: int, what: str) -> dict[str, str]:
     """The values of one source in a result of `describe_configs`. Raises `BrokerError` about ``what``."""
     raise_for(result.error_code, f"configurations of {what}", said=result.error_message)
     return {each.name: each.value or "" for each in result.configs if each.config_source == source}
 
 
-def lists_group_configs(connection: BrokerConnection) -> bool:
-    """Whether the broker lists which groups have configurations (since 4.1)."""
-    return connection.highest(Api.LIST_CONFIG_RESOURCES) >= _OF_TYPES
-
-
-def groups_with_configs(connection: BrokerConnection) -> tuple[str, ...]:
-    """Names of groups that have any. Raises `BrokerError`."""
-    asked = connection.request(Api.LIST_CONFIG_RESOURCES, at_least=_OF_TYPES, resource_types=(GROUP,))
-    answer = connection.ask(asked)
-    raise_for(answer.error_code, "the groups with configurations are not listed")
-    return tuple(sorted(str(each.resource_name) for each in answer.config_resources))
-
-
 def configs_of_groups(connection: BrokerConnection, groups: Sequence[str]) -> Mapping[str, dict[str, str]]:
     """What is set for each of these groups; groups for which nothing is are left out. Raises
     `BrokerError`."""
+    found: dict[str, dict[str, str]] = {}
     asked = (describe_configs(connection, GROUP, part) for part in in_parts(groups, _GROUPS_A_REQUEST))
-    results = (
-        (str(each.resource_name), each) for answer in connection.ask_all(asked) for each in answer.results
-    )
-    found = {group: set_values(each, _OF_GROUP, f"group {group!r}") for group, each in results}
-    return {group: values for group, values in found.items() if values}
+    for answer in connection.ask_all(asked):
+        for each in answer.results:
+            group = str(each.resource_name)
+            if values := set_values(each, OF_GROUP, f"group {group!r}"):
+                found[group] = values
+    return found
 
 
 class FeatureChange(IntEnum):
@@ -348,26 +286,19 @@ class FeatureChange(IntEnum):
     SAFE_DOWNGRADE = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quorum:
-    """The metadata log: its leader, how far it is committed, and where each voter's copy ends."""
-
-    leader: int
-    high_watermark: int
-    voters: Mapping[int, int]
-
-
-def describe_quorum(connection: BrokerConnection) -> Quorum:
+def describe_quorum(connection: BrokerConnection) -> QuorumView:
     """The metadata quorum now. Raises `BrokerError`, `UnsupportedByBroker` (ZooKeeper mode, before 3.3)."""
-    topic = {"topic_name": _METADATA_LOG, "partitions": [{"partition_index": 0}]}
+    topic = {"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}
     answer = connection.ask(connection.request(Api.DESCRIBE_QUORUM, at_most=2, topics=[topic]))
     raise_for(answer.error_code, "the metadata quorum is not told")
     (found,) = answer.topics[0].partitions
     raise_for(found.error_code, "the metadata quorum is not told")
-    return Quorum(
+    ends = {int(each.replica_id): int(each.log_end_offset) for each in found.current_voters}
+    return QuorumView(
         leader=int(found.leader_id),
+        voters=tuple(sorted(ends)),
         high_watermark=int(found.high_watermark),
-        voters={int(each.replica_id): int(each.log_end_offset) for each in found.current_voters},
+        behind=tuple(sorted(node for node, end in ends.items() if end < int(found.high_watermark))),
     )
 
 
@@ -398,8 +329,5 @@ def update_features(
     what = ", ".join(f"{name} to {level}" for name, level in levels.items())
     raise_for(answer.error_code, f"features are not changed ({what})", said=answer.error_message)
     for each in getattr(answer, "results", ()):
-        raise_for(
-            each.error_code,
-            f"{each.feature} is not changed to {levels[each.feature]}",
-            said=each.error_message,
-        )
+        what = f"{each.feature} is not changed to {levels[each.feature]}"
+        raise_for(each.error_code, what, said=each.error_message)

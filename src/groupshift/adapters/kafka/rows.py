@@ -28,7 +28,6 @@ from groupshift.log.schema import ASSIGNMENT, SUBSCRIPTION
 
 _SPEAKS = {0: Protocol.CLASSIC, 1: Protocol.CONSUMER}
 _NO_EPOCH = -1
-_HEX = 2
 _BLOBS = {
     "subscription": (SUBSCRIPTION, "member_metadata", "topics"),
     "assignment": (ASSIGNMENT, "member_assignment", "assignedPartitions"),
@@ -52,42 +51,30 @@ def told(kind: Kind, answer: Any, coordinator: int | None) -> Told:
     What members have now is told, not their target, which is not yet theirs; several members of a share group
     may have one partition. Of classic groups the bytes of consumers only are read: Connect and others put
     their own there."""
-    if kind is Kind.CLASSIC:
-        return _classic(answer, coordinator)
-    members = _streams(answer) if kind is Kind.STREAMS else map(_native, answer.members)
+    unread: dict[tuple[str, str], str] = {}
+    classic, consumers = kind is Kind.CLASSIC, getattr(answer, "protocol_type", "") == CONSUMERS
+    members: Iterable[KafkaMember]
+    if classic:
+        members = (_consumer(each, unread) if consumers else _member(each) for each in answer.members)
+    else:
+        members = _streams(answer) if kind is Kind.STREAMS else map(_native, answer.members)
+    group = KafkaGroup(
+        group=answer.group_id,
+        kind=kind,
+        state=answer.group_state,
+        protocol_type=answer.protocol_type if classic else kind.value,
+        protocol=answer.protocol_data if classic else getattr(answer, "assignor_name", ""),
+        epoch=None if classic else int(answer.group_epoch),
+        assignment_epoch=None if classic else int(answer.assignment_epoch),
+        coordinator=coordinator,
+        members=tuple(sorted(members, key=lambda member: str(member.member_id))),
+    )
     patterns = {
         str(member.member_id): str(member.subscribed_topic_regex)
         for member in answer.members
         if getattr(member, "subscribed_topic_regex", None)
     }
-    group = KafkaGroup(
-        group=answer.group_id,
-        kind=kind,
-        state=answer.group_state,
-        protocol_type=kind.value,
-        protocol=getattr(answer, "assignor_name", ""),
-        epoch=int(answer.group_epoch),
-        assignment_epoch=int(answer.assignment_epoch),
-        coordinator=coordinator,
-        members=_sorted(members),
-    )
-    return Told(group=group, patterns=patterns)
-
-
-def _classic(answer: Any, coordinator: int | None) -> Told:
-    unread: dict[tuple[str, str], str] = {}
-    consumers = answer.protocol_type == CONSUMERS
-    members = (_consumer(each, unread) if consumers else _member(each) for each in answer.members)
-    group = KafkaGroup(
-        group=answer.group_id,
-        kind=Kind.CLASSIC,
-        state=answer.group_state,
-        protocol_type=answer.protocol_type,
-        protocol=answer.protocol_data,
-        coordinator=coordinator,
-        members=_sorted(members),
-    )
-    return Told(group=group, unread=unread)
+    return Told(group=group, unread=unread, patterns=patterns)
 
 
 def _consumer(member: Any, unread: dict[tuple[str, str], str]) -> KafkaMember:
@@ -107,7 +94,7 @@ def _consumer(member: Any, unread: dict[tuple[str, str], str]) -> KafkaMember:
         member,
         topics=tuple(sorted(subscription.get("topics") or ())),
         assigned=_partitions((each["topic"], each["partitions"]) for each in assigned),
-        user_data=len(assignment.get("userData") or "") // _HEX,
+        user_data=len(assignment.get("userData") or "") // 2,
         unreadable=str(subscription.get("problem") or assignment.get("problem") or ""),
     )
 
@@ -164,10 +151,6 @@ def _partitions(topics: Iterable[tuple[str, Iterable[int]]]) -> frozenset[TopicP
     return frozenset(TopicPartition(str(name), int(number)) for name, numbers in topics for number in numbers)
 
 
-def _sorted(members: Iterable[KafkaMember]) -> tuple[KafkaMember, ...]:
-    return tuple(sorted(members, key=lambda member: str(member.member_id)))
-
-
 def kind_of(listed: Any) -> Kind:
     """The kind of a group in an answer to ListGroups; unknown below version 5, and for types to come."""
     told = getattr(listed, "group_type", "").lower()
@@ -201,6 +184,7 @@ def described(found: Told) -> Described:
     rows = Described(group=row)
     for member in group.members:
         at = {"group": group.group, "member_id": member.member_id}
+        native = group.kind is Kind.STREAMS or (group.kind is not Kind.CLASSIC and member.speaks)
         rows.members.append(
             MemberRow(
                 **at,
@@ -208,7 +192,7 @@ def described(found: Told) -> Described:
                 instance_id=member.instance_id,
                 host=member.host,
                 member_epoch=member.epoch,
-                member_type=_type(group.kind, member),
+                member_type=(member.speaks or Kind.STREAMS).value if native else None,
             )
         )
         why = next((why for (each, _), why in found.unread.items() if each == member.member_id), "")
@@ -225,12 +209,6 @@ def described(found: Told) -> Described:
             AssignmentRow(**at, topic=topic, partition=number) for topic, number in sorted(member.assigned)
         ]
     return rows
-
-
-def _type(kind: Kind, member: KafkaMember) -> str | None:
-    if kind is Kind.CLASSIC or (kind is not Kind.STREAMS and member.speaks is None):
-        return None
-    return member.speaks.value if member.speaks else Kind.STREAMS.value
 
 
 def within_logs(rows: Iterable[AssignmentRow], ends: Iterable[LogEndRow]) -> list[AssignmentRow]:

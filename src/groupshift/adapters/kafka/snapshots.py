@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from groupshift.adapters.kafka.broker import BrokerConnection
-from groupshift.adapters.kafka.cluster import BrokerNode, KafkaCluster, OfCluster
+from groupshift.adapters.kafka.cluster import KafkaCluster, OfCluster, attempted
 from groupshift.adapters.kafka.commit_places import topics_now, with_topic_ids
 from groupshift.adapters.kafka.requests import (
     DESCRIBED,
@@ -31,6 +31,7 @@ from groupshift.adapters.kafka.requests import (
 from groupshift.adapters.kafka.rows import Described, described, offset_rows, told, within_logs
 from groupshift.adapters.kafka.transactions import FirstCommits
 from groupshift.adapters.kafka.wire import by_partition, error_name, is_retriable, raise_for
+from groupshift.domain.group import LogEnd
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rows import (
@@ -50,17 +51,16 @@ from groupshift.ports.cluster import Progress
 
 _AGAIN = frozenset({14, 15, 16})
 """The coordinator loads, is not there, or is another broker now."""
+_UNKNOWN_TOPIC, _NO_LEADER = 3, 5
 _UNSUPPORTED, _GROUP_ID_NOT_FOUND, _UNSTABLE = 35, 69, 88
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """A group as brokers list it; ``type`` and ``state`` are empty where they are too old to tell."""
+    """A group as brokers list it; ``row`` has no type and state where they are too old to tell."""
 
-    type: str = ""
-    state: str = ""
-    protocol_type: str = ""
-    brokers: tuple[int, ...] = ()
+    row: GroupRow
+    brokers: tuple[int, ...]
 
 
 def listing(cluster: KafkaCluster) -> tuple[dict[str, Listed], dict[int, int]]:
@@ -69,18 +69,55 @@ def listing(cluster: KafkaCluster) -> tuple[dict[str, Listed], dict[int, int]]:
     Raises what `KafkaCluster` raises: a broker that does not answer hides groups, so nothing is told then."""
     found: dict[str, Listed] = {}
     counts: dict[int, int] = {}
-    for node, answer in cluster.ask_every(list_groups):
+    nodes = [node.node_id for node in cluster.brokers()]
+    for node, answer in cluster.ask_each(
+        {node: [(list_groups(cluster.broker(node)), node)] for node in nodes}
+    ):
         raise_for(answer.error_code, f"broker {node} does not list its groups")
         counts[node] = len(answer.groups)
         for each in answer.groups:
             other = found.get(each.group_id)
-            found[each.group_id] = Listed(
+            row = GroupRow(
+                group=each.group_id,
                 type=getattr(each, "group_type", "").lower(),
                 state=getattr(each, "group_state", ""),
                 protocol_type=each.protocol_type,
-                brokers=(*other.brokers, node) if other else (node,),
             )
+            found[each.group_id] = Listed(row=row, brokers=(*(other.brokers if other else ()), node))
     return found, counts
+
+
+def log_ends(
+    cluster: KafkaCluster, partitions: Iterable[TopicPartition], leaders: Mapping[TopicPartition, int]
+) -> tuple[dict[TopicPartition, LogEnd], dict[TopicPartition, int]]:
+    """Start and end by partition, with the newer leader epoch (brokers before 2.1 tell none), and the error
+    code of each partition without an answer of its leader. Raises what `KafkaCluster` raises."""
+    failed: dict[TopicPartition, int] = {}
+    led: list[tuple[int, TopicPartition]] = []
+    for at in partitions:
+        leader = leaders.get(at)
+        if leader is None or leader < 0:
+            failed[at] = _UNKNOWN_TOPIC if leader is None else _NO_LEADER
+        else:
+            led.append((leader, at))
+    found: dict[int, dict[TopicPartition, Any]] = {EARLIEST: {}, LATEST: {}}
+    for spec, answer in cluster.ask_at(led, list_offsets):
+        for at, each in by_partition(answer.topics).items():
+            if each.error_code or each.offset < 0:
+                failed[at] = int(each.error_code) or _NO_LEADER
+            else:
+                found[spec][at] = each
+    ends = {
+        at: LogEnd(
+            partition=at,
+            start=int(start.offset),
+            end=int(end.offset),
+            leader_epoch=max(int(getattr(told, "leader_epoch", -1)) for told in (start, end)),
+        )
+        for at, start in found[EARLIEST].items()
+        if (end := found[LATEST].get(at)) is not None
+    }
+    return ends, failed
 
 
 @dataclass(slots=True)
@@ -104,11 +141,12 @@ class Reading:
 
     def __post_init__(self) -> None:
         for group in self.groups:
-            kind = self.listed.get(group, Listed()).type
+            kind = self.listed[group].row.type if group in self.listed else ""
             if self.members and kind in {"", *DESCRIBED}:
                 self._ask[group] = Kind(kind or Kind.CLASSIC)
             elif self.members:
-                self._undescribed(group, f"its members are not read, for it is of type {kind}")
+                self._problem(group, f"its members are not read, for it is of type {kind}")
+                self._undescribed(group)
             if kind != Kind.SHARE:  # share groups commit no offsets
                 self._unfetched.add(group)
 
@@ -129,7 +167,7 @@ class Reading:
             if self._final(group, code, "has no coordinator"):
                 self._unfetched.discard(group)
                 if group in self._ask:
-                    self._undescribed(group, "")
+                    self._undescribed(group)
         self._coordinators |= nodes
         places = ((nodes[group], group) for group in sorted(nodes))
         for read, answer in cluster.ask_at(places, self._questions):
@@ -167,7 +205,7 @@ class Reading:
             what = " and ".join(name for name, groups in missing.items() if group in groups)
             self._problem(group, f"{what} are not read in full ({self._causes.get(group, 'no answer')})")
             if group in self._ask:
-                self._undescribed(group, "")
+                self._undescribed(group)
         self._unfetched.clear()
 
     def _questions(self, connection: BrokerConnection, groups: Sequence[str]) -> Iterator[tuple[Any, Any]]:
@@ -196,7 +234,7 @@ class Reading:
                 self.problems += [ProblemRow(group=group, problem=text) for text in found.unread]
                 del self._ask[group]
             elif self._final(group, code, "is not described"):
-                self._undescribed(group, "")
+                self._undescribed(group)
 
     def _other_protocol(self, group: str) -> None:
         """The group is not of the type that was asked for: it may have been converted since the listing, but
@@ -215,20 +253,18 @@ class Reading:
         for group, code, topics in fetched(asked, answer):
             if code == _GROUP_ID_NOT_FOUND:
                 self._unfetched.discard(group)
-            elif not code:
-                self._offsets(group, topics)
-            elif self._final(group, code, "offsets are not given"):
+            elif code:
+                if self._final(group, code, "offsets are not given"):
+                    self._unfetched.discard(group)
+            else:
+                self.offsets[group], failed = offset_rows(group, topics)
+                unstable = [f"{topic}-{number}" for topic, number, each in failed if each == _UNSTABLE]
+                if unstable:
+                    self._causes[group] = f"a transaction that commits {', '.join(unstable)} is open"
+                    continue
+                for topic, number, each in failed:
+                    self._problem(group, f"the offset of {topic}-{number} is not given ({error_name(each)})")
                 self._unfetched.discard(group)
-
-    def _offsets(self, group: str, topics: Any) -> None:
-        self.offsets[group], failed = offset_rows(group, topics)
-        unstable = [f"{topic}-{number}" for topic, number, code in failed if code == _UNSTABLE]
-        if unstable:
-            self._causes[group] = f"a transaction that commits {', '.join(unstable)} is open"
-            return
-        for topic, number, code in failed:
-            self._problem(group, f"the offset of {topic}-{number} is not given ({error_name(code)})")
-        self._unfetched.discard(group)
 
     def _final(self, group: str, code: int, what: str) -> bool:
         """Note why a group was not answered; True (and a problem) when asking again is of no use."""
@@ -238,27 +274,17 @@ class Reading:
         self._problem(group, f"{what} ({error_name(code)}): check the ACLs and the broker's log")
         return True
 
-    def _undescribed(self, group: str, why: str) -> None:
+    def _undescribed(self, group: str) -> None:
         """Keep of a group what the listing told."""
         self._ask.pop(group, None)
-        known = self.listed.get(group, Listed())
-        if why:
-            self._problem(group, why)
-        self.described[group] = Described(
-            group=GroupRow(
-                group=group,
-                type=known.type,
-                state=known.state,
-                protocol_type=known.protocol_type,
-                coordinator=self._coordinators.get(group),
-            )
-        )
+        nothing = GroupRow(group=group, type="", state="", protocol_type="")
+        row = self.listed[group].row if group in self.listed else nothing
+        self.described[group] = Described(group=replace(row, coordinator=self._coordinators.get(group)))
 
     def _problem(self, group: str, text: str) -> None:
         self.problems.append(ProblemRow(group=group, problem=f"group {group!r}: {text}"))
 
 
-_UNKNOWN_TOPIC, _NO_LEADER = 3, 5
 _UNKNOWN_ROUNDS = 2
 """So often a topic is asked for before it counts as deleted: a broker may learn it a moment later."""
 
@@ -287,19 +313,29 @@ class LogEnds:
         """Ask each leader once for its partitions of ``pending``."""
         leaders, errors = cluster.partitions_of({*self._unknown, *(at.topic for at in self._left)})
         for topic in errors.keys() & self._unknown.keys():
-            self._not_told(topic, errors[topic])
+            code = errors[topic]
+            self._unknown[topic] += 1
+            if code == _UNKNOWN_TOPIC and self._unknown[topic] >= _UNKNOWN_ROUNDS:
+                text = f"topic {topic!r} has committed offsets or members but does not exist (any more)"
+                if topic in self.unread:
+                    text = f"topic {topic!r}{LEFT_OVER}its committed offsets are kept as they are"
+                self.problems.append(ProblemRow(problem=text))
+                del self._unknown[topic]
+            elif not is_retriable(code):
+                self._problem(f"topic {topic!r}", error_name(code))
+                del self._unknown[topic]
         fresh = self._unknown.keys() - errors.keys()
         self._left |= {at: error_name(_NO_LEADER) for at in leaders if at.topic in fresh}
         for topic in fresh:
             del self._unknown[topic]
-        led = ((leaders[at], at) for at in sorted(self._left) if leaders.get(at, -1) >= 0)
-        found: dict[int, dict[TopicPartition, int]] = {EARLIEST: {}, LATEST: {}}
-        for spec, answer in cluster.ask_at(led, list_offsets):
-            self._read(answer, found[spec])
-        starts, ends = found[EARLIEST], found[LATEST]
-        for at in sorted(starts.keys() & ends.keys()):
-            topic, number = at
-            self.rows.append(LogEndRow(topic=topic, partition=number, log_start=starts[at], log_end=ends[at]))
+        ends, failed = log_ends(cluster, sorted(self._left), leaders)
+        for at, code in failed.items():
+            self._left[at] = error_name(code)
+            if not is_retriable(code):
+                self._problem(str(at), self._left.pop(at))
+        for at, end in ends.items():
+            row = LogEndRow(topic=at.topic, partition=at.partition, log_start=end.start, log_end=end.end)
+            self.rows.append(row)
             self._left.pop(at, None)
 
     def give_up(self) -> None:
@@ -311,42 +347,12 @@ class LogEnds:
         self._unknown.clear()
         self._left.clear()
 
-    def _not_told(self, topic: str, code: int) -> None:
-        self._unknown[topic] += 1
-        if code == _UNKNOWN_TOPIC and self._unknown[topic] >= _UNKNOWN_ROUNDS:
-            text = f"topic {topic!r} has committed offsets or members but does not exist (any more)"
-            if topic in self.unread:
-                text = f"topic {topic!r}{LEFT_OVER}its committed offsets are kept as they are"
-            self.problems.append(ProblemRow(problem=text))
-            del self._unknown[topic]
-        elif not is_retriable(code):
-            self._problem(f"topic {topic!r}", error_name(code))
-            del self._unknown[topic]
-
-    def _read(self, answer: Any, found: dict[TopicPartition, int]) -> None:
-        for at, each in by_partition(answer.topics).items():
-            if each.error_code:
-                self._left[at] = error_name(each.error_code)
-                if not is_retriable(each.error_code):
-                    self._problem(str(at), self._left.pop(at))
-            else:
-                found[at] = int(each.offset)
-
     def _problem(self, subject: str, cause: str) -> None:
         text = f"the log end of {subject} cannot be read ({cause}): check the leader of the partition"
         self.problems.append(ProblemRow(problem=text))
 
 
 _PAUSE_S = 0.1
-
-
-class _Rounds(Protocol):
-    """Something that is asked for in rounds."""
-
-    @property
-    def pending(self) -> int: ...
-
-    def give_up(self) -> None: ...
 
 
 class LiveGroupSnapshots(OfCluster):
@@ -364,9 +370,7 @@ class LiveGroupSnapshots(OfCluster):
         """See the port. Committed offsets are read before log ends, so none is ahead of its log."""
         tell = progress or (lambda _what, _done, _of: None)
         taken_at_ms, before = self._clock.now_ms(), self._cluster.requests
-        self._cluster.attempt(self._cluster.refuse_several)
-        listed, counts = self._cluster.attempt(lambda: listing(self._cluster))
-        brokers = self._cluster.attempt(self._cluster.brokers)
+        listed, counts, brokers = self._listed()
         reading = Reading(groups=sorted(listed if groups is None else set(groups)), listed=listed)
         total = len(reading.groups)
 
@@ -374,24 +378,44 @@ class LiveGroupSnapshots(OfCluster):
             tell("groups", total - reading.pending, total)
 
         self._in_rounds(reading, lambda: reading.round(self._cluster, done))
-        committed, read = _topics(reading)
+        described = [reading.described[group] for group in reading.groups]
+        committed = {row.topic for rows in reading.offsets.values() for row in rows}
+        read = {row.topic for found in described for row in found.subscriptions if row.topic[:1] != "~"}
+        read |= {row.topic for found in described for row in found.assignments}
         ends, missing = self.log_ends(committed | read, committed - read)
         tell("log ends", len(ends), len(ends))
         rows = _offsets(reading)
         topics = self._cluster.attempt(lambda: topics_now(self._cluster, rows))
         again = lambda groups: self.committed(groups).offsets  # noqa: E731
         offsets = self._cluster.attempt(lambda: with_topic_ids(self._cluster, rows, topics, again))
-        return _state(
-            reading,
-            ends,
-            missing,
-            offsets=offsets,
-            topics=topics,
-            brokers=_broker_rows(brokers, counts, reading),
+        coordinated = Counter(found.group.coordinator for found in described)
+        return ClusterState(
             cluster_id=self._cluster.cluster_id,
             taken_at_ms=taken_at_ms,
+            groups=[found.group for found in described],
+            members=[row for found in described for row in found.members],
+            subscriptions=[row for found in described for row in found.subscriptions],
+            assignments=within_logs((row for found in described for row in found.assignments), ends),
+            offsets=offsets,
+            log_ends=ends,
+            brokers=[
+                replace(
+                    node,
+                    groups_listed=counts.get(node.node_id, 0),
+                    groups_coordinated=coordinated[node.node_id],
+                )
+                for node in brokers
+            ],
+            topics=topics,
+            problems=[*reading.problems, *_listed_elsewhere(listed, reading), *missing],
             requests=self._cluster.requests - before,
         )
+
+    @attempted
+    def _listed(self) -> tuple[dict[str, Listed], dict[int, int], tuple[BrokerRow, ...]]:
+        """All groups of one cluster, how many each broker lists, and the brokers."""
+        self._cluster.refuse_several()
+        return *listing(self._cluster), self._cluster.brokers()
 
     def committed(self, groups: Collection[str]) -> Committed:
         """See the port: one OffsetFetch for each coordinator, and no listing of all groups."""
@@ -405,13 +429,17 @@ class LiveGroupSnapshots(OfCluster):
         """How many requests were sent so far."""
         return self._cluster.requests
 
+    @attempted
     def cluster_id(self) -> str:
         """The id of the cluster. Raises as `take`."""
-        return self._cluster.attempt(self._cluster.one_cluster)
+        self._cluster.refuse_several()
+        self._cluster.brokers()
+        return self._cluster.cluster_id
 
+    @attempted
     def topics(self) -> frozenset[str]:
         """The names of all topics. Raises as `take`."""
-        return self._cluster.attempt(self._cluster.topics)
+        return self._cluster.topics()
 
     def log_ends(
         self, topics: Collection[str], unread: Collection[str] = frozenset()
@@ -422,7 +450,7 @@ class LiveGroupSnapshots(OfCluster):
         self._in_rounds(ends, lambda: ends.round(self._cluster))
         return sorted(ends.rows, key=lambda row: (row.topic, row.partition)), ends.problems
 
-    def _in_rounds(self, asked: _Rounds, ask: Callable[[], None]) -> None:
+    def _in_rounds(self, asked: Reading | LogEnds, ask: Callable[[], None]) -> None:
         deadline = time.monotonic() + self._patience_s
         while before := asked.pending:
             self._cluster.attempt(ask)
@@ -439,36 +467,14 @@ def _offsets(reading: Reading) -> list[OffsetRow]:
     return [row for group in reading.groups for row in reading.offsets.get(group, ())]
 
 
-def _topics(reading: Reading) -> tuple[set[str], set[str]]:
-    """Topics with committed offsets, and topics that members read."""
-    committed = {row.topic for rows in reading.offsets.values() for row in rows}
-    described = reading.described.values()
-    subscribed = {row.topic for found in described for row in found.subscriptions if row.topic[:1] != "~"}
-    assigned = {row.topic for found in described for row in found.assignments}
-    return committed, subscribed | assigned
-
-
-def _broker_rows(
-    brokers: Collection[BrokerNode], counts: Mapping[int, int], reading: Reading
-) -> list[BrokerRow]:
-    coordinated = Counter(found.group.coordinator for found in reading.described.values())
-    return [
-        BrokerRow(
-            **asdict(node),
-            groups_listed=counts.get(node.node_id, 0),
-            groups_coordinated=coordinated[node.node_id],
-        )
-        for node in brokers
-    ]
-
-
 def _listed_elsewhere(listed: Mapping[str, Listed], reading: Reading) -> list[ProblemRow]:
     """Groups that a broker lists without coordinating them: a view of the past, or two coordinators
     (docs/reference/group-coordinator.md §3)."""
     found = []
     for group in reading.groups:
         coordinator = reading.described[group].group.coordinator
-        others = [node for node in listed.get(group, Listed()).brokers if node != coordinator]
+        brokers = listed[group].brokers if group in listed else ()
+        others = [node for node in brokers if node != coordinator]
         if others and coordinator is not None:
             text = (
                 f"group {group!r}: listed by broker {', '.join(map(str, others))}{LISTED_TOO}"
@@ -476,16 +482,3 @@ def _listed_elsewhere(listed: Mapping[str, Listed], reading: Reading) -> list[Pr
             )
             found.append(ProblemRow(group=group, problem=text))
     return found
-
-
-def _state(reading: Reading, ends: list[LogEndRow], missing: list[ProblemRow], **more: Any) -> ClusterState:
-    described = [reading.described[group] for group in reading.groups]
-    return ClusterState(
-        groups=[found.group for found in described],
-        members=[row for found in described for row in found.members],
-        subscriptions=[row for found in described for row in found.subscriptions],
-        assignments=within_logs((row for found in described for row in found.assignments), ends),
-        log_ends=ends,
-        problems=[*reading.problems, *_listed_elsewhere(reading.listed, reading), *missing],
-        **more,
-    )

@@ -17,10 +17,9 @@ from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.requests import LATEST, log_offsets
 from groupshift.adapters.kafka.wire import Api, raise_for
-from groupshift.domain.placement import partition_of
+from groupshift.domain.placement import NOBODY, partition_of
 
 OFFSETS_TOPIC = "__consumer_offsets"
-_NOBODY = -1
 _LEVELS = (0, 1)
 """Isolation levels: read uncommitted, which answers the log end, first; then read committed."""
 _BY_ISOLATION = 2
@@ -70,7 +69,7 @@ def unstable(cluster: KafkaCluster, leaders: Sequence[int]) -> tuple[int, ...]:
     offset is below the log end that was asked for right before: a transaction is open there, or hangs.
 
     Brokers before 0.11 know none. Raises `BrokerError` where a leader does not tell."""
-    led = [(node, (OFFSETS_TOPIC, at)) for at, node in enumerate(leaders) if node != _NOBODY]
+    led = [(node, (OFFSETS_TOPIC, at)) for at, node in enumerate(leaders) if node != NOBODY]
 
     def questions(connection: BrokerConnection, each: list[tuple[str, int]]) -> Iterator[tuple[Any, int]]:
         for level in _LEVELS if connection.highest(Api.LIST_OFFSETS) >= _BY_ISOLATION else ():

@@ -8,72 +8,70 @@ Implements `groupshift.ports.cluster.DowngradeViews` (the whole cluster),
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any
 
 from groupshift.adapters.kafka.broker import BrokerConnection
-from groupshift.adapters.kafka.cluster import KafkaCluster, OfCluster
+from groupshift.adapters.kafka.cluster import KafkaCluster, OfCluster, attempted
 from groupshift.adapters.kafka.commit_places import told_topics
 from groupshift.adapters.kafka.requests import (
     BROKER,
     DESCRIBED,
+    GROUP,
     OF_GROUPS,
     ask_versions,
     configs_of_groups,
-    configured_properties,
     coordinator_of,
     describe,
     describe_configs,
     describe_quorum,
+    fetch_now,
     finalised,
     find_coordinators,
-    groups_with_configs,
     list_groups,
-    lists_group_configs,
-    metadata_of,
+    metadata,
     named_by,
-    served_by,
+    settings_of,
     supported,
-    with_offsets,
-    with_properties,
-    with_versions,
 )
 from groupshift.adapters.kafka.rows import kind_of, told
 from groupshift.adapters.kafka.transactions import OFFSETS_TOPIC, open_commits, unstable
-from groupshift.adapters.kafka.wire import Api, BrokerError, error_name, raise_for
+from groupshift.adapters.kafka.wire import Api, BrokerError, by_partition, error_name, grouped, raise_for
 from groupshift.domain.cluster import (
     Asked,
     BrokerView,
     ClusterView,
     ListedGroup,
     PlacementView,
-    QuorumView,
+    Property,
     TopicView,
     configured,
 )
 from groupshift.domain.commit_places import Topics
-from groupshift.domain.group_protocol import BrokerLook, BrokerSettings, KafkaGroup, Kind, ProtocolView
+from groupshift.domain.group_protocol import BrokerLook, KafkaGroup, Kind, ProtocolView
 from groupshift.domain.placement import Answers, probe_names
 from groupshift.domain.rows import GONE
 from groupshift.domain.versions import METADATA
 from groupshift.ports.clock import Clock
 
 _UNKNOWN_TOPIC, _LEADER_NOT_AVAILABLE = 3, 5
-_LOADING, _NOT_AVAILABLE, _UNSUPPORTED, _NOT_FOUND = 14, 15, 35, 69
+_LOADING, _NOT_AVAILABLE, _NOT_COORDINATOR, _UNSUPPORTED, _NOT_FOUND = 14, 15, 16, 35, 69
 _WAITING = frozenset({_LOADING, _NOT_AVAILABLE})
 """Error codes of a coordinator that is loading or not there yet."""
 _GENERAL = 22
 """The first metadata.version of 4.0: groups have configurations from there on."""
+_STATIC = 4
+_CONFIGURED = frozenset({_STATIC, 2, 3})
+"""Sources of a broker's value that is no default: its file, set for this broker, set for all brokers."""
+_OF_TYPES = 1
+"""The first ListConfigResources that lists the groups which have configurations (4.1)."""
 _FLIP_S, _FLIP_READS = 2.0, 8
 """While its type changes a group is listed and not described for a moment; for longer when its partition of
 ``__consumer_offsets`` has moved, and a broker still holds the former one."""
 LOADING = "Loading"
 """What stands for the state of a group whose coordinator is still reading its partition."""
-_View = TypeVar("_View", BrokerView, BrokerLook)
-_Questions = Sequence[tuple[Any, Callable[[_View, Any], _View]]]
-"""Requests to one broker, each with what makes of its answer a broker of which more is known."""
 
 
 class _Views(OfCluster):
@@ -83,121 +81,116 @@ class _Views(OfCluster):
         super().__init__(cluster)
         self._clock = clock
 
-    def _looked(
-        self, known: Callable[[int], _View], questions: Callable[[BrokerConnection, int], _Questions[_View]]
-    ) -> tuple[_View, ...]:
-        """Every broker, by node id: all are asked the same questions, at the same time."""
-        found = {node.node_id: known(node.node_id) for node in self._cluster.brokers()}
+    def _asked(self, questions: Callable[[BrokerConnection, int], Sequence[Any]]) -> dict[int, list[Any]]:
+        """The answers of every broker, by node id, in the order of its ``questions``; all work at
+        the same time."""
+        nodes = sorted(node.node_id for node in self._cluster.brokers())
         asked = {
-            node: [(request, (node, read)) for request, read in questions(self._cluster.broker(node), node)]
-            for node in found
+            node: [(request, node) for request in questions(self._cluster.broker(node), node)]
+            for node in nodes
         }
-        for (node, read), answer in self._cluster.ask_each(asked):
-            found[node] = read(found[node], answer)
-        return tuple(found[node] for node in sorted(found))
+        found: dict[int, list[Any]] = {node: [] for node in nodes}
+        for node, answer in self._cluster.ask_each(asked):
+            found[node].append(answer)
+        return found
 
 
 class LiveDowngradeViews(_Views):
     """See the port."""
 
     def look(self) -> ClusterView:
-        """See the port."""
-        self._cluster.attempt(self._cluster.refuse_several)
-        view = self._cluster.attempt(self._read)
-        return replace(view, **self._quorum()) if view.kraft else view
+        """See the port. The quorum is asked apart: without a controller a broker waits, and the rest is told
+        still."""
+        view = self._read()
+        if not view.kraft:
+            return view
+        node = view.brokers[0].node_id
+        try:
+            return replace(view, quorum=describe_quorum(self._cluster.broker(node)))
+        except (OSError, BrokerError) as why:
+            self._cluster.drop(node)
+            return replace(view, quorum_problem=str(why) or type(why).__name__)
 
+    @attempted
     def _read(self) -> ClusterView:
+        self._cluster.refuse_several()
         taken_at_ms = self._clock.now_ms()
-        brokers = self._looked(lambda node: BrokerView(node_id=node), _questions)
+        answers = self._asked(
+            lambda connection, node: (
+                list_groups(connection),
+                ask_versions(connection),
+                describe_configs(connection, BROKER, [str(node)]),
+            )
+        )
+        brokers = tuple(_broker(node, *told) for node, told in answers.items())
         connections = [self._cluster.broker(broker.node_id) for broker in brokers]
-        configs = _configs(connections[0], brokers)
         controller, topic = _offsets_topic(connections[0])
+        highest: dict[str, int] = {}  # all brokers tell levels of one log, some behind
+        for name, level in (each for broker in brokers for each in broker.finalised.items()):
+            highest[name] = max(level, highest.get(name, 0))
         return ClusterView(
             cluster_id=self._cluster.cluster_id,
             taken_at_ms=taken_at_ms,
             brokers=brokers,
             kraft=any(Api.DESCRIBE_QUORUM in each.versions for each in connections),
             controller=controller,
-            finalised=_highest(brokers),
+            finalised={name: level for name, level in highest.items() if level},
             partitions=len(topic.leaders),
             leaderless=tuple(number for number, leader in enumerate(topic.leaders) if leader < 0),
-            **configs,
+            **_configs(connections[0], brokers),
         )
 
-    def _quorum(self) -> dict[str, Any]:
-        """The quorum, or why it is not told: without a controller a broker waits, and the rest is told
-        still."""
-        node = self._cluster.brokers()[0].node_id
-        try:
-            found = describe_quorum(self._cluster.broker(node))
-        except (OSError, BrokerError) as why:
-            self._cluster.drop(node)
-            return {"quorum_problem": str(why) or type(why).__name__}
-        behind = sorted(node for node, end in found.voters.items() if end < found.high_watermark)
-        return {
-            "quorum": QuorumView(
-                leader=found.leader,
-                voters=tuple(sorted(found.voters)),
-                high_watermark=found.high_watermark,
-                behind=tuple(behind),
-            )
-        }
+
+def _groups(node: int, listing: Any) -> Sequence[Any] | None:
+    """What a broker lists; None while it reads coordinator partitions, and cannot tell all."""
+    if listing.error_code in _WAITING:
+        return None
+    raise_for(listing.error_code, f"broker {node} does not list its groups")
+    groups: Sequence[Any] = listing.groups
+    return groups
 
 
-def _questions(connection: BrokerConnection, node: int) -> _Questions[BrokerView]:
-    def listed(view: BrokerView, answer: Any) -> BrokerView:
-        if answer.error_code in _WAITING:
-            return replace(view, loading=True)
-        raise_for(answer.error_code, f"broker {node} does not list its groups")
-        groups = (
+def _broker(node: int, listing: Any, versions: Any, configs: Any) -> BrokerView:
+    """One broker from its answers to ListGroups, ApiVersions and DescribeConfigs."""
+    groups, (told,) = _groups(node, listing), configs.results
+    return BrokerView(
+        node_id=node,
+        groups=tuple(
             ListedGroup(
                 group=each.group_id,
                 kind=kind_of(each),
                 protocol_type=each.protocol_type,
                 state=getattr(each, "group_state", ""),
             )
-            for each in answer.groups
-        )
-        return replace(view, groups=tuple(sorted(groups, key=lambda group: group.group)))
-
-    def levels(view: BrokerView, answer: Any) -> BrokerView:
-        return replace(view, supported=supported(answer), finalised=finalised(answer))
-
-    def properties(view: BrokerView, answer: Any) -> BrokerView:
-        (found,) = answer.results
-        if found.error_code:
-            return replace(view, untold=error_name(found.error_code))
-        return replace(view, properties=configured_properties(found))
-
-    return [
-        (list_groups(connection), listed),
-        (ask_versions(connection), levels),
-        (describe_configs(connection, BROKER, [str(node)]), properties),
-    ]
-
-
-def _highest(brokers: Iterable[BrokerView]) -> dict[str, int]:
-    """The highest level that any broker tells of each feature: all are of one log, some behind."""
-    found: dict[str, int] = {}
-    for broker in brokers:
-        for name, level in broker.finalised.items():
-            if level:
-                found[name] = max(level, found.get(name, 0))
-    return found
+            for each in sorted(groups or (), key=lambda group: str(group.group_id))
+        ),
+        loading=groups is None,
+        supported=supported(versions),
+        finalised=finalised(versions),
+        properties={
+            each.name: Property(value=each.value, static=each.config_source == _STATIC)
+            for each in (() if told.error_code else told.configs)
+            if each.config_source in _CONFIGURED
+        },
+        untold=error_name(told.error_code) if told.error_code else "",
+    )
 
 
 def _configs(connection: BrokerConnection, brokers: Sequence[BrokerView]) -> dict[str, Any]:
     """Of the groups that have any, or of all that are listed; a right that is missing is told."""
     if not any(each.supported.get(METADATA, (0, 0))[1] >= _GENERAL for each in brokers):
         return {}
-    every = lists_group_configs(connection)
+    every = connection.highest(Api.LIST_CONFIG_RESOURCES) >= _OF_TYPES
     asked = {"configs_asked": Asked.EVERY if every else Asked.LISTED}
     try:
-        names = (
-            groups_with_configs(connection)
-            if every
-            else tuple(sorted({group.group for broker in brokers for group in broker.groups}))
-        )
+        names = sorted({group.group for broker in brokers for group in broker.groups})
+        if every:
+            request = connection.request(
+                Api.LIST_CONFIG_RESOURCES, at_least=_OF_TYPES, resource_types=(GROUP,)
+            )
+            answer = connection.ask(request)
+            raise_for(answer.error_code, "the groups with configurations are not listed")
+            names = sorted(str(each.resource_name) for each in answer.config_resources)
         return {**asked, "group_configs": configs_of_groups(connection, names)}
     except BrokerError as why:
         if why.retriable:
@@ -208,26 +201,21 @@ def _configs(connection: BrokerConnection, brokers: Sequence[BrokerView]) -> dic
 def _offsets_topic(connection: BrokerConnection, *passing: int) -> tuple[int, TopicView]:
     """The controller and the offsets topic, as one broker's metadata tells them; of error codes of the topic
     only ``passing`` ones tell something."""
-    answer = metadata_of(connection, OFFSETS_TOPIC)
+    answer = metadata(connection, [OFFSETS_TOPIC])
     (topic,) = answer.topics
     if int(topic.error_code) not in {_UNKNOWN_TOPIC, *passing}:
         raise_for(topic.error_code, f"topic {OFFSETS_TOPIC!r}")
     partitions = sorted(topic.partitions, key=lambda each: int(each.partition_index))
-    late = {
-        int(each.partition_index): tuple(
-            sorted(set(map(int, each.replica_nodes)) - set(map(int, each.isr_nodes)))
-        )
-        for each in partitions
-    }
+    late = [sorted(set(map(int, each.replica_nodes)) - set(map(int, each.isr_nodes))) for each in partitions]
     return int(answer.controller_id), TopicView(
         leaders=tuple(int(each.leader_id) for each in partitions),
         replicas=tuple(len(each.replica_nodes) for each in partitions),
-        behind={number: nodes for number, nodes in late.items() if nodes},
+        behind={number: tuple(nodes) for number, nodes in enumerate(late) if nodes},
     )
 
 
 class LivePlacementViews(OfCluster):
-    """Looks through one `KafkaCluster`, which it closes."""
+    """See the port. Looks through one `KafkaCluster`, which it closes."""
 
     def __init__(self, cluster: KafkaCluster, clock: Clock) -> None:
         super().__init__(cluster)
@@ -235,21 +223,39 @@ class LivePlacementViews(OfCluster):
 
     def look(self) -> PlacementView:
         """See the port."""
-        cluster = self._brokers.look()
-        return self._cluster.attempt(lambda: self._read(cluster))
+        return self._read(self._brokers.look())
 
+    @attempted
     def owners(self, groups: Collection[str]) -> Mapping[str, tuple[int, ...]]:
         """See the port."""
-        return self._cluster.attempt(lambda: self._owners(sorted(groups)))
+        found: dict[str, tuple[int, ...]] = dict.fromkeys(sorted(groups), ())
+        for node in self._cluster.brokers():
+            connection = self._cluster.broker(node.node_id)
+            for group, code, _ in fetch_now(connection, sorted(groups)):
+                if code != _NOT_COORDINATOR:
+                    raise_for(code, f"{connection.address} does not tell the offsets of {group!r}")
+                    found[group] = (*found[group], node.node_id)
+        return found
 
+    @attempted
     def answering(self, groups: Collection[str]) -> frozenset[str]:
-        """See the port."""
-        return self._cluster.attempt(lambda: self._answering(sorted(groups)))
+        """See the port: an offset that is not stable yet counts."""
+        nodes = self._cluster.coordinated(groups)
+        found: set[str] = set()
+        for node, asked in grouped((nodes[group], group) for group in sorted(groups)).items():
+            connection = self._cluster.broker(node)
+            for group, code, topics in fetch_now(connection, asked):
+                raise_for(code, f"{connection.address} does not tell the offsets of {group!r}")
+                if any(at.committed_offset >= 0 or at.error_code for at in by_partition(topics).values()):
+                    found.add(group)
+        return frozenset(found)
 
+    @attempted
     def topics(self, names: Collection[str]) -> Topics:
         """See the port."""
-        return self._cluster.attempt(lambda: Topics(now=told_topics(self._cluster, names)))
+        return Topics(now=told_topics(self._cluster, names))
 
+    @attempted
     def _read(self, cluster: ClusterView) -> PlacementView:
         before = self._topics(cluster)
         topic = before[cluster.brokers[0].node_id]
@@ -294,39 +300,29 @@ class LivePlacementViews(OfCluster):
             for broker in cluster.brokers
         }
 
-    def _owners(self, groups: list[str]) -> dict[str, tuple[int, ...]]:
-        found: dict[str, tuple[int, ...]] = dict.fromkeys(groups, ())
-        for node in self._cluster.brokers():
-            for group in served_by(self._cluster.broker(node.node_id), groups):
-                found[group] = (*found[group], node.node_id)
-        return found
-
-    def _answering(self, groups: list[str]) -> frozenset[str]:
-        nodes = self._cluster.coordinated(groups)
-        found: set[str] = set()
-        for node in set(nodes.values()):
-            asked = [group for group in groups if nodes[group] == node]
-            found |= set(with_offsets(self._cluster.broker(node), asked))
-        return frozenset(found)
-
 
 class LiveProtocolViews(_Views):
     """See the port."""
 
     def look(self, group: str) -> ProtocolView:
         """See the port."""
-        self._cluster.attempt(self._cluster.refuse_several)
         until, reads = time.monotonic() + _FLIP_S, count(1)
         return self._cluster.attempt(
             lambda: self._read(group, patient=next(reads) < _FLIP_READS or time.monotonic() < until)
         )
 
     def _read(self, group: str, *, patient: bool) -> ProtocolView:
+        self._cluster.refuse_several()
         taken_at_ms = self._clock.now_ms()
-        brokers = self._looked(
-            lambda node: BrokerLook(node_id=node, settings=BrokerSettings()),
-            lambda connection, node: _group_questions(connection, node, group),
+        answers = self._asked(
+            lambda connection, node: (
+                list_groups(connection),
+                find_coordinators(connection, [group])[0][0],
+                ask_versions(connection),
+                describe_configs(connection, BROKER, [str(node)], OF_GROUPS),
+            )
         )
+        brokers = tuple(_look(node, group, *told) for node, told in answers.items())
         named = [broker.coordinator for broker in brokers if broker.coordinator is not None]
         unknown = KafkaGroup(group=group, kind=Kind.UNKNOWN)
         described = self._describe(group, named[0], brokers) if named else unknown
@@ -344,51 +340,33 @@ class LiveProtocolViews(_Views):
             if kind in listed:
                 return KafkaGroup(group=group, kind=kind, state=listed[kind], coordinator=node)
         kinds = [Kind.CLASSIC, Kind.CONSUMER]
+        connection = self._cluster.broker(node)
         for kind in reversed(kinds) if Kind.CONSUMER in listed else kinds:
-            found = self._ask(group, node, kind, listed)
-            if found is not None:
-                return found
+            if kind is Kind.CONSUMER and connection.highest(DESCRIBED[kind]) < 0:
+                continue
+            ((request, _),) = describe(connection, kind, [group])
+            (found,) = connection.ask(request).groups
+            code = int(found.error_code)
+            if code == _LOADING:
+                return KafkaGroup(group=group, kind=Kind.UNKNOWN, state=LOADING, coordinator=node)
+            if code == _UNSUPPORTED and kind in listed:
+                return KafkaGroup(group=group, kind=kind, state=listed[kind], coordinator=node)
+            if code not in {_UNSUPPORTED, _NOT_FOUND} and found.group_state != GONE:
+                raise_for(code, f"group {group!r} is not described")
+                return told(kind, found, node).group
         kind = Kind.UNKNOWN if Kind.UNKNOWN in listed else Kind.ABSENT
         return KafkaGroup(group=group, kind=kind, coordinator=node)
 
-    def _ask(self, group: str, node: int, kind: Kind, listed: Mapping[Kind, str]) -> KafkaGroup | None:
-        """The group of this kind; None when it is of another, or of none."""
-        connection = self._cluster.broker(node)
-        if kind is not Kind.CLASSIC and connection.highest(DESCRIBED[kind]) < 0:
-            return None
-        ((request, _),) = describe(connection, kind, [group])
-        (found,) = connection.ask(request).groups
-        code = int(found.error_code)
-        if code == _LOADING:
-            return KafkaGroup(group=group, kind=Kind.UNKNOWN, state=LOADING, coordinator=node)
-        if code == _UNSUPPORTED and kind in listed:
-            return KafkaGroup(group=group, kind=kind, state=listed[kind], coordinator=node)
-        if code in {_UNSUPPORTED, _NOT_FOUND} or found.group_state == GONE:
-            return None
-        raise_for(code, f"group {group!r} is not described")
-        return told(kind, found, node).group
 
-
-def _group_questions(connection: BrokerConnection, node: int, group: str) -> _Questions[BrokerLook]:
-    def listed(look: BrokerLook, answer: Any) -> BrokerLook:
-        if answer.error_code in _WAITING:
-            return replace(look, loading=True)
-        raise_for(answer.error_code, f"broker {node} does not list its groups")
-        for each in answer.groups:
-            if each.group_id == group:
-                return replace(look, lists=kind_of(each), state=getattr(each, "group_state", ""))
-        return look
-
-    ((coordinator, _),) = find_coordinators(connection, [group])
-    return [
-        (list_groups(connection), listed),
-        (coordinator, lambda look, answer: replace(look, coordinator=coordinator_of(answer))),
-        (
-            ask_versions(connection),
-            lambda look, answer: replace(look, settings=with_versions(look.settings, answer)),
-        ),
-        (
-            describe_configs(connection, BROKER, [str(node)], OF_GROUPS),
-            lambda look, answer: replace(look, settings=with_properties(look.settings, answer)),
-        ),
-    ]
+def _look(node: int, group: str, listing: Any, coordinator: Any, *settings: Any) -> BrokerLook:
+    """What one broker answers about a group to ListGroups and FindCoordinator, and of itself."""
+    groups = _groups(node, listing)
+    listed = next((each for each in groups or () if each.group_id == group), None)
+    return BrokerLook(
+        node_id=node,
+        settings=settings_of(*settings),
+        lists=kind_of(listed) if listed else None,
+        state=getattr(listed, "group_state", ""),
+        coordinator=coordinator_of(coordinator),
+        loading=groups is None,
+    )

@@ -63,6 +63,7 @@ class Api(IntEnum):
     UPDATE_FEATURES = 57
     DESCRIBE_TRANSACTIONS = 65
     LIST_TRANSACTIONS = 66
+    CONSUMER_GROUP_HEARTBEAT = 68
     CONSUMER_GROUP_DESCRIBE = 69
     LIST_CONFIG_RESOURCES = 74
     SHARE_GROUP_DESCRIBE = 77
@@ -211,18 +212,22 @@ def request_frame(request: Any, correlation_id: int, client_id: str) -> bytes:
         client_id=client_id,
     )
     out = io.BytesIO()
-    out.write(bytes(_LENGTH.size))
     entity_writer(type(header))(out, header)
     entity_writer(type(request))(out, request)
-    size = out.tell() - _LENGTH.size
-    out.seek(0)
-    out.write(_LENGTH.pack(size))
-    return out.getvalue()
+    body = out.getvalue()
+    return _LENGTH.pack(len(body)) + body
 
 
 def answer_of(request: Any, body: bytes) -> tuple[int, Any]:
-    """Correlation id and answer in the body of a frame. Raises `Malformed`."""
-    return decoded(load_response_schema(request.__api_key__, request.__version__), body)
+    """Correlation id and answer in the body of a frame. Raises `Malformed`.
+
+    A broker that refuses the asked version of ApiVersions (error 35) answers in the form of version 0,
+    whatever was asked (KIP-511)."""
+    version = request.__version__
+    if request.__api_key__ == Api.API_VERSIONS and len(body) >= _LENGTH.size + _CODE.size:
+        (code,) = _CODE.unpack_from(body, _LENGTH.size)
+        version = 0 if code == ErrorCode.unsupported_version else version
+    return decoded(load_response_schema(request.__api_key__, version), body)
 
 
 def decoded(schema: Any, body: bytes) -> tuple[int, Any]:
@@ -236,13 +241,3 @@ def decoded(schema: Any, body: bytes) -> tuple[int, Any]:
         name = schema.__name__
         raise Malformed(f"{name} version {schema.__version__} cannot be read ({wrong})") from wrong
     return int(header.correlation_id), message
-
-
-def versions_answer(request: Any, body: bytes) -> tuple[int, Any]:
-    """Correlation id and answer to ApiVersions. One that refuses the asked version (error 35) has the
-    form of version 0 whatever was asked (KIP-511)."""
-    if len(body) >= _LENGTH.size + _CODE.size:
-        (code,) = _CODE.unpack_from(body, _LENGTH.size)
-        if code == ErrorCode.unsupported_version:
-            return decoded(load_response_schema(Api.API_VERSIONS, 0), body)
-    return answer_of(request, body)

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
 import posixpath
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow import fs
 
-from groupshift.adapters.parquet.evidence import draft_of, entry_of, schema_of, store_of, versions
+from groupshift.adapters.parquet.store import Place, decoded, draft_of, encoded, entry_of, manifest_bytes
 from groupshift.audit.offsets import DIFFERENCES, Audit, audit_of, summary
 from groupshift.domain.evidence import MANIFEST
 from groupshift.domain.foreign_json import FILE_BYTES, load_object
 from groupshift.domain.foreign_text import without_login
 from groupshift.errors import Broken, Rejected, Transient
-from groupshift.foreign_files import read
 
 _FILE, _REPORT = "differences.parquet", "report.html"
 
@@ -33,18 +27,21 @@ class ParquetAudits:
     def write(self, folder: str, audit: Audit, report: str) -> None:
         """See the port."""
         self.refuse(folder)
-        files = _files(audit, report)
-        store, path = _opened(folder)
+        rows = audit.looked.mismatches
+        data = encoded(
+            DIFFERENCES,
+            {each.name: [getattr(row, each.name) for row in rows] for each in DIFFERENCES.columns},
+        )
+        manifest = manifest_bytes(summary(audit), [entry_of(DIFFERENCES.name, _FILE, len(rows), data)])
+        files = {_FILE: data, _REPORT: report.encode(), MANIFEST: manifest}
+        place = opened(folder)
+        if not place.is_local:
+            place.put(files)
+            return
         try:
-            if isinstance(store, fs.LocalFileSystem):
-                with draft_of(Path(path)) as draft:
-                    for name, data in files.items():
-                        (draft / name).write_bytes(data)
-                return
-            store.create_dir(path, recursive=True)
-            for name, data in files.items():
-                with store.open_output_stream(f"{path}/{name}") as out:
-                    out.write(data)
+            with draft_of(Path(place.path)) as draft:
+                for name, content in files.items():
+                    (draft / name).write_bytes(content)
         except OSError as failed:
             raise Transient(
                 f"audit {folder} cannot be written ({failed.strerror or failed}): "
@@ -53,73 +50,52 @@ class ParquetAudits:
 
     def refuse(self, folder: str) -> None:
         """See the port."""
-        store, path = _opened(folder)
-        (there,) = store.get_file_info([path])
-        if there.type is fs.FileType.File or store.get_file_info(fs.FileSelector(path, allow_not_found=True)):
+        place = opened(folder)
+        (there,) = place.system.get_file_info([place.path])
+        inside = fs.FileSelector(place.path, allow_not_found=True)
+        if there.type is fs.FileType.File or place.system.get_file_info(inside):
             raise Rejected(f"{folder} is not an empty folder: an audit is never overwritten; name another")
 
     def read(self, folder: str) -> Audit:
         """See the port."""
         told = self.summary(folder)
-        store, path = _opened(folder)
         try:
             (entry,) = told["files"]
-            if entry["file"] != _FILE:
-                raise Broken(
-                    f"the audit in {folder} names {entry['file']!r}: it is no longer what was written"
-                )
-            data = _bytes(store, path, _FILE)
-            if hashlib.sha256(data).hexdigest() != entry["sha256"]:
-                raise Broken(f"{folder}/{entry['file']} is no longer what was written (its SHA-256 differs)")
-            return audit_of(told, pq.read_table(io.BytesIO(data)).to_pylist())
-        except (OSError, KeyError, ValueError, TypeError, AttributeError, pa.ArrowException) as wrong:
+            data = (opened(folder) / _FILE).verified(entry["sha256"])
+            return audit_of(told, decoded(f"{folder}/{_FILE}", data))
+        except (KeyError, ValueError, TypeError, AttributeError, Broken) as wrong:
             raise Broken(f"the audit in {folder} is no longer what was written ({wrong})") from wrong
 
     def names(self, root: str) -> tuple[str, ...]:
         """See the port."""
-        store, path = _opened(root)
+        place = opened(root)
         try:
-            found = store.get_file_info(fs.FileSelector(path, allow_not_found=True, recursive=True))
+            chosen = fs.FileSelector(place.path, allow_not_found=True, recursive=True)
+            found = place.system.get_file_info(chosen)
         except OSError as failed:
             raise Transient(
                 f"the audits in {root} cannot be listed ({failed.strerror or failed}): try again"
             ) from failed
         kept = (Path(each.path) for each in found if each.base_name == MANIFEST)
-        return tuple(sorted(each.parent.name for each in kept if each.parent.parent == Path(path)))
+        return tuple(sorted(each.parent.name for each in kept if each.parent.parent == Path(place.path)))
 
     def summary(self, folder: str) -> Mapping[str, Any]:
         """See the port."""
-        store, path = _opened(folder)
         try:
-            return load_object(_bytes(store, path, MANIFEST), "it", at_most=FILE_BYTES)
-        except FileNotFoundError:
-            raise Rejected(f"there is no audit in {folder}: name the folder of one, or audit again") from None
-        except (OSError, ValueError, Rejected) as wrong:
+            text = (opened(folder) / MANIFEST).read(FILE_BYTES)
+            if text is not None:
+                return load_object(text, "it", at_most=FILE_BYTES)
+        except (Broken, Rejected) as wrong:
             raise Broken(f"{folder}/{MANIFEST} is no longer what was written ({wrong})") from wrong
+        raise Rejected(f"there is no audit in {folder}: name the folder of one, or audit again")
 
 
-def _bytes(store: fs.FileSystem, folder: str, name: str) -> bytes:
-    """A file of an audit; of a local folder only a regular one, reached by no link."""
-    if isinstance(store, fs.LocalFileSystem):
-        return read(f"{folder}/{name}", FILE_BYTES, below=posixpath.dirname(folder))
-    with store.open_input_stream(f"{folder}/{name}") as stream:
-        data: bytes = stream.read()
-        return data
+def opened(folder: str) -> Place:
+    """Return the place of an audit; of a local one no link below the folder that it lies in is followed.
 
-
-def _opened(folder: str) -> tuple[fs.FileSystem, str]:
+    Raises:
+        Rejected: the URI cannot be opened.
+    """
     where = folder if "://" in folder else str(Path(folder).absolute())
-    return store_of(where, repr(without_login(folder)), "name")
-
-
-def _files(audit: Audit, report: str) -> dict[str, bytes]:
-    """The files by name, manifest last."""
-    rows = audit.looked.mismatches
-    schema = schema_of(DIFFERENCES)
-    columns = {name: [getattr(row, name) for row in rows] for name in schema.names}
-    out = io.BytesIO()
-    pq.write_table(pa.Table.from_pydict(columns, schema=schema), out, compression="zstd")
-    data = out.getvalue()
-    entry = entry_of(DIFFERENCES.name, _FILE, len(rows), data)
-    document = {"version": 1, **summary(audit), "files": [asdict(entry)], "versions": versions()}
-    return {_FILE: data, _REPORT: report.encode(), MANIFEST: (json.dumps(document, indent=1) + "\n").encode()}
+    place = Place.of(where, repr(without_login(folder)), "name")
+    return replace(place, root=posixpath.dirname(place.path)) if place.is_local else place

@@ -11,12 +11,22 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from groupshift.domain.equality_rules import Comparison
-from groupshift.domain.evidence import MANIFEST, FileEntry, Manifest, SnapshotOf, clock, manifest_of
+from groupshift.domain.evidence import (
+    MANIFEST,
+    FileEntry,
+    Manifest,
+    SnapshotOf,
+    clock,
+    manifest_of,
+    refuse_older,
+    refuse_other,
+)
 from groupshift.domain.foreign_json import FILE_BYTES
 from groupshift.domain.seal import is_beside
 from groupshift.domain.snapshot import CLUSTER_TABLES, TABLES, ColumnType, Table
@@ -30,11 +40,7 @@ _TYPES: Mapping[ColumnType, frozenset[str]] = {
     ColumnType.LONG: frozenset({"int64", "int32"}),
     ColumnType.BOOL: frozenset({"bool"}),
 }
-_GROUP_TYPES: Mapping[ColumnType, frozenset[str]] = {
-    **_TYPES,
-    ColumnType.STRING: frozenset({"string", "large_string"}),
-    ColumnType.LONG: frozenset({"int64"}),
-}
+"""What Arrow may call the type of a column, whoever wrote it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,12 +54,16 @@ class Input:
     columns: Mapping[str, frozenset[str]]
 
     def paths(self, table: str) -> tuple[str, ...]:
-        """Absolute paths of the files of a table."""
+        """Return the absolute paths of the files of a table; none where the snapshot has no such table."""
         return tuple(str(self.folder / entry.file) for entry in self.manifest.of_table(table))
+
+    def rows(self, table: str, columns: list[str] | None = None) -> list[dict[str, Any]]:
+        """Return the rows of a small table (with these columns; None: all), in the order of its files."""
+        return [row for path in self.paths(table) for row in pq.read_table(path, columns=columns).to_pylist()]
 
 
 def read_manifest(folder: Path, of: SnapshotOf = SnapshotOf.CLUSTER) -> Manifest:
-    """The manifest of a snapshot in a folder.
+    """Return the manifest of a snapshot in a folder.
 
     Raises:
         Rejected: there is none, or a newer release wrote it.
@@ -75,44 +85,44 @@ def verify(
     """Read every file of a snapshot and compare it with its manifest; ``told`` gets the bytes read.
 
     A snapshot of a group has all its tables with exactly their columns, one of a cluster at least the
-    offsets. Raises as `read_manifest`, and `Broken` (naming the file) when one is missing, truncated,
-    altered, not a Parquet file of its table, or not in the manifest."""
+    offsets, and columns that may be null may be absent.
+
+    Raises:
+        Rejected: as `read_manifest`.
+        Broken: as `read_manifest`; or a file (which is named) is missing, truncated, altered, not a Parquet
+            file of its table, or not in the manifest.
+    """
     manifest = read_manifest(folder, of)
-    _complete(folder, manifest, of)
-    columns: dict[str, frozenset[str]] = {}
-    with ThreadPoolExecutor(2) as pool:
-        for entry, names in zip(
-            manifest.files, pool.map(lambda one: _file(folder, one, of), manifest.files), strict=True
-        ):
-            columns[entry.table] = columns.get(entry.table, names) & names
-            told(entry.bytes)
-    return Input(folder=folder, manifest=manifest, tables=_tables(of), columns=columns)
-
-
-def _tables(of: SnapshotOf) -> Mapping[str, Table]:
-    return TABLES if of is SnapshotOf.GROUP else CLUSTER_TABLES
-
-
-def _complete(folder: Path, manifest: Manifest, of: SnapshotOf = SnapshotOf.CLUSTER) -> None:
+    tables = TABLES if of is SnapshotOf.GROUP else CLUSTER_TABLES
     where = folder / MANIFEST
-    required = _tables(of) if of is SnapshotOf.GROUP else ("offsets",)
+    required = tables if of is SnapshotOf.GROUP else ("offsets",)
     if missing := [name for name in required if not manifest.of_table(name)]:
         raise Broken(f"{where} lists no file of table {', '.join(missing)}; take the snapshot again")
     for entry in manifest.files:
-        if entry.table not in _tables(of):
+        if entry.table not in tables:
             raise Broken(
                 f"{where} lists the unknown table {entry.table}; compare with the release that took it"
             )
         if not _PLAIN.fullmatch(entry.file):
             raise Broken(f"{where} names {entry.file!r}, which is no plain Parquet file of its own folder")
-    named = {entry.file for entry in manifest.files}
     there = {path.name for path in folder.glob("*.parquet") if not is_beside(path.name)}
-    if strays := sorted(there - named):
+    if strays := sorted(there - {entry.file for entry in manifest.files}):
         raise Broken(f"{folder / strays[0]} is not in the manifest; take the snapshot again")
+    columns: dict[str, frozenset[str]] = {}
+
+    def proven(entry: FileEntry) -> frozenset[str]:
+        return _proven(folder / entry.file, entry, tables[entry.table], whole=of is SnapshotOf.GROUP)
+
+    with ThreadPoolExecutor(2) as pool:
+        for entry, names in zip(manifest.files, pool.map(proven, manifest.files), strict=True):
+            columns[entry.table] = columns.get(entry.table, names) & names
+            told(entry.bytes)
+    return Input(folder=folder, manifest=manifest, tables=tables, columns=columns)
 
 
-def _file(folder: Path, entry: FileEntry, of: SnapshotOf) -> frozenset[str]:
-    path = folder / entry.file
+def _proven(path: Path, entry: FileEntry, table: Table, *, whole: bool) -> frozenset[str]:
+    """The columns of a file, which was found to be the one that the manifest names; ``whole``: it has to have
+    all columns of its table and no other."""
     if not path.exists():
         raise Broken(f"{path} is named in the manifest and missing; take the snapshot again")
     if (size := path.stat().st_size) != entry.bytes:
@@ -121,43 +131,38 @@ def _file(folder: Path, entry: FileEntry, of: SnapshotOf) -> frozenset[str]:
             "nothing was compared; take the snapshot again"
         )
     try:
-        with opened(path, below=folder) as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-    except (OSError, ValueError) as wrong:
-        raise Broken(f"{path} cannot be read ({wrong}); take the snapshot again") from wrong
-    if found != entry.sha256:
-        raise Broken(
-            f"{path} was altered after its manifest was written (SHA-256 {found[:12]}…, manifest "
-            f"{entry.sha256[:12]}…); nothing was compared; take the snapshot again"
-        )
-    return _columns(path, entry, of)
-
-
-def _columns(path: Path, entry: FileEntry, of: SnapshotOf) -> frozenset[str]:
-    try:
+        with opened(path, below=path.parent) as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        if digest != entry.sha256:
+            raise Broken(
+                f"{path} was altered after its manifest was written (SHA-256 {digest[:12]}…, manifest "
+                f"{entry.sha256[:12]}…); nothing was compared; take the snapshot again"
+            )
         file = pq.ParquetFile(path)
         rows, found = file.metadata.num_rows, {one.name: str(one.type) for one in file.schema_arrow}
     except (pa.ArrowException, OSError, ValueError) as wrong:
         raise Broken(f"{path} is not a Parquet file ({wrong}); take the snapshot again") from wrong
     if rows != entry.rows:
         raise Broken(f"{path} has {rows} rows where its manifest promises {entry.rows}")
-    columns = _tables(of)[entry.table].columns
-    whole, types = of is SnapshotOf.GROUP, _GROUP_TYPES if of is SnapshotOf.GROUP else _TYPES
-    for column in columns:
+    for column in table.columns:
         if column.name not in found and (whole or not column.nullable):
             raise Broken(f"{path} lacks the column {column.name}; take the snapshot again")
-        if column.name in found and found[column.name] not in types[column.type]:
+        if column.name in found and found[column.name] not in _TYPES[column.type]:
             raise Broken(
                 f"column {column.name} of {path} is {found[column.name]} where {column.type} is promised"
             )
-    if whole and (extra := sorted(found.keys() - {column.name for column in columns})):
-        raise Broken(f"{path} has the unknown column {extra[0]}; take the snapshot again")
+    if whole and len(found) > len(table.columns):
+        raise Broken(f"{path} has columns that table {table.name} has not; take the snapshot again")
     return frozenset(found)
 
 
 def comparable(before: Manifest, after: Manifest, comparison: Comparison) -> None:
-    """Refuse (`Rejected`) what cannot be compared: mixed clusters, a snapshot older than its plan,
-    two plans, the wrong order."""
+    """Check that two snapshots of clusters can be compared.
+
+    Raises:
+        Rejected: they are of different clusters (of one, where copies are compared), one is older than its
+            plan, they belong to two plans, or the earlier one comes second.
+    """
     same = before.cluster_id == after.cluster_id
     if comparison is Comparison.CLUSTER and same:
         raise Rejected(
@@ -170,18 +175,10 @@ def comparable(before: Manifest, after: Manifest, comparison: Comparison) -> Non
             f"take both from one, or compare with --move {Comparison.CLUSTER}"
         )
     for name, manifest in (("earlier", before), ("later", after)):
-        plan = manifest.plan
-        if plan and manifest.taken_at_ms < plan.made_at_ms:
-            raise Rejected(
-                f"the {name} snapshot was taken at {clock(manifest.taken_at_ms)}, before its plan of "
-                f"{clock(plan.made_at_ms)} was made: it says nothing about this move; take it again"
-            )
-    if before.plan and after.plan and before.plan.hash != after.plan.hash:
-        raise Rejected(
-            f"the snapshots were taken for two plans ({before.plan.hash[:12]}… of migration "
-            f"{before.plan.migration or '?'}, {after.plan.hash[:12]}… of {after.plan.migration or '?'}): "
-            "compare two of one migration"
-        )
+        if manifest.plan:
+            refuse_older(f"the {name} snapshot", manifest.taken_at_ms, manifest.plan)
+    if before.plan and after.plan:
+        refuse_other("the later snapshot", after, before.plan)
     if after.taken_at_ms < before.taken_at_ms:
         raise Rejected(
             f"the second snapshot ({clock(after.taken_at_ms)}) is older than the first "

@@ -7,16 +7,16 @@ in the same way. Texts are read as Parquet keeps them, coded by a dictionary, an
 Both hashes differ in seed and factor, from the texts on. What is absent counts as -1 and as an empty text.
 
 A checksum is the number of rows and the sum of either hash (of the key and the compared values) modulo 2^64,
-by file and by segment. The order of rows and files does not matter, and checksums of parts add up to that of
-the whole, so a comparison can be resumed. For two different sets of rows to get the same checksum, both sums
-must collide: about 2^-128 if the hashes behave as random; over 2^18 segments less than 2^-109. It is no
-defence against an author of rows who aims at it; the SHA-256 of the manifest is.
+of one segment: the rows whose key's hash ends with the same bits. The order of rows and files does not
+matter, and checksums of parts add up to that of the whole, so a comparison can be resumed. For two different
+sets of rows to get the same checksum, both sums must collide: about 2^-128 if the hashes behave as random;
+over 2^18 segments less than 2^-109. It is no defence against an author of rows who aims at it; the SHA-256 of
+the manifest is.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from groupshift.domain.equality_rules import Field
 from groupshift.domain.snapshot import CLUSTER_TABLES, KEY, ColumnType
 
 Words = NDArray[np.uint64]
+_Column = tuple[tuple[Words, Words], NDArray[np.int32] | None]
 
 _LANES = ((0x243F6A8885A308D3, 0x9E3779B97F4A7C15), (0x13198A2E03707345, 0xD1342543DE82EF95))
 """Seed and odd factor of either hash."""
@@ -43,7 +44,13 @@ _ARROW = {ColumnType.STRING: pa.binary(), ColumnType.INT: pa.int32(), ColumnType
 
 
 def committed(path: Path, values: Sequence[Field]) -> Iterator[pa.Table]:
-    """Key, offset and ``values`` of what was committed (group-coordinator.md §6.2), a row group at a time."""
+    """Yield key, offset and ``values`` of what was committed (group-coordinator.md §6.2: -1 is nothing).
+
+    Each table is one row group of the Parquet file; its texts are coded by a dictionary.
+
+    Raises:
+        pyarrow.ArrowException, OSError: the file is not what its manifest says.
+    """
     names = list(dict.fromkeys([*KEY, Field.OFFSET.value, *(field.value for field in values)]))
     texts = [name for name in names if _TYPES[name] is ColumnType.STRING]
     with pq.ParquetFile(path, read_dictionary=texts) as file:
@@ -54,7 +61,8 @@ def committed(path: Path, values: Sequence[Field]) -> Iterator[pa.Table]:
 
 
 def plain(table: pa.Table, values: Sequence[Field]) -> pa.Table:
-    """Key and ``values`` without dictionaries and nulls, texts as bytes."""
+    """Return key and ``values`` without dictionaries and nulls, texts as bytes. What is absent is -1 or
+    empty."""
     names = [*KEY, *(field.value for field in values)]
     columns = [table[name].cast(_ARROW[_TYPES[name]]) for name in names]
     absent = [b"" if _TYPES[name] is ColumnType.STRING else -1 for name in names]
@@ -73,35 +81,23 @@ class Hashes:
 
 
 def hashed(table: pa.Table, values: Sequence[Field]) -> Hashes:
-    """The hashes of the rows of a table as `committed` gives them."""
-    lanes = [np.full(len(table), seed, dtype=np.uint64) for seed, _ in _LANES]
+    """Return the hashes of the rows of a table as `committed` gives it, in its order."""
+    hashes = [np.full(len(table), seed, dtype=np.uint64) for seed, _ in _LANES]
     key_columns = [_words(table[name], name) for name in KEY]
     value_columns = [_words(table[field.value], field.value) for field in values]
     key = np.empty(len(table), dtype=np.uint64)
+
+    def take_in(columns: Sequence[_Column], part: slice) -> None:
+        for lanes, codes in columns:
+            for words, found, (_, factor) in zip(lanes, hashes, _LANES, strict=True):
+                _chained(found[part], words[part] if codes is None else words[codes[part]], factor)
+
     for start in range(0, len(table), _ROWS_AT_ONCE):
         part = slice(start, start + _ROWS_AT_ONCE)
-        _take_in(lanes, key_columns, part)
-        key[part] = lanes[0][part]
-        _take_in(lanes, value_columns, part)
-    return Hashes(key=key, first=lanes[0], second=lanes[1])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Words:
-    """A column as words, one array for either hash; with ``codes`` the arrays are what those point into."""
-
-    lanes: tuple[Words, Words]
-    codes: NDArray[np.int32] | None = None
-
-    def of(self, lane: int, part: slice) -> Words:
-        words = self.lanes[lane]
-        return words[part] if self.codes is None else words[self.codes[part]]
-
-
-def _take_in(lanes: Sequence[Words], columns: Sequence[_Words], part: slice) -> None:
-    for number, (_, factor) in enumerate(_LANES):
-        for column in columns:
-            _chained(lanes[number][part], column.of(number, part), factor)
+        take_in(key_columns, part)
+        key[part] = hashes[0][part]
+        take_in(value_columns, part)
+    return Hashes(key=key, first=hashes[0], second=hashes[1])
 
 
 def _chained(hashes: Words, words: Words, factor: int) -> Words:
@@ -116,16 +112,17 @@ def _chained(hashes: Words, words: Words, factor: int) -> Words:
     return hashes
 
 
-def _words(column: pa.ChunkedArray, name: str) -> _Words:
+def _words(column: pa.ChunkedArray, name: str) -> _Column:
+    """A column as words, one array for either hash, and the codes that point into them (None: a row each)."""
     if _TYPES[name] is not ColumnType.STRING:
         numbers = column.cast(pa.int64()).fill_null(-1).to_numpy().view(np.uint64)
-        return _Words(lanes=(numbers, numbers))
+        return (numbers, numbers), None
     if not pa.types.is_dictionary(column.type):
-        return _Words(lanes=_texts(column.cast(pa.large_binary()).fill_null(b"").combine_chunks()))
+        return _texts(column.cast(pa.large_binary()).fill_null(b"").combine_chunks()), None
     coded = column.unify_dictionaries().combine_chunks()
     known = coded.dictionary.cast(pa.large_binary())
     lanes = _texts(pa.concat_arrays([known, pa.array([b""], pa.large_binary())]))
-    return _Words(lanes=lanes, codes=coded.indices.cast(pa.int32()).fill_null(len(known)).to_numpy())
+    return lanes, coded.indices.cast(pa.int32()).fill_null(len(known)).to_numpy()
 
 
 def _texts(texts: pa.LargeBinaryArray) -> tuple[Words, Words]:
@@ -153,27 +150,11 @@ def _texts(texts: pa.LargeBinaryArray) -> tuple[Words, Words]:
 
 
 SUMS = ("rows", "first", "second")
-_ALL = (1 << 64) - 1
-
-Checksum = tuple[int, int, int]
-
-
-def of_rows(hashes: Hashes) -> Checksum:
-    """The checksum of these rows."""
-    return len(hashes.key), int(hashes.first.sum()), int(hashes.second.sum())
-
-
-def total(checksums: Iterable[Checksum]) -> Checksum:
-    """The checksum of all rows together."""
-    rows, first, second = 0, 0, 0
-    for one in checksums:
-        rows, first, second = rows + one[0], (first + one[1]) & _ALL, (second + one[2]) & _ALL
-    return rows, first, second
 
 
 def segment(keys: Words, segments: int) -> NDArray[np.int64]:
-    """The segment of each row, by the hash of its *whole* key: a group of millions of rows is spread as
-    evenly as many groups of one. ``segments`` is a power of two."""
+    """Return the number of each row's segment, by the hash of its *whole* key: a group of millions of rows is
+    spread as evenly as many groups of one. ``segments`` is a power of two."""
     return (keys & (segments - 1)).astype(np.int64)
 
 
@@ -185,7 +166,7 @@ class Segments:
 
     @classmethod
     def none(cls, segments: int) -> Segments:
-        """Of no rows."""
+        """Return the checksums of no rows."""
         return cls(np.zeros((len(SUMS), segments), dtype=np.uint64))
 
     def add_rows(self, hashes: Hashes) -> None:
@@ -210,8 +191,8 @@ class Segments:
 
 
 def differing_rows(before: Hashes, after: Hashes) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which rows of either side are left to compare: all but those of keys that each side has once with the
-    same values. A key that is there twice is left, and so are two keys of one hash."""
+    """Tell of each row of either side whether it is left to compare: all are, but those of keys that each
+    side has once with the same values. A key that is there twice is left, and so are two keys of one hash."""
     keys = np.concatenate([before.key, after.key])
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
@@ -226,37 +207,3 @@ def differing_rows(before: Hashes, after: Hashes) -> tuple[NDArray[np.bool_], ND
     at = np.flatnonzero(pair)
     left[order[at]] = left[order[at + 1]] = False
     return left[: len(before.key)], left[len(before.key) :]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remaining:
-    """Files of both sides that are left to compare."""
-
-    before: tuple[str, ...]
-    after: tuple[str, ...]
-
-    @property
-    def none(self) -> bool:
-        """Whether nothing is left."""
-        return not self.before and not self.after
-
-
-def cancelled(before: Iterable[tuple[str, object]], after: Iterable[tuple[str, object]]) -> Remaining:
-    """Drop files that hold the same rows on both sides, by what identifies their content.
-
-    Each file cancels one file of the other side at most: two alike on one side are not one."""
-    sides = (list(before), list(after))
-    counts = [Counter(content for _, content in side) for side in sides]
-    common = counts[0] & counts[1]
-    return Remaining(before=_left(sides[0], common), after=_left(sides[1], common))
-
-
-def _left(side: Iterable[tuple[str, object]], common: Counter[object]) -> tuple[str, ...]:
-    budget = Counter(common)
-    left = []
-    for name, content in side:
-        if budget[content]:
-            budget[content] -= 1
-        else:
-            left.append(name)
-    return tuple(left)

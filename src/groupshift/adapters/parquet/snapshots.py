@@ -1,32 +1,45 @@
-"""Cluster snapshots as folders of Parquet files, and hashes of live commits as JSON files.
+"""What runs keep of a whole cluster: snapshots as folders of Parquet files, hashes of live commits as JSON
+files, and what a comparison of two snapshots left.
 
-Implements `groupshift.ports.cluster.ClusterSnapshotStore` and `groupshift.ports.log.CommitHashes`.
+Implements `groupshift.ports.cluster.ClusterSnapshotStore`, `groupshift.ports.log.CommitHashes` and
+`groupshift.ports.spark_jobs.ComparisonOutcomes`, on a local file system.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from groupshift.adapters.parquet.evidence import draft_of, entry_of, schema_of, unwritable, versions
-from groupshift.domain.evidence import FORM, MANIFEST, FileEntry, Manifest, PlanOf, SnapshotOf, manifest_of
+from groupshift.adapters.parquet.store import (
+    Place,
+    decoded,
+    draft_of,
+    encoded,
+    entry_of,
+    manifest_bytes,
+    unwritable,
+)
+from groupshift.domain.evidence import MANIFEST, FileEntry, Manifest, PlanOf, SnapshotOf, manifest_of
 from groupshift.domain.foreign_json import FILE_BYTES, load_object
 from groupshift.domain.rows import ROWS, ClusterState, OffsetRow
+from groupshift.domain.run import findings_from
 from groupshift.domain.snapshot import CLUSTER_TABLES, Table
+from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Broken, Rejected
-from groupshift.foreign_files import made_anew, read
+from groupshift.foreign_files import opened, read
 from groupshift.log.commit_hashes import LiveCommit
+from groupshift.ports.spark_jobs import Compared
 
+VERDICT = "verdict.json"
 _ROWS_A_FILE = 1_000_000
+_TOPIC_ID = "topic_id"
+_FORM = 1
+_BAD = frozenset({Verdict.FAIL, Verdict.ERROR})
 
 
 class ParquetClusterSnapshots:
@@ -37,12 +50,27 @@ class ParquetClusterSnapshots:
         """See the port."""
         folder = folder.absolute()
         self.refuse(folder)
+        keys = {(row.group, row.topic, row.partition) for row in state.offsets}
+        about = {
+            "cluster_id": state.cluster_id,
+            "taken_at_ms": state.taken_at_ms,
+            "unique_keys": len(keys) == len(state.offsets),
+            "read_from": state.read_from.value,
+            "plan": None if plan is None else asdict(plan),
+        }
+        tables = state.tables()
         try:
             with draft_of(folder) as draft:
-                manifest = _written(draft, state, plan)
+                files = [
+                    entry
+                    for name, table in CLUSTER_TABLES.items()
+                    for entry in _written(draft, table, tables.get(name, ()))
+                ]
+                text = manifest_bytes(about, files)
+                (draft / MANIFEST).write_bytes(text)
         except OSError as failed:
             raise unwritable(f"snapshot {folder}", failed) from failed
-        return manifest
+        return manifest_of(text, str(folder / MANIFEST), SnapshotOf.CLUSTER)
 
     def refuse(self, folder: Path) -> None:
         """See the port."""
@@ -51,96 +79,33 @@ class ParquetClusterSnapshots:
 
     def digest(self, folder: Path) -> str:
         """See the port."""
-        return hashlib.sha256(_bytes_of(folder / MANIFEST, FILE_BYTES)).hexdigest()
+        return hashlib.sha256((Place.local(folder) / MANIFEST).required()).hexdigest()
 
     def offsets(self, folder: Path, digest: str) -> tuple[OffsetRow, ...]:
         """See the port."""
-        document = load_object(_as_written(folder / MANIFEST, digest), "it", at_most=FILE_BYTES)
-        (table,) = {name for name, row in ROWS.items() if row is OffsetRow}
-        found: list[OffsetRow] = []
-        for entry in document["files"]:
-            if entry["table"] == table:
-                data = _as_written(folder / entry["file"], entry["sha256"])
-                rows = pq.read_table(pa.BufferReader(data)).to_pylist()
-                found += [OffsetRow(**{name: row[name] for name in row if name in _TOLD}) for row in rows]
-        return tuple(found)
+        place, known = Place.local(folder), {each.name for each in fields(OffsetRow)}
+        text = (place / MANIFEST).verified(digest)
+        return tuple(
+            OffsetRow(**{name: row[name] for name in row if name in known})
+            for entry in manifest_of(text, str(folder / MANIFEST), SnapshotOf.CLUSTER).of_table("offsets")
+            for row in decoded(str(folder / entry.file), (place / entry.file).verified(entry.sha256))
+        )
 
 
-_TOPIC_ID = "topic_id"
-_FILE_LIMIT = 4 << 30
-_TOLD = frozenset(each.name for each in fields(OffsetRow))
-
-
-def _bytes_of(path: Path, at_most: int) -> bytes:
-    try:
-        return read(path, at_most, below=path.parent)
-    except (OSError, ValueError) as failed:
-        raise Broken(
-            f"{path} of a snapshot cannot be read ({failed}): bring it back, nothing was changed"
-        ) from failed
-
-
-def _as_written(path: Path, digest: str) -> bytes:
-    data = _bytes_of(path, _FILE_LIMIT)
-    if hashlib.sha256(data).hexdigest() != digest:
-        raise Broken(f"{path} was altered since the snapshot was taken: bring it back, nothing was changed")
-    return data
-
-
-def _written(draft: Path, state: ClusterState, plan: PlanOf | None) -> Manifest:
-    tables = state.tables()
-    files = [
-        entry
-        for name, table in CLUSTER_TABLES.items()
-        for entry in _files(draft, table, tables.get(name, ()))
-    ]
-    document = _document(state, plan, files)
-    text = (json.dumps(document, indent=1) + "\n").encode()
-    (draft / MANIFEST).write_bytes(text)
-    return manifest_of(text, str(draft / MANIFEST), SnapshotOf.CLUSTER)
-
-
-def _document(state: ClusterState, plan: PlanOf | None, files: Sequence[FileEntry]) -> dict[str, Any]:
-    return {
-        "version": FORM,
-        "cluster_id": state.cluster_id,
-        "taken_at_ms": state.taken_at_ms,
-        "unique_keys": _unique(state),
-        "read_from": state.read_from.value,
-        "plan": None if plan is None else asdict(plan),
-        "files": [asdict(entry) for entry in files],
-        "versions": versions(),
-    }
-
-
-def _unique(state: ClusterState) -> bool:
-    keys = {(row.group, row.topic, row.partition) for row in state.offsets}
-    return len(keys) == len(state.offsets)
-
-
-def _files(draft: Path, table: Table, rows: Sequence[Any]) -> Iterator[FileEntry]:
-    """Write the rows of a table, a million a file; an empty table is one empty file."""
-    for number, start in enumerate(range(0, max(1, len(rows)), _ROWS_A_FILE)):
-        path = draft / f"{table.name}-{number:05}.parquet"
-        part = rows[start : start + _ROWS_A_FILE]
-        pq.write_table(_arrow(table, part), path, compression="zstd")
-        yield entry_of(table.name, path.name, len(part), path.read_bytes())
-
-
-def _arrow(table: Table, rows: Sequence[Any]) -> pa.Table:
-    """The columns that such rows have. Those that a live snapshot cannot know (when an offset was committed;
-    topic ids, of brokers before 4.1) are left out, which is not the same as null."""
-    known = schema_of(table)
+def _written(draft: Path, table: Table, rows: Sequence[Any]) -> Iterator[FileEntry]:
+    """Write the rows of a table, a million a file; an empty table is one empty file. What a live snapshot
+    cannot know (when an offset was committed; topic ids, of brokers before 4.1) is no column, which is not
+    the same as null."""
     told = {each.name for each in fields(ROWS[table.name])}
     if all(getattr(row, _TOPIC_ID, None) is None for row in rows):
         told.discard(_TOPIC_ID)
-    names = [name for name in known.names if name in told]
-    schema = pa.schema([known.field(name) for name in names])
-    columns: Mapping[str, list[Any]] = {name: [*map(attrgetter(name), rows)] for name in names}
-    return pa.Table.from_pydict(dict(columns), schema=schema)
-
-
-_FORM = 1
+    names = [column.name for column in table.columns if column.name in told]
+    for number, start in enumerate(range(0, max(1, len(rows)), _ROWS_A_FILE)):
+        path = draft / f"{table.name}-{number:05}.parquet"
+        part = rows[start : start + _ROWS_A_FILE]
+        data = encoded(table, {name: [*map(attrgetter(name), part)] for name in names})
+        path.write_bytes(data)
+        yield entry_of(table.name, path.name, len(part), data)
 
 
 class CommitHashFiles:
@@ -152,29 +117,56 @@ class CommitHashFiles:
             raise Rejected(f"{path} is there already: the hashes of a snapshot are never overwritten")
         document = {"version": _FORM, "commits": [asdict(each) for each in commits]}
         data = (json.dumps(document, indent=0, ensure_ascii=False) + "\n").encode()
-        draft = path.with_name(f".{path.name}.part")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            made_anew(draft)
-            draft.write_bytes(data)
-            draft.rename(path)
-        except OSError as failed:
-            with suppress(OSError):
-                draft.unlink()
-            raise unwritable(str(path), failed) from failed
+        Place.local(path.parent).put({path.name: data})
         return hashlib.sha256(data).hexdigest()
 
     def read(self, path: Path, sha256: str) -> tuple[LiveCommit, ...]:
         """See the port."""
+        data = (Place.local(path.parent) / path.name).verified(sha256)
+        commits = load_object(data, str(path), at_most=FILE_BYTES)["commits"]
+        return tuple(LiveCommit(**each) for each in commits)
+
+
+class ComparisonFolders:
+    """Folders that the job ``compare`` left on a local file system."""
+
+    def read(self, output: Path) -> Compared | None:
+        """See the port."""
+        if not (output / MANIFEST).is_file():
+            return None
         try:
-            data = read(path, FILE_BYTES, below=path.parent)
-        except (OSError, ValueError) as failed:
+            manifest, verdict = (
+                load_object(read(output / name, below=output), str(output / name), at_most=FILE_BYTES)
+                for name in (MANIFEST, VERDICT)
+            )
+            lacks = (
+                Finding(rule="E00", verdict=Verdict.ERROR, reason=str(each)) for each in verdict["incomplete"]
+            )
+            findings = (*lacks, *findings_from(verdict["findings"]))
+            return Compared(
+                verdict=Verdict(verdict["verdict"]),
+                reasons=tuple(f"{each.rule}: {each.reason}" for each in findings if each.verdict in _BAD),
+                files=files_of(output),
+                findings=findings,
+                inputs=(str(manifest["inputs"]["before"]), str(manifest["inputs"]["after"])),
+            )
+        except (OSError, KeyError, TypeError, ValueError, Rejected) as wrong:
             raise Broken(
-                f"{path} cannot be read ({getattr(failed, 'strerror', failed)}): "
-                "the evidence of the run is not whole"
-            ) from failed
-        if hashlib.sha256(data).hexdigest() != sha256:
-            raise Broken(f"{path} is not what the journal says was written: the evidence was altered")
-        return tuple(
-            LiveCommit(**each) for each in load_object(data, str(path), at_most=FILE_BYTES)["commits"]
-        )
+                f"the outcome of a comparison in {output} cannot be read ({wrong}): it was altered, a person "
+                "must look"
+            ) from wrong
+
+
+def files_of(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of every file below a folder, by path with the folder's own name.
+
+    Raises:
+        OSError: a file cannot be read, or is no regular one.
+    """
+    found: dict[str, str] = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            with opened(path, below=folder) as file:
+                named = path.relative_to(folder.parent).as_posix()
+                found[named] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found

@@ -85,7 +85,14 @@ class Database:
 
     def __init__(self, url: str, folder: str, versions: str, version: int) -> None:
         self._folder, self._versions, self._version = folder, versions, version
-        self._url = _parsed(url)
+        try:
+            self._url = make_url(url)
+        except (ArgumentError, ValueError):  # the cause is not kept: its text may hold a piece of a password
+            raise Rejected(
+                "journal.url is no database URL; write it as sqlite:////path/journal.db or "
+                "postgresql://user:password@host:5432/database, with %40 for an @ and %3A for a : in the "
+                "password"
+            ) from None
         self.kind = self._url.get_backend_name()
         """Which database it is: sqlite or postgresql."""
         if self.kind == "sqlite" and self._url.database:
@@ -149,18 +156,14 @@ class Database:
                 return self._once(work, reads=reads)
             except IntegrityError:
                 raise
-            except DataError as error:
-                raise Rejected(
-                    f"the journal {shown(self._url)} cannot hold a value ({said(error, self._url)}); "
-                    "correct it"
-                ) from error
             except DBAPIError as error:
+                journal, why = f"the journal {shown(self._url)}", said(error, self._url)
+                if isinstance(error, DataError):
+                    raise Rejected(f"{journal} cannot hold a value ({why}); correct it") from error
                 pause_s = next(pauses_s, None) if passing(error) else None
                 if pause_s is None:
-                    raise Transient(
-                        f"the journal {shown(self._url)} did not answer ({said(error, self._url)}); "
-                        "check journal.url and run it again"
-                    ) from error
+                    told = f"{journal} did not answer ({why}); check journal.url and run it again"
+                    raise Transient(told) from error
             time.sleep(pause_s)
 
     def _once(self, work: Callable[[Transaction], T], *, reads: bool) -> T:
@@ -173,10 +176,8 @@ class Database:
             try:
                 result = work(transaction)
             except UnicodeEncodeError as wrong:
-                raise Rejected(
-                    f"{wrong.object[:80]!r} is no UTF-8, so no journal can hold it, and nothing was changed: "
-                    "correct it"
-                ) from wrong
+                told = f"{wrong.object[:80]!r} is no UTF-8 and fits no journal; nothing was changed"
+                raise Rejected(f"{told}: correct it") from wrong
             try:
                 begun.commit()
             except DBAPIError as error:
@@ -187,17 +188,6 @@ class Database:
                     f"({said(error, self._url)}), so it is written or not; run it again, which looks first"
                 ) from error
             return result
-
-
-def _parsed(url: str) -> URL:
-    """The URL in its parts. The cause is not kept: its text may hold a piece of a password."""
-    try:
-        return make_url(url)
-    except (ArgumentError, ValueError):
-        raise Rejected(
-            "journal.url is no database URL; write it as sqlite:////path/journal.db or "
-            "postgresql://user:password@host:5432/database, with %40 for an @ and %3A for a : in the password"
-        ) from None
 
 
 def _make_file(database: Path) -> None:
@@ -211,17 +201,13 @@ def _make_file(database: Path) -> None:
                 os.close(os.open(database, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", error)
-        raise Rejected(
-            f"journal.url names the folder {folder}, which cannot be made ({why}); choose another"
-        ) from error
+        raise Rejected(f"journal.url: folder {folder} cannot be made ({why}); choose another") from error
 
 
 def _engine(url: URL) -> Engine:
     """The engine. Raises `Rejected` for a database we do not know, or whose library is not installed."""
     if url.get_backend_name() not in {"sqlite", _POSTGRESQL}:
-        raise Rejected(
-            f"journal.url names a database of kind {url.get_backend_name()!r}; use sqlite or postgresql"
-        )
+        raise Rejected(f"journal.url is of kind {url.get_backend_name()!r}: use sqlite or postgresql")
     try:
         if url.get_backend_name() == _POSTGRESQL:
             if url.drivername == "postgresql":  # SQLAlchemy before 2.1 would take another library
@@ -231,10 +217,8 @@ def _engine(url: URL) -> Engine:
             return create_engine(url, pool_pre_ping=True, hide_parameters=True, connect_args=options)
         engine = create_engine(url, hide_parameters=True, connect_args={"timeout": BUSY_MS / 1000})
     except ModuleNotFoundError as error:
-        raise Rejected(
-            f"journal.url needs a library that is not installed ({error.name}): "
-            "pip install 'kafka-groupshift[postgres]'"
-        ) from error
+        needed = f"journal.url needs {error.name}, which is not installed"
+        raise Rejected(f"{needed}: pip install 'kafka-groupshift[postgres]'") from error
     except ArgumentError as error:
         raise Rejected(f"journal.url names the driver {url.drivername!r}, which is unknown") from error
     event.listen(engine, "connect", _prepare_lite)
@@ -268,14 +252,9 @@ def _begin_lite(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
 
-_PASSING = {
-    "40001",  # serialization_failure
-    "40P01",  # deadlock_detected
-    "57P01",  # admin_shutdown
-    "57P02",  # crash_shutdown
-    "57P03",  # cannot_connect_now
-}
-"""SQLSTATEs (PostgreSQL, appendix A) after which the same transaction may succeed at once."""
+_PASSING = frozenset({"40001", "40P01", "57P01", "57P02", "57P03"})
+"""SQLSTATEs (PostgreSQL, appendix A) after which the same transaction may succeed at once:
+serialization_failure, deadlock_detected, admin_shutdown, crash_shutdown and cannot_connect_now."""
 
 
 def passing(error: DBAPIError) -> bool:

@@ -8,11 +8,11 @@ much of a group is read, and what becomes of what cannot be read, is up to each 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from kazoo.exceptions import NoAuthError
 
@@ -27,7 +27,6 @@ from groupshift.adapters.zookeeper.nodes import (
 )
 from groupshift.adapters.zookeeper.session import (
     Ask,
-    BulkReader,
     Children,
     Data,
     Node,
@@ -39,6 +38,7 @@ from groupshift.adapters.zookeeper.session import (
     cluster_id,
     read_all,
     read_in_rounds,
+    understands,
 )
 from groupshift.audit.case import Znode, ZookeeperGroup
 from groupshift.domain.group import CommittedOffset, GroupView, Member, NoOffset
@@ -46,6 +46,8 @@ from groupshift.domain.modes import MemberKind, Mode, effective_mode
 from groupshift.domain.znodes import BROKER_IDS, CONSUMERS, GroupPaths
 from groupshift.errors import Rejected, Transient
 from groupshift.scan.state import NodeTimes
+
+T = TypeVar("T")
 
 
 class Extent(Enum):
@@ -98,110 +100,79 @@ def read_groups(read: Read, groups: Sequence[str], extent: Extent) -> list[Readi
 
 
 def _rounds(paths: GroupPaths, extent: Extent) -> Rounds[Reading]:
-    """Directories, then members and partitions, then owners and offsets."""
+    """Read the group; again while its members come and go meanwhile."""
     reading = Reading(paths)
     for _ in range(_ATTEMPTS[extent]):
         reading = Reading(paths)
-        topics = yield from _directories(reading, extent)
-        leaves = yield from _members_and_partitions(reading, extent, *topics)
-        if reading.settled or extent is not Extent.EVERY_NODE:
-            yield from _leaves(reading, extent, *leaves)
+        yield from _read_once(reading, extent)
         if reading.settled:
             break
     return reading
 
 
-_Names = tuple[str, ...]
+def _read_once(reading: Reading, extent: Extent) -> Rounds[None]:
+    """Directories, then members and partitions, then owners and offsets.
+
+    Whether somebody came or went meanwhile shows in the directories of the members, which are read again last
+    of all that has to be of one time (D5)."""
+    paths = reading.paths
+    directories: list[Ask] = [Data(paths.ids), Data(paths.migration_ids)]
+    listed = [Children(path) for path in (paths.ids, paths.migration_ids, paths.offsets)]
+    asks: list[Ask] = [Data(paths.mode), *listed]
+    if extent is not Extent.OFFSETS:
+        asks = [*directories, *asks, Children(paths.owners)]
+    found = yield from _answers(reading, asks)
+    reading.directories = (found.get(directories[0]), found.get(directories[1]))
+    reading.mode = found[Data(paths.mode)]
+    reading.ids, reading.migration_ids, committed = (found[each] or () for each in listed)
+
+    members: list[str] = []
+    if extent is Extent.EVERY_NODE:
+        members = [*map(paths.id_of, reading.ids), *map(paths.migration_id_of, reading.migration_ids)]
+    elif extent is Extent.MEMBERS:
+        aware = set(reading.migration_ids)
+        members = [
+            paths.migration_id_of(name) if name in aware else paths.id_of(name) for name in reading.ids
+        ]
+    again = directories if extent is Extent.EVERY_NODE else []
+    topics = [f"{paths.owners}/{topic}" for topic in found.get(Children(paths.owners)) or ()]
+    topics += [f"{paths.offsets}/{topic}" for topic in committed]
+    found = yield from _answers(reading, [*map(Data, members), *again, *map(Children, topics)])
+    reading.members = {path: node for path in members if (node := found[Data(path)]) is not None}
+    gone = set(members) - reading.members.keys() - set(reading.refused)
+    reading.settled = not gone and _unchanged(reading, again, found)
+    if extent is Extent.EVERY_NODE and not reading.settled:
+        return
+
+    nodes = [f"{topic}/{name}" for topic in topics for name in found[Children(topic)] or ()]
+    again = directories if extent is Extent.MEMBERS else []
+    untold: list[str] = []  # registrations that a migration id does not tell, or none of a living member
+    if extent is Extent.MEMBERS:
+        ids = {name: reading.members.get(paths.migration_id_of(name)) for name in reading.migration_ids}
+        untold = [
+            paths.id_of(name)
+            for name in reading.ids
+            if (node := ids.get(name)) and not tells_registration(node)
+        ]
+    found = yield from _answers(reading, [*map(Data, nodes), *map(Data, untold), *again])
+    leaves = [node for path in nodes if (node := found[Data(path)]) is not None]  # the others went away
+    reading.owners = [node for node in leaves if node.path.startswith(f"{paths.owners}/")]
+    reading.offsets = [node for node in leaves if node.path.startswith(f"{paths.offsets}/")]
+    reading.members |= {path: node for path in untold if (node := found[Data(path)]) is not None}
+    reading.settled &= _unchanged(reading, again, found)
 
 
-def _answers(reading: Reading, asks: Sequence[Ask]) -> Rounds[list[Any]]:
+def _answers(reading: Reading, asks: Sequence[Ask]) -> Rounds[dict[Ask, Any]]:
     """One round; what may not be read is noted, and then counts as absent."""
     answers = yield asks
     reading.refused += [each.path for each in answers if isinstance(each, Refused)]
-    return [None if isinstance(each, Refused) else each for each in answers]
+    return {ask: None if isinstance(each, Refused) else each for ask, each in zip(asks, answers, strict=True)}
 
 
-def _directories(reading: Reading, extent: Extent) -> Rounds[tuple[_Names, _Names]]:
-    """Who is registered, and the mode; returns the topics with owners, and those with offsets."""
-    paths = reading.paths
-    names = (paths.ids, paths.migration_ids, paths.offsets)
-    asks: list[Ask] = [Data(paths.mode), *(Children(path) for path in names)]
-    if extent is not Extent.OFFSETS:
-        asks = [*_both(paths), *asks, Children(paths.owners)]
-    found = dict(zip(asks, (yield from _answers(reading, asks)), strict=True))
-    reading.directories = (found.get(Data(paths.ids)), found.get(Data(paths.migration_ids)))
-    reading.mode = found[Data(paths.mode)]
-    reading.ids, reading.migration_ids, committed = (found[Children(path)] or () for path in names)
-    return found.get(Children(paths.owners)) or (), committed
-
-
-def _members_and_partitions(
-    reading: Reading, extent: Extent, owned: _Names, committed: _Names
-) -> Rounds[tuple[list[str], list[str]]]:
-    """The members' nodes; returns the paths of the owner nodes, and of the offset nodes."""
-    paths, members = reading.paths, _member_paths(reading, extent)
-    again = _both(paths) if extent is Extent.EVERY_NODE else []
-    asks: list[Ask] = [*(Data(path) for path in members), *again]
-    asks += [Children(f"{paths.owners}/{topic}") for topic in owned]
-    asks += [Children(f"{paths.offsets}/{topic}") for topic in committed]
-    answers = iter((yield from _answers(reading, asks)))
-    for path in members:
-        node = next(answers)
-        if node is not None:
-            reading.members[path] = node
-        elif path not in reading.refused:
-            reading.settled = False
-    _look_again(reading, [next(answers) for _ in again])
-    owners = [f"{paths.owners}/{topic}/{name}" for topic in owned for name in next(answers) or ()]
-    offsets = [f"{paths.offsets}/{topic}/{name}" for topic in committed for name in next(answers) or ()]
-    return owners, offsets
-
-
-def _leaves(reading: Reading, extent: Extent, owners: list[str], offsets: list[str]) -> Rounds[None]:
-    """Owners and offsets; one that went away after it was listed is not there now. And the registrations
-    that a migration id does not tell."""
-    again = _both(reading.paths) if extent is Extent.MEMBERS else []
-    untold = _untold(reading) if extent is Extent.MEMBERS else []
-    leaves = [Data(path) for path in (*owners, *offsets, *untold)]
-    answers = iter((yield from _answers(reading, [*leaves, *again])))
-    reading.owners = [node for _ in owners if (node := next(answers)) is not None]
-    reading.offsets = [node for _ in offsets if (node := next(answers)) is not None]
-    reading.members |= {path: node for path in untold if (node := next(answers)) is not None}
-    _look_again(reading, list(answers))
-
-
-def _untold(reading: Reading) -> list[str]:
-    """The registrations of the members whose migration id is none, or that no living member made."""
-    paths = reading.paths
-    nodes = {name: reading.members.get(paths.migration_id_of(name)) for name in reading.migration_ids}
-    return [paths.id_of(name) for name in reading.ids if (n := nodes.get(name)) and not tells_registration(n)]
-
-
-def _both(paths: GroupPaths) -> list[Ask]:
-    """Asks for the directories whose nodes say when somebody came or went last."""
-    return [Data(paths.ids), Data(paths.migration_ids)]
-
-
-def _look_again(reading: Reading, directories: Sequence[Node | None]) -> None:
-    """Note whether somebody came or went since the directories were read first (D5)."""
-    then, now = (tuple(map(_pzxid, nodes)) for nodes in (reading.directories, directories))
-    if now and now != then:
-        reading.settled = False
-
-
-def _pzxid(node: Node | None) -> int:
-    return -1 if node is None else node.pzxid
-
-
-def _member_paths(reading: Reading, extent: Extent) -> list[str]:
-    """The nodes of the members that are read."""
-    if extent is Extent.OFFSETS:
-        return []
-    paths, aware = reading.paths, set(reading.migration_ids)
-    if extent is Extent.EVERY_NODE:
-        registered = [paths.id_of(name) for name in reading.ids]
-        return [*registered, *(paths.migration_id_of(name) for name in reading.migration_ids)]
-    return [paths.migration_id_of(name) if name in aware else paths.id_of(name) for name in reading.ids]
+def _unchanged(reading: Reading, again: Sequence[Ask], found: Mapping[Ask, Any]) -> bool:
+    """Whether nobody came or went since the directories were read first, as far as they were read again."""
+    then = [node.pzxid if node else -1 for node in reading.directories]
+    return not again or then == [found[each].pzxid if found[each] else -1 for each in again]
 
 
 def _view(reading: Reading) -> GroupView:
@@ -223,29 +194,13 @@ def _view(reading: Reading) -> GroupView:
         mode=as_mode(reading.mode),
         ids=reading.ids,
         migration_ids=reading.migration_ids,
-        ids_pzxid=_pzxid(reading.directories[0]),
+        ids_pzxid=reading.directories[0].pzxid if reading.directories[0] else -1,
         members=tuple(members),
         owners=tuple(each for each in owners if each is not None and not isinstance(each, str)),
         zookeeper_offsets=tuple(each for each in offsets if isinstance(each, CommittedOffset)),
         no_offsets=tuple(each for each in offsets if isinstance(each, NoOffset)),
         problems=tuple(problems),
     )
-
-
-def _group_names(read: Read, address: str) -> tuple[str, ...] | Refused:
-    """The children of ``/consumers``, sorted. Raises `Rejected` where there is no Kafka cluster."""
-    names, brokers = read([Children(CONSUMERS), Children(BROKER_IDS)])
-    _require_cluster(address, there=names is not None or brokers is not None)
-    return names if isinstance(names, tuple | Refused) else ()
-
-
-def _require_cluster(address: str, *, there: bool) -> None:
-    """That there is no group is believed only of a ZooKeeper that holds a Kafka cluster."""
-    if not there:
-        raise Rejected(
-            f"ZooKeeper at {address} holds no Kafka cluster (neither {CONSUMERS} nor {BROKER_IDS} is there): "
-            "correct hosts and chroot of [zookeeper]"
-        )
 
 
 _WINDOW = 200
@@ -261,7 +216,7 @@ class ZookeeperGroups:
 
     def __init__(self, connection: ZookeeperConnection, *, together: bool | None = None) -> None:
         self._connection = connection
-        self._reader = BulkReader(connection, together=together)
+        self._together = together
 
     @property
     def name(self) -> str:
@@ -269,15 +224,13 @@ class ZookeeperGroups:
         return self._connection.address
 
     def groups(self) -> tuple[str, ...]:
-        """The children of ``/consumers``, sorted. Raises `Rejected` where there is no Kafka cluster."""
-
-        def work(read: Read) -> tuple[str, ...]:
-            names = _group_names(read, self.name)
-            if isinstance(names, Refused):
-                raise NoAuthError(names.path)
-            return names
-
-        return self._reader.call(work)
+        """The children of ``/consumers``, sorted. Raises `Rejected` where there is no Kafka cluster, or where
+        they may not be listed."""
+        names, brokers = self._call(lambda read: read([Children(CONSUMERS), Children(BROKER_IDS)]))
+        if isinstance(names, Refused):
+            raise Rejected(_refused(names.path))
+        self._require_cluster(there=names is not None or brokers is not None)
+        return names if isinstance(names, tuple) else ()
 
     def cluster_id(self) -> str:
         """The id of the Kafka cluster whose nodes these are; empty where it is not told."""
@@ -289,12 +242,12 @@ class ZookeeperGroups:
         Raises as `ZookeeperConnection.call`, also when the session may not read one of the nodes; `Transient`
         also when members come and go faster than they can be listed, `Rejected` when no Kafka cluster keeps
         its nodes below this chroot."""
-        paths, address = paths_of(group), self._connection.address
+        paths = paths_of(group)
 
         def work(session: Session) -> GroupView:
             session.sync(CONSUMERS)
             if not session.exists(paths.root):
-                _require_cluster(address, there=session.exists(CONSUMERS) or session.exists(BROKER_IDS))
+                self._require_cluster(there=session.exists(CONSUMERS) or session.exists(BROKER_IDS))
                 return GroupView(group=group)
             read = partial(read_all, session, together=False)
             (reading,) = read_groups(read, [group], Extent.EVERY_NODE)
@@ -315,19 +268,16 @@ class ZookeeperGroups:
 
         A name that Kafka allows and that cannot be a node is in Kafka only."""
         names = list(dict.fromkeys(filter(is_node_name, groups)))
-        readings = self._reader.call(lambda read: read_groups(read, names, Extent.MEMBERS))
+        readings = self._call(lambda read: read_groups(read, names, Extent.MEMBERS))
         found = dict(zip(names, map(_view_of, readings), strict=True))
         return tuple(found.get(group, (GroupView(group=group), NodeTimes())) for group in groups)
 
     def read(self, groups: Collection[str] | None = None) -> Mapping[str, ZookeeperGroup]:
         """See the port."""
-        names = self._reader.call(lambda read: _group_names(read, self.name))
-        if isinstance(names, Refused):
-            raise Rejected(_refused(names.path))
-        wanted = [name for name in names if groups is None or name in groups]
+        wanted = [name for name in self.groups() if groups is None or name in groups]
         found: dict[str, ZookeeperGroup] = {}
         for at in range(0, len(wanted), _WINDOW):
-            readings = self._reader.call(
+            readings = self._call(
                 partial(read_groups, groups=wanted[at : at + _WINDOW], extent=Extent.OFFSETS)
             )
             found |= {reading.paths.group: _group_of(reading) for reading in readings}
@@ -336,6 +286,31 @@ class ZookeeperGroups:
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
+
+    def _call(self, work: Callable[[Read], T]) -> T:
+        """Run ``work``, which is given what reads; nothing that it reads is older than this call. Whether the
+        servers answer many reads at once is found out at the first one.
+
+        ``work`` must be safe to repeat. Raises as `ZookeeperConnection.call`."""
+        if self._together is None:
+            self._together = self._connection.call(understands)
+            if not self._together:
+                self._connection.close()
+        together = self._together
+
+        def attempt(session: Session) -> T:
+            session.sync(CONSUMERS)
+            return work(partial(read_all, session, together=together))
+
+        return self._connection.call(attempt)
+
+    def _require_cluster(self, *, there: bool) -> None:
+        """That there is no group is believed only of a ZooKeeper that holds a Kafka cluster."""
+        if not there:
+            raise Rejected(
+                f"ZooKeeper at {self.name} holds no Kafka cluster (neither {CONSUMERS} nor {BROKER_IDS} is "
+                "there): correct hosts and chroot of [zookeeper]"
+            )
 
 
 def _view_of(reading: Reading) -> tuple[GroupView, NodeTimes]:
@@ -359,18 +334,13 @@ def _view_of(reading: Reading) -> tuple[GroupView, NodeTimes]:
             problems=(unforeseen(reading.paths.root, error),),
         )
         return view, NodeTimes()
-    return replace(view, problems=(*view.problems, *_unread(reading))), times
-
-
-def _unread(reading: Reading) -> list[str]:
-    """Sentences about what could not be read, or not all of it at one time."""
     problems = [f"{_refused(path)}, or correct its credentials" for path in sorted(set(reading.refused))]
     if not reading.settled:
         problems.append(
             f"members of {reading.paths.root} came and went during each of {_ATTEMPTS[Extent.MEMBERS]} "
             "readings: scan again once the group is at rest"
         )
-    return problems
+    return replace(view, problems=(*view.problems, *problems)), times
 
 
 def _refused(path: str) -> str:
@@ -394,27 +364,23 @@ def _times(reading: Reading) -> NodeTimes:
 
 
 def _group_of(reading: Reading) -> ZookeeperGroup:
-    """What breaks the reader is a problem of its group alone: the audit goes on with the others."""
+    """The half of an audit. What breaks the reader is a problem of its group alone: the audit goes on."""
     try:
-        return _group(reading)
+        offsets: dict[tuple[str, int], Znode] = {}
+        problems = [_refused(path) for path in reading.refused]
+        for node in reading.offsets:
+            found = offset_of(node)
+            if isinstance(found, CommittedOffset):
+                offsets[found.partition] = Znode(offset=found.offset, mtime_ms=node.mtime_ms)
+            else:
+                problems.append(found if isinstance(found, str) else found.problem)
+        return ZookeeperGroup(
+            mode=effective_mode(as_mode(reading.mode), reading.ids, reading.migration_ids),
+            members=len(reading.ids),
+            aware=len(reading.migration_ids),
+            offsets=offsets,
+            problems=tuple(problems),
+        )
     except Exception as error:  # noqa: BLE001 - named in the group's problems
-        problems = (unforeseen(reading.paths.root, error),)
-        return ZookeeperGroup(mode=Mode.ZOOKEEPER, members=0, aware=0, offsets={}, problems=problems)
-
-
-def _group(reading: Reading) -> ZookeeperGroup:
-    offsets: dict[tuple[str, int], Znode] = {}
-    problems = [_refused(path) for path in reading.refused]
-    for node in reading.offsets:
-        found = offset_of(node)
-        if isinstance(found, CommittedOffset):
-            offsets[found.partition] = Znode(offset=found.offset, mtime_ms=node.mtime_ms)
-        else:
-            problems.append(found if isinstance(found, str) else found.problem)
-    return ZookeeperGroup(
-        mode=effective_mode(as_mode(reading.mode), reading.ids, reading.migration_ids),
-        members=len(reading.ids),
-        aware=len(reading.migration_ids),
-        offsets=offsets,
-        problems=tuple(problems),
-    )
+        said = (unforeseen(reading.paths.root, error),)
+        return ZookeeperGroup(mode=Mode.ZOOKEEPER, members=0, aware=0, offsets={}, problems=said)

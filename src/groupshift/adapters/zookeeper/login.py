@@ -75,6 +75,8 @@ class ZookeeperLogin:
 
 
 ANYBODY: Final = ZookeeperLogin()
+_NO_FIELDS: Final = frozenset({"sasl.mechanism", "ssl.verify"})
+"""Keys whose text is no field of a `ZookeeperLogin`; the others name theirs (``ssl.key.password``)."""
 
 
 class NoCredentials(logging.Filter):
@@ -155,15 +157,13 @@ def read_login(properties: Mapping[str, Any], prefix: str, problems: list[str]) 
     verify = given.get("ssl.verify", "true").lower()
     if verify not in {"true", "false"}:
         problems.append(f"{prefix}ssl.verify {verify!r} is neither true nor false: write one of them")
+    texts: dict[str, Any] = {
+        key.partition(".")[2].replace(".", "_"): given[key] for key in given.keys() - _NO_FIELDS
+    }
     login = ZookeeperLogin(
-        username=given.get("sasl.username", ""),
-        password=given.get("sasl.password", ""),
         tls=any(key.startswith("ssl.") for key in given),
-        ca=given.get("ssl.ca", ""),
-        certificate=given.get("ssl.certificate", ""),
-        key=given.get("ssl.key", ""),
-        key_password=given.get("ssl.key.password", ""),
         verify=verify != "false",
+        **texts,
     )
     _check_tls(login, prefix, problems)
     return login

@@ -12,13 +12,13 @@ identity lacks a right; where only the last one fails, it has them all. Nothing 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Iterator
 
 from kazoo.client import TransactionRequest
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
 from groupshift.adapters.zookeeper.login import Change, ask, refused
-from groupshift.adapters.zookeeper.session import Node, Session, ZookeeperConnection
+from groupshift.adapters.zookeeper.session import Guard, Node, Session, ZookeeperConnection
 from groupshift.domain.foreign_json import shown
 from groupshift.domain.modes import ABSENT_MODE, Holder, Mode, ModeNode, parse_holder
 from groupshift.domain.znodes import GroupPaths
@@ -76,8 +76,13 @@ class ZookeeperModeSwitch:
             if found.data == data:
                 return found
             sent.append(True)
-            _attempt(path, lambda: _put(session, path, data, found, guard))
-            return _read_back(session, path, data, expected)
+            version = None if found.data is None else found.version
+            with _conflicts(path):
+                _write(session, path, data, version, guard)
+            after = read_mode(session, path)
+            if not _follows(expected, after, data):
+                raise Conflict(f"{path} holds {_shown(after)} right after {data!r} was written: {_LOOK}")
+            return after
 
         return self._connection.call(write)
 
@@ -92,7 +97,8 @@ class ZookeeperModeSwitch:
                 return
             guard = _guard(session, paths.fence, holder)
             _demand(path, expected, found)
-            _attempt(path, lambda: _remove(session, path, found.version, guard))
+            with _conflicts(path):
+                session.delete(path, found.version, guard=guard)
             if read_mode(session, path).data is not None:
                 raise Conflict(f"{path} was created again right after its deletion: {_LOOK}")
 
@@ -100,8 +106,6 @@ class ZookeeperModeSwitch:
 
 
 _ATTEMPTS = 10
-Guard = tuple[str, int]
-"""Path and version of the fence node that a write depends on."""
 _LOOK = "someone else writes this group's mode; look at it with `groupshift status` and decide again"
 
 
@@ -131,8 +135,7 @@ def read_mode(session: Session, path: str) -> ModeNode:
 
 def _read(session: Session, path: str) -> Node | None:
     session.sync(path)
-    (node,) = session.read([path])
-    return node
+    return session.read(path)
 
 
 def _guard(session: Session, path: str, holder: Holder | None) -> Guard | None:
@@ -153,43 +156,21 @@ def _fenced(path: str, holder: Holder, known: Holder | None) -> Conflict:
     )
 
 
-def _put(session: Session, path: str, data: bytes, found: ModeNode, guard: Guard | None) -> None:
-    version = None if found.data is None else found.version
-    if guard is None:
-        _write(session, path, data, version)
-    elif version is None:
-        session.together(guard, lambda transaction: transaction.create(path, data, session.acl))
-    else:
-        session.together(guard, lambda transaction: transaction.set_data(path, data, version))
-
-
-def _write(session: Session, path: str, data: bytes, version: int | None) -> None:
+def _write(session: Session, path: str, data: bytes, version: int | None, guard: Guard | None = None) -> None:
     """Create the node, or set it at this version."""
     if version is None:
-        session.create(path, data, session.acl)
+        session.create(path, data, session.acl, guard=guard)
     else:
-        session.set(path, data, version)
+        session.set(path, data, version, guard=guard)
 
 
-def _remove(session: Session, path: str, version: int, guard: Guard | None) -> None:
-    if guard is None:
-        session.delete(path, version)
-    else:
-        session.together(guard, lambda transaction: transaction.delete(path, version))
-
-
-def _attempt(path: str, write: Callable[[], None]) -> None:
+@contextlib.contextmanager
+def _conflicts(path: str) -> Iterator[None]:
+    """Raise `Conflict` where another one was faster."""
     try:
-        write()
+        yield
     except (BadVersionError, NodeExistsError, NoNodeError) as lost:
         raise Conflict(f"{path} was changed in the same moment ({type(lost).__name__}): {_LOOK}") from lost
-
-
-def _read_back(session: Session, path: str, data: bytes, expected: ModeNode) -> ModeNode:
-    found = read_mode(session, path)
-    if not _follows(expected, found, data):
-        raise Conflict(f"{path} holds {_shown(found)} right after {data!r} was written: {_LOOK}")
-    return found
 
 
 def _follows(expected: ModeNode, found: ModeNode, data: bytes) -> bool:
@@ -219,13 +200,8 @@ class ZookeeperBrake:
 
     def pulled(self) -> str:
         """See the port."""
-
-        def look(session: Session) -> str:
-            session.sync("/")
-            (node,) = session.read([PATH])
-            return "" if node is None else node.data.decode(errors="replace") or "no reason given"
-
-        return self._connection.call(look)
+        node = self._connection.call(lambda session: _read(session, PATH))
+        return "" if node is None else node.data.decode(errors="replace") or "no reason given"
 
     def pull(self, reason: str) -> None:
         """See the port."""
@@ -242,10 +218,8 @@ class ZookeeperBrake:
         """See the port."""
 
         def remove(session: Session) -> None:
-            try:
+            with contextlib.suppress(NoNodeError):
                 session.delete(PATH, -1)
-            except NoNodeError:
-                return
 
         self._connection.call(remove)
 
@@ -281,25 +255,19 @@ class ZookeeperRights:
     def identity(self, group: str) -> Identity:
         """Raises as `ZookeeperConnection.call`."""
         paths = paths_of(group)
-
-        def work(session: Session) -> tuple[str, ...]:
-            return tuple(
-                f"write {path}" for path in (paths.mode, paths.fence) if not _may_write(session, path)
-            )
-
-        missing = self._connection.call(work)
+        may_write = self._connection.call(
+            lambda session: {path: _may_write(session, path) for path in (paths.mode, paths.fence)}
+        )
+        missing = tuple(f"write {path}" for path, granted in may_write.items() if not granted)
         return Identity(server=Server.ZOOKEEPER, who=self._connection.login.who, missing=missing)
 
 
 def _may_write(session: Session, path: str) -> bool:
     """Asked again when the node came or went between looking and asking."""
-    for _ in range(_RIGHTS_ATTEMPTS):
+    for _ in range(_ATTEMPTS):
         *changes, last = session.result(ask(session.client, writing(session, path)))
         if refused(changes):
             return False
         if isinstance(last, NoNodeError):
             return True
     raise Transient(f"{path} came and went while the right to write it was asked for: run it again")
-
-
-_RIGHTS_ATTEMPTS = 5

@@ -21,7 +21,8 @@ jafka                                ``*<n>*<regex>``
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from groupshift.adapters.zookeeper.session import Node
 from groupshift.domain.foreign_json import decimal, load_json
@@ -39,6 +40,8 @@ from groupshift.domain.registration import (
 )
 from groupshift.domain.znodes import partition_number
 from groupshift.errors import Rejected
+
+T = TypeVar("T")
 
 PYKAFKA: Final = "pykafka"
 GO: Final = "a Go client (kazoo-go)"
@@ -110,15 +113,23 @@ def member_of(registered: Node, migration: Node | None) -> tuple[Member, tuple[s
     group = registered.path.split("/")[2]
     registration, problems = _registration(registered)
     if migration is None and registered.owner:
-        problems = _other_client(group, registered) or problems
-    awareness, more = _awareness(migration)
+        client = client_of_registration(group, name, registered.data)
+        if client:
+            problems = (f"registration {registered.path} holds {_shown(registered.data)}: {_living(client)}",)
+    awareness, more = Awareness(), tuple[str, ...]()
+    if migration is not None:
+        remedy = "its fence and mode are unknown; restart that member"
+        awareness, more = _read(migration, "migration id", parse_awareness, awareness, remedy)
+    subscription = registration.subscription[:1]  # all that readers use (§1.2)
+    if registration.pattern is Pattern.STATIC:
+        subscription = tuple(sorted(registration.subscription))
     generated = _GENERATED_ID.fullmatch(name.removeprefix(f"{group}_"))
     found = Member(
         member_id=name,
         kind=MemberKind.OLD if migration is None else MemberKind.AWARE,
         host=generated["host"] if generated else None,
         pattern=registration.pattern.value,
-        subscription=_subscription(registration),
+        subscription=subscription,
         fence=awareness.fence,
         mode=awareness.mode,
         acting_on=awareness.acting_on,
@@ -166,14 +177,11 @@ def offset_of(node: Node) -> CommittedOffset | NoOffset | str:
 
 def mode_problems(path: str, node: ModeNode) -> tuple[str, ...]:
     """A sentence when the mode node holds neither of the two values (every member reads zookeeper)."""
-    if not node.malformed:
-        return ()
-    return (
-        (
-            f"mode node {path} holds {_shown(node.data or b'')}, which every member takes for zookeeper: "
-            "set it to exactly kafka or zookeeper (no line end), or delete it"
-        ),
+    text = (
+        f"mode node {path} holds {_shown(node.data or b'')}, which every member takes for zookeeper: "
+        "set it to exactly kafka or zookeeper (no line end), or delete it"
     )
+    return (text,) if node.malformed else ()
 
 
 def unforeseen(what: str, error: Exception) -> str:
@@ -185,20 +193,23 @@ def unforeseen(what: str, error: Exception) -> str:
 
 
 def _registration(node: Node) -> tuple[Registration, tuple[str, ...]]:
+    remedy = "no old member can rebalance while it is there; stop or restart that member"
+    return _read(node, "registration", parse_registration, Registration(subscription=()), remedy)
+
+
+def _read(
+    node: Node, what: str, parse: Callable[[bytes, str], T], nothing: T, remedy: str
+) -> tuple[T, tuple[str, ...]]:
+    """What ``parse`` reads of the node; where it cannot, ``nothing`` and a sentence: what is wrong, without
+    the path and the remedy that `parse` says itself, and what to do."""
     try:
-        return parse_registration(node.data, node.path), ()
+        return parse(node.data, node.path), ()
     except Rejected as wrong:
-        sentence = (
-            f"registration {node.path} holds {_shown(node.data)} ({_reason(wrong, node)}): "
-            "no old member can rebalance while it is there; stop or restart that member"
-        )
-        return Registration(subscription=()), (sentence,)
-
-
-def _other_client(group: str, node: Node) -> tuple[str, ...]:
-    """A sentence when a living client that is not Kafka's old consumer has registered."""
-    client = client_of_registration(group, node.path.rpartition("/")[2], node.data)
-    return (f"registration {node.path} holds {_shown(node.data)}: {_living(client)}",) if client else ()
+        clause = str(wrong).removeprefix(f"{node.path}: ")
+        reason = clause.rpartition("; ")[0] or clause
+        if " is not JSON (" in reason or reason.endswith("JSON object"):
+            reason = "not a JSON object"
+        return nothing, (f"{what} {node.path} holds {_shown(node.data)} ({reason}): {remedy}",)
 
 
 def _living(client: str) -> str:
@@ -208,38 +219,12 @@ def _living(client: str) -> str:
     )
 
 
-def _awareness(node: Node | None) -> tuple[Awareness, tuple[str, ...]]:
-    if node is None:
-        return Awareness(), ()
-    try:
-        return parse_awareness(node.data, node.path), ()
-    except Rejected as wrong:
-        sentence = f"migration id {node.path} holds {_shown(node.data)} ({_reason(wrong, node)})"
-        return Awareness(), (f"{sentence}: its fence and mode are unknown; restart that member",)
-
-
-def _reason(wrong: Rejected, node: Node) -> str:
-    """What is wrong, without the path and the remedy that the whole sentence says itself."""
-    clause = str(wrong).removeprefix(f"{node.path}: ")
-    reason = clause.rpartition("; ")[0] or clause
-    return "not a JSON object" if " is not JSON (" in reason or reason.endswith("JSON object") else reason
-
-
-def _subscription(registration: Registration) -> tuple[tuple[str, int], ...]:
-    if registration.pattern is Pattern.STATIC:
-        return tuple(sorted(registration.subscription))
-    return registration.subscription[:1]  # readers use the first entry only (zookeeper-coordination.md §1.2)
-
-
 def _persistent(node: Node) -> tuple[str, ...]:
-    if node.owner != 0:
-        return ()
-    return (
-        (
-            f"node {node.path} holds {_shown(node.data)} and is persistent: no living member made it; "
-            "delete it if no member has that id"
-        ),
+    text = (
+        f"node {node.path} holds {_shown(node.data)} and is persistent: no living member made it; "
+        "delete it if no member has that id"
     )
+    return () if node.owner else (text,)
 
 
 def _partition(node: Node) -> TopicPartition | str:

@@ -4,7 +4,7 @@ Serves to read groups and to write the mode. All access of the observing side go
 `ZookeeperConnection.call`; what it hands to the callable is a `Session`, which pipelines its requests.
 `cluster_id` says which Kafka cluster keeps its nodes in the ensemble.
 
-`BulkReader` sends many reads in one request: ZooKeeper's ``multiRead``, which kazoo does not know. One client
+`read_all` sends many reads in one request: ZooKeeper's ``multiRead``, which kazoo does not know. One client
 that sends its reads one by one manages a few thousand znodes a second, for each costs a wake-up and a system
 call. ``multiRead`` (operation 22, ZooKeeper 3.6, ZOOKEEPER-3402) carries ``getData`` and
 ``getChildren`` only; servers before 3.6 refuse it or never answer it, and are asked one by one.
@@ -19,9 +19,8 @@ import struct
 import threading
 import time
 import warnings
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from typing import Any, ClassVar, TypeVar
 
@@ -43,6 +42,15 @@ from kazoo.exceptions import (
     UnimplementedError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.serialization import (
+    GetChildren,
+    GetData,
+    int_struct,
+    multiheader_struct,
+    read_buffer,
+    read_string,
+    stat_struct,
+)
 from kazoo.protocol.states import ZnodeStat
 from kazoo.security import ACL
 
@@ -78,6 +86,10 @@ _LOG.addFilter(NoCredentials())
 _LOG.setLevel(logging.ERROR)  # its warnings, one per attempt, end in the one sentence of the error
 
 
+Guard = tuple[str, int]
+"""Path and version of a node that a write depends on."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """A znode as read: ``owner`` is the ephemeral owner's session id, 0 for a persistent node. ``ctime_ms``
@@ -110,87 +122,74 @@ def node_of(path: str, data: bytes | None, stat: ZnodeStat) -> Node:
 
 
 class Session:
-    """Requests of one attempt: every wait ends at the attempt's deadline."""
+    """Requests of one attempt: every wait ends at the attempt's deadline. ``client`` is kazoo's, ``acl`` the
+    one of nodes which only this identity may change."""
 
     def __init__(self, client: KazooClient, deadline: float, acl: Sequence[ACL] = WORLD) -> None:
-        self._client = client
-        self._deadline = deadline
+        self.client = client
         self.acl = list(acl)
-        """Of nodes that only this identity may change."""
+        self._deadline = deadline
 
     def sync(self, path: str) -> None:
         """Catch up with the leader: what is read after it is not older than this call."""
-        self._result(self._client.sync_async(path))
+        self.result(self.client.sync_async(path))
 
     def exists(self, path: str) -> bool:
         """Whether the node is there."""
-        return self._result(self._client.exists_async(path)) is not None
+        return self.result(self.client.exists_async(path)) is not None
+
+    def read(self, path: str) -> Node | None:
+        """The node, None where it is absent."""
+        try:
+            return node_of(path, *self.result(self.client.get_async(path)))
+        except NoNodeError:
+            return None
 
     def children(self, path: str) -> tuple[str, ...] | None:
         """The names below the node, sorted; None where it is absent."""
         try:
-            return tuple(sorted(self._result(self._client.get_children_async(path))))
+            return tuple(sorted(self.result(self.client.get_children_async(path))))
         except NoNodeError:
             return None
 
-    def read(self, paths: Sequence[str]) -> tuple[Node | None, ...]:
-        """Each node, None where it is absent; one round trip for all."""
-        sent = [(path, self._client.get_async(path)) for path in paths]
-        return tuple(self._node(path, request) for path, request in sent)
-
-    def create(self, path: str, data: bytes, acl: Sequence[ACL] = WORLD) -> None:
+    def create(
+        self, path: str, data: bytes, acl: Sequence[ACL] = WORLD, *, guard: Guard | None = None
+    ) -> None:
         """Create a persistent node; raises kazoo's NodeExistsError. Its parents are everybody's, for members
         have to create below them (zookeeper-coordination.md §1.4)."""
-        self._result(self._client.ensure_path_async(path.rpartition("/")[0], list(WORLD)))
-        self._result(self._client.create_async(path, data, list(acl)))
+        self.result(self.client.ensure_path_async(path.rpartition("/")[0], list(WORLD)))
+        self.together(guard, lambda transaction: transaction.create(path, data, list(acl)))
 
-    def set(self, path: str, data: bytes, version: int) -> None:
+    def set(self, path: str, data: bytes, version: int, *, guard: Guard | None = None) -> None:
         """Set at exactly this data version; raises kazoo's BadVersionError or NoNodeError."""
-        self._result(self._client.set_async(path, data, version=version))
+        self.together(guard, lambda transaction: transaction.set_data(path, data, version))
 
-    def delete(self, path: str, version: int) -> None:
+    def delete(self, path: str, version: int, *, guard: Guard | None = None) -> None:
         """Delete at exactly this data version; raises kazoo's BadVersionError or NoNodeError."""
-        self._result(self._client.delete_async(path, version=version))
+        self.together(guard, lambda transaction: transaction.delete(path, version))
 
-    @property
-    def client(self) -> KazooClient:
-        """Kazoo's client, for the bulk reads of this package."""
-        return self._client
+    def together(self, guard: Guard | None, change: Callable[[Any], None]) -> None:
+        """One transaction: the node that ``guard`` names is at this version, and ``change`` (which is given
+        kazoo's transaction). Raises kazoo's error of the part that failed; then nothing was changed."""
+        transaction = self.client.transaction()
+        if guard is not None:
+            transaction.check(*guard)
+        change(transaction)
+        for outcome in self.result(transaction.commit_async()):
+            if isinstance(outcome, Exception) and not isinstance(outcome, _DRAGGED_ALONG):
+                raise outcome
 
-    @property
-    def chroot(self) -> str:
-        """What kazoo puts before every path; a request that it does not know has to do it itself."""
-        return str(self._client.chroot)
-
-    def send(self, request: Any) -> Any:
-        """Send a request of ZooKeeper's protocol that kazoo does not know; await it with `result`."""
-        sent = self._client.handler.async_result()
-        self._client._call(request, sent)  # noqa: SLF001 - the way every request of kazoo is sent
+    def send(self, asks: Sequence[Ask]) -> Any:
+        """Send the reads as one `MultiRead`; await the answers with `result`."""
+        sent = self.client.handler.async_result()
+        request = MultiRead(asks, str(self.client.chroot))
+        self.client._call(request, sent)  # noqa: SLF001 - the way every request of kazoo is sent
         return sent
 
     def result(self, request: Any, timeout_s: float = math.inf) -> Any:
         """What was answered. Raises kazoo's timeout at the attempt's deadline, or before."""
         left_s = self._deadline - time.monotonic()
         return request.get(timeout=max(0.001, min(timeout_s, left_s)))
-
-    def together(self, guard: tuple[str, int], change: Callable[[Any], None]) -> None:
-        """One transaction: the node ``guard`` names is at this version, and ``change`` (which is given
-        kazoo's transaction). Raises kazoo's error of the part that failed; then nothing was changed."""
-        transaction = self._client.transaction()
-        transaction.check(*guard)
-        change(transaction)
-        for outcome in self._result(transaction.commit_async()):
-            if isinstance(outcome, Exception) and not isinstance(outcome, _DRAGGED_ALONG):
-                raise outcome
-
-    def _result(self, request: Any) -> Any:
-        return self.result(request)
-
-    def _node(self, path: str, request: Any) -> Node | None:
-        try:
-            return node_of(path, *self._result(request))
-        except NoNodeError:
-            return None
 
 
 class ZookeeperConnection:
@@ -213,19 +212,15 @@ class ZookeeperConnection:
         timeout_s: float = 6.0,
     ) -> None:
         root = chroot.strip("/")
-        self._address = hosts
-        self._hosts = f"{hosts.rstrip('/')}/{root}" if root else hosts
+        self.address = f"{hosts.rstrip('/')}/{root}" if root else hosts
+        """Hosts and chroot, for sentences to people."""
+        self._named = bool(hosts)
         self._user = (username, password)
         self._properties = dict(properties or {})
         self._login: ZookeeperLogin | None = None
         self._timeout_s = timeout_s
         self._client: KazooClient | None = None
         self._lock = threading.RLock()
-
-    @property
-    def address(self) -> str:
-        """Hosts and chroot, for sentences to people."""
-        return self._hosts
 
     def call(self, work: Callable[[Session], T]) -> T:
         """Run ``work`` and return its result; repeat it after a lost connection, until ``timeout_s``.
@@ -243,12 +238,21 @@ class ZookeeperConnection:
                     # A request that was given up must not be sent later: drop the client's queue.
                     self.close()
                     if time.monotonic() >= deadline:
-                        raise self._unreachable(lost) from lost
+                        tls = " (and zookeeper.properties ssl.*, for TLS is on)" if self.login.tls else ""
+                        raise Transient(
+                            f"ZooKeeper does not answer at {self.address} (setting [zookeeper] hosts) within "
+                            f"{self._timeout_s:g} s ({type(lost).__name__}): check that it runs and that the "
+                            f"address is right{tls}, then run the same command again"
+                        ) from lost
                 except _REFUSED as refused:
                     self.close()
                     # a server that is stopped during a login looks like one that refuses it
                     if asked_again or not isinstance(refused, AuthFailedError):
-                        raise self._refused(refused) from refused
+                        raise Rejected(
+                            f"ZooKeeper at {self.address} refuses {self.login.who} "
+                            f"({type(refused).__name__}): correct username and password of [zookeeper] (or "
+                            "sasl.* of [zookeeper.properties]), or the ACL of the group's nodes"
+                        ) from refused
                     asked_again = True
 
     @property
@@ -267,45 +271,27 @@ class ZookeeperConnection:
                 client.close()
 
     def _connected(self, deadline: float) -> KazooClient:
-        if not self._address:
+        if not self._named:
             raise Rejected(
                 "the settings name no ZooKeeper, which this needs: write [zookeeper] hosts as host:port"
             )
         if self._client is None:
-            where = zookeeper_ensemble(self._hosts, "the ZooKeeper address")
+            where = zookeeper_ensemble(self.address, "the ZooKeeper address")
             self._client = make_client(str(where), _SESSION_TIMEOUT_S, self.login, logger=_LOG)
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message="No chroot path exists")  # `Rejected` says it
                 self._client.start(timeout=max(0.001, deadline - time.monotonic()))
         return self._client
 
-    def _unreachable(self, cause: Exception) -> Transient:
-        tls = " (and zookeeper.properties ssl.*, for TLS is on)" if self.login.tls else ""
-        return Transient(
-            f"ZooKeeper does not answer at {self._hosts} (setting [zookeeper] hosts) within "
-            f"{self._timeout_s:g} s ({type(cause).__name__}): check that it runs and that the address is "
-            f"right{tls}, then run the same command again"
-        )
-
-    def _refused(self, cause: Exception) -> Rejected:
-        return Rejected(
-            f"ZooKeeper at {self._hosts} refuses {self.login.who} ({type(cause).__name__}): "
-            "correct username and password of [zookeeper] (or sasl.* of [zookeeper.properties]), "
-            "or the ACL of the group's nodes"
-        )
-
 
 def cluster_id(connection: ZookeeperConnection) -> str:
     """The cluster's id; empty where it is not told. Raises as `ZookeeperConnection.call`."""
-    (node,) = connection.call(lambda session: session.read((CLUSTER_ID,)))
+    node = connection.call(lambda session: session.read(CLUSTER_ID))
     return parse_cluster_id(node.data if node else None)
 
 
-_DATA, _CHILDREN, _FAILED = 4, 8, -1
-_HEADER = struct.Struct("!iBi")
-_INT = struct.Struct("!i")
-_STAT = struct.Struct("!qqqqiiiqiiq")
-_END = _HEADER.pack(-1, 1, -1)
+_FAILED = -1
+_END = multiheader_struct.pack(-1, 1, -1)
 _OPERATIONS = 1000
 """Reads in one request: about 100 KiB, a tenth of what a server accepts."""
 _PROBE_S = 2.0
@@ -353,95 +339,54 @@ class MultiRead:
         """One header and one path an ask, closed by an empty header."""
         request = bytearray()
         for ask in self._asks:
-            path = (self._chroot + ask.path).encode()
-            request += _HEADER.pack(_DATA if isinstance(ask, Data) else _CHILDREN, 0, -1)
-            request += _INT.pack(len(path)) + path + b"\0"
-        return request + _END
+            kind: Any = GetData if isinstance(ask, Data) else GetChildren
+            part = kind(self._chroot + ask.path, False)
+            request += multiheader_struct.pack(kind.type, 0, -1) + part.serialize()
+        request += _END
+        return request
 
     def deserialize(self, answer: bytes, at: int) -> list[Answer]:
         """One answer an ask, in order. Raises kazoo's error of the first that failed for another reason
         than that there is no such node, or that it may not be read; `ConnectionLoss` for bytes that are no
         such answers, as for a connection that is lost in the middle of one."""
         try:
-            return self._answers(answer, at)
+            return list(self._answers(answer, at))
         except (struct.error, ValueError, RuntimeError) as wrong:
             raise ConnectionLoss(f"an answer of multiRead that cannot be read ({wrong})") from wrong
 
-    def _answers(self, answer: bytes, at: int) -> list[Answer]:
-        answers: list[Answer] = []
+    def _answers(self, answer: bytes, at: int) -> Iterator[Answer]:
         for ask in self._asks:
-            kind, _, _ = _HEADER.unpack_from(answer, at)
-            at += _HEADER.size
+            kind, _, _ = multiheader_struct.unpack_from(answer, at)
+            at += multiheader_struct.size
             if kind == _FAILED:
-                (code,) = _INT.unpack_from(answer, at)
-                at += _INT.size
+                (code,) = int_struct.unpack_from(answer, at)
+                at += int_struct.size
                 if code not in (NoNodeError.code, NoAuthError.code):
                     raise ERRORS[code](ask.path)
-                answers.append(None if code == NoNodeError.code else Refused(ask.path))
+                yield None if code == NoNodeError.code else Refused(ask.path)
             elif isinstance(ask, Data):
-                node, at = _node(ask.path, answer, at)
-                answers.append(node)
+                data, at = read_buffer(answer, at)
+                yield node_of(ask.path, data, ZnodeStat(*stat_struct.unpack_from(answer, at)))
+                at += stat_struct.size
             else:
-                names, at = _names(answer, at)
-                answers.append(names)
-        return answers
-
-
-def _node(path: str, answer: bytes, at: int) -> tuple[Node, int]:
-    (size,) = _INT.unpack_from(answer, at)
-    start = at + _INT.size
-    at = start + max(size, 0)  # -1 stands for null
-    stat = ZnodeStat(*_STAT.unpack_from(answer, at))
-    return node_of(path, bytes(answer[start:at]), stat), at + _STAT.size
-
-
-def _names(answer: bytes, at: int) -> tuple[tuple[str, ...], int]:
-    (count,) = _INT.unpack_from(answer, at)
-    at += _INT.size
-    names = []
-    for _ in range(count):
-        (size,) = _INT.unpack_from(answer, at)
-        at += _INT.size
-        if not 0 <= size <= len(answer) - at:
-            raise ValueError(f"a name of {size} bytes where {len(answer) - at} are left")
-        names.append(answer[at : at + size].decode())
-        at += size
-    return tuple(sorted(names)), at
+                (count,) = int_struct.unpack_from(answer, at)
+                at, names = at + int_struct.size, list[str]()
+                for _ in range(count):
+                    name, at = read_string(answer, at)
+                    if name is None or at > len(answer):
+                        raise ValueError("a name that is null or cut off")
+                    names.append(name)
+                yield tuple(sorted(names))
 
 
 def understands(session: Session) -> bool:
     """Whether the server answers a multiRead. A server before 3.5 drops it without a word, after which
     the session's answers no longer fit its requests: whoever gets False closes the connection."""
     try:
-        session.result(session.send(MultiRead((Data(CONSUMERS),), session.chroot)), _PROBE_S)
+        session.result(session.send([Data(CONSUMERS)]), _PROBE_S)
     except (UnimplementedError, MarshallingError, ConnectionLoss, KazooTimeoutError):
         return False
     return True
-
-
-class BulkReader:
-    """Reads through a connection: many nodes in one request where its servers can, which is found out once.
-
-    ``together`` False reads one by one, whatever they can."""
-
-    def __init__(self, connection: ZookeeperConnection, *, together: bool | None = None) -> None:
-        self._connection, self._together = connection, together
-
-    def call(self, work: Callable[[Read], T]) -> T:
-        """Run ``work``, which is given what reads; nothing that it reads is older than this call.
-
-        ``work`` must be safe to repeat. Raises as `ZookeeperConnection.call`."""
-        if self._together is None:
-            self._together = self._connection.call(understands)
-            if not self._together:
-                self._connection.close()
-        together = self._together
-
-        def attempt(session: Session) -> T:
-            session.sync(CONSUMERS)
-            return work(partial(read_all, session, together=together))
-
-        return self._connection.call(attempt)
 
 
 def read_in_rounds(read: Read, readers: Sequence[Rounds[T]]) -> list[T]:
@@ -465,25 +410,19 @@ def read_all(session: Session, asks: Sequence[Ask], *, together: bool) -> list[A
 
     Either way everything is sent before the first answer is awaited."""
     if together:
-        parts = [asks[at : at + _OPERATIONS] for at in range(0, len(asks), _OPERATIONS)]
-        sent = [session.send(MultiRead(part, session.chroot)) for part in parts]
+        sent = [session.send(asks[at : at + _OPERATIONS]) for at in range(0, len(asks), _OPERATIONS)]
         return [answer for request in sent for answer in session.result(request)]
-    return [_single(session, ask, request) for ask, request in [(a, _send(session, a)) for a in asks]]
-
-
-def _send(session: Session, ask: Ask) -> Any:
-    if isinstance(ask, Data):
-        return session.client.get_async(ask.path)
-    return session.client.get_children_async(ask.path)
-
-
-def _single(session: Session, ask: Ask, request: Any) -> Answer:
-    try:
-        answer = session.result(request)
-    except NoNodeError:
-        return None
-    except NoAuthError:
-        return Refused(ask.path)
-    if isinstance(ask, Children):
-        return tuple(sorted(answer))
-    return node_of(ask.path, *answer)
+    client, answers = session.client, list[Answer]()
+    requests = [
+        client.get_async(ask.path) if isinstance(ask, Data) else client.get_children_async(ask.path)
+        for ask in asks
+    ]
+    for ask, request in zip(asks, requests, strict=True):
+        try:
+            found = session.result(request)
+            answers.append(node_of(ask.path, *found) if isinstance(ask, Data) else tuple(sorted(found)))
+        except NoNodeError:
+            answers.append(None)
+        except NoAuthError:
+            answers.append(Refused(ask.path))
+    return answers

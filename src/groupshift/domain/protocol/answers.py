@@ -145,10 +145,6 @@ def _replaces_last(case: Case) -> bool:
     )
 
 
-def _no_common_assignor(case: Case) -> bool:
-    return bool(case.offers and case.others) and not case.offers.intersection(*case.others)
-
-
 WHEN: Mapping[str, Callable[[Case], bool]] = {
     "PN01": lambda c: bool(c.broker.serves),
     "PN02": lambda c: c.group.kind is Kind.UNKNOWN,
@@ -177,7 +173,7 @@ WHEN: Mapping[str, Callable[[Case], bool]] = {
     "PC04": lambda c: c.group.kind in {Kind.CONSUMER, Kind.STREAMS} and c.group.empty,
     "PC05": lambda c: c.live and c.size >= c.broker.consumer_size,
     "PC06": lambda c: c.group.kind is Kind.CLASSIC and c.size >= c.broker.classic_size,
-    "PC07": _no_common_assignor,
+    "PC07": lambda c: bool(c.offers and c.others) and not c.offers.intersection(*c.others),
     "PC08": lambda c: c.group.kind is Kind.CLASSIC,
     "PC09": lambda c: c.broker.policy is None,
     "PC10": lambda c: c.broker.policy is Policy.DISABLED and c.broker.refuses_classic,
@@ -201,15 +197,12 @@ WHEN: Mapping[str, Callable[[Case], bool]] = {
 FILE = "domain/protocol/answers.toml"
 
 
-def _by_event(table: Table) -> Mapping[Event, tuple[Answer, ...]]:
-    rows = [
-        replace(row, number=number, client=table.clients.get(row.client, ""))
-        for number, row in table.rows.items()
-    ]
-    return {event: tuple(row for row in rows if row.event is event) for event in Event}
-
-
-TABLE = _by_event(table_of(Table, FILE))
+_READ = table_of(Table, FILE)
+_ROWS = [
+    replace(row, number=number, client=_READ.clients.get(row.client, ""))
+    for number, row in _READ.rows.items()
+]
+TABLE = {event: tuple(row for row in _ROWS if row.event is event) for event in Event}
 """Every row by event, in the order in which they are asked."""
 
 

@@ -10,7 +10,6 @@ Source: docs/reference/group-coordinator.md §§5.2-5.4.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from groupshift.domain.facts import Facts
 from groupshift.domain.group_protocol import EMPTY, Aim, Kind, Protocol, ProtocolView, Way
@@ -18,30 +17,22 @@ from groupshift.domain.protocol.preflight import FILE, STABLE, ProtocolFacts, di
 from groupshift.domain.rules import Look, Rules, Says
 from groupshift.domain.verdict import Finding
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What is waited for; ``members`` None: any number, 0 an empty group."""
-
-    protocol: Protocol
-    members: int | None = None
-
-
-Settling = tuple[ProtocolView, Wanted]
+Settling = tuple[ProtocolView, Protocol]
+"""What is seen, and the protocol that its members are to speak."""
 SETTLED: Rules[Settling] = Rules(FILE, "PS")
 
 
-def settled(view: ProtocolView, wanted: Wanted) -> tuple[Finding, ...]:
+def settled(view: ProtocolView, to: Protocol) -> tuple[Finding, ...]:
     """Return what the rules say of this look, passed ones included."""
-    return SETTLED.ask((view, wanted))
+    return SETTLED.ask((view, to))
 
 
 @SETTLED.rule("PS01")
 def kind(asked: Settling) -> Iterator[Says]:
     """The group is of the wanted type, to its coordinator and in every broker's list."""
-    view, wanted = asked
-    if view.group.kind.value != wanted.protocol.value:
-        yield Says("not_of_type", kind=view.group.kind, wanted=wanted.protocol)
+    view, to = asked
+    if view.group.kind.value != to.value:
+        yield Says("not_of_type", kind=view.group.kind, wanted=to)
     listed = {broker.lists for broker in view.brokers} - {None, Kind.UNKNOWN}
     if listed - {view.group.kind}:
         others = sorted(each.value for each in listed if each)
@@ -79,10 +70,10 @@ def members_on_it(asked: Settling) -> Iterator[Says]:
 @SETTLED.rule("PS05")
 def no_other(asked: Settling) -> Iterator[Says]:
     """Nobody speaks the other protocol."""
-    (view, wanted), other = asked, asked[1].protocol.other
-    if others := [member.name for member in view.group.speaking(other)]:
-        yield Says("speak_other", other=other, members=others)
-    if view.group.undeclared and wanted.protocol is Protocol.CONSUMER:
+    view, to = asked
+    if others := [member.name for member in view.group.speaking(to.other)]:
+        yield Says("speak_other", other=to.other, members=others)
+    if view.group.undeclared and to is Protocol.CONSUMER:
         yield Says("protocol_untold", count=len(view.group.undeclared))
 
 
@@ -91,14 +82,6 @@ def agreed(asked: Settling) -> Iterator[Says]:
     """All brokers name the same coordinator, and none is loading."""
     for said in disagreements(asked[0]):
         yield Says("brokers_disagree", said=said)
-
-
-@SETTLED.rule("PS07")
-def count(asked: Settling) -> Iterator[Says]:
-    """As many members as wanted."""
-    members, wanted = len(asked[0].group.members), asked[1].members
-    if wanted is not None and members != wanted:
-        yield Says("other_count", members=members, wanted=wanted)
 
 
 @SETTLED.rule("PS08")
@@ -146,9 +129,8 @@ def _read(view: ProtocolView, facts: Facts) -> Iterator[Says]:
     for problem in facts.view.problems:
         yield Says("read_in_part", problem=problem)
     if view.group.kind is Kind.UNKNOWN:
-        yield Says(
-            "cannot_be_read", group=view.group.group, state=view.group.state or "its state is not told"
-        )
+        state = view.group.state or "its state is not told"
+        yield Says("cannot_be_read", group=view.group.group, state=state)
     if view.group.untold:
         yield Says("nobody_described", group=view.group.group, state=view.group.state)
 
@@ -162,9 +144,8 @@ def _agreed(view: ProtocolView, _: Facts) -> Iterator[Says]:
 @_rule("PR04")
 def _at_rest(view: ProtocolView, facts: Facts) -> Iterator[Says]:
     """No rebalance, epochs equal, every member on the group's epoch."""
-    asked = (view, Wanted(protocol=_to(facts) or Protocol.CONSUMER))
     for look in (state, epochs, members_on_it):
-        yield from look(asked)
+        yield from look((view, _to(facts) or Protocol.CONSUMER))
 
 
 @_rule("PR05")
@@ -195,7 +176,7 @@ def _moved(view: ProtocolView, facts: Facts) -> Iterator[Says]:
     if not view.group.members:
         yield Says("nobody_there")
     for look in (kind, no_other):
-        yield from look((view, Wanted(protocol=to)))
+        yield from look((view, to))
 
 
 @_rule("PR08")

@@ -6,7 +6,7 @@ What they say is in ``rules.toml``. What brokers and clients are known to do wro
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from groupshift.domain.commit_places import EPOCHS, Stray
@@ -19,6 +19,7 @@ from groupshift.domain.group_protocol import (
     POLICY,
     PROTOCOLS,
     SESSION,
+    BrokerSettings,
     KafkaGroup,
     Kind,
     Protocol,
@@ -66,12 +67,7 @@ _DECISIVE = frozenset({POLICY, PROTOCOLS})
 _STICKY = frozenset({"sticky", "cooperative-sticky"})
 _AT_REST = frozenset({STABLE, EMPTY})
 _MOVABLE = frozenset({Kind.CLASSIC, Kind.CONSUMER})
-_SERVER: dict[str, str] = {
-    "range": "range",
-    "roundrobin": "uniform",
-    "sticky": "uniform",
-    "cooperative-sticky": "uniform",
-}
+_SERVER = {"range": "range", **dict.fromkeys(("roundrobin", *_STICKY), "uniform")}
 """The server's assignor that comes nearest to one of clients (KIP-848)."""
 
 
@@ -136,33 +132,33 @@ def told(facts: ProtocolFacts) -> Iterator[Says]:
 @_rule("P05")
 def alike(facts: ProtocolFacts) -> Iterator[Says]:
     """Whichever broker coordinates the group reads its own settings (group-coordinator.md §5.1)."""
-    brokers = facts.view.brokers
-    serving = _by_value(("no" if each.settings.serves else "yes", each.node_id) for each in brokers)
-    releases = _by_value((_release(each.settings.heartbeats, each.settings.descriptions), each.node_id)
-                         for each in brokers)  # fmt: skip
+    settings = [broker.settings for broker in facts.view.brokers]
+    serving = _by_value(facts, ("no" if each.serves else "yes" for each in settings))
+    releases = _by_value(facts, map(_release, settings))
     if len(serving) > 1:
         yield Says("served_differently", brokers=serving)
     elif len(releases) > 1:
         yield Says("several_releases", brokers=releases)
     for name in ALIKE:
-        values = _by_value((each.settings.properties.get(name, "unset"), each.node_id) for each in brokers)
+        values = _by_value(facts, (each.properties.get(name, "unset") for each in settings))
         if len(values) > 1:
             sentence = "decisive_setting_differs" if name in _DECISIVE else "setting_differs"
             yield Says(sentence, setting=name, brokers=values)
 
 
-def _release(heartbeats: int, descriptions: int) -> str:
-    if heartbeats >= 1:
+def _release(settings: BrokerSettings) -> str:
+    if settings.general:
         return "4.0 or newer"
-    return "3.7 to 3.9" if heartbeats == 0 else f"older (DescribeGroups {descriptions})"
+    older = f"older (DescribeGroups {settings.descriptions})"
+    return "3.7 to 3.9" if settings.heartbeats == 0 else older
 
 
-def _by_value(pairs: Iterable[tuple[str, int]]) -> list[str]:
-    """A clause for each value: at which brokers it is."""
-    found: dict[str, list[int]] = defaultdict(list)
-    for value, node in pairs:
-        found[value].append(node)
-    return [f"{value} at broker {', '.join(map(str, at))}" for value, at in found.items()]
+def _by_value(facts: ProtocolFacts, values: Iterable[str]) -> list[str]:
+    """A clause for each of the brokers' values: at which brokers it is."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for value, broker in zip(values, facts.view.brokers, strict=True):
+        found[value].append(str(broker.node_id))
+    return [f"{value} at broker {', '.join(at)}" for value, at in found.items()]
 
 
 @_rule("P06")
@@ -240,7 +236,8 @@ def at_rest(facts: ProtocolFacts) -> Iterator[Says]:
 
 @_rule("P11")
 def assignor(facts: ProtocolFacts) -> Iterator[Says]:
-    """From the members' assignor to the server's, and back."""
+    """From the members' assignor to the server's, and back. A cooperative group of librdkafka has user data
+    in its assignments after some rebalances and none after others (seen on 4.3.1)."""
     group, known = facts.group, facts.view.settings.assignors
     if group.empty or not group.protocol:
         return
@@ -250,21 +247,14 @@ def assignor(facts: ProtocolFacts) -> Iterator[Says]:
         return
     if group.kind is not Kind.CLASSIC or not known:
         return
-    yield from _data_to_come(facts)
+    if facts.way is Way.ONLINE and group.protocol in _STICKY and facts.view.settings.checks_user_data:
+        seen = "it did" if any(member.user_data for member in group.members) else "not in the last one"
+        yield Says("data_in_assignments", assignor=group.protocol, seen=seen)
     near = _SERVER.get(group.protocol, "")
     if near not in known:
         yield Says("assignor_unlike", assignor=group.protocol, known=", ".join(known), default=known[0])
     elif near != known[0]:
         yield Says("assignor_changes", assignor=group.protocol, near=near, default=known[0])
-
-
-def _data_to_come(facts: ProtocolFacts) -> Iterator[Says]:
-    """A cooperative group of librdkafka has user data in its assignments after some rebalances and none after
-    others (seen on 4.3.1), so an answer of now does not hold for long."""
-    group = facts.group
-    if facts.way is Way.ONLINE and group.protocol in _STICKY and facts.view.settings.checks_user_data:
-        seen = "it did" if any(member.user_data for member in group.members) else "not in the last one"
-        yield Says("data_in_assignments", assignor=group.protocol, seen=seen)
 
 
 @_rule("P12")
@@ -279,60 +269,48 @@ def way_fits(facts: ProtocolFacts) -> Iterator[Says]:
 
 @_rule("P13")
 def offsets_complete(facts: ProtocolFacts) -> Iterator[Says]:
-    """Each partition of the topics that are read has a committed offset, within its log or explained."""
-    if facts.state is None:
+    """Each partition of the topics that are read has a committed offset, within its log or explained; without
+    members every topic with offsets is meant."""
+    state = facts.state
+    if state is None:
         return
-    for problem in facts.state.problems:
+    for problem in state.problems:
         if not problem.of_leftover:
             yield Says("snapshot_incomplete", problem=problem.problem)
-    missing, beyond, below = _compared(facts.state)
-    if missing:
-        yield Says("no_offset", count=len(missing), partitions=missing)
-    if beyond:
-        yield Says("outside_log", partitions=beyond)
-    if below:
-        yield Says("records_deleted", partitions=below)
-    yield from _strays(facts.state)
-
-
-def _strays(state: ClusterState) -> Iterator[Says]:
-    """Commits with which the next member does not go on where the group is, of topics that are read: whether
-    it minds a foreign leader epoch depends on its client."""
     topics = _read(state)
+    committed = {(row.topic, row.partition): row.offset for row in state.offsets}
+    missing, beyond, below = list[str](), list[str](), list[str]()
+    for end in state.log_ends if not topics else (end for end in state.log_ends if end.topic in topics):
+        name, at = f"{end.topic}-{end.partition}", committed.get((end.topic, end.partition))
+        if at is None:
+            missing += [name] if topics and end.log_end > end.log_start else []
+        elif not end.log_start <= at <= end.log_end:
+            outside = beyond if at > end.log_end else below
+            outside.append(f"{name} at {at}, log {end.log_start} to {end.log_end}")
+    if missing:
+        yield Says("no_offset", count=len(missing), partitions=sorted(missing))
+    if beyond:
+        yield Says("outside_log", partitions=sorted(beyond))
+    if below:
+        yield Says("records_deleted", partitions=sorted(below))
+    yield from _strays(state, topics)
+
+
+def _strays(state: ClusterState, topics: Collection[str]) -> Iterator[Says]:
+    """Commits of a former topic or with a foreign leader epoch: the next member does not go on where the
+    group is, or may not. Whether it minds depends on its client."""
     rows = [row for row in state.offsets if row.offset >= 0 and (not topics or row.topic in topics)]
-    found = [(row, state.topics.strays(row)) for row in rows]
-    former = [row for row, strays in found if Stray.FORMER_TOPIC in strays]
-    if former:
+    strays = [(row, state.topics.strays(row)) for row in rows]
+    if former := [row for row, found in strays if Stray.FORMER_TOPIC in found]:
         names = sorted(f"{row.topic}-{row.partition} at {row.offset}" for row in former)
         yield Says("former_topic", partitions=names)
-    foreign = [row for row, strays in found if strays & EPOCHS]
-    if foreign:
+    if foreign := [row for row, found in strays if found & EPOCHS]:
         names = sorted(
             f"{row.topic}-{row.partition} (epoch {row.leader_epoch}, "
             f"now {state.topics.current_epoch(row.topic, row.partition)})"
             for row in foreign
         )
         yield Says("foreign_epoch", partitions=names)
-
-
-def _compared(state: ClusterState) -> tuple[list[str], list[str], list[str]]:
-    """Partitions of the topics that are read without an offset, and those whose offset is beyond their log,
-    or before it. Without members every topic with offsets is meant."""
-    topics = _read(state)
-    committed = {(row.topic, row.partition): row.offset for row in state.offsets}
-    missing, beyond, below = [], [], []
-    for end in state.log_ends:
-        name, at = f"{end.topic}-{end.partition}", committed.get((end.topic, end.partition))
-        if topics and end.topic not in topics:
-            continue
-        if at is None:
-            if topics and end.log_end > end.log_start:
-                missing.append(name)
-        elif at > end.log_end:
-            beyond.append(f"{name} at {at}, log {end.log_start} to {end.log_end}")
-        elif at < end.log_start:
-            below.append(f"{name} at {at}, log {end.log_start} to {end.log_end}")
-    return sorted(missing), sorted(beyond), sorted(below)
 
 
 def _read(state: ClusterState) -> set[str]:

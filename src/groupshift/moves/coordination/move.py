@@ -20,7 +20,7 @@ from groupshift.domain.run import (
     Target,
 )
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.engine.group import GroupMeasurements, group_of
+from groupshift.engine.group import group_of
 from groupshift.engine.group_move import GroupMove
 from groupshift.engine.handlers import Judge
 from groupshift.engine.move import Aspects, Run
@@ -108,7 +108,7 @@ class CoordinationMove(GroupMove[CoordinationPorts]):
         """Ask what the soak asked, in the mode that the run led to."""
         if run.going_back:
             return Checked(outcome=Outcome.PASS, detail="the run was taken back: there is nothing to watch")
-        found = GroupMeasurements(rules.RULES).soaks(run, Step(phase=StageName.SOAK, kind="soak"))
+        found = rules.RULES.soaks(run, Step(phase=StageName.SOAK, kind="soak"))
         detail = "a group can change as long as it has members: watch it again after each change of them"
         return replace(found, detail=detail, heals=False)
 
@@ -142,7 +142,7 @@ class _JudgeAlone(Judge[CoordinationPorts]):
         return replace(found, outcome=Outcome.PASS) if found.outcome is Outcome.INCONCLUSIVE else found
 
 
-_HANDLERS = {**HANDLERS, "judge": _JudgeAlone(GroupMeasurements(rules.RULES).live)}
+_HANDLERS = {**HANDLERS, "judge": _JudgeAlone(rules.RULES.live)}
 
 
 class ModeAlone(CoordinationMove):

@@ -17,7 +17,7 @@ from groupshift.domain.facts import sentence_list
 from groupshift.domain.group import GroupView
 from groupshift.domain.group_protocol import KafkaMember, Kind, Protocol, ProtocolView
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.protocol.live_rules import Wanted, settled
+from groupshift.domain.protocol.live_rules import settled
 from groupshift.domain.rows import GONE
 from groupshift.domain.rules import Rules, Says
 from groupshift.domain.run import Checked, Outcome, outcome_of
@@ -241,7 +241,7 @@ class Watcher:
             return Checked(outcome=Outcome.ERROR, detail="the brokers of the group were not read")
         self._members = self._members.after(seen)
         whole = self._run.there.about["whole"]
-        findings = settled(seen.view, Wanted(protocol=self._to)) if whole else ()
+        findings = settled(seen.view, self._to) if whole else ()
         findings = (*findings, *self._members.findings())
         detail = "a group can change as long as it has members: watch it again after each change of them"
         return Checked(outcome=outcome_of(findings), findings=findings, detail=detail)

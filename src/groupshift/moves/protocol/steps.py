@@ -22,4 +22,4 @@ def tells(run: Run[ProtocolPorts], _step: Step) -> Findings:
     return (Finding(rule="PR02", verdict=verdict, reason="the coordinator tells each subscription"),)
 
 
-HANDLERS: Mapping[str, Handler[Any]] = group_handlers(RULES, Approve(tells))
+HANDLERS: Mapping[str, Handler[Any]] = group_handlers(RULES, Approve(calm=tells))

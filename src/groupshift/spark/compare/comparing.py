@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from groupshift.adapters.parquet import compare_inputs
-from groupshift.adapters.parquet.row_hashes import Remaining
+from groupshift.adapters.parquet.store import entry_of, manifest_bytes
 from groupshift.domain.equality_rules import RULES, Comparison, in_force
 from groupshift.domain.evidence import MANIFEST
 from groupshift.domain.foreign_json import FILE_BYTES, load_object
 from groupshift.errors import Rejected
 from groupshift.foreign_files import read
-from groupshift.spark.checks import Ruled, to_json
+from groupshift.spark.checks import to_json
 from groupshift.spark.compare import differences, work
 from groupshift.spark.compare.differences import Class
 from groupshift.spark.compare.judging import (
@@ -31,19 +28,17 @@ from groupshift.spark.compare.judging import (
     incomplete,
     judged,
     needs_spark,
-    not_proven,
     of_equal_files,
-    register,
 )
 from groupshift.spark.compare.work import SIDES, Sizes, Told, Work
-from groupshift.spark.output import FOLDER, Progress, room_in, write_text
+from groupshift.spark.output import FOLDER, Progress, fresh, room_in, write_text
 from groupshift.spark.session import large_session
 
 VERDICT, DIFFERENCES = "verdict.json", "differences"
 _PART = f"{DIFFERENCES}.part"
 _OF_COMPARISON = {"verdict", "counts", "inputs", "files"}
 """Keys of the manifest that a comparison leaves."""
-_STEPS = 2
+_STEPS = 3
 """Raised when a step computes something else: parts of an older release are not used."""
 
 
@@ -69,26 +64,55 @@ def compare(
     request: Request, told: Told = _nothing, session: Callable[[], SparkSession] | None = None
 ) -> Outcome:
     """Compare, and leave ``verdict.json``, ``manifest.json`` and the folder ``differences`` (Parquet) below
-    ``output``: the folder first, the manifest last.
+    ``output``: the folder first, the manifest last. Killed and called again on the same inputs it does what
+    is missing. ``told`` gets the progress; ``session`` gives Spark where this process has it.
 
-    Killed and called again on the same inputs it does what is missing. Raises `Rejected` for snapshots that
-    cannot be compared and for an ``output`` that holds something else, `Broken` for a snapshot that was
-    altered or truncated, `Transient` when a disk is full."""
-    given = _verified(request, told)
-    with room_in(request.output):
-        _clear(request.output)
-        job = _work(request, given, told, session)
+    Raises:
+        Rejected: the snapshots cannot be compared, or ``output`` holds something else.
+        Broken: a snapshot was altered or truncated.
+        Transient: a disk is full.
+    """
+    output, inputs = request.output, _verified(request, told)
+    rules = {rule.field: rule for rule in in_force(RULES[request.comparison], live=request.live)}
+    values = differences.compared(rules, (inputs[side].columns["offsets"] for side in SIDES))
+    identity = {
+        "steps": _STEPS,
+        "move": request.comparison.value,
+        "commits_went_on": request.live,
+        "values": [field.value for field in values],
+        "manifests": {side: inputs[side].manifest.digest for side in SIDES},
+        "sizes": [request.sizes.part, request.sizes.at_once],
+    }
+
+    def started() -> SparkSession:
+        brief = job.few_left and not needs_spark(job)
+        return large_session("groupshift compare", request.memory, brief=brief)
+
+    with room_in(output):
+        fresh(output, (MANIFEST, VERDICT, f"{MANIFEST}.part", f"{VERDICT}.part"))  # no verdict survives
+        for name in (DIFFERENCES, _PART):
+            shutil.rmtree(output / name, ignore_errors=True)
+        job = Work(
+            inputs=inputs,
+            rules=rules,
+            values=values,
+            progress=Progress(root=output / FOLDER, identity=identity),
+            session=session or started,
+            told=told,
+            sizes=request.sizes,
+        )
         try:
             outcome, found = _compared(job, request)
-            _leave(request.output, outcome, found)
+            _leave(output, outcome, found)
         finally:
             job.progress.sweep()
-            shutil.rmtree(request.output / _PART, ignore_errors=True)
+            shutil.rmtree(output / _PART, ignore_errors=True)
         job.progress.remove()
     return outcome
 
 
 def _verified(request: Request, told: Told) -> Mapping[str, compare_inputs.Input]:
+    """Both snapshots by side, proven whole and fit to be compared."""
     folders = {"before": request.before, "after": request.after}
     manifests = {side: compare_inputs.read_manifest(folder) for side, folder in folders.items()}
     compare_inputs.comparable(manifests["before"], manifests["after"], request.comparison)
@@ -126,99 +150,30 @@ def _refuse_foreign(output: Path) -> None:
         )
 
 
-def _clear(output: Path) -> None:
-    """No verdict of an earlier run survives the start of this one."""
-    output.mkdir(parents=True, exist_ok=True)
-    for name in (MANIFEST, VERDICT, f"{MANIFEST}.part", f"{VERDICT}.part"):
-        (output / name).unlink(missing_ok=True)
-    for name in (DIFFERENCES, _PART):
-        shutil.rmtree(output / name, ignore_errors=True)
-
-
-def _work(
-    request: Request,
-    given: Mapping[str, compare_inputs.Input],
-    told: Told,
-    session: Callable[[], SparkSession] | None,
-) -> Work:
-    rules = {rule.field: rule for rule in in_force(RULES[request.comparison], live=request.live)}
-    values = differences.compared(rules, (given[side].columns["offsets"] for side in SIDES))
-    identity = {
-        "steps": _STEPS,
-        "move": request.comparison.value,
-        "commits_went_on": request.live,
-        "values": [field.value for field in values],
-        "manifests": {side: given[side].manifest.digest for side in SIDES},
-        "sizes": [request.sizes.part, request.sizes.at_once],
-    }
-
-    def started() -> SparkSession:
-        brief = job.few_left and not needs_spark(job)
-        return large_session("groupshift compare", request.memory, brief=brief)
-
-    job = Work(
-        inputs=given,
-        rules=rules,
-        values=values,
-        progress=Progress(root=request.output / FOLDER, identity=identity),
-        session=session or started,
-        told=told,
-        sizes=request.sizes,
-    )
-    return job
-
-
 def _compared(job: Work, request: Request) -> tuple[Outcome, list[Path]]:
-    remaining = work.left_by_bytes(job)
-    if remaining.none and _same_files(job) and not needs_spark(job):
-        return _outcome(job, request, of_equal_files(job), settled_by="files of the same bytes"), []
-    settled, paths, segments = _settled(job, remaining)
-    register(job)
-    frame = job.spark.read.parquet(*map(str, paths)) if paths else None
-    counts = counted(paths) if paths else []
-    by_rule = {(row["rule"], row["allowed"]): 0 for row in counts}
-    for row in counts:
-        by_rule[row["rule"], row["allowed"]] += row["count"]
-    results = judged(job, frame, by_rule)
-    return _outcome(job, request, results, settled_by=settled, counts=counts, segments=segments), paths
-
-
-def _same_files(job: Work) -> bool:
-    sides = [
-        Counter((entry.table, entry.sha256) for entry in job.inputs[side].manifest.files) for side in SIDES
-    ]
-    return sides[0] == sides[1]
-
-
-def _settled(job: Work, remaining: Remaining) -> tuple[str, list[Path], dict[str, int]]:
-    """Which step decided, folders with differences, and how many segments differ."""
-    if remaining.none:
-        return "files of the same bytes", [], {}
-    remaining = work.left_by_rows(job, remaining)
-    if remaining.none:
-        return "checksums of files", [], {}
-    numbers = work.differing_segments(job, remaining)
-    segments = {"differing": len(numbers), "all": job.segments}
-    if not len(numbers):
-        return "checksums of segments", [], segments
-    return "rows", work.found_differences(job, numbers), segments
-
-
-def _outcome(
-    job: Work,
-    request: Request,
-    results: Iterable[Ruled],
-    *,
-    settled_by: str,
-    counts: list[dict[str, Any]] | None = None,
-    segments: Mapping[str, int] | None = None,
-) -> Outcome:
+    """What was found, and folders with the differences. Each step leaves less to the next one: files of other
+    bytes, segments with other checksums, rows."""
+    settled_by, paths, segments = "files of the same bytes", list[Path](), dict[str, int]()
+    left = work.left_by_bytes(job)
+    if any(left.values()):
+        settled_by, numbers = "checksums of segments", work.differing_segments(job, left)
+        segments = {"differing": len(numbers), "all": job.segments}
+        if len(numbers):
+            settled_by, paths = "rows", work.found_differences(job, numbers)
+    same = [Counter((one.table, one.sha256) for one in job.inputs[side].manifest.files) for side in SIDES]
     totals = {class_.value: 0 for class_ in Class}
-    allowed = dict(totals)
-    for row in counts or []:
+    allowed, refused = dict(totals), Counter[str]()
+    for row in counted(paths):
         totals[row["class"]] += row["count"]
-        allowed[row["class"]] += row["count"] if row["allowed"] else 0
-    return Outcome(
+        if row["allowed"]:
+            allowed[row["class"]] += row["count"]
+        else:
+            refused[row["rule"]] += row["count"]
+    if same[0] == same[1] and not needs_spark(job):
+        results = of_equal_files(job)
+    else:
+        results = judged(job, paths, refused)
+    outcome = Outcome(
         move=request.comparison,
         commits_went_on=request.live,
         results=tuple(sorted(results, key=lambda one: one.finding.rule)),
@@ -227,10 +182,11 @@ def _outcome(
         rows={side: sum(entry.rows for entry in job.entries(side)) for side in SIDES},
         manifests={side: job.inputs[side].manifest.digest for side in SIDES},
         settled_by=settled_by,
-        incomplete=(*incomplete(job), *not_proven(job)),
-        segments=segments or {},
+        incomplete=incomplete(job),
+        segments=segments,
         parts={"kept": job.progress.kept, "made": job.progress.made},
     )
+    return outcome, paths
 
 
 def _leave(output: Path, outcome: Outcome, found: list[Path]) -> None:
@@ -242,20 +198,14 @@ def _leave(output: Path, outcome: Outcome, found: list[Path]) -> None:
             shutil.copyfile(path, part / f"differences-{number:04d}-{piece:04d}.parquet")
     os.replace(part, output / DIFFERENCES)  # noqa: PTH105 - the atomic one
     write_text(output / VERDICT, to_json(outcome.to_data()))
-    files = [output / VERDICT, *sorted((output / DIFFERENCES).glob("*.parquet"))]
-    document = {
-        "version": 1,
+    entries = []
+    for path in (output / VERDICT, *sorted((output / DIFFERENCES).glob("*.parquet"))):
+        rows = pq.read_metadata(path).num_rows if path.suffix == ".parquet" else 1
+        name = path.relative_to(output).as_posix()
+        entries.append(entry_of(DIFFERENCES, name, rows, path.read_bytes()))
+    about = {
         "verdict": outcome.verdict.value,
         "counts": dict(outcome.counts),
         "inputs": dict(outcome.manifests),
-        "files": [_entry(output, path) for path in files],
     }
-    write_text(output / MANIFEST, json.dumps(document, indent=2) + "\n")
-
-
-def _entry(output: Path, path: Path) -> dict[str, Any]:
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    rows = pq.read_metadata(path).num_rows if path.suffix == ".parquet" else 1
-    name = path.relative_to(output).as_posix()
-    return {"file": name, "rows": rows, "bytes": path.stat().st_size, "sha256": digest}
+    write_text(output / MANIFEST, manifest_bytes(about, entries).decode())

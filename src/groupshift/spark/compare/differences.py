@@ -7,7 +7,6 @@ from enum import StrEnum
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name the whole Spark world uses
-from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructField, StructType
 
 from groupshift.adapters.parquet.compare_inputs import Input
 from groupshift.domain.equality_rules import EqualityRule, Field, Kind
@@ -49,7 +48,7 @@ Rules = Mapping[Field, EqualityRule]
 
 
 def compared(rules: Rules, columns: Iterable[frozenset[str]]) -> tuple[Field, ...]:
-    """The fields of a commit that the rules compare and that every side has."""
+    """Return the fields of a commit that the rules compare and that every side (its columns) has."""
     sides = list(columns)
     return tuple(
         field
@@ -59,7 +58,7 @@ def compared(rules: Rules, columns: Iterable[frozenset[str]]) -> tuple[Field, ..
 
 
 def classified(before: DataFrame, after: DataFrame, rules: Rules, log_ends: DataFrame) -> DataFrame:
-    """The keys that differ, with the columns of ``sql/checks/compare/differences.sql``.
+    """Return the keys that differ, with the columns of ``sql/checks/compare/differences.sql``.
 
     ``before`` and ``after`` have the columns of table ``offsets``. Advanced offsets are allowed up to
     ``log_ends`` (topic, partition, log_end) where the rule says so, and not at all where it is not known."""
@@ -74,29 +73,26 @@ def classified(before: DataFrame, after: DataFrame, rules: Rules, log_ends: Data
     )
 
 
-_SPARK: dict[ColumnType, DataType] = {
-    ColumnType.STRING: StringType(),
-    ColumnType.INT: IntegerType(),
-    ColumnType.LONG: LongType(),
-}
+_SPARK = {ColumnType.STRING: "string", ColumnType.INT: "int", ColumnType.LONG: "long"}
 
 
 def read(spark: SparkSession, given: Input, name: str) -> DataFrame:
-    """A table of a snapshot; columns that are in none of its files are null; without files it has no row."""
+    """Return a table of a snapshot; columns that are in none of its files are null; without files it has no
+    row."""
     return read_files(spark, given.tables[name], given.paths(name))
 
 
 def read_files(spark: SparkSession, table: Table, paths: Sequence[str]) -> DataFrame:
-    """The same of these files.
+    """Return the rows of these files of a table.
 
     The schema is given, so that no job has to look for it; bytes are read as text byte by byte."""
-    columns = [StructField(column.name, _SPARK[column.type], nullable=True) for column in table.columns]
-    schema = StructType(columns)
+    schema = ", ".join(f"`{column.name}` {_SPARK[column.type]}" for column in table.columns)
     return spark.read.schema(schema).parquet(*paths) if paths else spark.createDataFrame([], schema)
 
 
 def committed(offsets: DataFrame) -> DataFrame:
-    """Only what was committed (group-coordinator.md §6.2: -1 is nothing); absent values have one spelling."""
+    """Return only what was committed (group-coordinator.md §6.2: -1 is nothing); absent values have one
+    spelling."""
     texts = (Field.METADATA, Field.TOPIC_ID, Field.RECORD)
     missing = {field.value: F.lit("") if field in texts else F.lit(-1) for field in VALUES}
     values = [F.coalesce(F.col(f"`{name}`"), default).alias(name) for name, default in missing.items()]

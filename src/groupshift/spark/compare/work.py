@@ -7,7 +7,8 @@ rows whose keys differ.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -21,10 +22,9 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 
 from groupshift.adapters.parquet import row_hashes
-from groupshift.adapters.parquet import row_hashes as checksums
 from groupshift.adapters.parquet.compare_inputs import Input
-from groupshift.adapters.parquet.row_hashes import SUMS, Checksum, Hashes, Remaining, Segments
-from groupshift.domain.equality_rules import EqualityRule, Field
+from groupshift.adapters.parquet.row_hashes import Hashes, Segments
+from groupshift.domain.equality_rules import EqualityRule, Field, Kind
 from groupshift.domain.evidence import FileEntry
 from groupshift.domain.snapshot import CLUSTER_TABLES
 from groupshift.spark.compare import differences as rows
@@ -49,12 +49,6 @@ class Sizes:
     at_once: int = 4_000_000
 
 
-def segments_for(count: int) -> int:
-    """Number of segments for ``count`` rows: a power of two, about 128 rows each, at most 2^18."""
-    wanted = 1 << max(count // _ROWS_A_SEGMENT, 1).bit_length()
-    return min(max(wanted, _FEWEST_SEGMENTS), _MOST_SEGMENTS)
-
-
 @dataclass(kw_only=True)
 class Work:
     """One comparison of table ``offsets``; ``session`` is called when Spark is first needed. ``few_left``:
@@ -76,27 +70,19 @@ class Work:
 
     @cached_property
     def segments(self) -> int:
-        """How many segments there are."""
-        counts = [sum(entry.rows for entry in self.entries(side)) for side in SIDES]
-        return segments_for(max(counts))
+        """How many segments there are: a power of two, for about 128 rows each, at most 2^18."""
+        count = max(sum(entry.rows for entry in self.entries(side)) for side in SIDES)
+        wanted = 1 << max(count // _ROWS_A_SEGMENT, 1).bit_length()
+        return min(max(wanted, _FEWEST_SEGMENTS), _MOST_SEGMENTS)
+
+    @property
+    def asked(self) -> list[EqualityRule]:
+        """The rules that compare anything, in the order of their numbers."""
+        return [rule for rule in self.rules.values() if rule.kind is not Kind.IGNORE]
 
     def entries(self, side: str) -> tuple[FileEntry, ...]:
         """The files of table ``offsets``."""
         return self.inputs[side].manifest.of_table("offsets")
-
-    def parts(self, side: str, files: Sequence[str] | None = None) -> list[list[str]]:
-        """Names of files, in groups of about `Sizes.part` rows; all of them, or only ``files``."""
-        found: list[list[str]] = [[]]
-        held = 0
-        for entry in self.entries(side):
-            if files is not None and entry.file not in files:
-                continue
-            if found[-1] and held + entry.rows > self.sizes.part:
-                found.append([])
-                held = 0
-            found[-1].append(entry.file)
-            held += entry.rows
-        return [part for part in found if part]
 
     def committed(self, side: str) -> DataFrame:
         """Everything that a side committed."""
@@ -107,66 +93,47 @@ class Work:
         with ThreadPoolExecutor(_THREADS) as pool:
             return list(pool.map(ask, (self.inputs[side].folder / name for name in files)))
 
-    def each(self, what: str, parts: Mapping[str, list[list[str]]]) -> Iterator[tuple[str, int, list[str]]]:
-        """Side, number and files of every part, one after the other, telling how far it is."""
-        total = sum(map(len, parts.values()))
-        done = 0
-        for side, groups in parts.items():
-            for number, files in enumerate(groups):
-                self.told(what, done, total)
-                yield side, number, files
-                done += 1
-        self.told(what, total, total)
+    def each(self, what: str, files: Mapping[str, Collection[str]]) -> Iterator[tuple[str, int, list[str]]]:
+        """Yield side, number and names of files of every part, one after the other, telling how far it is: of
+        ``files`` by side, in parts of about `Sizes.part` rows."""
+        parts: list[tuple[str, int, list[str]]] = []
+        for side, names in files.items():
+            groups: list[list[str]] = []
+            held = 0
+            for entry in (each for each in self.entries(side) if each.file in names):
+                if not groups or held + entry.rows > self.sizes.part:
+                    groups.append([])
+                    held = 0
+                groups[-1].append(entry.file)
+                held += entry.rows
+            parts += [(side, number, group) for number, group in enumerate(groups)]
+        for done, part in enumerate(parts):
+            self.told(what, done, len(parts))
+            yield part
+        self.told(what, len(parts), len(parts))
 
 
-def left_by_bytes(work: Work) -> Remaining:
-    """Files that do not lie on the other side byte by byte."""
-    sides = [[(entry.file, entry.sha256) for entry in work.entries(side)] for side in SIDES]
-    return checksums.cancelled(*sides)
+def left_by_bytes(work: Work) -> dict[str, list[str]]:
+    """Return by side the files of table ``offsets`` that do not lie on the other side byte by byte. A file
+    cancels one of the other side at most: two alike on one side are not one."""
+    common = Counter(entry.sha256 for entry in work.entries("before"))
+    common &= Counter(entry.sha256 for entry in work.entries("after"))
+    left: dict[str, list[str]] = {side: [] for side in SIDES}
+    for side in SIDES:
+        budget = Counter(common)
+        for entry in work.entries(side):
+            if budget[entry.sha256]:
+                budget[entry.sha256] -= 1
+            else:
+                left[side].append(entry.file)
+    return left
 
 
-def left_by_rows(work: Work, remaining: Remaining) -> Remaining:
-    """Files of these whose rows (in any order and encoding) are no file of the other side; none if all rows
-    together are the same."""
-    parts = {
-        side: work.parts(side, files)
-        for side, files in zip(SIDES, (remaining.before, remaining.after), strict=True)
-    }
-    found: dict[str, list[tuple[str, Checksum]]] = {side: [] for side in SIDES}
-    for side, number, files in work.each("checksums of files", parts):
-        table = work.progress.table(f"files-{side}-{number:04d}", partial(_file_sums, work, side, files))
-        found[side] += [
-            (row["file"], (row["rows"], row["first"], row["second"])) for row in table.to_pylist()
-        ]
-    sums = [checksums.total(content for _, content in found[side]) for side in SIDES]
-    if sums[0] == sums[1]:
-        return Remaining(before=(), after=())
-    return checksums.cancelled(found["before"], found["after"])
-
-
-def _hashed(work: Work, path: Path) -> Iterator[Hashes]:
-    for table in row_hashes.committed(path, work.values):
-        yield row_hashes.hashed(table, work.values)
-
-
-def _file_sums(work: Work, side: str, files: Sequence[str]) -> pa.Table:
-    sums = work.of_files(
-        side, files, lambda path: checksums.total(map(checksums.of_rows, _hashed(work, path)))
-    )
-    columns = zip(SUMS, zip(*sums, strict=True), strict=True)
-    return pa.table(
-        {"file": list(files), **{name: pa.array(column, pa.uint64()) for name, column in columns}}
-    )
-
-
-def differing_segments(work: Work, remaining: Remaining) -> NDArray[np.int64]:
-    """Numbers of the segments that differ. Files left out must be the same on both sides."""
-    parts = {
-        side: work.parts(side, files)
-        for side, files in zip(SIDES, (remaining.before, remaining.after), strict=True)
-    }
+def differing_segments(work: Work, left: Mapping[str, Collection[str]]) -> NDArray[np.int64]:
+    """Return the numbers of the segments whose checksums differ, by the rows of the files that are ``left``
+    by side; those left out must be the same on both sides."""
     sums = {side: Segments.none(work.segments) for side in SIDES}
-    for side, number, files in work.each("checksums of segments", parts):
+    for side, number, files in work.each("checksums of segments", left):
         name = f"segments-{side}-{number:04d}"
         sums[side].add(work.progress.table(name, partial(_segment_sums, work, side, files)))
     return sums["before"].differing(sums["after"])
@@ -175,8 +142,8 @@ def differing_segments(work: Work, remaining: Remaining) -> NDArray[np.int64]:
 def _segment_sums(work: Work, side: str, files: Sequence[str]) -> pa.Table:
     def of_file(path: Path) -> pa.Table:
         found = Segments.none(work.segments)
-        for rows_ in _hashed(work, path):
-            found.add_rows(rows_)
+        for table in row_hashes.committed(path, work.values):
+            found.add_rows(row_hashes.hashed(table, work.values))
         return found.table()
 
     sums = Segments.none(work.segments)
@@ -186,27 +153,28 @@ def _segment_sums(work: Work, side: str, files: Sequence[str]) -> pa.Table:
 
 
 def found_differences(work: Work, segments: NDArray[np.int64]) -> list[Path]:
-    """Compare the rows of these segments, so many at once; folders with what is told of each."""
+    """Compare the rows of these segments, so many at once; returns folders of Parquet files with what is told
+    of each difference (the columns of ``sql/checks/compare/differences.sql``)."""
     count = sum(entry.rows for side in SIDES for entry in work.entries(side)) * len(segments) // work.segments
     ranges = max(1, -(-count // work.sizes.at_once))
     range_of = np.full(work.segments, -1, dtype=np.int32)
     range_of[segments] = segments % ranges
-    parts = {side: work.parts(side) for side in SIDES}
     taken: dict[str, list[Path]] = {side: [] for side in SIDES}
-    for side, number, files in work.each("rows of segments that differ", parts):
+    every = {side: [entry.file for entry in work.entries(side)] for side in SIDES}
+    for side, number, files in work.each("rows of segments that differ", every):
         name = f"rows-{side}-{number:04d}"
-        taken[side].append(work.progress.folder(name, partial(_take, work, (side, files), range_of)))
+        taken[side].append(work.progress.part(name, partial(_take, work, (side, files), range_of)))
     left = []
     for number in range(ranges):
         work.told("keys compared", number, ranges)
-        left.append(work.progress.folder(f"keys-{number:04d}", partial(_leave_equal, taken, number)))
+        left.append(work.progress.part(f"keys-{number:04d}", partial(_leave_equal, taken, number)))
     pieces = [path for folder in left for path in folder.glob("*.parquet")]
     work.few_left = sum(pq.read_metadata(path).num_rows for path in pieces) <= _FEW_ROWS
     ends = rows.read(work.spark, work.inputs["after"], "log_ends")
     found = []
     for number, folder in enumerate(left):
         work.told("rows compared", number, ranges)
-        found.append(work.progress.folder(f"found-{number:04d}", partial(_compare, work, folder, ends)))
+        found.append(work.progress.part(f"found-{number:04d}", partial(_compare, work, folder, ends)))
     work.told("rows compared", ranges, ranges)
     return found
 
@@ -228,7 +196,7 @@ def _take(work: Work, given: tuple[str, Sequence[str]], range_of: NDArray[np.int
 
 
 def _chosen(work: Work, table: pa.Table, range_of: NDArray[np.int32]) -> pa.Table:
-    ranges = range_of[checksums.segment(row_hashes.hashed(table, ()).key, work.segments)]
+    ranges = range_of[row_hashes.segment(row_hashes.hashed(table, ()).key, work.segments)]
     chosen = table.filter(pa.array(ranges >= 0))
     of_rows = row_hashes.hashed(chosen, work.values)
     found = row_hashes.plain(chosen, work.values).append_column("range", pa.array(ranges[ranges >= 0]))
@@ -245,7 +213,7 @@ def _leave_equal(taken: Mapping[str, list[Path]], number: int, part: Path) -> No
         ]
         for side in SIDES
     }
-    differing = checksums.differing_rows(*(_hashes_of(files[side]) for side in SIDES))
+    differing = row_hashes.differing_rows(*(_hashes_of(files[side]) for side in SIDES))
     part.mkdir()
     for side, left in zip(SIDES, differing, strict=True):
         at = 0

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from groupshift.adapters.kafka.broker import LoginRefused, Scram, log_in
+from groupshift.adapters.kafka.broker import Access, LoginRefused, log_in, prove
 
-SETTINGS = {
-    "sasl_mechanism": "SCRAM-SHA-256",
-    "sasl_plain_username": "alice",
-    "sasl_plain_password": "wonder-land-1",
-}
+ALICE = Access(mechanism="SCRAM-SHA-256", user="alice", password="wonder-land-1")
 SALT = base64.b64encode(b"0123456789abcdef").decode()
 
 
@@ -32,10 +30,8 @@ class Broker:
         nonce = request.partition(b",r=")[2].decode()
         return SimpleNamespace(error_code=0, error_message="", auth_bytes=f"r={nonce}+,{self.told}".encode())
 
-    def messages(self, *_: Any, **__: Any) -> Any:
-        return SimpleNamespace(
-            SaslHandshakeRequest=lambda **kept: kept, SaslAuthenticateRequest=lambda auth_bytes: auth_bytes
-        )
+    def request(self, _api: Any, **values: Any) -> Any:
+        return values.get("auth_bytes", values)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +53,7 @@ def test_s17_a_count_of_iterations_out_of_bounds_is_refused_before_the_password_
     """One iteration is a guess of the password for nothing; billions are an hour of ours."""
     broker = Broker(told)
     with pytest.raises(LoginRefused, match=r"iterations of SCRAM, 4096 to 1000000 are accepted") as caught:
-        log_in(broker.ask, broker.messages, SETTINGS)
+        log_in(broker, ALICE)
     assert len(broker.tokens) == 1, "no proof was sent"
     assert "wonder" not in str(caught.value)
 
@@ -66,7 +62,7 @@ def test_s17_an_empty_salt_is_refused() -> None:
     """A proof without salt can be looked up."""
     broker = Broker("s=,i=4096")
     with pytest.raises(LoginRefused, match="no salt"):
-        log_in(broker.ask, broker.messages, SETTINGS)
+        log_in(broker, ALICE)
     assert len(broker.tokens) == 1
 
 
@@ -98,19 +94,18 @@ def test_the_exchange_is_that_of_the_rfc(
     mechanism: str, nonce: str, told: str, proof: str, signature: str
 ) -> None:
     """User ``user``, password ``pencil``; the server's signature is held against ours."""
-    scram = Scram(mechanism, "user", "pencil", nonce=nonce)
-    assert scram.first() == f"n,,n=user,r={nonce}".encode()
-    assert scram.proof(told.encode()) == proof.encode()
-    scram.verify(signature.encode())
+    access = Access(mechanism=mechanism, user="user", password="pencil")
+    sent: list[bytes] = []
+
+    def exchange(token: bytes, last: str = signature) -> bytes:
+        sent.append(token)
+        return (told if token.startswith(b"n,,") else last).encode()
+
+    prove(access, exchange, nonce=nonce)
+    assert sent == [f"n,,n=user,r={nonce}".encode(), proof.encode()]
     for wrong in (f"v={SALT}", "v=", "", "e=other-error", f"{signature}=", "v=é", signature[:-4]):
         with pytest.raises(ValueError, match=r".+"):
-            scram.verify(wrong.encode())
-
-
-def test_nothing_is_verified_before_the_password_was_proven() -> None:
-    """An empty signature is none."""
-    with pytest.raises(ValueError, match="signature"):
-        Scram("SCRAM-SHA-256", "user", "pencil", nonce="n").verify(b"v=")
+            prove(access, partial(exchange, last=wrong), nonce=nonce)
 
 
 @pytest.mark.parametrize(
@@ -118,8 +113,15 @@ def test_nothing_is_verified_before_the_password_was_proven() -> None:
 )
 def test_a_first_message_that_is_wrong_is_refused(told: str) -> None:
     """No nonce, another's nonce, an extension that we would have to know, a salt that is no base64."""
+    sent: list[bytes] = []
+
+    def exchange(token: bytes) -> bytes:
+        sent.append(token)
+        return told.encode()
+
     with pytest.raises(ValueError, match=r".+"):
-        Scram("SCRAM-SHA-256", "user", "pencil", nonce="n").proof(told.encode())
+        prove(Access(mechanism="SCRAM-SHA-256", user="user", password="pencil"), exchange, nonce="n")
+    assert len(sent) == 1, "no proof was sent"
 
 
 def test_every_login_has_a_nonce_of_its_own_and_names_are_escaped() -> None:
@@ -127,7 +129,7 @@ def test_every_login_has_a_nonce_of_its_own_and_names_are_escaped() -> None:
     brokers = [Broker("i=1"), Broker("i=1")]
     for broker in brokers:
         with pytest.raises(LoginRefused):
-            log_in(broker.ask, broker.messages, {**SETTINGS, "sasl_plain_username": "a=b,c"})
+            log_in(broker, replace(ALICE, user="a=b,c"))
     first, second = (broker.tokens[0] for broker in brokers)
     assert first.startswith(b"n,,n=a=3Db=2Cc,r=")
     assert first != second
@@ -139,9 +141,9 @@ def test_every_login_has_a_nonce_of_its_own_and_names_are_escaped() -> None:
 def test_texts_that_cannot_be_sent_are_refused_without_them(mechanism: str, key: str, text: str) -> None:
     """Null characters would end the name early in PLAIN."""
     broker = Broker("i=1")
-    settings = {**SETTINGS, "sasl_mechanism": mechanism, f"sasl_plain_{key}": text}
+    access = replace(ALICE, mechanism=mechanism, **{{"username": "user"}.get(key, key): text})
     with pytest.raises(LoginRefused, match=f"sasl.{key} has a null character or half") as caught:
-        log_in(broker.ask, broker.messages, settings)
+        log_in(broker, access)
     assert "wonder" not in str(caught.value)
     assert not broker.tokens
 
@@ -151,5 +153,5 @@ def test_a_password_is_used_as_it_is(text: str) -> None:
     """Kafka's brokers keep what SASLprep would change, so a client that prepared it could not log in."""
     broker = Broker(f"s={SALT},i=4096")
     with pytest.raises(LoginRefused, match="part of SCRAM-SHA-256 is wrong"):
-        log_in(broker.ask, broker.messages, {**SETTINGS, "sasl_plain_password": text})
+        log_in(broker, replace(ALICE, password=text))
     assert len(broker.tokens) == 2, "the proof was sent"

@@ -69,4 +69,4 @@ def test_an_error_that_may_pass_is_asked_again_and_another_one_is_said(silent: s
 
 def test_credentials_are_not_printed_with_the_way_to_connect() -> None:
     """Whoever prints it for debugging shows no password."""
-    assert "wonder-land-1" not in repr(Access(settings={"sasl_plain_password": "wonder-land-1"}))
+    assert "wonder-land-1" not in repr(Access(password="wonder-land-1"))

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.adapters.kafka.cluster import client_settings
+from groupshift.adapters.kafka.broker import Access
+from groupshift.adapters.kafka.cluster import access_of
 from groupshift.errors import Rejected
 
 SECRET = "wonder-land-1"
@@ -16,19 +17,15 @@ LOGIN = {"sasl.username": "alice", "sasl.password": SECRET}
 
 def test_without_properties_nothing_is_protected() -> None:
     """As librdkafka's defaults."""
-    assert client_settings({}) == {"client_id": "groupshift", "security_protocol": "PLAINTEXT"}
+    assert access_of({}) == Access()
 
 
 @pytest.mark.parametrize("key", ["sasl.mechanism", "sasl.mechanisms"])
 def test_a_login_is_taken_over(key: str) -> None:
     """Under both names that librdkafka has for the mechanism, in any case."""
-    assert client_settings({"security.protocol": "sasl_plaintext", key: "scram-sha-512", **LOGIN}) == {
-        "client_id": "groupshift",
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": "SCRAM-SHA-512",
-        "sasl_plain_username": "alice",
-        "sasl_plain_password": SECRET,
-    }
+    assert access_of({"security.protocol": "sasl_plaintext", key: "scram-sha-512", **LOGIN}) == Access(
+        mechanism="SCRAM-SHA-512", user="alice", password=SECRET
+    )
 
 
 @pytest.mark.parametrize(
@@ -44,7 +41,8 @@ def test_tls_verifies_certificate_and_host_unless_told_otherwise(
     properties: dict[str, str], expected: tuple[bool, ssl.VerifyMode]
 ) -> None:
     """TLS 1.2 is the least."""
-    context = client_settings({"security.protocol": "SSL", **properties})["ssl_context"]
+    context = access_of({"security.protocol": "SSL", **properties}).tls
+    assert context is not None
     assert (context.check_hostname, context.verify_mode) == expected
     assert context.minimum_version is ssl.TLSVersion.TLSv1_2
 
@@ -78,7 +76,7 @@ def test_what_cannot_be_used_is_refused_in_one_sentence(properties: dict[str, st
     with pytest.raises(
         Rejected, match=rf"a property of \[kafka\.properties\] cannot be used: .*{said}"
     ) as caught:
-        client_settings(properties)
+        access_of(properties)
     assert SECRET not in str(caught.value)
 
 
@@ -88,7 +86,7 @@ def test_a_key_file_that_is_none_is_refused_without_asking_on_the_terminal(tmp_p
     wrong.write_text("-----BEGIN CERTIFICATE-----\nnone\n-----END CERTIFICATE-----\n")
     properties = {"security.protocol": "SSL", "ssl.certificate.location": str(wrong)}
     with pytest.raises(Rejected, match="they must be PEM"):
-        client_settings(properties)
+        access_of(properties)
 
 
 @pytest.mark.parametrize(
@@ -98,5 +96,5 @@ def test_f07_texts_that_are_no_pem_or_no_path_are_one_sentence(told: dict[str, s
     """As extra fields may hold them: not ASCII, or with a null byte."""
     files = {"ssl.certificate.location": "/c"} if "ssl.key.location" in told else {}
     with pytest.raises(Rejected, match=r"cannot be loaded .*they must be PEM") as caught:
-        client_settings({"security.protocol": "SSL", **files, **told})
+        access_of({"security.protocol": "SSL", **files, **told})
     assert SECRET not in str(caught.value)

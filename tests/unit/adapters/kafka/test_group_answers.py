@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from groupshift.adapters.kafka import groups
-from groupshift.adapters.kafka.groups import KafkaConnection, KafkaEnsemble, KafkaGroups, KafkaRights
+from groupshift.adapters.kafka.groups import KafkaEnsemble, KafkaGroups, KafkaRights
 from groupshift.adapters.kafka.wire import Api
 from groupshift.domain.group import CommittedOffset, GroupView
 from groupshift.domain.partitions import TopicPartition
@@ -41,7 +41,7 @@ def member(name: str, metadata: bytes, assigned: bytes) -> dict[str, object]:
 
 
 @pytest.fixture
-def world(versions: dict[Api, int], monkeypatch: pytest.MonkeyPatch) -> FakeWorld:
+def world(versions: dict[Api, int]) -> FakeWorld:
     """Two brokers, one topic; a group with two members, one that is empty."""
     made = FakeWorld(versions=versions, topics={"orders": [1, 2, -1], "other": [1]})
     read = member("reads", subscription("orders"), assignment("orders", 0, 1))
@@ -52,19 +52,13 @@ def world(versions: dict[Api, int], monkeypatch: pytest.MonkeyPatch) -> FakeWorl
         offsets={ORDERS[0]: (7, "note\0"), ORDERS[1]: 88},
     )
     made.groups["idle"] = FakeGroup(node=1, offsets={ORDERS[0]: (3, "")})
-    monkeypatch.setattr(groups, "KafkaCluster", made.cluster)
     return made
-
-
-def connection(timeout_s: float = 60.0) -> KafkaConnection:
-    """A connection whose cluster is the world's."""
-    return KafkaConnection("broker-1:9092", timeout_s=timeout_s)
 
 
 @RELEASES
 def test_one_group_is_told_with_members_offsets_and_topics(world: FakeWorld) -> None:
     """Metadata to the byte; an offset that the coordinator does not tell is a problem."""
-    side = KafkaGroups(connection()).observe("busy", ["aware"])
+    side = KafkaGroups(world.observer()).observe("busy", ["aware"])
     assert (side.kafka.state, side.kafka.protocol) == ("Stable", "range")
     assert [(each.client_id, each.host, sorted(each.assigned)) for each in side.kafka.members] == [
         ("aware", "10.0.0.1", []),
@@ -85,25 +79,24 @@ def test_one_group_is_told_with_members_offsets_and_topics(world: FakeWorld) -> 
 @RELEASES
 def test_bytes_of_a_strange_member_are_a_problem_of_it(world: FakeWorld) -> None:
     """It was not said to be aware."""
-    side = KafkaGroups(connection()).observe("busy")
+    side = KafkaGroups(world.observer()).observe("busy")
     assert "the subscription of Kafka member 'aware-id' cannot be read" in side.problems[1]
 
 
 @RELEASES
 def test_a_window_of_groups_is_read_as_each_alone(world: FakeWorld) -> None:
-    """One description a coordinator, whether or not offsets come together; an unlisted group is Dead."""
-    for batches in (True, False):
-        reader, single = KafkaEnsemble(connection(), batches=batches), KafkaGroups(connection())
-        assert reader.groups() == ("busy", "idle")
-        before = len(world.asked)
-        found = reader.observe({"busy": ["aware"], "idle": (), "nobody": ()})
-        asked = [api for _, api, _ in world.asked[before:]]
-        assert asked.count(Api.DESCRIBE_GROUPS) == 2
-        assert asked.count(Api.OFFSET_FETCH) == 2
-        for group, embedded in (("busy", ["aware"]), ("idle", []), ("nobody", [])):
-            alone = single.observe(group, embedded)
-            assert found[group] == replace(alone, brokers=())
-        assert found["nobody"].kafka.state == "Dead"
+    """One description a coordinator; an unlisted group is Dead."""
+    reader, single = KafkaEnsemble(world.observer()), KafkaGroups(world.observer())
+    assert reader.groups() == ("busy", "idle")
+    before = len(world.asked)
+    found = reader.observe({"busy": ["aware"], "idle": (), "nobody": ()})
+    asked = [api for _, api, _ in world.asked[before:]]
+    assert asked.count(Api.DESCRIBE_GROUPS) == 2
+    assert asked.count(Api.OFFSET_FETCH) == 2
+    for group, embedded in (("busy", ["aware"]), ("idle", []), ("nobody", [])):
+        alone = single.observe(group, embedded)
+        assert found[group] == replace(alone, brokers=())
+    assert found["nobody"].kafka.state == "Dead"
 
 
 @RELEASES
@@ -112,14 +105,14 @@ def test_positions_are_asked_for_by_name(world: FakeWorld) -> None:
     world.topics["orders"][2] = 1
     world.groups["busy"].silent_about.add(ORDERS[2])
     seen = GroupView(group="busy", kafka_offsets=(CommittedOffset(partition=ORDERS[0], offset=7),))
-    told = KafkaGroups(connection()).positions(seen, ORDERS)
+    told = KafkaGroups(world.observer()).positions(seen, ORDERS)
     assert [(end.partition, end.start, end.end) for end in told.log_ends] == [
         (at, at.partition, 10 * (at.partition + 1)) for at in ORDERS
     ]
     assert told.kafka_offsets == seen.kafka_offsets
     assert len(told.problems) == 2
     assert "said nothing about the committed offsets of orders-2" in told.problems[1]
-    again = KafkaGroups(connection()).positions(GroupView(group="busy"), ORDERS[:1])
+    again = KafkaGroups(world.observer()).positions(GroupView(group="busy"), ORDERS[:1])
     assert [(at.offset, at.metadata) for at in again.kafka_offsets] == [(7, "note\0")]
 
 
@@ -127,8 +120,8 @@ def test_positions_are_asked_for_by_name(world: FakeWorld) -> None:
 def test_a_partition_without_leader_stops_one_group_and_is_a_sentence_among_many(world: FakeWorld) -> None:
     """Log ends of the others are told; the leaders are learnt anew before."""
     with pytest.raises(Transient, match=r"orders-2: LEADER_NOT_AVAILABLE \(5\)"):
-        KafkaGroups(connection(0.3)).positions(GroupView(group="busy"), ORDERS)
-    reader = KafkaEnsemble(connection())
+        KafkaGroups(world.observer(0.3)).positions(GroupView(group="busy"), ORDERS)
+    reader = KafkaEnsemble(world.observer())
     reader.groups()
     world.topics["orders"][0] = 2
     ends, problems = reader.log_ends([*ORDERS, TopicPartition("gone", 0)])
@@ -143,8 +136,8 @@ def test_a_partition_without_leader_stops_one_group_and_is_a_sentence_among_many
 def test_a_group_that_moves_is_asked_again_where_it_is(world: FakeWorld) -> None:
     """One and many: the old coordinator is not believed, and says nothing of the others."""
     world.moved["busy"] = 1
-    assert KafkaGroups(connection()).observe("busy", ["aware"]).kafka.state == "Stable"
-    reader = KafkaEnsemble(connection())
+    assert KafkaGroups(world.observer()).observe("busy", ["aware"]).kafka.state == "Stable"
+    reader = KafkaEnsemble(world.observer())
     reader.groups()
     world.moved["busy"] = 2
     assert reader.observe({"busy": ["aware"], "idle": ()})["busy"].kafka.state == "Stable"
@@ -155,7 +148,7 @@ def test_a_slow_broker_is_asked_again_without_learning_the_cluster_anew(
     world: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it knows takes time to learn, too; other errors may mean that it changed."""
-    reader, ask, failures = KafkaEnsemble(connection(2.0)), groups._ask, list[Exception]([TimeoutError()])
+    reader, ask, failures = KafkaEnsemble(world.observer(2.0)), groups._ask, list[Exception]([TimeoutError()])
 
     def sometimes(*asked: Any, **more: Any) -> Any:
         if failures:
@@ -175,34 +168,34 @@ def test_a_slow_broker_is_asked_again_without_learning_the_cluster_anew(
 @RELEASES
 def test_dead_is_believed_unless_the_brokers_list_the_group(world: FakeWorld) -> None:
     """Brokers since 4.0 are asked in the version that calls an absent group Dead."""
-    assert KafkaGroups(connection()).observe("nobody").problems == ()
+    assert KafkaGroups(world.observer()).observe("nobody").problems == ()
     world.groups["native"] = FakeGroup(node=1, state="Dead", kind="")
-    (alone,) = KafkaGroups(connection()).observe("native").problems
-    (among,) = KafkaEnsemble(connection()).observe({"native": ()})["native"].problems
+    (alone,) = KafkaGroups(world.observer()).observe("native").problems
+    (among,) = KafkaEnsemble(world.observer()).observe({"native": ()})["native"].problems
     assert alone == among
     assert "its coordinator describes it as Dead" in alone
-    assert KafkaEnsemble(connection()).observe({"young": ["young-1"]})["young"].problems == ()
+    assert KafkaEnsemble(world.observer()).observe({"young": ["young-1"]})["young"].problems == ()
 
 
 @RELEASES
 def test_what_is_refused_is_said_of_one_group_only(world: FakeWorld) -> None:
     """Among many a problem; alone the operation that lacks."""
     world.groups["idle"].error = 30
-    found = KafkaEnsemble(connection()).observe({"idle": (), "busy": ["aware"]})
+    found = KafkaEnsemble(world.observer()).observe({"idle": (), "busy": ["aware"]})
     assert found["idle"].kafka.state == "Unknown"
     assert "GROUP_AUTHORIZATION_FAILED (30)): check the ACLs" in found["idle"].problems[0]
     assert found["busy"].kafka.state == "Stable"
     with pytest.raises(Rejected, match="Describe the group"):
-        KafkaGroups(connection()).observe("idle")
+        KafkaGroups(world.observer()).observe("idle")
     world.hidden_topics.add("orders")
     with pytest.raises(Rejected, match="Describe a topic"):
-        KafkaGroups(connection()).positions(GroupView(group="busy"), ORDERS[:1])
+        KafkaGroups(world.observer()).positions(GroupView(group="busy"), ORDERS[:1])
 
 
 @RELEASES
 def test_rights_name_the_group_and_each_topic(world: FakeWorld) -> None:
     """Asked for by name; a topic that is not there is no missing right."""
-    rights = KafkaRights(connection())
+    rights = KafkaRights(world.observer())
     assert rights.identity("busy", ["orders", "gone"]).missing == ()
     world.hidden_topics.add("orders")
     world.hidden_groups.add("busy")
@@ -217,4 +210,4 @@ def test_another_error_of_the_group_is_no_missing_right(world: FakeWorld) -> Non
     """It is asked again, and then said."""
     world.groups["busy"].error = ABSENT
     with pytest.raises(Transient, match=r"GROUP_ID_NOT_FOUND \(69\)"):
-        KafkaRights(connection(0.3)).identity("busy", [])
+        KafkaRights(world.observer(0.3)).identity("busy", [])

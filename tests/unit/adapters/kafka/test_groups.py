@@ -6,13 +6,12 @@ import socket
 import threading
 import time
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from groupshift.adapters.kafka.broker import LoginRefused
-from groupshift.adapters.kafka.cluster import KafkaCluster
-from groupshift.adapters.kafka.groups import KafkaConnection, KafkaEnsemble
+from groupshift.adapters.kafka.cluster import KafkaCluster, observer
+from groupshift.adapters.kafka.groups import KafkaEnsemble
 from groupshift.adapters.kafka.wire import BrokerError, Range, UnsupportedByBroker
 from groupshift.errors import Rejected, Transient
 
@@ -38,7 +37,7 @@ def test_partitions_are_told_with_their_leaders(monkeypatch: pytest.MonkeyPatch)
         SimpleNamespace(partition_index=number, leader_id=leader) for number, leader in ((0, 7), (1, -1))
     ]
     answered = cluster(monkeypatch, SimpleNamespace(name="orders", partitions=parts))
-    assert answered.all_leaders() == {"orders": {0: 7, 1: -1}}
+    assert answered.all_leaders() == {("orders", 0): 7, ("orders", 1): -1}
 
 
 def test_a_broker_that_names_no_topic_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,11 +55,11 @@ def test_brokers_are_met_with_the_release_of_their_requests(
 ) -> None:
     """The newest request tells; one that was not asked, and an older one, tell none."""
     from groupshift.adapters.kafka.broker import BrokerConnection
-    from groupshift.adapters.kafka.cluster import BrokerNode
+    from groupshift.domain.rows import BrokerRow
 
     made, connection = KafkaCluster("127.0.0.1:1"), BrokerConnection.__new__(BrokerConnection)
     connection.versions = versions
-    nodes = {number: BrokerNode(node_id=number, host="b", port=9092) for number in (2, 1)}
+    nodes = {number: BrokerRow(node_id=number, host="b", port=9092) for number in (2, 1)}
     monkeypatch.setattr(made, "_nodes", nodes)
     monkeypatch.setattr(made, "_connections", {1: connection})
     speaks = f", speaks {release}" if release else ""
@@ -74,12 +73,12 @@ def test_brokers_are_met_with_the_release_of_their_requests(
 def test_a_right_that_is_missing_is_named_at_once_with_the_user(code: int, said: str) -> None:
     """Secrets in a broker's words are struck out."""
 
-    def work(_: KafkaCluster) -> None:
+    def work() -> None:
         raise BrokerError(code, "it", said="not for wonder-land-1")
 
-    connection = KafkaConnection("127.0.0.1:1", properties=LOGIN, timeout_s=60.0)
+    connection = observer("127.0.0.1:1", properties=LOGIN, timeout_s=60.0)
     with pytest.raises(Rejected, match=f"does not allow user 'alice' to {said} .*: grant it") as caught:
-        connection.call(work)
+        connection.attempt(work)
     assert "wonder-land-1" not in str(caught.value)
 
 
@@ -94,12 +93,12 @@ def test_what_asking_again_does_not_help_is_not_asked_again(failure: Exception, 
     """One sentence at once."""
     attempts: list[int] = []
 
-    def work(_: KafkaCluster) -> None:
+    def work() -> None:
         attempts.append(1)
         raise failure
 
     with pytest.raises(Rejected, match=said):
-        KafkaConnection("127.0.0.1:1", properties=LOGIN, timeout_s=60.0).call(work)
+        observer("127.0.0.1:1", properties=LOGIN, timeout_s=60.0).attempt(work)
     assert len(attempts) == 1
 
 
@@ -107,18 +106,18 @@ def test_any_other_error_is_asked_again_and_its_cause_outlives_a_silence() -> No
     """A topic that is not known yet, then nothing: the sentence tells of the topic."""
     failures: list[Exception] = [BrokerError(3, "orders-0")]
 
-    def work(_: KafkaCluster) -> None:
+    def work() -> None:
         raise failures.pop() if failures else TimeoutError("no answer in time")
 
     with pytest.raises(Transient, match=r"UNKNOWN_TOPIC_OR_PARTITION \(3\)"):
-        KafkaConnection("127.0.0.1:1", timeout_s=0.3).call(work)
+        observer("127.0.0.1:1", timeout_s=0.3).attempt(work)
     assert not failures
 
 
 def test_a_silent_server_is_given_up_within_the_time_of_the_call() -> None:
     """However many waits an attempt has; threads come one after the other."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        connection = KafkaConnection(f"127.0.0.1:{server.getsockname()[1]}", timeout_s=1.5)
+        connection = observer(f"127.0.0.1:{server.getsockname()[1]}", timeout_s=1.5)
         caught: list[Exception] = []
 
         def ask() -> None:
@@ -141,9 +140,9 @@ def test_an_error_that_nobody_foresaw_closes_the_connections(monkeypatch: pytest
     closed: list[int] = []
     monkeypatch.setattr(KafkaCluster, "close", lambda _: closed.append(1))
 
-    def work(_: Any) -> None:
+    def work() -> None:
         raise KeyError("x")
 
     with pytest.raises(KeyError):
-        KafkaConnection("127.0.0.1:1", timeout_s=60.0).call(work)
+        observer("127.0.0.1:1", timeout_s=60.0).attempt(work)
     assert closed == [1]

@@ -12,11 +12,11 @@ import pytest
 from kio.index import load_response_schema
 from kio.schema.errors import ErrorCode
 
-from groupshift.adapters.kafka.requests import with_properties, with_versions
+from groupshift.adapters.kafka.requests import settings_of
 from groupshift.adapters.kafka.rows import kind_of
 from groupshift.adapters.kafka.rows import told as group_told
 from groupshift.adapters.kafka.wire import fill
-from groupshift.domain.group_protocol import POLICY, BrokerSettings, Kind, Policy, Protocol
+from groupshift.domain.group_protocol import POLICY, Kind, Policy, Protocol
 from groupshift.domain.partitions import TopicPartition
 from support.classic_member import assignment, subscription, told_of
 
@@ -159,9 +159,6 @@ def test_what_a_broker_tells_of_itself() -> None:
         ),
         throttle_time=dt.timedelta(0),
     )
-    settings = with_versions(BrokerSettings(), told)
-    assert (settings.heartbeats, settings.listings, settings.descriptions) == (1, 5, -1)
-    assert (settings.metadata, settings.features) == (30, {"group.version": 1})
     configs = answer(_DESCRIBE_CONFIGS, 4)
     entry = configs.DescribeConfigsResourceResult(
         name=POLICY, value="Upgrade", read_only=True, is_sensitive=False, synonyms=(), documentation=None
@@ -173,8 +170,11 @@ def test_what_a_broker_tells_of_itself() -> None:
         )
         return configs.DescribeConfigsResponse(throttle_time=dt.timedelta(0), results=(found,))
 
-    assert with_properties(settings, result(ErrorCode.none, entry)).policy is Policy.UPGRADE
-    refused = with_properties(settings, result(ErrorCode.cluster_authorization_failed))
+    settings = settings_of(told, result(ErrorCode.none, entry))
+    assert (settings.heartbeats, settings.listings, settings.descriptions) == (1, 5, -1)
+    assert (settings.metadata, settings.features) == (30, {"group.version": 1})
+    assert settings.policy is Policy.UPGRADE
+    refused = settings_of(told, result(ErrorCode.cluster_authorization_failed))
     assert (refused.policy, refused.untold) == (None, "CLUSTER_AUTHORIZATION_FAILED (31)")
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from groupshift.adapters.kafka.snapshots import Listed, Reading
 from groupshift.domain.group_protocol import Kind
-from groupshift.domain.rows import GONE
+from groupshift.domain.rows import GONE, GroupRow
 
 
 def answer(code: int = 0, state: str = "") -> Any:
@@ -19,7 +19,8 @@ def answer(code: int = 0, state: str = "") -> Any:
 
 def reading(kind: str) -> Reading:
     """Of a group that broker 2 lists, and whose coordinator is broker 1."""
-    listed = Listed(type=kind, state="Empty", protocol_type="consumer", brokers=(2,))
+    row = GroupRow(group="g", type=kind, state="Empty", protocol_type="consumer", coordinator=None)
+    listed = Listed(row=row, brokers=(2,))
     return Reading(groups=["g"], listed={"g": listed})
 
 

@@ -25,7 +25,6 @@ from groupshift.adapters.kafka.wire import (
     messages,
     raise_for,
     request_frame,
-    versions_answer,
 )
 
 
@@ -97,14 +96,14 @@ def test_the_answer_to_api_versions_has_header_0_in_a_flexible_version() -> None
     answer = schema(error_code=ErrorCode.none, api_keys=(), throttle_time=dt.timedelta())
     body = encoded(answer, 9)
     assert body[:6].hex() == "000000090000"
-    assert versions_answer(request, body) == (9, answer)
+    assert answer_of(request, body) == (9, answer)
 
 
 def test_a_refused_version_is_read_in_the_form_of_version_0() -> None:
     """KIP-511: error 35 comes as version 0, with the versions of ApiVersions itself."""
     request = asked(Api.API_VERSIONS, 4, client_software_name="a", client_software_version="1")
     body = bytes.fromhex("00000003002300000001001200000003")
-    correlation, answer = versions_answer(request, body)
+    correlation, answer = answer_of(request, body)
     assert correlation == 3
     assert answer.error_code == ErrorCode.unsupported_version
     assert [(each.api_key, each.max_version) for each in answer.api_keys] == [(18, 3)]
@@ -128,7 +127,7 @@ def test_cut_answers_are_malformed(body: bytes) -> None:
     with pytest.raises(Malformed):
         answer_of(asked(Api.OFFSET_FETCH, 8, groups=(), require_stable=True), body)
     with pytest.raises(Malformed):
-        versions_answer(asked(Api.API_VERSIONS, 0), body)
+        answer_of(asked(Api.API_VERSIONS, 0), body)
 
 
 def test_the_newest_common_version_is_chosen() -> None:

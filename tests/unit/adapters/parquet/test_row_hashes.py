@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from groupshift.adapters.parquet import row_hashes
-from groupshift.adapters.parquet import row_hashes as checksums
 from groupshift.adapters.parquet.row_hashes import Hashes, Segments
 from groupshift.domain.equality_rules import Field
 
@@ -50,12 +49,14 @@ def hashes_of(rows: list[dict[str, Any]]) -> Hashes:
 ROWS = [row(group=f"group-{n % 7}", partition=n, metadata="x" * (n % 20)) for n in range(300)]
 
 
-def written(folder: Path, name: str, rows: list[dict[str, Any]], **how: Any) -> checksums.Checksum:
+def written(folder: Path, name: str, rows: list[dict[str, Any]], **how: Any) -> tuple[int, ...]:
     """The checksum of a Parquet file with these rows."""
     path = folder / name
     pq.write_table(table(rows), path, **how)
-    found = [row_hashes.hashed(part, VALUES) for part in row_hashes.committed(path, VALUES)]
-    return checksums.total(map(checksums.of_rows, found))
+    found = Segments.none(1)
+    for part in row_hashes.committed(path, VALUES):
+        found.add_rows(row_hashes.hashed(part, VALUES))
+    return tuple(found.sums[:, 0].tolist())
 
 
 def test_order_encoding_and_row_groups_do_not_matter(tmp_path: Path) -> None:
@@ -127,7 +128,7 @@ def test_segments_add_up_and_show_where_rows_differ() -> None:
     changed = [*ROWS[:-1], {**ROWS[-1], "offset": 99}]
     other.add_rows(hashes_of(changed))
     assert not len(whole.differing(parts))
-    assert whole.differing(other).tolist() == checksums.segment(hashes_of(ROWS[-1:]).key, 64).tolist()
+    assert whole.differing(other).tolist() == row_hashes.segment(hashes_of(ROWS[-1:]).key, 64).tolist()
 
 
 def of_numbers(rows: list[tuple[int, int, int]]) -> Hashes:
@@ -146,7 +147,7 @@ def test_only_keys_that_both_sides_have_once_and_alike_are_done(
     before: list[tuple[int, int, int]], after: list[tuple[int, int, int]]
 ) -> None:
     """Against counting them one by one."""
-    found = checksums.differing_rows(of_numbers(before), of_numbers(after))
+    found = row_hashes.differing_rows(of_numbers(before), of_numbers(after))
     keys = [[one[0] for one in side] for side in (before, after)]
 
     def done(one: tuple[int, int, int]) -> bool:

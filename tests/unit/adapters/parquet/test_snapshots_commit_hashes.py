@@ -33,7 +33,7 @@ def test_an_altered_or_missing_file_is_found_out(tmp_path: Path) -> None:
     with pytest.raises(Broken, match="altered"):
         files.read(path, digest)
     path.unlink()
-    with pytest.raises(Broken, match="not whole"):
+    with pytest.raises(Broken, match="is gone"):
         files.read(path, digest)
 
 

@@ -25,7 +25,7 @@ class Tree:
         self.nodes, self.persistent, self.asked = nodes, persistent, list[str]()
 
     def call(self, work: Any) -> Any:
-        """As `BulkReader.call`."""
+        """As `ZookeeperGroups` asks its servers."""
         return work(self.read)
 
     def read(self, asks: Sequence[Ask]) -> list[Answer]:
@@ -48,7 +48,7 @@ class Tree:
 def observed(tree: Tree) -> Any:
     """The group of a window."""
     reader = ZookeeperGroups(ZookeeperConnection("127.0.0.1:1"))
-    reader._reader = tree
+    reader._call = tree.call
     ((side, _),) = reader.window(("g",))
     return side
 

@@ -8,7 +8,7 @@ import pytest
 
 from groupshift.domain.group_protocol import KafkaGroup, Kind, Protocol, ProtocolView
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.protocol.live_rules import SETTLED, Wanted, settled
+from groupshift.domain.protocol.live_rules import SETTLED, settled
 from groupshift.domain.verdict import Verdict
 from support.protocol_groups import broker, classic, consumer, member, view
 
@@ -21,41 +21,37 @@ def native(count: int = 2, old: int = 0, **other: object) -> KafkaGroup:
     return replace(consumer(count, old), **changed)  # type: ignore[arg-type]
 
 
-def failed(seen: ProtocolView, to: Protocol = UP, members: int | None = None) -> set[str]:
+def failed(seen: ProtocolView, to: Protocol = UP) -> set[str]:
     """The rules that did not pass."""
-    found = settled(seen, Wanted(protocol=to, members=members))
+    found = settled(seen, to)
     assert {finding.rule for finding in found} == set(SETTLED)
     return {finding.rule for finding in found if finding.verdict is not Verdict.PASS}
 
 
 def test_groups_that_have_settled() -> None:
     """Of both types, with members and without. An empty group's assignment epoch stays behind for good."""
-    assert failed(view(native()), members=2) == set()
-    assert failed(view(classic(3)), DOWN, members=3) == set()
-    assert failed(view(native(0, epoch=3, assignment_epoch=2)), members=0) == set()
+    assert failed(view(native())) == set()
+    assert failed(view(classic(3)), DOWN) == set()
+    assert failed(view(native(0, epoch=3, assignment_epoch=2))) == set()
     assert failed(view(classic(0)), DOWN) == set()
 
 
 @pytest.mark.parametrize(
-    ("group", "to", "members", "rules"),
+    ("group", "to", "rules"),
     [
-        (classic(2), UP, None, {"PS01", "PS05"}),
-        (native(), DOWN, None, {"PS01", "PS05"}),
-        (native(state="Assigning"), UP, None, {"PS02"}),
-        (replace(native(0), state="Dead"), UP, None, {"PS02"}),
-        (native(assignment_epoch=2), UP, None, {"PS03"}),
-        (replace(native(), epoch=4, assignment_epoch=4), UP, None, {"PS04"}),
-        (native(2, 1), UP, 3, {"PS05"}),
-        (native(2), UP, 3, {"PS07"}),
-        (native(0), UP, 1, {"PS07"}),
-        (KafkaGroup(group="g", kind=Kind.ABSENT), DOWN, None, {"PS01", "PS02"}),
+        (classic(2), UP, {"PS01", "PS05"}),
+        (native(), DOWN, {"PS01", "PS05"}),
+        (native(state="Assigning"), UP, {"PS02"}),
+        (replace(native(0), state="Dead"), UP, {"PS02"}),
+        (native(assignment_epoch=2), UP, {"PS03"}),
+        (replace(native(), epoch=4, assignment_epoch=4), UP, {"PS04"}),
+        (native(2, 1), UP, {"PS05"}),
+        (KafkaGroup(group="g", kind=Kind.ABSENT), DOWN, {"PS01", "PS02"}),
     ],
 )
-def test_each_rule_fails_by_itself(
-    group: KafkaGroup, to: Protocol, members: int | None, rules: set[str]
-) -> None:
+def test_each_rule_fails_by_itself(group: KafkaGroup, to: Protocol, rules: set[str]) -> None:
     """A group whose members are of the other protocol is of the other type too."""
-    assert failed(view(group), to, members) == rules
+    assert failed(view(group), to) == rules
 
 
 def test_a_broker_that_says_otherwise() -> None:
@@ -80,5 +76,5 @@ def test_a_partition_with_two_owners() -> None:
 def test_members_of_unknown_protocol_are_a_doubt_only_on_the_way_to_consumer() -> None:
     """Brokers before 4.0: a group of type classic has classic members anyway."""
     untold = view(native(members=(member(None, epoch=3),)))
-    (finding,) = [f for f in settled(untold, Wanted(protocol=UP)) if f.rule == "PS05"]
+    (finding,) = [f for f in settled(untold, UP) if f.rule == "PS05"]
     assert finding.verdict is Verdict.INCONCLUSIVE
