@@ -118,6 +118,7 @@ BAD = [
     ({"when_late": "never"}, "when_late, 'never' is not a valid WhenLate"),
     ({"on_difference": "shrug"}, "on_difference, 'shrug' is not a valid OnDifference"),
     ({"undo": "maybe"}, "undo, 'maybe' is not a valid NoUndo"),
+    ({"undo": Step(phase="a", kind="..", key="01 a/x").as_json()}, "undo: kind '..' is no word"),
     ({"repeat": 1}, "repeat, 1 is no flag"),
     ({"patience_s": True}, "patience_s, true is no whole number"),
     ({"args": []}, "args, a list of 0 values is no mapping"),

@@ -146,8 +146,9 @@ def _number(value: Any, *, whole: bool) -> int | float | None:
         return None
     try:
         found = int(value) if whole and isinstance(value, str) else float(value)
-    except ValueError:
+        fits = math.isfinite(found) and not (whole and found != int(found))
+    except (ValueError, OverflowError):
         return None
-    if not math.isfinite(found) or (whole and found != int(found)):
+    if not fits:
         return None
     return int(value) if whole else found

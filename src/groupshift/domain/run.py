@@ -169,6 +169,8 @@ def _require_words(step: Step, where: str) -> None:
     for name, value in (("phase", step.phase), ("kind", step.kind)):
         if not _WORD.fullmatch(value):
             raise Rejected(f"{where}: {name} {value!r} is no word of a-z, 0-9, _ and -")
+    if isinstance(step.undo, Step):
+        _require_words(step.undo, f"{where}, undo")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,17 +80,6 @@ class Entry:
             raise self.fault(field, f"one of {', '.join(words)}")
         return words(value)
 
-    def words(self, field: str, words: type[_Word]) -> tuple[_Word, ...]:
-        """Words of a closed vocabulary, each once; none where the field is missing. Raises `Rejected`."""
-        value = self.values.get(field, [])
-        if not isinstance(value, list) or (field in self.values and not value):
-            raise self.fault(field, f"a list of {', '.join(words)}")
-        for each in value:
-            if not isinstance(each, str) or each not in set(words) or value.count(each) > 1:
-                allowed = f"allowed, each once: {', '.join(words)}"
-                raise Rejected(f"{self.where}, {field}: {_shown(each)} is refused; {allowed}")
-        return tuple(words(each) for each in value)
-
     def names(self, field: str, form: re.Pattern[str]) -> tuple[str, ...]:
         """A list of texts of this form. Raises `Rejected` for any other value, and for an empty list."""
         value = self.values.get(field)

@@ -16,7 +16,8 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import or_
 from typing import Final
 
 from groupshift.domain.foreign_json import shown
@@ -131,8 +132,8 @@ def _bounded(pattern: re.Pattern[str], cleaned: str, where: str) -> TopicFilter:
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class _Node:
     """A part of an expression. ``kind`` is ``one`` (consumes one character that ``fits``), ``zero`` (consumes
-    none), ``all`` (``parts`` in a row), ``any`` (one of ``parts``) or ``star`` (``parts[0]``, any number of
-    times). ``text`` is what is written where it consumes none.
+    none), ``all`` (``parts`` in a row), ``any`` (one of ``parts``), ``star`` or ``plus`` (``parts[0]``, any
+    number of times, or once at least). ``text`` is what is written where it consumes none.
 
     ``ways`` bounds how many ways a backtracking engine tries from one place of a name, ``size`` is the
     number of characters when repeats are written out, ``least`` how many are consumed at least, and
@@ -174,10 +175,8 @@ def _repeated(body: _Node, count: str) -> _Node:
         return _joined("any", [body, _joined("all", [])])
     # one way of one turn that consumes something: as many ways as there are turns
     ways = LONGEST_NAME + 1 if body.ways == 1 and body.least else _ENDLESS
-    star = _Node(kind="star", parts=(body,), ways=ways, size=body.size, plain=body.plain)
-    if count[0] == "*":
-        return star
-    return replace(star, kind="all", parts=(body, star), least=body.least)
+    kind, least = ("star", 0) if count[0] == "*" else ("plus", body.least)
+    return _Node(kind=kind, parts=(body,), ways=ways, size=body.size, least=least, plain=body.plain)
 
 
 def _without_anchors(row: list[_Node]) -> list[_Node]:
@@ -221,56 +220,74 @@ class _Reader:
         return _Node(kind="zero", text=opened, ways=inner.ways, size=inner.size, plain=False)
 
 
-_Row = tuple[_Node, ...]
-
-
 class _Automaton:
-    """Follows all ways of a plain tree at once: a state is the set of rows, each of which would complete a
-    match (the partial derivatives of the expression, V. Antimirov, 1996: not more than it has characters).
+    """Glushkov's automaton of a plain tree: a set of places is a number, one bit for each character that is
+    written. Place 0 is before the first one.
 
-    Steps are remembered, so that thousands of names cost little more than reading them."""
+    So neither time nor memory of a step grow with the ways there are, whoever wrote the expression. Steps are
+    remembered, so that thousands of names cost little more than reading them."""
 
     def __init__(self, tree: _Node) -> None:
-        self._tree = tree
-        self._rows: dict[str, dict[_Row, frozenset[_Row]]] = {}
-        self._steps: dict[tuple[frozenset[_Row], str], frozenset[_Row]] = {}
+        self._fits: list[re.Pattern[str] | None] = [None]
+        self._follow: list[int] = [0]
+        empty, self._follow[0], last = self._build(tree)
+        self._accepting = last | int(empty)
+        self._fitting: dict[str, int] = {}
+        self._steps: dict[tuple[int, str], int] = {}
 
     def accepts(self, name: str) -> bool:
-        """Whether a row is complete at the end of the name."""
-        rows: frozenset[_Row] = frozenset({(self._tree,)})
+        """Whether the automaton ends in an accepting place."""
+        places = 1
         for character in name:
-            rows = self._steps.get((rows, character)) or self._step(rows, character)
-            if not rows:
+            known = self._steps.get((places, character))
+            places = self._step(places, character) if known is None else known
+            if not places:
                 return False
-        return any(all(part.least == 0 for part in row) for row in rows)
+        return bool(places & self._accepting)
 
-    def _step(self, rows: frozenset[_Row], character: str) -> frozenset[_Row]:
-        known, found = self._rows.setdefault(character, {}), set[_Row]()
-        for row in rows:
-            left = known.get(row)
-            if left is None:
-                left = known[row] = frozenset(self._left(row, character))
-            found |= left
+    def _step(self, places: int, character: str) -> int:
+        if character not in self._fitting:
+            fitting = [bool(fits and fits.fullmatch(character)) for fits in self._fits]
+            self._fitting[character] = sum(fit << place for place, fit in enumerate(fitting))
+        reached = 0
+        for place in _places(places):
+            reached |= self._follow[place]
         if len(self._steps) >= _REMEMBERED:
             self._steps.clear()
-        self._steps[rows, character] = frozenset(found)
-        return self._steps[rows, character]
+        self._steps[places, character] = found = reached & self._fitting[character]
+        return found
 
-    def _left(self, row: _Row, character: str) -> Iterator[_Row]:
-        """What is left of a row once it has begun with this character."""
-        for place, part in enumerate(row, 1):
-            rest = row[place:]
-            if part.fits:
-                if part.fits.fullmatch(character):
-                    yield rest
-            elif part.kind == "any":
-                for each in part.parts:
-                    yield from ((*left, *rest) for left in self._left((each,), character))
-            else:  # a star goes on with itself
-                again = (part,) if part.kind == "star" else ()
-                yield from ((*left, *again, *rest) for left in self._left(part.parts, character))
-            if part.least:
-                return
+    def _build(self, node: _Node) -> tuple[bool, int, int]:
+        """Whether the node matches nothing, and its first and last places."""
+        if node.fits:
+            self._fits.append(node.fits)
+            self._follow.append(0)
+            bit = 1 << len(self._follow) - 1
+            return False, bit, bit
+        if node.kind == "any":
+            empties, firsts, lasts = zip(*map(self._build, node.parts), strict=True)
+            return any(empties), reduce(or_, firsts), reduce(or_, lasts)
+        empty, first, last = True, 0, 0
+        for part in node.parts:
+            none, begins, ends = self._build(part)
+            self._join(last, begins)
+            first = first | begins if empty else first
+            last = last | ends if none else ends
+            empty = empty and none
+        if node.kind in {"star", "plus"}:
+            self._join(last, first)
+        return empty or node.kind == "star", first, last
+
+    def _join(self, ends: int, begins: int) -> None:
+        for place in _places(ends):
+            self._follow[place] |= begins
+
+
+def _places(places: int) -> Iterator[int]:
+    while places:
+        lowest = places & -places
+        yield lowest.bit_length() - 1
+        places ^= lowest
 
 
 def _objection(token: re.Match[str]) -> str | None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from groupshift.domain.equality_rules import RULES, Comparison, Field
 from groupshift.domain.foreign_text import without_login
+from groupshift.domain.reactions import OnFail
 from groupshift.domain.rows import LISTED_TOO, ProblemRow
 from groupshift.domain.run import (
     PASSED,
@@ -26,12 +27,13 @@ from groupshift.domain.run import (
     Step,
     StepRecord,
     StepState,
+    Target,
     findings_data,
     spark_job_from,
 )
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.handlers import JOB
-from groupshift.engine.move import Handler, Run, Standing
+from groupshift.engine.move import Handler, Move, Run, Standing
 from groupshift.errors import Transient
 from groupshift.log.commit_hashes import LiveCommit, differences, live_commits
 from groupshift.ports.cluster import ClusterGroups, ClusterSnapshotStore
@@ -54,32 +56,17 @@ _SAID = 10
 """How many sentences are journaled; all are in the folder of the outcome."""
 
 
-class ClusterPorts(Protocol):
-    """The ports that these steps need."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterPorts:
+    """The ports that these steps need: the log of the offsets topic, who reads all groups, who keeps their
+    snapshots and beside them the hashes of live commits, what comparisons left, the folder of all runs."""
 
-    @property
-    def log(self) -> OffsetsLog:
-        """The log of the offsets topic."""
-
-    @property
-    def reader(self) -> ClusterGroups:
-        """Reads all groups."""
-
-    @property
-    def store(self) -> ClusterSnapshotStore:
-        """Keeps snapshots."""
-
-    @property
-    def commits(self) -> CommitHashes:
-        """Keeps the hashes of live commits beside them."""
-
-    @property
-    def outcomes(self) -> ComparisonOutcomes:
-        """Reads what a comparison left."""
-
-    @property
-    def evidence(self) -> EvidenceFolder:
-        """The folder of all runs."""
+    log: OffsetsLog
+    reader: ClusterGroups
+    store: ClusterSnapshotStore
+    commits: CommitHashes
+    outcomes: ComparisonOutcomes
+    evidence: EvidenceFolder
 
 
 C = TypeVar("C", bound=ClusterPorts)
@@ -339,3 +326,27 @@ def fallen_offsets(
         return (Finding(rule=FALLEN, verdict=Verdict.PASS, reason=reason),)
     hint = "see who reset or deleted them, before clients read their records again"
     return (Finding(rule=FALLEN, verdict=Verdict.FAIL, reason="; ".join(_first(said)), hint=hint),)
+
+
+class ClusterMove(Move[C]):
+    """A move of a whole cluster: only what it overrides is its own. Its runs stop at what fails and stay
+    open: nothing is taken back by itself."""
+
+    scope = "cluster"
+    on_fail = OnFail.STOP
+    stop_frees = False
+    void_ends = True
+    changing: tuple[str, ...] = ()
+    """Phases whose begun steps change what the plan was approved for."""
+
+    def target(self, ports: C, request: Any) -> Target:
+        """See `Move`."""
+        return Target(kind="cluster", name=ports.reader.cluster_id())
+
+    def glance(self, ports: C, request: Any, begun: Collection[str]) -> Any:
+        """See `Move`: nothing once the run changes what was approved."""
+        changing = any(each.partition("/")[0] in self.changing for each in begun)
+        return None if changing else self.look(ports, request)
+
+    def look_back(self, ports: C, request: Any) -> None:
+        """See `Move`: the plan tells what is to be undone, so nothing has to answer."""

@@ -268,7 +268,7 @@ def encode_value(
     version: int,
     fields: Mapping[str, object],
     *,
-    layout: str = Layout.CURRENT,
+    layout: str = Layout.CURRENT.value,
     unknown_tags: Mapping[str, str] | None = None,
 ) -> bytes:
     """The value of a record in this version and layout; ``fields`` and ``unknown_tags`` as in `Decoded`.

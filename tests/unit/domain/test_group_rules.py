@@ -113,7 +113,7 @@ def test_assess_asks_for_the_toggle_where_it_comes_first() -> None:
     """A group of aware members in zookeeper mode hears every precondition of F7 at once."""
     seen = facts(AWARE)
     asked = rulebook.assessed(seen.view, Until.TOGGLE)
-    assert set(rulebook.F7[Mode.KAFKA]) < set(asked)
+    assert set(rulebook.F7) < set(asked)
     assert {finding.verdict for finding in ask(asked, seen)} == {Verdict.PASS}
     for kind, until in ((AWARE, Until.ROLL), (OLD, Until.TOGGLE)):
         assert rulebook.assessed(facts(kind).view, until) == rulebook.ASSESS
@@ -121,9 +121,9 @@ def test_assess_asks_for_the_toggle_where_it_comes_first() -> None:
 
 def test_the_preconditions_of_a_mode_write_are_those_of_f7() -> None:
     """Every clause has its rule, and the stage that writes the mode asks it; the way back asks D11."""
-    assert set(rulebook.F7[Mode.KAFKA]) == {"C08", "C12", "C13", "C14", "C15"}
-    assert set(rulebook.F7[Mode.KAFKA]) <= set(rulebook.BEFORE[StageName.TOGGLE])
-    assert set(rulebook.F7[Mode.ZOOKEEPER]) <= set(rulebook.BEFORE[StageName.UNDO_TOGGLE])
+    assert set(rulebook.F7) == {"C08", "C12", "C13", "C14", "C15"}
+    assert set(rulebook.F7) <= set(rulebook.BEFORE[StageName.TOGGLE])
+    assert "C16" in set(rulebook.BEFORE[StageName.UNDO_TOGGLE])
     assert "C08" not in rulebook.BEFORE[StageName.UNDO_TOGGLE], "zookeeper mode is the remedy (F6)"
 
 

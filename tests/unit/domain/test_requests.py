@@ -114,6 +114,8 @@ def test_what_is_not_given_has_its_default() -> None:
         ({"count": True}, "count True is not a whole number"),
         ({"count": "0"}, "count '0' is below 1"),
         ({"count": 51}, "count 51 is above 50"),
+        ({"count": "9" * 400}, "9' is not a whole number"),
+        ({"count": 10**400}, "0 is not a whole number"),
         ({"share": "nan"}, "share 'nan' is not a number"),
         ({"live": "yes"}, "live 'yes' is not true or false"),
         ({"live": 1}, "live 1 is not true or false"),

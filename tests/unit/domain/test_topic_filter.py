@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import string
+import time
+
 import pytest
 
 from groupshift.domain.topic_filter import clean_filter, compile_filter
@@ -68,3 +71,13 @@ def test_what_the_dialects_read_differently_is_refused(text: str) -> None:
     """One sentence that holds the filter."""
     with pytest.raises(Rejected, match="topic filter"):
         compile_filter(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["(.?){200}", "(((.?){3}){3}){22}", "((.*)(.*)){90}!", "((((a+)+)+)+)+(.?){190}"]
+)
+def test_what_explodes_is_followed_in_time_of_name_times_expression(text: str) -> None:
+    """Whoever may write a registration chooses it: every member evaluates it beside its commits."""
+    found, began = compile_filter(text), time.process_time()
+    assert not any(found.fullmatch(f"{'a' * 10}!{each * 10}" * 11) for each in string.ascii_letters)
+    assert time.process_time() - began < 5

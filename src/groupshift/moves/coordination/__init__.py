@@ -1,5 +1,9 @@
-"""Moves a group from ZooKeeper to Kafka coordination (KIP-125), and back.
+"""Moves a group from ZooKeeper to Kafka coordination (KIP-125), and back, member by member.
 
-What is looked at and asked before and around an act lies in `groupshift.domain`, as long as the former engine
-needs it there. Sources: docs/reference/zookeeper-coordination.md §9 (path and rollback), §8.10 (F6, F7).
+``facts`` is what is asked for and what is looked at, ``rules`` which rules are asked when, ``plan`` the
+phases and what undoes them, ``steps`` how each kind of step is done, ``report`` what people read, ``move``
+what the engine asks of all this. ``leftovers`` are the offsets that a rollback leaves in Kafka. Rules, plan
+and report are pure: only steps act, and only `facts.look` and the checks of steps observe.
+
+Sources: docs/reference/zookeeper-coordination.md §9 (path and rollback), §8.10 (F6, F7).
 """

@@ -1,4 +1,12 @@
-"""What is asked for, and what is looked at."""
+"""What is asked for, and what is looked at.
+
+A look reads the group as ZooKeeper and Kafka know it, with its fleet, and asks what the own login may not do.
+Where old members may commit to Kafka it looks a second time, up to one commit interval later: one look cannot
+tell a commit of now from one that was made last year (C24). A glance is what an approval is compared with
+before each act: it looks once, and asks for no rights.
+
+Source: docs/reference/zookeeper-coordination.md §9.
+"""
 
 from __future__ import annotations
 

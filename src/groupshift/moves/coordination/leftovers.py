@@ -1,5 +1,11 @@
 """What a rollback left in Kafka of a group that ZooKeeper coordinates: committed offsets that nobody updates,
-and how they are removed where nobody continues from them."""
+and how they are removed where nobody continues from them.
+
+Aware members commit to both sides, so a group that went to Kafka and came back has offsets there. A plain
+Kafka consumer of the same group would begin at them: it would read records again, or skip some. They are
+removed by a command of its own (``groupshift repair offsets``), never by a run, and only while every sign
+says that the group goes on from ZooKeeper.
+"""
 
 from __future__ import annotations
 

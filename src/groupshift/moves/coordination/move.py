@@ -1,4 +1,7 @@
-"""The move: what the engine asks of it."""
+"""The move: what the engine asks of it, and the same move as one write of the mode node.
+
+Source: docs/reference/zookeeper-coordination.md §9 (the path), §8.10 (what a write of the mode needs).
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,12 @@
 """From a request and an observed group to a plan, and from what was begun to the rollback. Pure.
 
-The path: canary, roll, toggle, retire; then the group soaks, and the mode node may go for good. Source:
+The path: canary, roll, toggle, retire; then the group soaks, and the mode node may go for good. Each act has
+a snapshot, a comparison and a judge before and after it, and compares with the snapshot behind the act before
+it. The toggle is rehearsed and approved by itself: it is the one act that concerns all members at once.
+
+A rollback takes back the acts that were begun, last one first. It does not rely on the journal alone: a mode
+node that asks for kafka now is set back, whoever wrote it, and members that are no old ones are replaced
+where this run had none to replace. ``steps.toml`` beside this module says what each step does. Source:
 docs/reference/zookeeper-coordination.md §9.
 """
 
@@ -30,10 +36,10 @@ from groupshift.domain.run import (
     Step,
     StepRecord,
     StepState,
-    WhenLate,
     make_plan,
     make_rollback,
 )
+from groupshift.domain.step_table import StepTable
 from groupshift.engine.group import Around, measured, snapshot_name
 from groupshift.engine.group_move import (
     Undo,
@@ -50,6 +56,7 @@ from groupshift.errors import Rejected
 from groupshift.moves.coordination.facts import CoordinationRequest, LiveGroup
 from groupshift.ports.group import CanaryTerms, GroupTerms
 
+_step = StepTable("moves/coordination/steps.toml").step
 SET_MODE = "set_mode"
 """The kind of step that writes the mode node: ``args["to"]`` is the mode."""
 DELETE_MODE_NODE = "delete_mode_node"
@@ -200,15 +207,14 @@ def back_alone(there: Plan, records: Mapping[str, StepRecord], number: int, term
 def _judge_alone(act: Step, terms: GroupTerms) -> Step:
     """A toggle that fails is taken back; of what was taken back a person may accept how it is."""
     forward = act.phase == StageName.TOGGLE
-    return Step(
+    return _step(
+        JUDGE,
+        Moment.AFTER.value,
+        {"phase": act.phase},
         phase=act.phase,
-        kind=JUDGE,
-        subject=Moment.AFTER.value,
         args={"moment": Moment.AFTER.value, "compares": []},
         on_difference=OnDifference.STOP if forward else OnDifference.ACCEPTABLE,
         patience_s=terms.patience_s,
-        does=f"judges the group after {act.phase}",
-        proof="every live rule holds",
     )
 
 
@@ -234,19 +240,12 @@ class _Parts:
 
     def watches(self, slots: Sequence[str], watch_s: int, limits: CanaryTerms) -> None:
         """Watch the canary right behind its act; the judge after it judges what was seen, too."""
-        watch = Step(
-            phase=StageName.CANARY,
-            kind=WATCH,
-            args={
-                "slots": list(slots),
-                "seconds": watch_s,
-                "every_s": limits.every_s,
-                "samples": limits.looks,
-            },
-            on_difference=OnDifference.EVIDENCE,
-            when_late=WhenLate.JUDGE,
+        args = {"seconds": watch_s, "every_s": limits.every_s, "samples": limits.looks}
+        watch = _step(
+            WATCH,
+            said={"slots": ", ".join(slots), "seconds": watch_s},
+            args={"slots": list(slots), **args},
             patience_s=watch_s + limits.looks * limits.every_s + self._terms.settle_s,
-            does=f"compares {', '.join(slots)} with the old members for {watch_s} s",
         )
         judge = self.steps[-1]
         compares = [*judge.args["compares"], watch.name]
@@ -255,15 +254,7 @@ class _Parts:
 
     def toggles(self) -> None:
         """Write the mode node, behind a rehearsal of what takes it back and an approval of its own."""
-        self.add(
-            Step(
-                phase=StageName.TOGGLE,
-                kind=REHEARSE,
-                repeat=True,
-                patience_s=self._terms.patience_s,
-                does="asks whether the toggle, and what takes it back, would be allowed",
-            )
-        )
+        self.add(_step(REHEARSE, patience_s=self._terms.patience_s))
         self.add(approval(StageName.TOGGLE, "asks to approve the toggle"))
         self.gate = TOGGLE_GATE
         back = _set_mode(_UNDO_TOGGLE, Mode.ZOOKEEPER, self._terms)
@@ -273,15 +264,9 @@ class _Parts:
     def finalises(self) -> None:
         """Remove what only the rollback needed, where somebody wants that."""
         gate = replace(approval(StageName.FINALISE, "asks whether the mode node may go"), optional=True)
-        act = Step(
-            phase=StageName.FINALISE,
-            kind=DELETE_MODE_NODE,
-            undo=IRREVERSIBLE,
-            optional=True,
-            gate=FINALISE_GATE,
-            patience_s=self._terms.patience_s,
-            does="removes the mode node; there is no rollback any more",
-            proof="the mode node is absent",
+        patience_s = self._terms.patience_s
+        act = _step(
+            DELETE_MODE_NODE, optional=True, undo=IRREVERSIBLE, gate=FINALISE_GATE, patience_s=patience_s
         )
         self.steps += [gate, act]
 
@@ -298,16 +283,11 @@ class _Parts:
 def _set_mode(
     phase: StageName, to: Mode, terms: GroupTerms, *, undo: Step | NoUndo = NOTHING, undoes: str = ""
 ) -> Step:
-    return Step(
-        phase=phase,
-        kind=SET_MODE,
-        args={"to": to.value},
-        undo=undo,
-        undoes=undoes,
-        when_late=WhenLate.JUDGE,
-        patience_s=terms.settle_s,
-        does=f"sets the mode node to {to}",
-        proof=f"{to} mode is in effect and every aware member acts on it",
+    """The step that writes the mode node: ``undo`` on the way there, ``undoes`` (the key of a step) in a
+    rollback."""
+    texts, args = {"to": to}, {"to": to.value}
+    return _step(
+        SET_MODE, "", texts, phase=phase, args=args, undo=undo, undoes=undoes, patience_s=terms.settle_s
     )
 
 
@@ -342,6 +322,8 @@ def _undone(there: Plan, records: Mapping[str, StepRecord], live: LiveGroup, to:
     }
 
     def together(phases: Sequence[StageName], *, restores: bool) -> Iterable[Undo]:
+        """Yield one inverse for the begun acts of these phases, over all their places; nothing where none
+        was begun."""
         acts = [begun[each] for each in phases if each in begun]
         slots = sorted(slot for each in acts for slot in each.args["slots"])
         return (taken_back(acts, slots, terms, restores=restores),) if acts else ()

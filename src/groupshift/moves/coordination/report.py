@@ -1,4 +1,11 @@
-"""What people read of a run, from the journal and its evidence."""
+"""What people read of a run, from the journal and its evidence.
+
+Sentences are made where the run ends (`closing`), where a gate asks (`pause`, `shown`), and for the report
+(`sections`, `page`). They tell what is journaled, never what is observed now: a report of a run is the same
+whenever somebody asks for it. The one thing that is read besides is the last snapshot, for what a rollback
+left behind in Kafka (`left_behind`); a snapshot that cannot be read is left out, and `verify-evidence` says
+why.
+"""
 
 from __future__ import annotations
 
@@ -104,6 +111,7 @@ def _tables(run: Run[CoordinationPorts], taken: Json) -> Mapping[str, Sequence[R
 
 
 def _offsets(tables: Mapping[str, Sequence[Row]], store: Store) -> dict[TopicPartition, int]:
+    """The committed offsets of a snapshot's tables in one store, by partition; those below 0 are none."""
     return {
         TopicPartition(str(row["topic"]), int(row["partition"] or 0)): int(row["offset"] or 0)
         for row in tables["offsets"]
@@ -125,6 +133,8 @@ def pause(ahead: Sequence[Step]) -> str:
 
 
 def _replaced(places: Sequence[str]) -> str:
+    """What the replacement of members at these places means for readers; a place may be there more than
+    once."""
     many = len(set(places))
     members = "1 member is" if many == 1 else f"{many} members are"
     times = f" ({len(places)} replacements in all)" if len(places) != many else ""

@@ -1,4 +1,10 @@
-"""Which rules are asked when: before a run, around each of its acts, and when its rollback is rehearsed."""
+"""Which rules are asked when: before a run, around each of its acts, and when its rollback is rehearsed.
+
+The rules themselves are those of `groupshift.domain.group_rules`; here are their numbers by phase. What must
+hold before an act is asked of the live group right before it, and polled as long as the step's patience
+lasts. What must hold afterwards is asked by the judge; of these, `SETTLED` only need time, and the act waits
+for them.
+"""
 
 from __future__ import annotations
 
@@ -33,22 +39,20 @@ ASSESS = (
 
 _STILL_OLD = ("C02", "C03", "C04", "C05", "C06", "C07", "C28", "C11", "C18", "C24")
 
-F7: Mapping[Mode, tuple[str, ...]] = {
-    Mode.KAFKA: ("C13", "C08", "C14", "C15", "C12"),
-    Mode.ZOOKEEPER: ("C16",),
-}
-"""The preconditions of a mode write, in the order of zookeeper-coordination.md §8.10 F7."""
+F7 = ("C13", "C08", "C14", "C15", "C12")
+"""The preconditions of a write of kafka mode, in the order of zookeeper-coordination.md §8.10 F7. That of
+zookeeper mode is C16, which is asked before either."""
 
 BEFORE: Mapping[StageName, tuple[str, ...]] = {
     StageName.CANARY: _STILL_OLD,
     StageName.ROLL: _STILL_OLD,
-    StageName.TOGGLE: ("C03", "C05", "C07", "C11", "C16", *F7[Mode.KAFKA]),
+    StageName.TOGGLE: ("C03", "C05", "C07", "C11", "C16", *F7),
     StageName.RETIRE: ("C03", "C08", "C11", "C12", "C14", "C22"),
     StageName.SOAK: (),
     StageName.FINALISE: ("C21",),
     StageName.UNDO_RETIRE: ("C03", "C22"),
     # N3 beside F7. A member without fence is no hindrance: zookeeper mode is its remedy.
-    StageName.UNDO_TOGGLE: ("C03", "C05", *F7[Mode.ZOOKEEPER]),
+    StageName.UNDO_TOGGLE: ("C03", "C05", "C16"),
     StageName.UNDO_MEMBERS: ("C03", "C05", "C16", "C23"),
 }
 """Preconditions, asked of the live group right before the act."""
@@ -69,14 +73,11 @@ AFTER: Mapping[StageName, tuple[str, ...]] = {
 SETTLED = ("C11", "C14", "C15", "C17", "C19", "C21")
 """Of the rules after a stage, those that only need time: the sensor waits for them."""
 
+_IN_KAFKA = (StageName.TOGGLE, StageName.RETIRE, StageName.UNDO_RETIRE)
+_IN_ZOOKEEPER = (StageName.CANARY, StageName.ROLL, StageName.UNDO_TOGGLE, StageName.UNDO_MEMBERS)
 MODE_WANTED: Mapping[StageName, Mode] = {
-    StageName.CANARY: Mode.ZOOKEEPER,
-    StageName.ROLL: Mode.ZOOKEEPER,
-    StageName.TOGGLE: Mode.KAFKA,
-    StageName.RETIRE: Mode.KAFKA,
-    StageName.UNDO_RETIRE: Mode.KAFKA,
-    StageName.UNDO_TOGGLE: Mode.ZOOKEEPER,
-    StageName.UNDO_MEMBERS: Mode.ZOOKEEPER,
+    **dict.fromkeys(_IN_KAFKA, Mode.KAFKA),
+    **dict.fromkeys(_IN_ZOOKEEPER, Mode.ZOOKEEPER),
 }
 """The mode in effect once the stage has settled; soak keeps what it found."""
 

@@ -1,4 +1,11 @@
-"""How each kind of step is done."""
+"""How each kind of step is done: the approvals of a coordination, its rehearsal, and writes of the mode node.
+
+A write of the mode node is compare-and-set: the node that is met is journaled first, then only that one is
+changed, and the node is read back through another path. What a process that was cut off may have written is
+told from what somebody else wrote by the node's transaction ids: exactly one write of the wanted mode behind
+the node that was met (docs/reference/zookeeper-coordination.md §8.10, F7). ZooKeeper knows besides whose
+writes count: a claim takes the fence, and refuses those of every earlier one.
+"""
 
 from __future__ import annotations
 
@@ -44,6 +51,7 @@ def take_fence(run: Run[CoordinationPorts]) -> None:
 
 
 def _holder(run: Run[CoordinationPorts]) -> Holder:
+    """Whose writes of the mode node count: this run, by the token of its claim."""
     return Holder(migration=run.name, token=run.token)
 
 
@@ -70,6 +78,7 @@ class ApproveCoordination(Approve[CoordinationPorts]):
 
 
 def _toggle(run: Run[CoordinationPorts]) -> Step:
+    """The step of the walked plan that writes the mode node."""
     return next(each for each in run.plan.steps if each.kind == SET_MODE)
 
 
@@ -78,7 +87,7 @@ class RehearseToggle(Handler[CoordinationPorts]):
     is nothing to rehearse."""
 
     def check(self, run: Run[CoordinationPorts], step: Step, record: StepRecord) -> Checked:
-        """See `Handler`."""
+        """Ask all preconditions of both writes and the own rights; what time may cure is asked again."""
         toggle = _toggle(run)
         if toggle.key in run.records:
             return PASSED
@@ -96,7 +105,8 @@ class _ModeNode(Handler[CoordinationPorts]):
 
     def allowed(self, run: Run[CoordinationPorts], step: Step) -> Checked:
         """Ask the preconditions of the live group."""
-        findings = ask_live(run, RULES.before(step), _wanted(run, step))
+        wanted = None if step.kind == DELETE_MODE_NODE else RULES.wanted(run, step)
+        findings = ask_live(run, RULES.before(step), wanted)
         return Checked(outcome=outcome_of(findings), findings=findings)
 
     def fence(self, run: Run[CoordinationPorts], step: Step) -> None:
@@ -108,7 +118,8 @@ class _ModeNode(Handler[CoordinationPorts]):
         return {**step.args, "expected": _node_data(run.ports.side.mode.read(group_of(run)))}
 
     def stands(self, run: Run[CoordinationPorts], step: Step, record: StepRecord) -> Standing:
-        """See `Handler`."""
+        """As met where the node is the one of the intent; made where it is what this act makes of that
+        one; else somebody else wrote it."""
         if record.state is not StepState.INTENDED:
             return Standing.MADE
         node = run.ports.side.mode.read(group_of(run))
@@ -119,10 +130,6 @@ class _ModeNode(Handler[CoordinationPorts]):
     @abstractmethod
     def _made(self, step: Step, node: ModeNode, intent: Json) -> bool:
         """Whether the node is what the act made of the one that was met."""
-
-
-def _wanted(run: Run[CoordinationPorts], step: Step) -> Mode | None:
-    return None if step.kind == DELETE_MODE_NODE else RULES.wanted(run, step)
 
 
 class SetMode(_ModeNode):
@@ -181,6 +188,7 @@ class DeleteModeNode(_ModeNode):
 
 
 def _other(run: Run[CoordinationPorts], node: ModeNode) -> Conflict:
+    """The error for a node that reads back otherwise than it was written."""
     return Conflict(
         f"the mode node of group {group_of(run)} reads back as {_shown(node)}, not as it was written; "
         "someone else writes it: look at the group and decide again"
@@ -188,6 +196,7 @@ def _other(run: Run[CoordinationPorts], node: ModeNode) -> Conflict:
 
 
 def _is(node: ModeNode, expected: ModeNode) -> bool:
+    """Whether both are one and the same write of the node: transaction and version."""
     return (node.identity, node.version) == (expected.identity, expected.version)
 
 
@@ -199,14 +208,17 @@ def _written_after(node: ModeNode, expected: ModeNode, to: Mode) -> bool:
 
 
 def _shown(node: ModeNode) -> str:
+    """What the node holds, for people: what a terminal cannot show is written by its code point."""
     return "absent" if node.data is None else f"{shown(node.data)} (version {node.version})"
 
 
 def _node_data(node: ModeNode) -> Json:
+    """A node as JSON, for the journal; its bytes as Latin-1, so that any are kept."""
     return {**asdict(node), "data": None if node.data is None else node.data.decode("latin-1")}
 
 
 def _node_from(data: Json) -> ModeNode:
+    """The node of `_node_data`."""
     text = data["data"]
     return ModeNode(**{**data, "data": None if text is None else str(text).encode("latin-1")})
 

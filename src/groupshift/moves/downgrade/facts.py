@@ -1,5 +1,12 @@
 """What a downgrade is asked for, what its steps work with, and what its rules look at: the cluster, its
-groups by type, and its log."""
+groups by type, and its log.
+
+A group is told twice: by every broker that lists it, and by the log of the offsets topic. Neither alone is
+enough. A broker that loads a partition does not list its groups yet, and the log has groups of which no
+broker told. An `InventoryGroup` has both beside each other, and `inventory` all of them by name. Of the log
+`log_facts` keeps what decides: who is in it, what the older coordinator would make of each group, which types
+of records there are.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +23,7 @@ from groupshift.domain.requests import option
 from groupshift.domain.rows import GONE
 from groupshift.domain.versions import METADATA, Span, Version
 from groupshift.engine.move import Run
+from groupshift.engine.snapshots import ClusterPorts
 from groupshift.errors import Rejected
 from groupshift.log import Decoded, decode
 from groupshift.log.releases import Coordinator
@@ -31,16 +39,12 @@ from groupshift.moves.downgrade.releases import (
 )
 from groupshift.ports.changes import ClusterActs
 from groupshift.ports.cluster import (
-    ClusterGroups,
-    ClusterSnapshotStore,
     CoordinatorGauges,
     DowngradeViews,
     GroupLists,
 )
 from groupshift.ports.driver import BrokerReplacement
-from groupshift.ports.evidence import EvidenceFolder
-from groupshift.ports.log import CommitHashes, CopiedLogs, OffsetsLog
-from groupshift.ports.spark_jobs import ComparisonOutcomes
+from groupshift.ports.log import CopiedLogs, OffsetsLog
 
 _RELEASE = r"\d+\.\d+\.\d+"
 
@@ -90,19 +94,13 @@ class DowngradeRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DowngradePorts:
+class DowngradePorts(ClusterPorts):
     """Every port that a downgrade needs."""
 
     views: DowngradeViews
     cluster: ClusterActs
-    log: OffsetsLog
     copies: CopiedLogs
-    reader: ClusterGroups
-    store: ClusterSnapshotStore
-    commits: CommitHashes
-    outcomes: ComparisonOutcomes
     nodes: BrokerReplacement
-    evidence: EvidenceFolder
     lists: GroupLists
     gauges: CoordinatorGauges
 
@@ -121,13 +119,7 @@ def hidden(run: Downgrading, view: ClusterView) -> str:
     return unlisted(view, brokers_of(run), view.leaderless)
 
 
-_KINDS = {
-    GroupFamily.CLASSIC: Kind.CLASSIC,
-    GroupFamily.SIMPLE: Kind.CLASSIC,
-    GroupFamily.CONSUMER: Kind.CONSUMER,
-    GroupFamily.SHARE: Kind.SHARE,
-    GroupFamily.STREAMS: Kind.STREAMS,
-}
+_UNTYPED = frozenset({GroupFamily.ANOMALY, GroupFamily.GONE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,8 +135,9 @@ class InventoryGroup:
     def kinds(self) -> frozenset[Kind]:
         """Every type that it is said to be of; more than one where sources differ."""
         told: set[Kind] = {each.kind for each in self.listed.values() if each.kind is not Kind.UNKNOWN}
-        if self.logged is not None and self.logged.family in _KINDS:
-            told.add(_KINDS[self.logged.family])
+        if self.logged is not None and self.logged.family not in _UNTYPED:
+            simple = self.logged.family is GroupFamily.SIMPLE
+            told.add(Kind.CLASSIC if simple else Kind(self.logged.family.value))
         return frozenset(told)
 
     @property

@@ -1,18 +1,27 @@
-"""The move ``downgrade``: brokers get an older release, or the old group coordinator, one after the other."""
+"""The move ``downgrade``: brokers get an older release, or the old group coordinator, one after the other.
+
+Before the first node the whole cluster is compared; then every node is replaced and all groups are compared
+again. A run stops at what it does not understand and stays open: nothing is taken back by itself, because a
+rollback replaces nodes, too. Source: KIP-915; docs/reference/group-coordinator.md §6.1.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
 
 from groupshift.domain.group_counts import COUNTS, CountView
-from groupshift.domain.reactions import OnFail
-from groupshift.domain.run import Checked, Findings, Outcome, Plan, RunState, Step, StepRecord, Target
+from groupshift.domain.run import Checked, Findings, Outcome, Plan, RunState, Step, StepRecord
 from groupshift.engine.handlers import Soak, own_handlers
-from groupshift.engine.move import Aspects, Handler, Move, Run
+from groupshift.engine.move import Aspects, Handler, Run
 from groupshift.engine.questions import Observed
-from groupshift.engine.snapshots import CompareClusters, Exceptions, TakeClusterSnapshot, fallen_offsets
+from groupshift.engine.snapshots import (
+    ClusterMove,
+    CompareClusters,
+    Exceptions,
+    TakeClusterSnapshot,
+    fallen_offsets,
+)
 from groupshift.moves.downgrade import report, steps
 from groupshift.moves.downgrade.facts import (
     DowngradeFacts,
@@ -41,16 +50,13 @@ def _still_answered(run: Downgrading, _step: Step | None = None) -> Checked:
     return Checked(outcome=Outcome.FAIL if bad else Outcome.PASS, findings=findings)
 
 
-class DowngradeMove(Move[DowngradePorts]):
+class DowngradeMove(ClusterMove[DowngradePorts]):
     """Brokers to an older release (KIP-915) or to the old group coordinator, one after the other."""
 
     name = "downgrade"
-    scope: Literal["group", "cluster", "link"] = "cluster"
     request = DowngradeRequest
     ports = DowngradePorts
-    on_fail = OnFail.STOP
-    stop_frees = False
-    void_ends = True
+    changing = BEGUN
     heals = COUNTS
     handlers: Mapping[str, Handler[DowngradePorts]] = {
         **own_handlers(),
@@ -60,10 +66,6 @@ class DowngradeMove(Move[DowngradePorts]):
         **steps.HANDLERS,
     }
 
-    def target(self, ports: DowngradePorts, request: DowngradeRequest) -> Target:
-        """See `Move`."""
-        return Target(kind="cluster", name=ports.reader.cluster_id())
-
     def look(self, ports: DowngradePorts, request: DowngradeRequest) -> DowngradeFacts:
         """See `Move`: the cluster, and all of its offsets log."""
         log = ports.copies(request.segments) if request.segments else ports.log
@@ -72,16 +74,6 @@ class DowngradeMove(Move[DowngradePorts]):
             return found
         gauged = tuple(ports.gauges.read(each) for each in request.jmx)
         return replace(found, counts=CountView(gauged=gauged, listed=ports.lists.count()))
-
-    def look_back(self, ports: DowngradePorts, request: DowngradeRequest) -> None:
-        """See `Move`: a rollback starts what is dead, so nothing has to answer."""
-
-    def glance(
-        self, ports: DowngradePorts, request: DowngradeRequest, begun: Collection[str]
-    ) -> DowngradeFacts | None:
-        """See `Move`: nothing once the run changes what was approved."""
-        changing = any(each.partition("/")[0] in BEGUN for each in begun)
-        return None if changing else self.look(ports, request)
 
     def assess(self, request: DowngradeRequest, facts: DowngradeFacts) -> Findings:
         """See `Move`."""

@@ -2,9 +2,13 @@
 compacted, whether a metadata snapshot has to be newer. And properties of a broker's file that it does not
 know.
 
-A property that is not known is only warned of; a known one with an unknown value ends the start.
-Source: KIP-584, KIP-848, KIP-915; the releases themselves, answers of real brokers
-(docs/reference/downgrade-rules.md, group-coordinator.md §6.1, step 8).
+A `Target` is the release with its coordinator, `Current` what runs, and `path` what lies between: pure, and
+never more than the two tell. A property that is not known is only warned of; a known one with an unknown
+value ends the start.
+
+Source: KIP-584 (features), KIP-848 (group.version), KIP-915 (records that older coordinators skip); the
+releases themselves, answers of real brokers (docs/reference/downgrade-rules.md, group-coordinator.md §6.1,
+step 8).
 """
 
 from __future__ import annotations
@@ -53,7 +57,6 @@ def _levels() -> dict[int, MetadataLevel]:
 
 LEVELS = _levels()
 """Every level up to 4.4.0's, by number."""
-NEWEST = max(LEVELS)
 
 
 def name_of(level: int) -> str:
@@ -199,11 +202,6 @@ class Path:
         """Whether there is a safe way at all."""
         blocked = self.changes or self.fixed or self.compaction is Compaction.IMPOSSIBLE
         return self.standing is Standing.OLDER and not blocked
-
-    @property
-    def open(self) -> bool:
-        """Whether features and log are ready for the target now."""
-        return self.possible and not self.lowered and self.compaction is Compaction.NOT_NEEDED
 
 
 def path(current: Current, target: Target) -> Path:

@@ -2,6 +2,10 @@
 
 Of an assessment: the cluster and its log, and every step of the way. Of a run: what became of the brokers,
 what to do now, and its own parts.
+
+A page is made from the journal alone, so it is the same whenever somebody asks for it. What somebody accepted
+although it differed comes first: such an end is no success. Its pictures show the release of each node over
+time, and what the go or no go said.
 """
 
 from __future__ import annotations
@@ -102,6 +106,7 @@ def _sections(facts: DowngradeFacts, steps: Sequence[Step]) -> Iterator[question
 
 
 def _by_type(counts: Mapping[str, int]) -> str:
+    """Counts of groups as a list of ``2 classic``, by type; empty where there are none."""
     return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
 
 

@@ -1,5 +1,10 @@
 """The numbered rules of a downgrade (W…), what the hazard book has against it (H…), and which of their
-findings no step of the plan answers. ``rules.toml`` beside this module has their sentences.
+findings no step of the plan answers.
+
+``rules.toml`` beside this module has their sentences, docs/reference/downgrade-rules.md explains them. A rule
+yields what is wrong and never acts. Two questions are asked of all findings: may a run begin (`obstacles`:
+what its own steps answer is no obstacle), and may the first broker be touched (`no_go`: then everything has
+to be answered).
 """
 
 from __future__ import annotations
@@ -321,11 +326,13 @@ def _first(found: GroupVerdict) -> str:
 
 
 def _counted(found: Sequence[InventoryGroup], kind: Kind) -> str:
+    """How many groups of a type, and the first ones by name."""
     noun = "group" if len(found) == 1 else "groups"
     return f"{len(found)} {noun} of type {kind} ({_names(found)})"
 
 
 def _names(found: Sequence[InventoryGroup]) -> str:
+    """The first names of groups, each in quotes."""
     return sentence_list([repr(each.group) for each in found], _NAMED)
 
 

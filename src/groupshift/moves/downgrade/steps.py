@@ -1,5 +1,11 @@
 """Steps of a downgrade: those that change groups, their configurations, features and the offsets topic, that
-measure before the first node, and that give a node another release."""
+measure before the first node, and that give a node another release.
+
+Each step acts once and looks until it sees the effect. What a step read before it changed anything is in its
+intent in the journal: the configurations of a group, those of the offsets topic. Their inverses take it from
+there, so what is set back is what was met, not what a plan of days ago had. A node is only touched when every
+replica is in sync and no other voter of the metadata quorum is behind.
+"""
 
 from __future__ import annotations
 
@@ -54,6 +60,7 @@ _SERVED_BY = {GROUP: Kind.CONSUMER, SHARE: Kind.SHARE, STREAMS: Kind.STREAMS}
 
 
 def _waits(why: str, *, again: bool = False) -> Checked:
+    """A look that has to be repeated, with why; ``again``: the act is repeated before it."""
     return Checked(outcome=Outcome.WAIT, detail=why, act_again=again)
 
 
@@ -79,7 +86,8 @@ class Convert(_Listed):
     alters = True
 
     def act(self, run: Downgrading, step: Step, intent: Json) -> Json | Instruction:
-        """See `Handler`."""
+        """Convert an empty group by a member of our own; a group with members is a person's to restart.
+        Nothing where the group is classic already, or a broker does not list all its groups yet."""
         found, why = self.listed(run, step)
         if why or found is None or Kind.CONSUMER not in found.kinds:
             return {}
@@ -94,7 +102,8 @@ class Convert(_Listed):
         return Instruction(text=f"group {step.subject} has members and is of type consumer: {step.does}")
 
     def check(self, run: Downgrading, step: Step, record: StepRecord) -> Checked:
-        """See `Handler`."""
+        """Whether every broker lists the group as classic, or nobody lists it any more. A person is asked
+        while it has members; an empty one that is still listed as before is converted again."""
         found, why = self.listed(run, step)
         if why:
             return _waits(why)
@@ -149,7 +158,7 @@ class DeleteConfigs(_Listed):
         return {"deleted": present}
 
     def check(self, run: Downgrading, step: Step, record: StepRecord) -> Checked:
-        """See `Handler`."""
+        """Whether no broker tells a configuration of the group, and every one tells all."""
         view = run.ports.views.look()
         left = view.group_configs.get(step.subject, {})
         still = f"brokers still tell {', '.join(left)} of group {step.subject}" if left else ""
@@ -161,13 +170,13 @@ class SetConfigs(Handler[DowngradePorts]):
     """Sets again what was deleted: what the group was configured with right before."""
 
     def act(self, run: Downgrading, step: Step, intent: Json) -> Json:
-        """See `Handler`."""
+        """See `Handler`. Setting the same values again changes nothing."""
         run.hold(step)
         run.ports.cluster.configure_group(step.subject, dict(run.records[step.undoes].intent["configs"]))
         return {}
 
     def check(self, run: Downgrading, step: Step, record: StepRecord) -> Checked:
-        """See `Handler`."""
+        """Whether brokers tell exactly what was deleted."""
         found = run.ports.views.look().group_configs.get(step.subject, {})
         same = dict(found) == dict(run.records[step.undoes].intent["configs"])
         return PASSED if same else _waits(f"brokers do not tell all of {step.subject}'s configurations yet")
@@ -209,6 +218,7 @@ class SetLevel(_Listed):
 
 
 def _topic_is(run: Downgrading, wanted: Mapping[str, str | None]) -> Checked:
+    """Whether the offsets topic itself is configured so; None: by no value of its own."""
     found = run.ports.cluster.topic_configs()
     other = [name for name, value in wanted.items() if found.get(name) != value]
     return _waits(f"brokers do not tell {', '.join(other)} yet") if other else PASSED
@@ -225,7 +235,7 @@ class QuickenCompaction(Handler[DowngradePorts]):
         return {"former": former or {name: found.get(name) for name in step.args["wanted"]}}
 
     def act(self, run: Downgrading, step: Step, intent: Json) -> Json:
-        """See `Handler`."""
+        """Set what makes segments roll and the cleaner run soon: ``args["wanted"]``."""
         run.hold(step)
         run.ports.cluster.configure_topic(dict(step.args["wanted"]))
         return {}
@@ -262,19 +272,22 @@ class SettleCompaction(Handler[DowngradePorts]):
     """Sets the offsets topic back, and deletes groupshift's own groups."""
 
     def act(self, run: Downgrading, step: Step, intent: Json) -> Json:
-        """See `Handler`."""
+        """Set every configuration back to what it was, and delete the groups that `Compact` committed
+        with."""
         run.hold(step)
         run.ports.cluster.configure_topic(dict(self._former(run)))
         run.ports.cluster.remove_churn()
         return {}
 
     def check(self, run: Downgrading, step: Step, record: StepRecord) -> Checked:
-        """See `Handler`."""
+        """Whether no broker lists groups of ours any more, and the topic is configured as it was."""
         left = sorted(run.ports.cluster.churning())
         why = f"{left[0]} is still listed" if left else hidden(run, run.ports.views.look())
         return _waits(why) if why else _topic_is(run, self._former(run))
 
     def _former(self, run: Downgrading) -> Mapping[str, str | None]:
+        """What the topic was configured with before compaction was quickened: the intent of that step has
+        it."""
         (quicken,) = (each for each in run.there.steps if each.kind == "quicken-compaction")
         former: Mapping[str, str | None] = run.records[quicken.key].intent["former"]
         return former
@@ -315,7 +328,8 @@ class Prove(Handler[DowngradePorts]):
     """The go/no-go: every rule is asked again, and the log replayed as the older release would."""
 
     def check(self, run: Downgrading, step: Step, record: StepRecord) -> Checked:
-        """See `Handler`."""
+        """Ask all rules of the cluster and of its log as they are now. Findings and the number of records
+        are journaled; what no file leaves out stops the run before its first node."""
         facts = look_at(run.ports.views, run.ports.log, run.request)
         findings = ask(facts)
         bad, records = no_go(facts, findings), 0 if facts.log is None else facts.log.records

@@ -1,4 +1,12 @@
-"""Steps of an expansion that make partitions, restart brokers, and ask each by which count it coordinates."""
+"""Steps of an expansion that make partitions, restart brokers, and ask each by which count it coordinates.
+
+A broker reads the count of the offsets topic when it starts and never again. So a new count is in force at a
+broker from its restart on, and between the first restart and the last one two brokers may serve one group:
+nobody may use a group meanwhile. Before the first restart all can be taken back; afterwards there is only the
+way forward, and every act can be repeated. A broker that died is started again by whatever step meets it.
+
+Source: docs/reference/group-coordinator.md §3 (KIP-895), §3.4 steps 6 to 9.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +77,8 @@ class CreatePartitions(Listed):
         return {}
 
     def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
-        """See `Handler`."""
+        """Whether every broker tells the new count, and each partition is led with all replicas in sync.
+        More than that count was made by somebody else: then only the rollback helps."""
         view, plan = run.ports.views.look(), counts_of(run.there)
         if view.count > plan.to:
             detail = _other(run, plan, view.count)
@@ -84,6 +93,8 @@ class CreatePartitions(Listed):
 
 
 def _change(run: Expanding, change_id: str, node: int, count: int) -> Replacement:
+    """The change that is asked of the driver: this node, started with this count in its file. A change has
+    an id of its own, so that a driver makes it once; spaces are none of an id."""
     return Replacement(
         change_id=change_id.replace(" ", "_"),
         node_id=node,
@@ -105,6 +116,7 @@ def _require_quiet(run: Expanding) -> None:
 
 
 def _down(run: Expanding) -> list[int]:
+    """Brokers of the plan of which the driver says that they do not run."""
     brokers = counts_of(run.there).brokers
     return [node for node in brokers if run.ports.nodes.observe(node).state is NodeState.DOWN]
 
@@ -196,6 +208,8 @@ class Restart(Handler[ExpansionPorts]):
         return Checked(outcome=Outcome.PERSON, detail=f"{asked_for} ({lacks})") if asked_for else waits(lacks)
 
     def _lacks(self, run: Expanding, status: NodeStatus, change_id: str) -> str:
+        """What is still missing after a restart, as the driver and the cluster tell it; empty: nothing.
+        Brokers that do not answer are waited for, too."""
         node = status.node_id
         if status.state is NodeState.CHANGING:
             return f"broker {node} is being restarted"
@@ -219,7 +233,8 @@ class Place(Handler[ExpansionPorts]):
         return Standing.AS_MET if record.state is StepState.INTENDED else Standing.MADE
 
     def act(self, run: Expanding, step: Step, intent: Json) -> Json:
-        """See `Handler`."""
+        """Restart one broker that is down, else one that uses another count; returns which. Nothing is
+        restarted while a person has to accept that somebody else made more partitions."""
         down = _down(run)
         agreed = self._agreed(run, step, down)
         count = int(agreed.get(COUNTED, count_of(run)))
@@ -263,7 +278,8 @@ class Place(Handler[ExpansionPorts]):
         return {_GROWN: found, "reasons": [reason]}
 
     def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
-        """See `Handler`."""
+        """Whether every broker runs and uses the count that was agreed on; a higher one that somebody made
+        is shown to a person, who may accept it."""
         if down := _down(run):
             trouble = run.ports.nodes.observe(down[0]).trouble or "no reason"
             detail = (
@@ -281,6 +297,8 @@ class Place(Handler[ExpansionPorts]):
         return self._placed(run, record)
 
     def _placed(self, run: Expanding, record: StepRecord) -> Checked:
+        """Whether every broker uses the count now. What deviates is waited for once it was restarted by
+        this claim; else the next claim restarts it, and one that joined since the plan is a person's."""
         brokers, count = counts_of(run.there).brokers, count_of(run)
         lacks = run.ports.topic.lacks(brokers)
         deviating = [] if lacks else _deviating(run, count)

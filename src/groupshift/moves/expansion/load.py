@@ -59,11 +59,6 @@ class Elsewhere(OffsetRow):
     newer: bool | None = None
 
     @property
-    def key(self) -> tuple[str, str, int]:
-        """Group, topic, partition."""
-        return self.group, self.topic, self.partition
-
-    @property
     def row(self) -> OffsetRow:
         """What was committed, as it would be committed again."""
         return OffsetRow(**{each.name: getattr(self, each.name) for each in fields(OffsetRow)})
@@ -339,10 +334,12 @@ def counts_by_newest(newest: Mapping[str, tuple[int, int]], candidates: Iterable
 
 
 def _size(record: LogRecord) -> int:
+    """Bytes of key and value, uncompressed."""
     return len(record.key or b"") + len(record.value or b"")
 
 
 def _kind(record: LogRecord) -> bytes:
+    """The first two bytes of a key: the type of the record."""
     return (record.key or b"")[:2]
 
 

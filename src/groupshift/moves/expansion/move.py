@@ -1,20 +1,23 @@
-"""The move ``expansion``: the offsets topic gets more partitions, and groups that move keep their offsets."""
+"""The move ``expansion``: the offsets topic gets more partitions, and groups that move keep their offsets.
+
+Kafka finds a group by the hash of its name modulo the count of partitions: with another count most groups are
+looked for elsewhere, and their offsets are lost unless somebody carries them there. Source: KIP-895;
+docs/reference/group-coordinator.md §3.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
 
 from groupshift.domain.cluster import retention_ms
-from groupshift.domain.reactions import OnFail
 from groupshift.domain.rows import ProblemRow
-from groupshift.domain.run import Checked, Findings, Outcome, Plan, RunState, Step, StepRecord, Target
+from groupshift.domain.run import Checked, Findings, Outcome, Plan, RunState, Step, StepRecord
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.handlers import own_handlers
-from groupshift.engine.move import Aspects, Handler, Move, Run
+from groupshift.engine.move import Aspects, Handler, Run
 from groupshift.engine.questions import Observed, utc
-from groupshift.engine.snapshots import Exceptions, TakeClusterSnapshot, fallen_offsets
+from groupshift.engine.snapshots import ClusterMove, Exceptions, TakeClusterSnapshot, fallen_offsets
 from groupshift.errors import Transient
 from groupshift.log.commit_hashes import LiveCommit
 from groupshift.moves.expansion import brokers, offsets, report, steps
@@ -40,18 +43,6 @@ from groupshift.report.run_page import PageParts
 
 STRAYS = "E96"
 """The rule that groups which moved lie where they belong, and nowhere else."""
-
-
-def _strays(run: Expanding, audit: Placement) -> Findings:
-    """Groups that moved and have something elsewhere, where the run left nothing: a client committed at a
-    former coordinator, or the run went on in spite of it."""
-    logged = audit.facts.log.residue if audit.facts.log else frozenset()
-    found = counts_of(run.there).moving & logged
-    if not found:
-        return ()
-    reason = f"something lies elsewhere of {naming(found)}, which the run moved"
-    hint = "stop their clients, and see what is there: groupshift repair placement"
-    return (Finding(rule=STRAYS, verdict=Verdict.FAIL, reason=reason, hint=hint),)
 
 
 class _Exceptions(Exceptions[ExpansionPorts]):
@@ -85,16 +76,13 @@ _PAUSE = (
 )
 
 
-class ExpansionMove(Move[ExpansionPorts]):
+class ExpansionMove(ClusterMove[ExpansionPorts]):
     """More partitions of __consumer_offsets (KIP-895), every group's offsets kept."""
 
     name = "expansion"
-    scope: Literal["group", "cluster", "link"] = "cluster"
     request = ExpansionRequest
     ports = ExpansionPorts
-    on_fail = OnFail.STOP
-    stop_frees = False
-    void_ends = True
+    changing = BEGUN
     handlers: Mapping[str, Handler[ExpansionPorts]] = {
         **own_handlers(),
         "snapshot": TakeClusterSnapshot(_Exceptions()),
@@ -104,24 +92,10 @@ class ExpansionMove(Move[ExpansionPorts]):
         **offsets.HANDLERS,
     }
 
-    def target(self, ports: ExpansionPorts, request: ExpansionRequest) -> Target:
-        """See `Move`."""
-        return Target(kind="cluster", name=ports.reader.cluster_id())
-
     def look(self, ports: ExpansionPorts, request: ExpansionRequest) -> Placement:
         """See `Move`: the brokers, and all of the offsets log."""
         found = plan_expansion(ports.views, ports.log, request.to)
         return replace(found, fenced=fence_of(ports.nodes) is not None)
-
-    def look_back(self, ports: ExpansionPorts, request: ExpansionRequest) -> None:
-        """See `Move`: the plan and the brokers of now tell what is to be undone."""
-
-    def glance(
-        self, ports: ExpansionPorts, request: ExpansionRequest, begun: Collection[str]
-    ) -> Placement | None:
-        """See `Move`: nothing once the run changes what was approved."""
-        changing = any(each.partition("/")[0] in BEGUN for each in begun)
-        return None if changing else self.look(ports, request)
 
     def assess(self, request: ExpansionRequest, facts: Placement) -> Findings:
         """See `Move`."""
@@ -173,7 +147,13 @@ class ExpansionMove(Move[ExpansionPorts]):
         audit = audit_placement(run.ports.views, run.ports.log)
         ended = [each.at_ms for each in run.events() if each.kind is EventKind.CLOSED]
         until_ms = ended[-1] + retention_ms(audit.facts.view)
-        findings = (*audit.judgement.findings, *_strays(run, audit))
+        findings = audit.judgement.findings
+        # a client committed at a former coordinator, or the run went on in spite of it
+        residue = audit.facts.log.residue if audit.facts.log else frozenset()
+        if found := counts_of(run.there).moving & residue:
+            reason = f"something lies elsewhere of {naming(found)}, which the run moved"
+            hint = "stop their clients, and see what is there: groupshift repair placement"
+            findings += (Finding(rule=STRAYS, verdict=Verdict.FAIL, reason=reason, hint=hint),)
         try:
             findings += fallen_offsets(run, SNAPSHOT, dropped(run), expired=run.now() > until_ms)
         except Transient:

@@ -1,5 +1,12 @@
 """Steps of an expansion that commit what the snapshot has, once where it is already and then where it
-belongs, and that prove the end. What somebody else committed is never overwritten."""
+belongs, and that prove the end. What somebody else committed is never overwritten.
+
+Before a commit each group is asked what it answers. What is answered otherwise than the snapshot says, or
+lies elsewhere in the log and is newer, is somebody's commit: it is named and left alone, and a person
+decides. After a commit the answers are read back, and the log is asked where they lie: a cache may answer
+what no record holds. What differs is journaled with a digest of all sentences, so that who accepts accepts
+exactly these.
+"""
 
 from __future__ import annotations
 
@@ -181,7 +188,8 @@ class Rehearse(_Committing):
     everything = True
 
     def act(self, run: Expanding, step: Step, intent: Json) -> Json:
-        """See `Handler`."""
+        """Commit every offset of the snapshot that somebody can commit, where its group is now. Returns
+        what was refused, which groups changed since the snapshot, and what nobody can commit again."""
         rows, lasting = kept(run), dict[Key, str]()
         topics = run.ports.views.topics(sorted({row.topic for row in rows})) if rows else Topics()
         for row in rows:  # by the snapshot and what brokers tell now: nobody can commit these, whoever asks
@@ -196,7 +204,8 @@ class Rehearse(_Committing):
         return {**result, DROPPED: gone} if gone else result
 
     def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
-        """See `Handler`."""
+        """Whether all was taken. Where offsets changed since the snapshot it is no copy any more: only the
+        rollback helps."""
         changed = record.result["changed"]
         if changed:
             names = ", ".join(changed)
@@ -210,7 +219,7 @@ class Restore(_Committing):
     the log is asked where it lies: a broker whose answers fit several counts may put it elsewhere."""
 
     def allowed(self, run: Expanding, step: Step) -> Checked:
-        """See `Handler`."""
+        """Whether brokers count as they did when each was asked; else that step is done again first."""
         return still_placed(run)
 
     def act(self, run: Expanding, step: Step, intent: Json) -> Json:
@@ -222,7 +231,7 @@ class Restore(_Committing):
             moved = other.get(COUNTED, plan.to if run.going_back else count_of(run))
             rows = [row for row in kept(run, moved) if key_of(row) not in gone]
             former = {
-                each.key: each
+                key_of(each): each
                 for each in sorted(held(ports.log, count).elsewhere, key=lambda each: each.committed_ms)
                 if moves(run, each.group, moved)
             }
@@ -243,7 +252,7 @@ class Restore(_Committing):
         return result
 
     def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
-        """See `Handler`."""
+        """Whether every offset is answered as the snapshot has it, and lies where it belongs."""
         return self.left(record)
 
 
@@ -281,7 +290,7 @@ class Verify(Handler[ExpansionPorts]):
         return still_placed(run)
 
     def act(self, run: Expanding, step: Step, intent: Json) -> Json:
-        """See `Handler`."""
+        """Hold the last snapshot against the bytes of the log, in Spark, in a folder of this attempt."""
         taken = run.snapshot(step.subject)
         folder = run.ports.evidence / run.name / run.attempt(step)
         found = run.ports.verify(Path(taken.folder), taken.manifest_sha256, count_of(run), folder)
@@ -293,7 +302,7 @@ class Verify(Handler[ExpansionPorts]):
         }
 
     def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
-        """See `Handler`."""
+        """Whether each offset lies where the count puts its group, as it was answered."""
         if record.result["verdict"] == Verdict.PASS:
             return PASSED
         why = f"the log is not as snapshot {step.subject}, {record.result['left']} offsets"
@@ -312,7 +321,8 @@ class Audit(Handler[ExpansionPorts]):
         return Standing.AS_MET
 
     def act(self, run: Expanding, step: Step, intent: Json) -> Json:
-        """See `Handler`."""
+        """Ask every rule of an audit of placement, with whether each broker's file has the new count, and
+        whether the journal shows every step before this one. Returns what does not hold."""
         found = audit_placement(run.ports.views, run.ports.log)
         findings = found.judgement.findings
         said = [each.with_remedy for each in against(findings)]
@@ -324,7 +334,7 @@ class Audit(Handler[ExpansionPorts]):
         return {"records": records, **_sentences(said)}
 
     def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
-        """See `Handler`."""
+        """Whether nothing was found; else no client may start before a person has looked at it."""
         return _differs(PLACED, record.result, "keep clients stopped") if record.result["left"] else PASSED
 
 

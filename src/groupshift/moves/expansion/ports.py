@@ -1,4 +1,9 @@
-"""What the steps of an expansion work with, and what they know of the plan and of what was done."""
+"""What the steps of an expansion work with, and what they know of the plan and of what was done.
+
+Each function takes the run and asks its plan, its journal or its ports: how many partitions brokers are to
+count, which groups move, what the snapshot has of them, who still uses a group. An empty list of groups
+proves nothing while a broker loads its partitions, so `hidden` is asked before any of them.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +18,16 @@ from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.domain.run import Plan
 from groupshift.engine.move import Run
+from groupshift.engine.snapshots import ClusterPorts
 from groupshift.errors import Conflict, Transient
 from groupshift.moves.expansion.facts import PlacementFacts, listed, look_at
 from groupshift.moves.expansion.load import Hashed, held
 from groupshift.moves.expansion.restore import Key
 from groupshift.moves.expansion.rules import busy_groups, transacting
 from groupshift.ports.changes import OffsetRestoring, TopicExpansion
-from groupshift.ports.cluster import ClusterGroups, ClusterSnapshotStore, PlacementViews
+from groupshift.ports.cluster import PlacementViews
 from groupshift.ports.driver import BrokerReplacement
-from groupshift.ports.evidence import EvidenceFolder
-from groupshift.ports.log import CommitHashes, LogVerification, OffsetsLog
-from groupshift.ports.spark_jobs import ComparisonOutcomes
+from groupshift.ports.log import LogVerification
 
 SNAPSHOT, BEFORE_DELETE, VERIFIED, BACK = "S", "S0", "V", "D"
 """The snapshots of a run: after the drain, right before groups are deleted, at the end, of a rollback."""
@@ -40,20 +44,14 @@ _TOMBSTONE, _TOMBSTONES = 32, 256 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExpansionPorts:
+class ExpansionPorts(ClusterPorts):
     """Every port that an expansion needs."""
 
     views: PlacementViews
     topic: TopicExpansion
     restoring: OffsetRestoring
     verify: LogVerification
-    log: OffsetsLog
-    reader: ClusterGroups
-    store: ClusterSnapshotStore
-    commits: CommitHashes
-    outcomes: ComparisonOutcomes
     nodes: BrokerReplacement
-    evidence: EvidenceFolder
 
 
 Expanding = Run[ExpansionPorts]

@@ -15,7 +15,7 @@ client).
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -86,7 +86,7 @@ def repairs(
     restore."""
     by_key: dict[Key, list[Elsewhere]] = defaultdict(list)
     for each in elsewhere:
-        by_key[each.key].append(each)
+        by_key[key_of(each)].append(each)
     return tuple(_repair(by_key[key], kept_since_ms, topics or Topics()) for key in sorted(by_key))
 
 
@@ -178,26 +178,19 @@ def plan_repair(
     views: PlacementViews, log: OffsetsLog, within_ms: int, told: LogProgress | None = None
 ) -> PlannedRepair:
     """Look and plan; nothing is changed. What was committed longer than ``within_ms`` before the look (or
-    than offsets are kept) is left to a person. Raises as `audit_placement`."""
+    than offsets are kept) is left to a person. Nothing may be committed where it would not stay, or could
+    undo what somebody else does. Raises as `audit_placement`."""
     audit = audit_placement(views, log, told)
-    view = audit.facts.view
-    since = view.cluster.taken_at_ms - min(within_ms, retention_ms(view))
-    facts = audit.facts
-    found = repairs(facts.log.elsewhere, since, facts.topics) if facts.log else ()
-    return PlannedRepair(audit=audit, repairs=found, against=_against(audit))
-
-
-def _against(audit: Placement) -> str:
-    """Why nothing may be committed: it would not stay, or could undo what somebody else does."""
-    unmet = [
+    facts, read = audit.facts, audit.facts.log
+    since = facts.view.cluster.taken_at_ms - min(within_ms, retention_ms(facts.view))
+    unmet = [f"X07: {written_by_others(read.others_wrote)}"] if read and read.others_wrote else []
+    unmet += [
         f"{each.rule}: {each.reason} ({each.hint})"
         for each in audit.judgement.findings
         if each.rule in _DEMANDED and each.verdict is not Verdict.PASS
     ]
-    log = audit.facts.log
-    if log is not None and log.others_wrote:
-        unmet.insert(0, f"X07: {written_by_others(log.others_wrote)}")
-    return "; ".join(unmet)
+    found = repairs(read.elsewhere, since, facts.topics) if read else ()
+    return PlannedRepair(audit=audit, repairs=found, against="; ".join(unmet))
 
 
 def repair(planned: PlannedRepair, restoring: OffsetRestoring, reader: ClusterGroups) -> Repaired:
@@ -215,7 +208,9 @@ def repair(planned: PlannedRepair, restoring: OffsetRestoring, reader: ClusterGr
     wanted = (each.chosen for each in planned.of(Mend.RESTORE))
     for some in some_groups(wanted, lambda each: each.group):
         left = _left_alone(reader, some)
-        restored += restore_offsets(restoring, reader, [each.row for each in some if each.key not in left])
+        restored += restore_offsets(
+            restoring, reader, [each.row for each in some if key_of(each) not in left]
+        )
         changed += left.values()
     return Repaired(restored=restored, changed=tuple(changed))
 
@@ -228,12 +223,12 @@ def _left_alone(reader: GroupSnapshots, wanted: Sequence[Elsewhere]) -> dict[Key
     problems = {each.group: each.problem for each in state.problems if not each.of_listing}
     found = {}
     for each in wanted:
-        there, why = answered.get(each.key), problems.get(each.group, "")
+        there, why = answered.get(key_of(each)), problems.get(each.group, "")
         says = None if there is None else there.offset
         if not why and says != each.at_home and (there is None or unlike(there, each)):
             why = f"somebody changed it: the log said {each.at_home}, its coordinator answers {says}"
         if why:
-            found[each.key] = NotRestored(wanted=each.row, found=there, reason=why)
+            found[key_of(each)] = NotRestored(wanted=each.row, found=there, reason=why)
     return found
 
 
@@ -258,11 +253,11 @@ def repair_shadows(planned: PlannedRepair, tools: ShadowTools) -> Repaired:
         raise Rejected(f"nothing was changed: {planned.against}")
     busy = busy_groups(tools.views.look().cluster)
     # answers tell nothing of what changed since the look: a cache may hide what was committed
-    present = {each.key: each for each in held(tools.log, planned.count).elsewhere}
+    present = {key_of(each): each for each in held(tools.log, planned.count).elsewhere}
     changed = {
         each.chosen.group: "somebody committed or deleted it since the look"
         for each in planned.repairs
-        if (there := present.get(each.chosen.key)) is None or there.at_home != each.chosen.at_home
+        if (there := present.get(key_of(each.chosen))) is None or there.at_home != each.chosen.at_home
     }
     left = dict.fromkeys(busy, _BUSY)
     left |= dict.fromkeys((each.chosen.group for each in planned.of(Mend.CONFLICT)), UNDECIDED) | changed
@@ -342,22 +337,18 @@ class EpochPlan:
 def plan_epochs(reader: GroupSnapshots, groups: Collection[str] | None = None) -> EpochPlan:
     """Look at these groups (None: all); nothing is changed. Raises as the port."""
     state = reader.take(groups)
+    problems = [each for each in state.problems if each.group is not None]
+    known = {each.group for each in state.groups if each.state != GONE}
+    known |= {each.group for each in state.offsets} | {each.group or "" for each in problems}
+    for group in sorted(set(groups or ()) - known):  # asked for by name, and nothing is proven about it
+        said = f"group {group!r}: no coordinator knows it: see that its name is right, letter by letter"
+        problems.append(ProblemRow(group=group, problem=said))
     return EpochPlan(
         cluster_id=state.cluster_id,
         offsets=len(state.offsets),
         repairs=found_in(state),
-        problems=(*(each for each in state.problems if each.group is not None), *_unknown(state, groups)),
+        problems=tuple(problems),
     )
-
-
-def _unknown(state: ClusterState, groups: Collection[str] | None) -> Iterator[ProblemRow]:
-    """Groups that were asked for by name and that are not there: nothing is proven about them."""
-    known = {each.group for each in state.groups if each.state != GONE}
-    known |= {each.group for each in state.offsets}
-    known |= {each.group for each in state.problems if each.group is not None}
-    for group in sorted(set(groups or ()) - known):
-        problem = f"group {group!r}: no coordinator knows it: see that its name is right, letter by letter"
-        yield ProblemRow(group=group, problem=problem)
 
 
 def found_in(state: ClusterState) -> tuple[EpochRepair, ...]:

@@ -1,7 +1,9 @@
 """What people read of an expansion.
 
 Of an assessment: what each broker uses, what this and other counts cost, the load by partition now and then,
-and which groups move. Of a run: what became of the groups, what to do now, and its own parts.
+and which groups move. Of a run: what became of the groups, what to do now, and its own parts. A run that
+somebody let go on although something was wrong says so in its first sentence, with who did: such an end is no
+success, whatever its state.
 """
 
 from __future__ import annotations
@@ -179,12 +181,23 @@ _OVER = frozenset({RunState.FINALISED, RunState.MOVED, RunState.ROLLED_BACK})
 def page(_run: Run[ExpansionPorts], history: History, _kept: Kept | None) -> PageParts:
     """Return the parts of the page of a run: figures, the count of each broker over time, the groups that
     move."""
-    plan = counts_of(history.plan)
+    plan, to = counts_of(history.plan), counted(history)
+    counts = dict.fromkeys((str(plan.before), str(plan.to), str(to)))
+    shades = {count: colour(number) for number, count in enumerate(counts)}
+    title, every = "Counts of the brokers over time", {**shades, UNKNOWN: "#999"}
+    lanes = section(
+        "Brokers and their counts",
+        "A bar is the count of partitions by which a broker finds groups, by the journal; grey is the time "
+        "from the step before its restart until it was back and in sync, and until each broker was asked "
+        "which count it uses. A sign below is a comparison of all groups.",
+        Legend(shades, {str(plan.to): "partitions"}),
+        node_lanes(history, title, "broker", count_lanes(history), every),
+    )
     return PageParts(
         title=f"__consumer_offsets from {plan.before} to {plan.to} partitions",
         sentence=_sentence(history),
         now=_now(history) if history.state not in _OVER else _after(history),
-        first=[_glance(history), _counts(history)],
+        first=[_glance(history), lanes],
         own=[section("Groups that move", *_moving(history))],
         wrong=_wrong,
     )
@@ -218,6 +231,7 @@ def _made_by_another(history: History) -> int:
 
 
 def _deleted(history: History) -> bool:
+    """Whether groups may have been deleted: the step was begun."""
     return any(each.begun for each in history.of_kind("delete-groups"))
 
 
@@ -345,24 +359,6 @@ def count_lanes(history: History) -> tuple[NodeInterval, ...]:
     asked = history.of_kind("place")
     after = str(counted(history)) if all(each.done for each in asked) else UNKNOWN
     return node_intervals(history, "restart", str(counts_of(history.plan).before), lambda _step: after)
-
-
-def _counts(history: History) -> Section:
-    plan = counts_of(history.plan)
-    counts = dict.fromkeys((str(plan.before), str(plan.to), str(counted(history))))
-    shades = {count: colour(number) for number, count in enumerate(counts)}
-    note = (
-        "A bar is the count of partitions by which a broker finds groups, by the journal; grey is the time "
-        "from the step before its restart until it was back and in sync, and until each broker was asked "
-        "which count it uses. A sign below is a comparison of all groups."
-    )
-    title, every = "Counts of the brokers over time", {**shades, UNKNOWN: "#999"}
-    return section(
-        "Brokers and their counts",
-        note,
-        Legend(shades, {str(plan.to): "partitions"}),
-        node_lanes(history, title, "broker", count_lanes(history), every),
-    )
 
 
 def _moving(history: History) -> Iterator[Part]:

@@ -156,6 +156,8 @@ def logged_offsets(records: Iterable[LogRecord], count: int) -> dict[Key, Said]:
 
 
 def _live(records: Iterable[LogRecord], count: int) -> Iterator[tuple[Key, Said, int]]:
+    """Every live commit where ``count`` partitions put its group: key, what it says, and its expiry (epoch
+    ms; -1: none)."""
     home = cache(lambda group: partition_of(group, count))
     latest: dict[Key, LogRecord] = {}
     for record in records:
@@ -172,4 +174,5 @@ def _live(records: Iterable[LogRecord], count: int) -> Iterator[tuple[Key, Said,
 
 
 def _told(found: Said | None) -> str:
+    """What one source says of an offset, for a sentence about both."""
     return "nothing" if found is None else f"offset {found[0]}, epoch {found[1]}, {len(found[2])} of metadata"

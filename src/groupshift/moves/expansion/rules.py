@@ -1,5 +1,11 @@
 """The numbered rules of an expansion and of an audit of placement (X…), what the hazard book has against it
-(H…), and both as one look. ``rules.toml`` beside this module has their sentences.
+(H…), and both as one look.
+
+``rules.toml`` beside this module has their sentences, docs/reference/placement-rules.md explains them. One
+set of rules serves both questions. An audit asks whether every group is where its coordinator looks for it; a
+plan asks besides whether the groups that move can be carried (`PLAN_ONLY`). Some verdicts differ for that
+reason: brokers that have not taken up a new count are a failure of an audit, and what a plan for that very
+count is there to cure.
 """
 
 from __future__ import annotations
@@ -147,17 +153,14 @@ def at_home(facts: PlacementFacts) -> Iterator[Says]:
         return
     if log.unreadable:
         yield Says("unreadable_keys", keys=log.unreadable)
-    lost = sorted({each.group for each in log.elsewhere if each.lost})
-    stale = sorted({each.group for each in log.elsewhere} - set(lost))
-    rest = sorted(log.residue - set(lost) - set(stale))
+    lost = {each.group for each in log.elsewhere if each.lost}
+    stale = {each.group for each in log.elsewhere} - lost if facts.view.old else set()
     if lost:
-        offsets = sum(each.lost for each in log.elsewhere)
-        yield Says("lost", offsets=offsets, many=_groups(lost), count=log.count, groups=_first(lost))
-    if stale and facts.view.old:
-        yield Says("stale", many=_groups(stale), groups=_first(stale))
-    else:
-        rest = sorted({*rest, *stale})
-    if rest:
+        offsets, first = sum(each.lost for each in log.elsewhere), _first(sorted(lost))
+        yield Says("lost", offsets=offsets, many=_groups(lost), count=log.count, groups=first)
+    if stale:
+        yield Says("stale", many=_groups(stale), groups=_first(sorted(stale)))
+    if rest := sorted(log.residue - lost - stale):
         verdict = Verdict.FAIL if facts.moving.intersection(rest) else Verdict.INCONCLUSIVE
         yield Says("residue", verdict=verdict, many=_groups(rest), groups=_first(rest))
 
@@ -219,16 +222,9 @@ def multiple(facts: PlacementFacts) -> Iterator[Says]:
     if not count or to is None or to % count == 0:
         return
     other = -(-to // count) * count
-    here, there_ = facts.hashed.cost(count, to), facts.hashed.cost(count, other)
-    yield Says(
-        "no_multiple",
-        to=to,
-        count=count,
-        moving=here.moving,
-        groups=here.groups,
-        fewer=there_.moving,
-        other=other,
-    )
+    moving, fewer = len(facts.movers), len(facts.hashed.movers(count, other))
+    groups = len(facts.hashed.groups)
+    yield Says("no_multiple", to=to, count=count, moving=moving, groups=groups, fewer=fewer, other=other)
 
 
 @_rule("X13")
@@ -268,14 +264,17 @@ def logged(facts: PlacementFacts) -> Iterator[Says]:
 
 
 def _numbers(nodes: Iterable[int]) -> str:
+    """Node ids or partitions for a sentence."""
     return sentence_list([str(node) for node in nodes])
 
 
 def _first(names: Collection[str]) -> str:
+    """The first names for a sentence, with how many more there are."""
     return sentence_list(list(names), _NAMED)
 
 
 def _quoted(names: Collection[str]) -> str:
+    """The first names, sorted, each in quotes."""
     return _first([repr(each) for each in sorted(names)])
 
 
@@ -286,10 +285,12 @@ def _with_numbers(groups: Mapping[str, Collection[int]], word: str) -> str:
 
 
 def _are(groups: Collection[object]) -> str:
+    """``1 group is`` or ``3 groups are``."""
     return f"{_groups(groups)} {'is' if len(groups) == 1 else 'are'}"
 
 
 def _groups(groups: Collection[object]) -> str:
+    """``1 group`` or ``3 groups``."""
     return "1 group" if len(groups) == 1 else f"{len(groups)} groups"
 
 

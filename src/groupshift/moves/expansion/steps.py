@@ -1,5 +1,11 @@
 """Steps of an expansion that wait for groups, prove that it may begin, keep clients out, and take groups
-away."""
+away.
+
+Groups that move are deleted at their coordinators of now, because what stayed there would be answered by an
+OLD coordinator, or listed twice. The snapshot is the only copy from then on. So three things come first:
+brokers and the log agree about every offset, the same offsets were committed once as a rehearsal, and nothing
+changed since.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +63,7 @@ class Drain(Handler[ExpansionPorts]):
     """Waits until nobody uses a group. Nothing is changed here: whoever was stopped may start again."""
 
     def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
-        """See `Handler`."""
+        """Whether nobody uses a group, as every broker lists it, and no transaction writes offsets."""
         left = undrained(run, run.ports.views.look())
         return waits(f"{left} (nothing was changed: clients may also start again)") if left else PASSED
 
@@ -66,7 +72,8 @@ class Agree(Handler[ExpansionPorts]):
     """Compares what brokers answered with what the log has."""
 
     def act(self, run: Expanding, step: Step, intent: Json) -> Json:
-        """See `Handler`."""
+        """Compare snapshot and log offset by offset, and count the offsets with an expiry of their own:
+        these are lost when they are committed again. Returns numbers and the first sentences."""
         taken, log, plan = run.snapshot(SNAPSHOT), run.ports.log, counts_of(run.there)
         rows = run.ports.store.offsets(Path(taken.folder), taken.manifest_sha256)
         known = plan.moving | {each.group for each in listed(run.ports.views.look().cluster)}
@@ -85,7 +92,7 @@ class Agree(Handler[ExpansionPorts]):
         }
 
     def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
-        """See `Handler`."""
+        """Whether both sources agree. Where they do not, no copy can be trusted: only a rollback helps."""
         if not record.result["differing"]:
             return PASSED
         said = "; ".join(record.result["reasons"])
@@ -119,7 +126,7 @@ class Prove(Handler[ExpansionPorts]):
         return {"against": said[:_SAID], "void": bool(void)}
 
     def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
-        """See `Handler`."""
+        """No go with everything that speaks against it; what made the approval void is a rollback's."""
         said, void = record.result["against"], record.result["void"]
         if not said:
             return PASSED
@@ -159,7 +166,7 @@ class Listed(Handler[ExpansionPorts]):
     """A step for which every broker has to list all its groups."""
 
     def allowed(self, run: Expanding, step: Step) -> Checked:
-        """See `Handler`."""
+        """Whether every broker lists all its groups now; else the step waits."""
         why = hidden(run, run.ports.views.look())
         return waits(why) if why else PASSED
 
@@ -197,7 +204,8 @@ class DeleteGroups(Listed):
         return {"refused": sorted(refused.values())[:_SAID]}
 
     def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
-        """See `Handler`."""
+        """Whether they are gone everywhere: no broker lists one, none answers an offset of one, and the
+        log as all replicas have it holds nothing live of one."""
         if record.result["refused"]:
             said = "; ".join(record.result["refused"])
             return Checked(outcome=Outcome.FAIL, detail=f"{said}; {_REFUSED}, then run it again")
@@ -213,10 +221,12 @@ class DeleteGroups(Listed):
 
 
 def _restored(result: Json) -> bool:
+    """Whether every offset was committed and read back, or a person let go of the rest."""
     return result.get("left") == 0 or bool(result.get("accepted_by"))
 
 
 def _verified(result: Json) -> bool:
+    """Whether the log was as the snapshot, or a person accepted that it was not."""
     return result.get("verdict") == "pass" or bool(result.get("accepted_by"))
 
 

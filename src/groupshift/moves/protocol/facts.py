@@ -1,4 +1,9 @@
-"""What is asked for, and what is looked at."""
+"""What is asked for, and what is looked at: one group as Kafka's brokers know it, with its fleet.
+
+Which group, which protocol, and how: online or offline, with which driver, how many members first. Versions
+of members are nowhere to be read, and of brokers only the line: people say them (``client``, ``broker``), and
+the hazards are asked with both.
+"""
 
 from __future__ import annotations
 

@@ -103,6 +103,8 @@ class MemberWatch:
         return WATCHED.ask((self, self.latest)) if self.latest is not None else ()
 
     def _stand(self, look: MemberLook) -> Iterator[tuple[TopicPartition, Standing]]:
+        """Yield each partition whose committed offset is behind its log, with since when it stands there.
+        Where one of both is not known now, what was known before is kept."""
         for member in look.view.group.members:
             for at in member.assigned:
                 before = self.standing.get(at)

@@ -1,4 +1,4 @@
-"""The move: what the engine asks of it."""
+"""The move ``protocol``: members of one group speak the other rebalance protocol."""
 
 from __future__ import annotations
 

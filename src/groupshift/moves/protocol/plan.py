@@ -1,22 +1,23 @@
 """From a request and an observed group to a plan, and from what was begun to the rollback. Pure.
 
-Online, members are replaced one after the other; offline, all of them stop before the first of the new kind
-starts. Source: docs/reference/group-coordinator.md §§5.2-5.4.
+Online, members are replaced one after the other: a canary first, then the rest, and both protocols are at
+home in the group meanwhile. Offline, all of them stop before the first of the new kind starts: the group is
+emptied, then filled. Each act is measured before and after; the group that was filled is compared with the
+one before it was emptied. Source: docs/reference/group-coordinator.md §§5.2-5.4.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from groupshift.domain.evidence import Moment
 from groupshift.domain.facts import Place
-from groupshift.domain.group import GroupView, Member
+from groupshift.domain.group import GroupView
 from groupshift.domain.group_protocol import Protocol
 from groupshift.domain.group_rules import leftovers, resets
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import StageName
-from groupshift.domain.run import Plan, Step, StepRecord, make_plan, make_rollback
+from groupshift.domain.run import Plan, StepRecord, make_plan, make_rollback
 from groupshift.engine.group import Around, measured, snapshot_name
 from groupshift.engine.group_move import (
     UNDONE_BY,
@@ -55,7 +56,30 @@ def plan(request: ProtocolRequest, live: LiveGroup) -> Plan:
         raise Rejected(
             f"canary {request.canary} is more than the {len(members)} members of group {request.group}"
         )
-    acts = _offline(names, request.to) if request.offline else _online(request, others)
+    old, new = KIND[request.to.other], KIND[request.to]
+    acts = [
+        (StageName.EMPTY, members_at(names, old, MemberKind.VACANT)),
+        (StageName.FILL, members_at(names, MemberKind.VACANT, new)),
+    ]
+    if not request.offline:
+        rest = () if request.canary_only else others[request.canary :]
+        online = ((StageName.CANARY, others[: request.canary]), (StageName.ROLL, rest))
+        acts = [(phase, members_at(slots, old, new)) for phase, slots in online if slots]
+    steps, latest, terms = [approval("plan", "asks to approve the plan")], "", live.terms
+    for phase, changed in acts:
+        emptied = phase is StageName.FILL  # compared with the group before it was emptied, too
+        around = Around(
+            patience_s=terms.patience_s,
+            base_before=latest,
+            base_after=snapshot_name(Moment.BEFORE, StageName.EMPTY) if emptied else "",
+            members=changed,
+            since_base={**changed, "old": old.value} if emptied else None,
+        )
+        act = replacement(phase, changed, terms, undo=undoing(phase, changed, terms))
+        steps += measured(act, around)
+        latest = snapshot_name(Moment.AFTER, phase)
+    soak = Around(patience_s=terms.patience_s, base_before=latest)
+    steps += measured(soaking(request.soak, terms), soak)
     about = {
         "group": request.group,
         "driver": live.driver,
@@ -65,42 +89,7 @@ def plan(request: ProtocolRequest, live: LiveGroup) -> Plan:
         "notes": [*leftovers(live.facts.view), *resets(live.facts.view)],
         "whole": not request.canary_only or request.canary >= len(others),
     }
-    return make_plan(_steps(acts, request.soak, live.terms), about)
-
-
-def _online(request: ProtocolRequest, others: tuple[str, ...]) -> list[tuple[StageName, dict[str, Any]]]:
-    kinds = KIND[request.to.other], KIND[request.to]
-    first, rest = others[: request.canary], others[request.canary :]
-    wanted = ((StageName.CANARY, first), (StageName.ROLL, () if request.canary_only else rest))
-    return [(phase, members_at(slots, *kinds)) for phase, slots in wanted if slots]
-
-
-def _offline(names: tuple[str, ...], to: Protocol) -> list[tuple[StageName, dict[str, Any]]]:
-    return [
-        (StageName.EMPTY, members_at(names, KIND[to.other], MemberKind.VACANT)),
-        (StageName.FILL, members_at(names, MemberKind.VACANT, KIND[to])),
-    ]
-
-
-def _steps(
-    acts: Sequence[tuple[StageName, dict[str, Any]]], soak_s: int, terms: GroupTerms
-) -> tuple[Step, ...]:
-    steps = [approval("plan", "asks to approve the plan")]
-    latest = ""
-    for phase, members in acts:
-        emptied = phase is StageName.FILL
-        around = Around(
-            patience_s=terms.patience_s,
-            base_before=latest,
-            base_after=snapshot_name(Moment.BEFORE, StageName.EMPTY) if emptied else "",
-            members=members,
-            since_base={**members, "old": acts[0][1]["old"]} if emptied else None,
-        )
-        act = replacement(phase, members, terms, undo=undoing(phase, members, terms))
-        steps += measured(act, around)
-        latest = snapshot_name(Moment.AFTER, phase)
-    soak = Around(patience_s=terms.patience_s, base_before=latest)
-    return (*steps, *measured(soaking(soak_s, terms), soak))
+    return make_plan(steps, about)
 
 
 def places_of(view: GroupView, places: tuple[Place, ...]) -> tuple[Place, ...]:
@@ -108,7 +97,7 @@ def places_of(view: GroupView, places: tuple[Place, ...]) -> tuple[Place, ...]:
     know them by."""
     if places:
         return places
-    names = [_name(member) for member in view.members]
+    names = [member.client_id or member.member_id for member in view.members]
     found = (
         Place(
             name=name if names.count(name) == 1 else member.member_id,
@@ -119,10 +108,6 @@ def places_of(view: GroupView, places: tuple[Place, ...]) -> tuple[Place, ...]:
         for name, member in zip(names, view.members, strict=True)
     )
     return tuple(sorted(found, key=lambda place: place.name))
-
-
-def _name(member: Member) -> str:
-    return member.client_id or member.member_id
 
 
 def roll_back_plan(there: Plan, records: Mapping[str, StepRecord], number: int, terms: GroupTerms) -> Plan:

@@ -1,13 +1,17 @@
-"""What people read of a run, from the journal alone."""
+"""What people read of a run, from the journal alone, and of an assessment.
+
+An assessment tells who is in the group, and what its coordinator will answer on the way (the table of answers
+of docs/reference/protocol-answers.md). How long reading pauses is from what was measured on real brokers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from groupshift.domain.foreign_text import shell
-from groupshift.domain.group_protocol import Protocol, ProtocolView, Way
+from groupshift.domain.group_protocol import Protocol, Way
 from groupshift.domain.protocol import preflight
-from groupshift.domain.protocol.answers import Answer, forecast
+from groupshift.domain.protocol.answers import forecast
 from groupshift.domain.protocol.preflight import ProtocolFacts
 from groupshift.domain.run import Plan, RunState, Step
 from groupshift.engine.group_move import group_sections
@@ -34,6 +38,7 @@ maximum."""
 
 
 def _reached(plan: Plan) -> str:
+    """Who speaks the wanted protocol when the run is over, as a clause."""
     who = "all members speak" if plan.about["whole"] else "the canary speaks"
     return f"{who} the {plan.about['to']} protocol"
 
@@ -48,11 +53,6 @@ def observed(request: ProtocolRequest, live: LiveGroup) -> Observed:
     facts = ProtocolFacts(view=view, to=aim.to, way=aim.way)
     alien = not preflight.movable(preflight.RULES.ask(facts, preflight.FIRST))
     answers = () if alien else forecast(aim.to, aim.way, view.group, view.settings)
-    sections = [_members(view), *([_answers(answers)] if answers else [])]
-    return Observed(sections=tuple(sections), data={"answers": answers, "view": view})
-
-
-def _members(view: ProtocolView) -> Section:
     group = view.group
     epoch = f", epoch {group.epoch}" if group.epoch is not None else ""
     said = f"Type {group.kind}, {group.state}{epoch}; members: {len(group.members)}"
@@ -64,16 +64,15 @@ def _members(view: ProtocolView) -> Section:
         )
         for each in group.members
     )
-    return Section(title="Members", sentences=(said,), head=head if rows else (), rows=rows)
-
-
-def _answers(answers: Sequence[Answer]) -> Section:
-    head = ("row", "outcome", "type after", "error", "because", "what helps")
-    rows = tuple(
-        (each.number, each.outcome.value, each.kind or "", str(each.code or ""), each.reason, each.remedy)
-        for each in answers
-    )
-    return Section(title="What the coordinator will answer", head=head, rows=rows)
+    sections = [Section(title="Members", sentences=(said,), head=head if rows else (), rows=rows)]
+    if answers:
+        heads = ("row", "outcome", "type after", "error", "because", "what helps")
+        shown = tuple(
+            (each.number, each.outcome.value, each.kind or "", str(each.code or ""), each.reason, each.remedy)
+            for each in answers
+        )
+        sections.append(Section(title="What the coordinator will answer", head=heads, rows=shown))
+    return Observed(sections=tuple(sections), data={"answers": answers, "view": view})
 
 
 def closing(plan: Plan, state: RunState) -> str:

@@ -67,13 +67,9 @@ def assess(request: ProtocolRequest, live: LiveGroup) -> Findings:
     """Judge whether a run may begin: preflight (P), hazard book (H), live rules, the own login; passed ones
     included. Of a group that no broker knows, or that is none of consumers, only the rules that say so speak.
     Raises `Rejected` for a version that cannot be read."""
-    return (*_assessed(request, live), *live.identities)
-
-
-def _assessed(request: ProtocolRequest, live: LiveGroup) -> Findings:
     view = live.facts.view.protocol
     if view is None:
-        return group_rules.ask(LIVE, live.facts)
+        return (*group_rules.ask(LIVE, live.facts), *live.identities)
     asked = ProtocolFacts(
         view=view,
         to=request.to,
@@ -81,11 +77,11 @@ def _assessed(request: ProtocolRequest, live: LiveGroup) -> Findings:
         versions={**client_versions(request.client), **broker_versions(request.broker)},
         state=live.facts.view.snapshot,
     )
-    first = preflight.ask(asked)
-    if not preflight.movable(first):
-        return first
-    numbers = LIVE if not view.group.empty else ("PR02", "C29")
-    return (*first, *group_rules.ask(numbers, live.facts), *known_bugs(asked))
+    found = preflight.ask(asked)
+    if preflight.movable(found):
+        numbers = LIVE if not view.group.empty else ("PR02", "C29")
+        found = (*found, *group_rules.ask(numbers, live.facts), *known_bugs(asked))
+    return (*found, *live.identities)
 
 
 _MOVES = {Protocol.CONSUMER: Comparison.PROTOCOL, Protocol.CLASSIC: Comparison.PROTOCOL_BACK}
@@ -98,15 +94,11 @@ def known_bugs(facts: ProtocolFacts) -> Findings:
 
 def hazard_facts(facts: ProtocolFacts) -> HazardFacts:
     """What is known of versions and conditions; the rest is asked for."""
+    group, settings = facts.group, facts.view.settings
     told = tuple(
         Met(where=f"broker {each.node_id}", version=line_of(each.settings.metadata))
         for each in facts.view.brokers
     )
-    return HazardFacts(versions={Role.BROKER: told, **facts.versions}, traits=_traits(facts))
-
-
-def _traits(facts: ProtocolFacts) -> Mapping[Trait, bool]:
-    group, settings = facts.group, facts.view.settings
     known = {Trait.ONLINE: facts.way is Way.ONLINE and not group.empty}
     if not settings.untold:
         native = "consumer" in settings.protocols
@@ -121,7 +113,7 @@ def _traits(facts: ProtocolFacts) -> Mapping[Trait, bool]:
         }
     if facts.state is not None:
         known[Trait.COMMIT_METADATA] = any((row.metadata or "").rstrip("\0") for row in facts.state.offsets)
-    return known
+    return HazardFacts(versions={Role.BROKER: told, **facts.versions}, traits=known)
 
 
 class ProtocolRules(GroupRules[ProtocolPorts]):

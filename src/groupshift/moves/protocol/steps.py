@@ -1,4 +1,8 @@
-"""How each kind of step is done."""
+"""How each kind of step is done: as in every move of one group, but for its approval.
+
+A gate shows what each member subscribes to. While a classic group rebalances its coordinator does not tell
+that, so the gate waits for a calm moment.
+"""
 
 from __future__ import annotations
 

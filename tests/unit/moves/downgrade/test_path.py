@@ -41,10 +41,15 @@ def way(
     return path(current, target_of(to, will_run))
 
 
+def is_open(found: Path) -> bool:
+    """Whether features and log are ready for the target now."""
+    return found.possible and not found.lowered and found.compaction is Compaction.NOT_NEEDED
+
+
 @pytest.mark.parametrize("to", ["3.4.1", "3.5.2", "3.9.2"])
 def test_newer_records_stop_nobody_from_341_on(to: str) -> None:
     """3.9.2 NEW without preparation: 9 of 9 groups equal (types 3 to 8 are ignored)."""
-    assert way("3.9.2", to, {MV: 8}, new_types=True, will_run=OLD).open
+    assert is_open(way("3.9.2", to, {MV: 8}, new_types=True, will_run=OLD))
 
 
 def test_the_same_release_with_the_old_coordinator_is_older() -> None:
@@ -55,7 +60,7 @@ def test_the_same_release_with_the_old_coordinator_is_older() -> None:
 
 
 @pytest.mark.parametrize(
-    ("new_types", "compaction", "is_open"),
+    ("new_types", "compaction", "ready"),
     [
         (True, Compaction.NEEDED, False),
         (False, Compaction.NOT_NEEDED, True),
@@ -67,10 +72,10 @@ def test_the_same_release_with_the_old_coordinator_is_older() -> None:
         "log not read",
     ],
 )
-def test_340_needs_a_compacted_log(new_types, compaction, is_open) -> None:
+def test_340_needs_a_compacted_log(new_types, compaction, ready) -> None:
     """The simplest acceptance test: 3.9.2 NEW, formatted for 3.4, to 3.4.0."""
     found = way("3.9.2", "3.4.0", {MV: 8}, new_types=new_types)
-    assert (found.compaction, found.open, found.possible) == (compaction, is_open, True)
+    assert (found.compaction, is_open(found), found.possible) == (compaction, ready, True)
 
 
 def test_commits_since_41_close_the_way_below_341() -> None:
@@ -79,24 +84,24 @@ def test_commits_since_41_close_the_way_below_341() -> None:
     assert (lost.compaction, lost.possible) == (Compaction.IMPOSSIBLE, False)
     assert way("4.1.2", "3.4.0", {MV: 8}, commits=None).compaction is Compaction.IMPOSSIBLE
     assert way("4.0.2", "3.4.0", {MV: 8}, commits=4).compaction is Compaction.IMPOSSIBLE
-    assert way("4.0.2", "3.4.0", {MV: 8}, commits=3).open
-    assert way("4.3.1", "3.4.1", {MV: 8}, commits=4).open
-    assert way("4.3.1", "3.9.2", {MV: 8}, commits=4).open
+    assert is_open(way("4.0.2", "3.4.0", {MV: 8}, commits=3))
+    assert is_open(way("4.3.1", "3.4.1", {MV: 8}, commits=4))
+    assert is_open(way("4.3.1", "3.9.2", {MV: 8}, commits=4))
 
 
 def test_a_controller_of_39_must_not_meet_group_version() -> None:
     """4.3.1 at 3.9: it dies unless the feature is lowered and a newer snapshot covers its record."""
     before = way("4.3.1", "3.9.2", {MV: 21, GV: 1}, new_types=True, commits=4)
     assert [(each.feature, each.level, each.to) for each in before.lowered] == [(GV, 1, 0)]
-    assert (before.possible, before.open, before.snapshot) == (True, False, True)
+    assert (before.possible, is_open(before), before.snapshot) == (True, False, True)
     after = way("4.3.1", "3.9.2", {MV: 21}, new_types=True, commits=4)
-    assert (after.lowered, after.open, after.snapshot) == ((), True, True)
+    assert (after.lowered, is_open(after), after.snapshot) == ((), True, True)
 
 
 @pytest.mark.parametrize("to", ["4.0.2", "4.2.1"])
 def test_data_of_43_is_read_back_to_40_at_its_level(to: str) -> None:
     """4.3.1 at 4.0: 9 of 9 equal, a live native member kept."""
-    assert way("4.3.1", to, OF_40, new_types=True, commits=4).open
+    assert is_open(way("4.3.1", to, OF_40, new_types=True, commits=4))
 
 
 @pytest.mark.parametrize("to", ["4.2.1", "4.0.2", "3.9.2"])
@@ -104,13 +109,13 @@ def test_nothing_goes_back_across_a_change_of_the_metadata_log(to: str) -> None:
     """4.3.1 at 4.3: dies, 'Can't read version 4 of BrokerEndpoint'."""
     found = way("4.3.1", to, {**OF_40, MV: 30}, commits=4)
     assert "4.3-IV0 (30)" in found.changes
-    assert (found.possible, found.open) == (False, False)
+    assert (found.possible, is_open(found)) == (False, False)
     assert MV not in {each.feature for each in found.lowered}
 
 
 def test_44_at_43_goes_back_to_431() -> None:
     """9 of 9 equal; as 4.4.0 comes (4.4-IV2) there is no way, by two changes of the metadata log."""
-    assert way("4.4.0", "4.3.1", {**PLAIN_42, MV: 30}, new_types=True, commits=4).open
+    assert is_open(way("4.4.0", "4.3.1", {**PLAIN_42, MV: 30}, new_types=True, commits=4))
     plain = way("4.4.0", "4.3.1", {**PLAIN_42, MV: 33, "share.version": 2}, commits=4)
     assert (plain.changes, plain.possible) == (("4.4-IV1 (32)", "4.4-IV2 (33)"), False)
 
@@ -121,7 +126,7 @@ def test_42_goes_back_to_40_when_its_features_are_lowered() -> None:
     assert {each.feature: each.to for each in found.lowered} == {
         MV: 25, "share.version": 0, "streams.version": 0,
     }  # fmt: skip
-    assert (found.possible, found.open, found.snapshot) == (True, False, True)
+    assert (found.possible, is_open(found), found.snapshot) == (True, False, True)
     assert "4.2-IV1 (29) to 4.0-IV3 (25)" in str(found.lowered[-3])
 
 
@@ -145,7 +150,7 @@ def test_a_dynamic_quorum_closes_the_way_to_releases_that_do_not_know_it() -> No
 def test_zookeeper_mode_has_no_features_and_no_snapshot() -> None:
     """3.9.2 → 3.5.2 by jars."""
     found = way("3.9.2", "3.5.2", {}, runs=OLD)
-    assert (found.open, found.snapshot) == (True, False)
+    assert (is_open(found), found.snapshot) == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +168,7 @@ def test_the_target_is_older_newer_or_nobody_knows(runs: str, to: str, standing:
     """Within a line the release must be said."""
     found = way(runs, to, {MV: 8})
     assert found.standing is standing
-    assert found.open == (standing is Standing.OLDER)
+    assert is_open(found) == (standing is Standing.OLDER)
 
 
 def test_a_broker_of_a_line_is_as_new_as_its_line() -> None:
