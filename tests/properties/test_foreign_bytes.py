@@ -189,7 +189,7 @@ def replayed(data: bytes, _owner: int) -> Any:
     name = data[:100].decode("latin-1")
     transaction = Transaction(session=1, zxid=1, time_ms=1, changes=())
     for path in (f"/consumers/g/owners/t/{name}", "/consumers/g/offsets/t/0", "/consumers/g/migration/mode"):
-        replay.apply(transaction, Created(path=path, data=data, ephemeral=False))
+        replay.apply(transaction, Created(path=path, data=data))
     return replay
 
 

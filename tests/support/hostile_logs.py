@@ -69,7 +69,7 @@ def _read_log(log: bytes, *, check: bool) -> None:
     headers = read_headers(data, check=check)
     resolve([spans(headers.table)])
     for part in read_records(data, headers.table, Origin(name="x.log")):
-        part.columns()
+        len(part)
 
 
 def _decoded(chance: random.Random, keys: list[bytes], values: list[bytes], count: int) -> None:

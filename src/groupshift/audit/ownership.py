@@ -112,20 +112,18 @@ class _Replay:
     """Partitions that were owned or committed to."""
 
     def apply(self, transaction: Transaction, change: Change) -> None:
+        """One change of a transaction."""
         match change:
-            case Created():
+            case Created() | DataSet():
                 self._written(transaction, change.path, change.data)
-                self._registered(change.path)
-            case DataSet():
-                self._written(transaction, change.path, change.data)
+                if isinstance(change, Created):
+                    self._registered(change.path)
             case Deleted():
                 self._deleted(transaction, change.path, Ended.RELEASED)
             case SessionClosed():
                 paths = {path for path, held in self.held.items() if held.session == transaction.session}
                 for path in sorted(paths | set(change.paths)):
                     self._deleted(transaction, path, Ended.SESSION)
-            case _:
-                pass
 
     def _below(self, path: str, *folder: str) -> str | None:
         prefix = "/".join((self.root, *folder, ""))
@@ -157,12 +155,12 @@ class _Replay:
             self.modes.append(ModeWrite(text=text, zxid=transaction.zxid, at_ms=transaction.time_ms))
 
     def _owned(self, transaction: Transaction, path: str, partition: TopicPartition, thread_id: str) -> None:
-        session = transaction.session
         self.used.add(partition)
-        if former := self.held.get(path):
-            if former.thread_id == thread_id:
-                return
-            session = former.session
+        former = self.held.get(path)
+        if former and former.thread_id == thread_id:
+            return
+        session = former.session if former else transaction.session
+        if former:
             self._end(transaction, path, Ended.REPLACED)
         self.held[path] = Interval(
             partition=partition,

@@ -50,6 +50,9 @@ _HOW = (
 def render(audit: Audit) -> str:
     """The HTML document: what it means and what to do, figures, kinds of differences, the offsets."""
     verdict, word = judged(audit)
+    left = audit.looked.suspicious
+    passed = [one for one in audit.looked.mismatches if one.weight is Weight.EXPLAINED]
+    shown = min(len(passed), SHOWN)
     page = Page(
         title="Audit of committed offsets",
         top=Headline(verdict=verdict, word=word, sentence=_sentence(audit), now=tuple(_now(audit))),
@@ -58,8 +61,10 @@ def render(audit: Audit) -> str:
             _figures(audit),
             _problems(audit.looked.problems),
             _kinds(audit.looked.mismatches),
-            _unexplained(audit.looked.suspicious),
-            _explained(audit),
+            section("Not explained", _rows(left)) if left else None,
+            section("Explained", "They need nothing.", Details(f"Show {shown:,}", [_rows(passed)]))
+            if passed
+            else None,
             section("How it was found", _HOW),
         ],
     )
@@ -157,18 +162,6 @@ def _kinds(rows: Sequence[Mismatch]) -> Section:
         numeric={"offsets"},
     )
     return section(title, listed)
-
-
-def _unexplained(rows: Sequence[Mismatch]) -> Section | None:
-    return section("Not explained", _rows(rows)) if rows else None
-
-
-def _explained(audit: Audit) -> Section | None:
-    rows = [one for one in audit.looked.mismatches if one.weight is Weight.EXPLAINED]
-    if not rows:
-        return None
-    shown = Details(f"Show {min(len(rows), SHOWN):,}", [_rows(rows)])
-    return section("Explained", "They need nothing.", shown)
 
 
 def _rows(rows: Sequence[Mismatch]) -> Table:

@@ -1,13 +1,14 @@
 """Audit: the coordinators, their log and ZooKeeper, read within one bracket and held against each other.
 
-With the ports that only an audit has: what compares, the offsets in ZooKeeper, and where audits are kept.
+With what only an audit has: what compares, and the port to the offsets in ZooKeeper.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Protocol
 
 from groupshift.audit.case import Terms, ZookeeperGroup, homes, read_log
 from groupshift.audit.offsets import Audit, Looked, Reading, audit, confirmed, unheard_of
@@ -15,14 +16,6 @@ from groupshift.domain.znodes import refuse_other_cluster
 from groupshift.ports.clock import Clock
 from groupshift.ports.cluster import GroupSnapshots
 from groupshift.ports.log import LogProgress, LogReader
-
-
-class Comparison(Protocol):
-    """Holds what was read within a bracket against the log, which it reads; changes nothing."""
-
-    def look(self, reading: Reading, told: LogProgress | None = None) -> Looked:
-        """What `groupshift.audit.offsets.audit` finds. Raises as `LogReader.read`."""
-        ...
 
 
 class OffsetNodes(Protocol):
@@ -42,41 +35,11 @@ class OffsetNodes(Protocol):
         ...
 
 
-class AuditStore(Protocol):
-    """Keeps audits: a folder each, named by its path or URI."""
-
-    def refuse(self, folder: str) -> None:
-        """Raise `Rejected` when ``folder`` cannot become one: it is there and not empty."""
-        ...
-
-    def write(self, folder: str, audit: Audit, report: str) -> None:
-        """Write every difference (Parquet), its ``report`` (HTML) and a summary; the folder appears whole or
-        not at all.
-
-        Raises `Rejected` as `refuse`, `Transient` when it cannot be written (disk full)."""
-        ...
-
-    def read(self, folder: str) -> Audit:
-        """The audit that is kept there, as it was given to `write`.
-
-        Raises `Rejected` when there is none, `Broken` when it is not what was written."""
-        ...
-
-    def names(self, root: str) -> tuple[str, ...]:
-        """The folders of audits right below ``root``, by name; none where it is not there.
-
-        Raises `Transient` when it cannot be listed."""
-        ...
-
-    def summary(self, folder: str) -> Mapping[str, Any]:
-        """What `groupshift.audit.offsets.summary` said of the audit that is kept there.
-
-        Raises `Rejected` when there is none, `Broken` when it cannot be read."""
-        ...
-
-
 Progress = Callable[[str, int, int], None]
 """Called with what is being read, how much is done, and of how much."""
+Comparison = Callable[[Reading, LogProgress], Looked]
+"""Holds what was read within a bracket against the log, which it reads; changes nothing. Returns what
+`groupshift.audit.offsets.audit` finds. Raises as `LogReader.read`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +85,7 @@ def audit_offsets(
     if sources.zookeeper is not None:
         refuse_other_cluster(sources.zookeeper.cluster_id(), cluster_id)
     retention = sources.log.retention_ms() if options.retention_ms is None else options.retention_ms
-    comparison = sources.comparison or InProcess(sources.log)
+    compare = sources.comparison or partial(in_process, sources.log)
 
     def look(
         groups: Collection[str] | None, partitions: Collection[int] | None = None
@@ -144,7 +107,7 @@ def audit_offsets(
             groups=groups,
             partitions=partitions,
         )
-        return comparison.look(reading, lambda done, of: told("log", done, of)), reading
+        return compare(reading, lambda done, of: told("log", done, of)), reading
 
     found, reading = look(groups)
     found = unheard_of(found, reading)
@@ -162,14 +125,8 @@ def audit_offsets(
     )
 
 
-class InProcess:
-    """`groupshift.audit.run.Comparison` by the rules themselves, on records that come through here."""
-
-    def __init__(self, log: LogReader) -> None:
-        self._log = log
-
-    def look(self, reading: Reading, told: LogProgress | None = None) -> Looked:
-        """See the port."""
-        records = self._log.read(reading.closed, reading.partitions, told)
-        log = read_log(records, opened=reading.opened, closed=reading.closed, groups=reading.groups)
-        return audit(reading.admin, log, reading.zookeeper, reading.terms)
+def in_process(log: LogReader, reading: Reading, told: LogProgress) -> Looked:
+    """A `Comparison` by the rules themselves, on records that come through this process."""
+    records = log.read(reading.closed, reading.partitions, told)
+    side = read_log(records, opened=reading.opened, closed=reading.closed, groups=reading.groups)
+    return audit(reading.admin, side, reading.zookeeper, reading.terms)

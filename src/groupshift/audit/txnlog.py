@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
@@ -51,11 +52,18 @@ class Op(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Created:
-    """A node came to be; an ephemeral one belongs to the session of its transaction."""
+    """A node came to be, with this data."""
 
     path: str
     data: bytes
-    ephemeral: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSet:
+    """A node's data was replaced."""
+
+    path: str
+    data: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,15 +71,6 @@ class Deleted:
     """A node was deleted by request."""
 
     path: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataSet:
-    """A node's data was replaced; ``version`` is the version it then has."""
-
-    path: str
-    data: bytes
-    version: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,15 +98,6 @@ class Transaction:
     changes: tuple[Change, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogFile:
-    """The transactions of one file in their order; ``torn`` when the last record is incomplete, as a
-    server that was killed (or is writing right now) leaves it."""
-
-    transactions: tuple[Transaction, ...]
-    torn: bool
-
-
 class _Jute:
     """A cursor over one entry. Raises `ValueError` past its end or for an impossible length."""
 
@@ -128,9 +118,6 @@ class _Jute:
     def int64(self) -> int:
         return int.from_bytes(self._take(8), "big", signed=True)
 
-    def flag(self) -> bool:
-        return self._take(1) != b"\0"
-
     def buffer(self) -> bytes:
         """Length-prefixed bytes; -1 stands for null, here the same as empty."""
         length = self.int32()
@@ -146,49 +133,27 @@ class _Jute:
             raise ValueError(f"a vector of {number} elements does not fit")
         return max(number, 0)
 
-    @property
-    def left(self) -> int:
-        return len(self._data) - self._at
-
-
-def _created(jute: _Jute, *, may_be_ephemeral: bool) -> Created:
-    path, data = jute.text(), jute.buffer()
-    for _ in range(jute.count()):
-        jute.int32(), jute.text(), jute.text()
-    return Created(path=path, data=data, ephemeral=may_be_ephemeral and jute.flag())
-
-
-def _data_set(jute: _Jute) -> DataSet:
-    return DataSet(path=jute.text(), data=jute.buffer(), version=jute.int32())
-
-
-def _session_closed(jute: _Jute) -> SessionClosed:
-    try:
-        return SessionClosed(paths=tuple(jute.text() for _ in range(jute.count())))
-    except ValueError:
-        # Before 3.6, or with the list switched off: nothing, or only the digest, follows the header.
-        return SessionClosed(paths=())
-
-
-_READERS: Mapping[Op, Callable[[_Jute], Change]] = {
-    Op.CREATE: lambda jute: _created(jute, may_be_ephemeral=True),
-    Op.CREATE2: lambda jute: _created(jute, may_be_ephemeral=True),
-    Op.CREATE_CONTAINER: lambda jute: _created(jute, may_be_ephemeral=False),
-    Op.CREATE_TTL: lambda jute: _created(jute, may_be_ephemeral=False),
-    Op.DELETE: lambda jute: Deleted(path=jute.text()),
-    Op.DELETE_CONTAINER: lambda jute: Deleted(path=jute.text()),
-    Op.SET_DATA: _data_set,
-    Op.RECONFIG: _data_set,
-    Op.CLOSE_SESSION: _session_closed,
-}
-
 
 def _changes(code: int, jute: _Jute) -> tuple[Change, ...]:
-    op = Op(code)
-    if op is Op.MULTI:
-        return _multi(jute)
-    reader = _READERS.get(op)
-    return (reader(jute),) if reader else ()
+    """What a transaction of this type changed. Access lists, versions and flags behind it are not read."""
+    change: Change
+    match Op(code):
+        case Op.MULTI:
+            return _multi(jute)
+        case Op.CREATE | Op.CREATE2 | Op.CREATE_CONTAINER | Op.CREATE_TTL:
+            change = Created(path=jute.text(), data=jute.buffer())
+        case Op.SET_DATA | Op.RECONFIG:
+            change = DataSet(path=jute.text(), data=jute.buffer())
+        case Op.DELETE | Op.DELETE_CONTAINER:
+            change = Deleted(path=jute.text())
+        case Op.CLOSE_SESSION:
+            paths: tuple[str, ...] = ()
+            with suppress(ValueError):  # before 3.6, or with the list switched off, no list follows
+                paths = tuple(jute.text() for _ in range(jute.count()))
+            change = SessionClosed(paths=paths)
+        case _:
+            return ()
+    return (change,)
 
 
 def _multi(jute: _Jute) -> tuple[Change, ...]:
@@ -206,48 +171,43 @@ def _transaction(entry: bytes) -> Transaction:
     return Transaction(zxid=zxid, time_ms=time_ms, session=session, changes=_changes(code, jute))
 
 
-def parse(data: bytes, name: str = "log") -> LogFile:
-    """The transactions of one file (``log.<zxid>``); ``name`` is used in messages only.
+def parse(data: bytes, name: str = "log") -> tuple[Transaction, ...]:
+    """The transactions of one file (``log.<zxid>``) in their order; ``name`` is used in messages only. A last
+    record that is incomplete is left out: a server that was killed, or is writing right now, leaves one.
 
-    Raises `Broken` when the bytes are no transaction log, or when a record that is not the last one
-    has a wrong checksum or cannot be understood.
+    Raises:
+        Broken: the bytes are no transaction log, or a record that is not the last one has a wrong checksum or
+            cannot be understood.
     """
     begun = data.rstrip(b"\0")
     if len(begun) < len(_START) and _START.startswith(begun):
-        return LogFile(transactions=(), torn=bool(begun))
+        return ()
     if not data.startswith(_START) or len(data) < _FILE_HEADER_BYTES:
         raise Broken(
             f"{name} is no ZooKeeper transaction log of version {VERSION}; give the folder version-2"
         )
-    return _records(data, name)
-
-
-def _records(data: bytes, name: str) -> LogFile:
     found: list[Transaction] = []
-    end = len(data.rstrip(b"\0"))
     at = _FILE_HEADER_BYTES
     while at + _RECORD_HEADER.size <= len(data):
         checksum, length = _RECORD_HEADER.unpack_from(data, at)
-        if length == 0:
-            return LogFile(transactions=tuple(found), torn=at < end)
         start, stop = at + _RECORD_HEADER.size, at + _RECORD_HEADER.size + length
         entry = data[start:stop]
         whole = length > 0 and stop < len(data) and data[stop] == _END_OF_RECORD
         if not whole or zlib.adler32(entry) != checksum:
-            if length > 0 and stop + 1 < end:
+            if length > 0 and stop + 1 < len(begun):
                 raise Broken(f"{name} has a damaged record at byte {at}; what follows it cannot be trusted")
-            return LogFile(transactions=tuple(found), torn=True)
+            break
         try:
             found.append(_transaction(entry))
         except ValueError as error:
             raise Broken(f"{name} has a record at byte {at} that cannot be understood ({error})") from error
         at = stop + 1
-    return LogFile(transactions=tuple(found), torn=at < end)
+    return tuple(found)
 
 
-def merge(files: Iterable[LogFile]) -> tuple[Transaction, ...]:
+def merge(files: Iterable[Iterable[Transaction]]) -> tuple[Transaction, ...]:
     """The transactions of several files by zxid, each once."""
-    by_zxid = {transaction.zxid: transaction for file in files for transaction in file.transactions}
+    by_zxid = {transaction.zxid: transaction for file in files for transaction in file}
     return tuple(by_zxid[zxid] for zxid in sorted(by_zxid))
 
 

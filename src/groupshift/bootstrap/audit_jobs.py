@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,7 +55,7 @@ def run_audit(
     """Audit and keep what was found; the output folder is looked at before anything is read. With a
     ``session`` its executors read the log and hold the sources against each other, else this process does.
 
-    Raises as `audit_offsets` and `groupshift.audit.run.AuditStore.write`."""
+    Raises as `audit_offsets` and `ParquetAudits.write`."""
     store = audit_store()
     if request.output is not None:
         store.refuse(request.output)
@@ -62,9 +63,9 @@ def run_audit(
     log = DirectLog(brokers)
     comparison = None
     if session is not None:
-        from groupshift.spark.audit_offsets import SparkComparison
+        from groupshift.spark.audit_offsets import compared
 
-        comparison = SparkComparison(session(), brokers, log)
+        comparison = partial(compared, session(), brokers, log)
     where, timeout_s = request.zookeeper, request.timeout_s
     sources = audit_sources(request.kafka, where, log, comparison=comparison, timeout_s=timeout_s)
     with closing(sources):
@@ -96,7 +97,7 @@ class Handed:
         return _FAMILIES.get(told["exit_code"], Broken)(told["message"])
 
     def result(self) -> Audit:
-        """What the job found. Raises as `groupshift.audit.run.AuditStore.read`."""
+        """What the job found. Raises as `ParquetAudits.read`."""
         return audit_store().read(self.output)
 
 

@@ -30,8 +30,9 @@ from groupshift.settings import KafkaSettings, Settings, ZookeeperSettings
 
 if TYPE_CHECKING:
     from groupshift.adapters.kafka.cluster import KafkaCluster
+    from groupshift.adapters.parquet.audits import ParquetAudits
     from groupshift.adapters.zookeeper.session import ZookeeperConnection
-    from groupshift.audit.run import AuditSources, AuditStore, Comparison
+    from groupshift.audit.run import AuditSources, Comparison
     from groupshift.spark.broker_source import Brokers
 
 
@@ -260,7 +261,7 @@ def audit_sources(
     )
 
 
-def audit_store() -> AuditStore:
+def audit_store() -> ParquetAudits:
     """Where audits are kept: folders of Parquet files."""
     from groupshift.adapters.parquet.audits import ParquetAudits
 

@@ -58,23 +58,18 @@ TOLD = (
 """What the sources say of a key, by the fields of `groupshift.audit.offsets.Mismatch`."""
 
 
-class SparkComparison:
-    """Executors read the log from the leaders, once, to their own disks; ``log`` is whose position was asked.
+def compared(
+    spark: SparkSession, brokers: Brokers, log: DirectLog, reading: Reading, told: LogProgress
+) -> Looked:
+    """A `groupshift.audit.run.Comparison`: executors read the log from the leaders, once, to their own disks;
+    ``log`` is whose position was asked. Only differences come through this process.
 
-    A lost executor takes its part along: the job fails, and is run again."""
-
-    def __init__(self, spark: SparkSession, brokers: Brokers, log: DirectLog) -> None:
-        self._spark, self._brokers, self._log = spark, brokers, log
-
-    def look(self, reading: Reading, told: LogProgress | None = None) -> Looked:
-        """See the port; the differences, not the records, come through this process."""
-        bounds = self._log.bounds(reading.closed, reading.partitions)
-        total = sum(each.end - each.start for each in bounds)
-        records = fetched(self._spark, self._brokers, bounds=bounds).select(*RAW_COLUMNS)
-        once = _kept(records)
-        if told is not None:
-            told(total, total)
-        return look(once, reading)
+    A lost executor takes its part along: the job fails, and is run again. Raises as `fetched`."""
+    bounds = log.bounds(reading.closed, reading.partitions)
+    total = sum(each.end - each.start for each in bounds)
+    once = _kept(fetched(spark, brokers, bounds=bounds).select(*RAW_COLUMNS))
+    told(total, total)
+    return look(once, reading)
 
 
 def look(records: DataFrame, reading: Reading) -> Looked:

@@ -34,24 +34,22 @@ from groupshift.spark.validation_report import rules_section
 AUDIT_VERSION = 1
 
 
-def _partition(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: row[name] for name in ("topic", "partition")}
+def _picked(row: Mapping[str, Any], names: str) -> dict[str, Any]:
+    return {name: row[name] for name in ("topic", "partition", *names.split())}
 
 
 def _event(row: Mapping[str, Any]) -> dict[str, Any]:
-    kept = ("known_by", "released_by", "released_ms", "unowned_ms", "committed", "reached")
     named = {"from": row["giver"], "to": row["member"], "taken_ms": row["start_ms"]}
-    return {**_partition(row), **named, **{name: row[name] for name in kept}}
+    return _picked(row, "known_by released_by released_ms unowned_ms committed reached") | named
 
 
 def _range(row: Mapping[str, Any]) -> dict[str, Any]:
-    kept = ("from_offset", "to_offset", "records", "committed", "reached", "objection")
     named = {
         "at_ms": row["first_ms"],
         "hand_over": hand_over_name(row),
         "explained": row["objection"] is None,
     }
-    return {**_partition(row), **named, **{name: row[name] for name in kept}}
+    return _picked(row, "from_offset to_offset records committed reached objection") | named
 
 
 def hand_over_name(row: Mapping[str, Any]) -> str:
@@ -226,17 +224,17 @@ def _at(row: Row) -> str:
 
 
 def _stages(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> Section:
-    columns: Columns[tuple[str, Row]] = {
-        "stage": lambda stage: stage[0],
-        "time": lambda stage: duration(stage[1]["to_ms"] - stage[1]["from_ms"]),
-        "hand-overs": lambda stage: stage[1]["hand_overs"],
-        "partitions": lambda stage: stage[1]["partitions"],
-        "longest without owner": lambda stage: duration(stage[1]["longest_unowned_ms"]),
-        "again": lambda stage: stage[1]["duplicates"],
-        "not explained": lambda stage: stage[1]["unexplained"],
-        "lost": lambda stage: stage[1]["lost"],
+    columns: Columns[Row] = {
+        "stage": "stage",
+        "time": lambda row: duration(row["to_ms"] - row["from_ms"]),
+        "hand-overs": "hand_overs",
+        "partitions": "partitions",
+        "longest without owner": lambda row: duration(row["longest_unowned_ms"]),
+        "again": "duplicates",
+        "not explained": "unexplained",
+        "lost": "lost",
     }
-    found = ((stage, figures(audit, *span)) for stage, span in stages.items())
+    found = ({"stage": stage, **figures(audit, *span)} for stage, span in stages.items())
     return section("Stage by stage", table(found, columns, numeric=columns.keys() - {"stage"}))
 
 
@@ -257,18 +255,8 @@ def _partitions(audit: Audit) -> Section:
 
 
 def _lost(audit: Audit) -> Section:
-    listed = table(
-        audit.measured.lost,
-        {
-            "partition": _at,
-            "from": "from_offset",
-            "to": "to_offset",
-            "why": "reason",
-        },
-        numeric={"from", "to"},
-        most=FIRST,
-        whole=_WHOLE,
-    )
+    columns: Columns[Row] = {"partition": _at, "from": "from_offset", "to": "to_offset", "why": "reason"}
+    listed = table(audit.measured.lost, columns, numeric={"from", "to"}, most=FIRST, whole=_WHOLE)
     return section("Lost", listed)
 
 

@@ -21,7 +21,7 @@ def at(zxid: int, *changes: Change, session: int = 7) -> Transaction:
 
 def owned(path: str = OWNER, thread: str = "g_m1-1-0") -> Created:
     """The creation of an owner node."""
-    return Created(path=path, data=thread.encode(), ephemeral=True)
+    return Created(path=path, data=thread.encode())
 
 
 def test_an_interval_lasts_from_creation_to_deletion() -> None:
@@ -56,8 +56,8 @@ def test_an_overwritten_node_changes_hands_within_its_session() -> None:
     """Another thread id in the same node ends one interval and begins another; the same one does not."""
     log = [
         at(1, owned()),
-        at(2, DataSet(path=OWNER, data=b"g_m1-1-0", version=1)),
-        at(3, DataSet(path=OWNER, data=b"g_m2-1-0", version=2), session=8),
+        at(2, DataSet(path=OWNER, data=b"g_m1-1-0")),
+        at(3, DataSet(path=OWNER, data=b"g_m2-1-0"), session=8),
         at(4, SessionClosed(paths=()), session=7),
     ]
     first, second = history(log, "g").intervals
@@ -68,8 +68,8 @@ def test_an_overwritten_node_changes_hands_within_its_session() -> None:
 def test_offsets_are_every_write_in_order() -> None:
     """The first write creates the node, later ones set it."""
     log = [
-        at(1, Created(path=OFFSET, data=b"5", ephemeral=False)),
-        at(2, DataSet(path=OFFSET, data=b"9", version=1), session=8),
+        at(1, Created(path=OFFSET, data=b"5")),
+        at(2, DataSet(path=OFFSET, data=b"9"), session=8),
     ]
     assert history(log, "g").offset_writes == (
         OffsetWrite(partition=P0, offset=5, session=7, zxid=1, at_ms=10),
@@ -86,7 +86,7 @@ def test_members_are_aware_when_they_ever_registered_so() -> None:
         (4, "ids/g_m2-1"): b"{}",
     }
     log = [
-        at(zxid, Created(path=f"/consumers/g/{where}", data=data, ephemeral=True))
+        at(zxid, Created(path=f"/consumers/g/{where}", data=data))
         for (zxid, where), data in registered.items()
     ]
     assert history(log, "g").kinds == {"g_m1-1": MemberKind.OLD, "g_m2-1": MemberKind.AWARE}
@@ -96,8 +96,8 @@ def test_writes_of_the_mode_node_are_kept() -> None:
     """Creation, change and deletion of the mode node, with their times."""
     mode = "/consumers/g/migration/mode"
     log = [
-        at(1, Created(path=mode, data=b"kafka", ephemeral=False)),
-        at(2, DataSet(path=mode, data=b"zookeeper", version=1)),
+        at(1, Created(path=mode, data=b"kafka")),
+        at(2, DataSet(path=mode, data=b"zookeeper")),
         at(3, Deleted(path=mode)),
     ]
     texts = [(one.text, one.zxid) for one in history(log, "g").mode_writes]
@@ -121,11 +121,11 @@ def test_a_chroot_is_part_of_every_path() -> None:
 @pytest.mark.parametrize("data", [b"", b"many"])
 def test_f01_a_node_without_an_offset_of_what_nobody_reads_is_no_problem(data: bytes) -> None:
     """Nobody owned the partition or committed to it; where somebody did, before or after, it is one."""
-    blank = Created(path=OFFSET, data=data, ephemeral=False)
+    blank = Created(path=OFFSET, data=data)
     assert history([at(1, blank)], "g").problems == ()
     other = owned("/consumers/g/owners/orders/7")
     assert history([at(1, blank), at(2, other)], "g").problems == ()
-    committed = DataSet(path=OFFSET, data=b"12", version=1)
+    committed = DataSet(path=OFFSET, data=b"12")
     for log in (
         [at(1, owned()), at(2, blank)],
         [at(1, blank), at(2, owned())],
@@ -138,7 +138,7 @@ def test_what_is_not_understood_is_said() -> None:
     """A node older than the log, an offset that is none, and a partition that is none are problems."""
     log = [
         at(1, Deleted(path=OWNER)),
-        at(2, Created(path=OFFSET, data=b"many", ephemeral=False)),
+        at(2, Created(path=OFFSET, data=b"many")),
         at(3, owned("/consumers/g/owners/orders/x1")),
     ]
     assert history(log, "g").problems == (

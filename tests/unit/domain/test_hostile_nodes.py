@@ -149,7 +149,7 @@ def test_s03_the_transaction_log_has_nodes_with_5000_digits_too() -> None:
         (f"/consumers/g/owners/t/{digits}", b"x"),
         ("/consumers/g/offsets/t/0", digits.encode()),
     ):
-        replay.apply(transaction, Created(path=path, data=data, ephemeral=False))
+        replay.apply(transaction, Created(path=path, data=data))
     assert len(replay.problems) == 2
     assert TopicPartition("t", 0) not in {each.partition for each in replay.offsets}
 

@@ -1,4 +1,4 @@
-"""Audits as folders of evidence: `groupshift.audit.run.AuditStore`."""
+"""Audits as folders of evidence, a folder each, named by its path or URI."""
 
 from __future__ import annotations
 
@@ -25,7 +25,12 @@ class ParquetAudits:
     beside its place under another name, then renamed. Elsewhere an audit is its manifest, written last."""
 
     def write(self, folder: str, audit: Audit, report: str) -> None:
-        """See the port."""
+        """Write every difference (Parquet), its ``report`` (HTML) and a summary; the folder appears whole or
+        not at all.
+
+        Raises:
+            Rejected: as `refuse`.
+            Transient: it cannot be written (disk full)."""
         self.refuse(folder)
         rows = audit.looked.mismatches
         data = encoded(
@@ -49,7 +54,7 @@ class ParquetAudits:
             ) from failed
 
     def refuse(self, folder: str) -> None:
-        """See the port."""
+        """Raise `Rejected` when ``folder`` cannot become an audit: it is there and not empty."""
         place = opened(folder)
         (there,) = place.system.get_file_info([place.path])
         inside = fs.FileSelector(place.path, allow_not_found=True)
@@ -57,7 +62,11 @@ class ParquetAudits:
             raise Rejected(f"{folder} is not an empty folder: an audit is never overwritten; name another")
 
     def read(self, folder: str) -> Audit:
-        """See the port."""
+        """The audit that is kept there, as it was given to `write`.
+
+        Raises:
+            Rejected: there is none.
+            Broken: it is not what was written."""
         told = self.summary(folder)
         try:
             (entry,) = told["files"]
@@ -67,7 +76,9 @@ class ParquetAudits:
             raise Broken(f"the audit in {folder} is no longer what was written ({wrong})") from wrong
 
     def names(self, root: str) -> tuple[str, ...]:
-        """See the port."""
+        """The folders of audits right below ``root``, by name; none where it is not there.
+
+        Raises `Transient` when it cannot be listed."""
         place = opened(root)
         try:
             chosen = fs.FileSelector(place.path, allow_not_found=True, recursive=True)
@@ -80,7 +91,11 @@ class ParquetAudits:
         return tuple(sorted(each.parent.name for each in kept if each.parent.parent == Path(place.path)))
 
     def summary(self, folder: str) -> Mapping[str, Any]:
-        """See the port."""
+        """What `groupshift.audit.offsets.summary` said of the audit that is kept there.
+
+        Raises:
+            Rejected: there is none.
+            Broken: it cannot be read."""
         try:
             text = (opened(folder) / MANIFEST).read(FILE_BYTES)
             if text is not None:

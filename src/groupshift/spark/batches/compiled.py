@@ -109,44 +109,25 @@ def _load(context: Any, builder: Any, signature: Any, arguments: Any, bits: int)
     return builder.load(builder.bitcast(place, ir.IntType(bits).as_pointer()), align=1)
 
 
-def _big_endian(bits: int) -> Any:
+def _loader(bits: int, *, big_endian: bool, signed: bool) -> Any:
+    """An intrinsic ``(data, at)`` that loads a number of so many bits, as an int64 or a uint64."""
+
     def typed(typing_context: Any, data: Any, at: Any) -> Any:
         def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             word = _load(context, builder, signature, arguments, bits)
-            if bits > 8:
+            if big_endian and bits > 8:
                 word = builder.bswap(word)
-            return builder.sext(word, ir.IntType(64)) if bits < 64 else word
+            extended = builder.sext if signed else builder.zext
+            return extended(word, ir.IntType(64)) if bits < 64 else word
 
-        return types.int64(data, types.int64), build
+        return (types.int64 if signed or bits < 64 else types.uint64)(data, types.int64), build
 
-    return typed
-
-
-int8: Any = _intrinsic(_big_endian(8))
-int16: Any = _intrinsic(_big_endian(16))
-int32: Any = _intrinsic(_big_endian(32))
-int64: Any = _intrinsic(_big_endian(64))
+    return _intrinsic(typed)
 
 
-@_intrinsic  # type: ignore[untyped-decorator]
-def uint8(typing_context: Any, data: Any, at: Any) -> Any:
-    """The byte at an offset, 0 to 255."""
-
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        word = _load(context, builder, signature, arguments, 8)
-        return builder.zext(word, ir.IntType(64))
-
-    return types.int64(data, types.int64), build
-
-
-@_intrinsic  # type: ignore[untyped-decorator]
-def little64(typing_context: Any, data: Any, at: Any) -> Any:
-    """Eight bytes as an unsigned number, the first one lowest."""
-
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _load(context, builder, signature, arguments, 64)
-
-    return types.uint64(data, types.int64), build
+int8, int16, int32, int64 = (_loader(bits, big_endian=True, signed=True) for bits in (8, 16, 32, 64))
+uint8, little64 = _loader(8, big_endian=True, signed=False), _loader(64, big_endian=False, signed=False)
+"""Loads of a byte, 0 to 255, and of eight bytes as an unsigned number, the first one lowest."""
 
 
 @_intrinsic  # type: ignore[untyped-decorator]

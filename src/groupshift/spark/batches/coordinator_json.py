@@ -57,6 +57,20 @@ def put(out: Bytes, place: Ints, word: Bytes) -> None:
 
 
 @inner
+def base64_id(data: Bytes, at: int, out: Bytes, made: int) -> None:
+    """Sixteen bytes in Kafka's text form, 22 bytes without quotes."""
+    bits: Any = 0
+    kept = 0
+    for index in range(16):
+        bits, kept = (bits << 8 | np.int64(data[at + index])) & 0xFFFF, kept + 8
+        while kept >= 6:
+            kept -= 6
+            out[made] = BASE64[(bits >> kept) & 63]
+            made += 1
+    out[made] = BASE64[(bits << 4) & 63]  # two bits are left
+
+
+@inner
 def number(data: Bytes, place: Ints, width: int) -> int:
     """A signed big-endian number."""
     at = place[AT]
@@ -164,17 +178,9 @@ def uuid(data: Bytes, out: Bytes, place: Ints) -> None:
         place[USUAL] = 0
         return
     out[at] = 34
-    bits: Any = 0
-    kept, made = 0, at + 1
-    for index in range(16):
-        bits, kept = (bits << 8 | np.int64(data[begin + index])) & 0xFFFF, kept + 8
-        while kept >= 6:
-            kept -= 6
-            out[made] = BASE64[(bits >> kept) & 63]
-            made += 1
-    out[made] = BASE64[(bits << 4) & 63]  # two bits are left
-    out[made + 1] = 34
-    place[AT], place[OUT] = begin + 16, made + 2
+    base64_id(data, begin, out, at + 1)
+    out[at + 23] = 34
+    place[AT], place[OUT] = begin + 16, at + 24
 
 
 @inner

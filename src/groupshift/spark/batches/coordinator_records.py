@@ -23,45 +23,16 @@ import pyarrow as pa
 
 from groupshift.log import Decoded, LogRecord, decode
 from groupshift.log.schema import TYPES
-from groupshift.spark.batches.compiled import compiled
-from groupshift.spark.batches.coordinator_json import BASE64, EXPANSION, HEAD, inner
+from groupshift.spark.batches.compiled import compiled, int16, int32, int64
+from groupshift.spark.batches.coordinator_json import EXPANSION, HEAD, Bytes, Ints, base64_id, inner
 from groupshift.spark.batches.coordinator_values import write_value
 
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
-
 # What `parse` says of a record, by column.
-(
-    USUAL,
-    TYPE,
-    GROUP,
-    GROUP_SIZE,
-    SECOND,
-    SECOND_SIZE,
-    NUMBER,
-    HASH,
-    VERSION,
-    OFFSET,
-    EPOCH,
-    NOTE,
-    NOTE_SIZE,
-    TIME,
-    MORE,
-    TOPIC_ID,
-    JSON,
-    JSON_SIZE,
-) = range(18)
+USUAL, TYPE, GROUP, GROUP_SIZE, SECOND, SECOND_SIZE, NUMBER, HASH, VERSION = range(9)
+OFFSET, EPOCH, NOTE, NOTE_SIZE, TIME, MORE, TOPIC_ID, JSON, JSON_SIZE = range(9, 18)
 ROW_WIDTH = 18
 _TWO_NAMES = np.isin(np.arange(24), (5, 7, 8, 10, 13, 14, 16, 19, 21, 22))
 _DAMAGED = -(1 << 40)
-
-
-@inner
-def _big(data: Bytes, at: int, width: int) -> int:
-    value: Any = np.int64(np.int8(data[at]))
-    for index in range(1, width):
-        value = (value << 8) | np.int64(data[at + index])
-    return int(value)
 
 
 @inner
@@ -100,7 +71,7 @@ def _key(data: Bytes, begin: int, end: int, row: Ints) -> bool:
     """Type, names and number of a key of a known type that ends where it should."""
     if end - begin < 4:
         return False
-    kind, size = _big(data, begin, 2), _big(data, begin + 2, 2)
+    kind, size = int16(data, begin), int16(data, begin + 2)
     if kind < 0 or kind > 23 or size < 0 or begin + 4 + size > end:
         return False
     row[TYPE], row[GROUP], row[GROUP_SIZE] = kind, begin + 4, size
@@ -109,7 +80,7 @@ def _key(data: Bytes, begin: int, end: int, row: Ints) -> bool:
     if kind < 2 or _TWO_NAMES[kind]:
         if at + 2 > end:
             return False
-        second = _big(data, at, 2)
+        second = int16(data, at)
         row[SECOND], row[SECOND_SIZE] = at + 2, second
         at += 2 + second
         if second < 0 or at > end or _hash(data, row[SECOND], at) == _DAMAGED:
@@ -117,10 +88,10 @@ def _key(data: Bytes, begin: int, end: int, row: Ints) -> bool:
     if kind < 2:
         if at + 4 != end:
             return False
-        row[NUMBER] = _big(data, at, 4)
+        row[NUMBER] = int32(data, at)
         at += 4
     row[HASH] = _hash(data, row[GROUP], row[GROUP] + size)
-    return at == end and row[HASH] != _DAMAGED
+    return at == end and row[HASH] != _DAMAGED  # type: ignore[no-any-return]
 
 
 @inner
@@ -128,7 +99,7 @@ def _note(data: Bytes, at: int, version: int, row: Ints) -> int:
     """Where a commit's metadata ends; their place and size into ``row``; -1 for an unusual length."""
     size: Any = np.int64(data[at])
     if version < 4:
-        size, at = _big(data, at, 2), at + 2
+        size, at = int16(data, at), at + 2
     elif size < 0x80:
         size, at = size - 1, at + 1
     else:
@@ -145,18 +116,18 @@ def _commit(data: Bytes, begin: int, end: int, row: Ints) -> bool:
     """The value of a commit, versions 0 to 4, with no tag or only the topic's id."""
     if end - begin < 20:
         return False
-    version = _big(data, begin, 2)
+    version = int16(data, begin)
     if version < 0 or version > 4:
         return False
-    row[VERSION], row[OFFSET], row[TOPIC_ID] = version, _big(data, begin + 2, 8), -1
-    row[EPOCH] = _big(data, begin + 10, 4)
+    row[VERSION], row[OFFSET], row[TOPIC_ID] = version, int64(data, begin + 2), -1
+    row[EPOCH] = int32(data, begin + 10)
     at = _note(data, begin + (14 if version >= 3 else 10), version, row)
     rest = 16 if version == 1 else 9 if version == 4 else 8
     if at < 0 or at + rest > end or _hash(data, row[NOTE], at) == _DAMAGED:
         return False
-    row[TIME] = _big(data, at, 8)
+    row[TIME] = int64(data, at)
     if version == 1:
-        row[MORE] = _big(data, at + 8, 8)
+        row[MORE] = int64(data, at + 8)
     if version < 4 or data[at + 8] == 0:
         return at + rest == end
     row[TOPIC_ID] = at + 11
@@ -192,7 +163,7 @@ def parse(
         write_value(values, out, place, row[TYPE])
         row[USUAL] = 1 if place[3] and place[0] == end else 0
         if row[USUAL]:
-            row[VERSION] = _big(values, begin, 2)
+            row[VERSION] = int16(values, begin)
             row[JSON], row[JSON_SIZE] = done, place[2] - done
             done = place[2]
     return rows, out
@@ -219,15 +190,7 @@ def topic_ids(data: Bytes, places: Ints) -> Bytes:
     """Kafka's text form, 22 bytes each, of the ids at these places."""
     out = np.empty(22 * len(places), np.uint8)
     for index in range(len(places)):
-        bits: Any = 0
-        kept, made, at = 0, 22 * index, places[index]
-        for step in range(16):
-            bits, kept = (bits << 8 | np.int64(data[at + step])) & 0xFFFF, kept + 8
-            while kept >= 6:
-                kept -= 6
-                out[made] = BASE64[(bits >> kept) & 63]
-                made += 1
-        out[made] = BASE64[(bits << 4) & 63]
+        base64_id(data, places[index], out, 22 * index)
     return out
 
 
@@ -237,39 +200,26 @@ def home_of(hashes: Any, partitions: int) -> Any:
 
 
 RAW_COLUMNS = ("partition", "offset", "timestamp_ms", "key", "value")
-COLUMNS: dict[str, tuple[str, pa.DataType]] = {
-    "src_partition": ("int", pa.int32()),
-    "src_offset": ("bigint", pa.int64()),
-    "record_ts": ("bigint", pa.int64()),
-    "record_type": ("int", pa.int32()),
-    "type_name": ("string", pa.string()),
-    "key_version": ("int", pa.int32()),
-    "group_id": ("string", pa.string()),
-    "group_guessed": ("boolean", pa.bool_()),
-    "member_id": ("string", pa.string()),
-    "topic": ("string", pa.string()),
-    "partition": ("int", pa.int32()),
-    "is_tombstone": ("boolean", pa.bool_()),
-    "value_version": ("int", pa.int32()),
-    "layout": ("string", pa.string()),
-    "committed_offset": ("bigint", pa.int64()),
-    "leader_epoch": ("int", pa.int32()),
-    "metadata": ("string", pa.string()),
-    "commit_timestamp_ms": ("bigint", pa.int64()),
-    "expire_timestamp_ms": ("bigint", pa.int64()),
-    "topic_id": ("string", pa.string()),
-    "decoded": ("string", pa.string()),
-    "unknown_tags": ("map<string,string>", pa.map_(pa.string(), pa.string())),
-    "raw_key": ("binary", pa.binary()),
-    "raw_value": ("binary", pa.binary()),
-    "decode_status": ("string", pa.string()),
-    "problem": ("string", pa.string()),
-    "expected_partition": ("int", pa.int32()),
-    "is_foreign": ("boolean", pa.bool_()),
-}
-DECODED = ", ".join(f"{name} {kind}" for name, (kind, _) in COLUMNS.items())
+DECODED = (
+    "src_partition int, src_offset bigint, record_ts bigint, record_type int, type_name string, "
+    "key_version int, group_id string, group_guessed boolean, member_id string, topic string, partition int, "
+    "is_tombstone boolean, value_version int, layout string, committed_offset bigint, leader_epoch int, "
+    "metadata string, commit_timestamp_ms bigint, expire_timestamp_ms bigint, topic_id string, "
+    "decoded string, unknown_tags map<string,string>, raw_key binary, raw_value binary, "
+    "decode_status string, problem string, expected_partition int, is_foreign boolean"
+)
 """Schema of decoded rows; ``record_ts`` and the timestamps of commits are epoch ms."""
 
+_ARROW = {
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "string": pa.string(),
+    "boolean": pa.bool_(),
+    "binary": pa.binary(),
+    "map<string,string>": pa.map_(pa.string(), pa.string()),
+}
+COLUMNS = {name: _ARROW[kind] for name, kind in (each.split(" ") for each in DECODED.split(", "))}
+"""The columns of decoded rows with their types in Arrow."""
 _COMMIT_FIELDS = {
     "committed_offset": "offset",
     "leader_epoch": "leaderEpoch",
@@ -291,7 +241,7 @@ def log_records(rows: pa.RecordBatch | pa.Table) -> Iterator[LogRecord]:
 def by_python(records: Iterable[LogRecord], partitions: int | None) -> pa.RecordBatch:
     """Records as the decoder in Python sees them: the oracle of the compiled one."""
     rows = [decode(record, partitions=partitions) for record in records]
-    arrays = [pa.array([cell(row, name) for row in rows], kind) for name, (_, kind) in COLUMNS.items()]
+    arrays = [pa.array([cell(row, name) for row in rows], kind) for name, kind in COLUMNS.items()]
     return pa.RecordBatch.from_arrays(arrays, names=list(COLUMNS))
 
 
@@ -392,8 +342,8 @@ def _assembled(raw: dict[str, pa.Array], parsed: _Parsed, partitions: int | None
         "unknown_tags": _no_tags(count),
         "raw_key": raw["key"],
         "raw_value": raw["value"],
-        "decode_status": _same("ok", count),
-        "problem": _same("", count),
+        "decode_status": pa.repeat("ok", count),
+        "problem": pa.repeat("", count),
         **_placed(parsed, np.asarray(raw["partition"]), partitions),
     }
     return pa.RecordBatch.from_arrays([made[name] for name in COLUMNS], names=list(COLUMNS))
@@ -436,11 +386,6 @@ def _placed(parsed: _Parsed, where: Any, partitions: int | None) -> dict[str, pa
         "expected_partition": pa.array(home, mask=unplaced),
         "is_foreign": pa.array(home != where, mask=unplaced),
     }
-
-
-def _same(text: str, count: int) -> pa.Array:
-    starts = np.arange(count + 1, dtype=np.int32) * len(text)
-    return _strings(starts, np.frombuffer((text * count).encode(), np.uint8), np.ones(count, bool))
 
 
 def _no_tags(count: int) -> pa.Array:

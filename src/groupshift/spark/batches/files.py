@@ -106,7 +106,11 @@ def find_replicas(uri: str, topic: str) -> Mapping[int, Sequence[Replica]]:
     store, path = filesystem(uri)
     named = re.compile(rf"{re.escape(topic)}-(\d+)")
     files: dict[tuple[int, str], list[SegmentFile]] = defaultdict(list)
-    for entry in _entries(store, path, uri):
+    try:
+        entries = store.get_file_info(fs.FileSelector(path, recursive=True))
+    except OSError as error:
+        raise Rejected(f"the folder of segments {uri!r} cannot be listed: {error}") from error
+    for entry in entries:
         where = PurePosixPath(entry.path)
         parent = named.fullmatch(where.parent.name)
         if parent is None or entry.type is not fs.FileType.File:
@@ -124,20 +128,8 @@ def find_replicas(uri: str, topic: str) -> Mapping[int, Sequence[Replica]]:
             f"{uri!r} holds no segment file of {topic}; give a broker's log folder, or a copy of it with its "
             f"folders {topic}-0, {topic}-1, … and their *.log files"
         )
-    return _by_partition(files)
-
-
-def _entries(store: fs.FileSystem, path: str, uri: str) -> Sequence[fs.FileInfo]:
-    try:
-        found: Sequence[fs.FileInfo] = store.get_file_info(fs.FileSelector(path, recursive=True))
-    except OSError as error:
-        raise Rejected(f"the folder of segments {uri!r} cannot be listed: {error}") from error
-    return found
-
-
-def _by_partition(files: Mapping[tuple[int, str], list[SegmentFile]]) -> Mapping[int, Sequence[Replica]]:
     replicas: dict[int, list[Replica]] = defaultdict(list)
-    for (partition, folder), found in sorted(files.items()):
-        ordered = tuple(sorted(found, key=lambda each: each.base))
+    for (partition, folder), found_there in sorted(files.items()):
+        ordered = tuple(sorted(found_there, key=lambda each: each.base))
         replicas[partition].append(Replica(partition=partition, folder=folder, files=ordered))
     return replicas

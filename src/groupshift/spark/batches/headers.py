@@ -10,7 +10,7 @@ batch of one. Checksums: CRC-32 (formats 0 and 1) and CRC-32C (format 2), eight 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -117,11 +117,11 @@ _FAR = 2**32
 
 
 class Ending(StrEnum):
-    """Why no further batch was read."""
+    """Why no further batch was read, in the order of the numbers that `_walk` gives."""
 
-    TABLE_FULL = "table_full"
     TORN = "torn"
     """The bytes end within a batch, or with one."""
+    TABLE_FULL = "table_full"
     BLANK = "blank"
     """What follows was never written: an offset and a length of zero."""
     FORMAT = "format"
@@ -134,15 +134,6 @@ _DAMAGE = {
     Ending.LENGTH: "its length cannot be right",
     Ending.CHECKSUM: "its checksum does not match its bytes",
 }
-
-
-class _Code(IntEnum):
-    TORN = 0
-    TABLE_FULL = 1
-    BLANK = 2
-    FORMAT = 3
-    LENGTH = 4
-    CHECKSUM = 5
 
 
 _TORN, _FULL, _BLANK, _FORMAT, _LENGTH, _CHECKSUM = range(6)
@@ -169,7 +160,7 @@ def read_headers(data: Any, *, check: bool = True, capacity: int = _CAPACITY) ->
     """
     table = np.empty((capacity, COLUMNS), dtype=np.int64)
     rows, end, code = _walk(data, table, int(check))
-    return Headers(table=table[:rows], end=int(end), ending=Ending[_Code(code).name])
+    return Headers(table=table[:rows], end=int(end), ending=tuple(Ending)[code])
 
 
 @compiled
@@ -206,22 +197,34 @@ def varint(data: Any, at: int, end: int) -> Any:
 
 
 @compiled
+def record(data: Any, at: int, end: int) -> Any:
+    """One record of format 2: time and offset deltas, key and value (place, length), where the next begins
+    (-1: it cannot be read)."""
+    bad = (0, 0, 0, 0, 0, 0, -1)
+    size, at = varint(data, at, end)
+    if at < 0 or size < 0 or size > end - at:
+        return bad
+    after = at + size
+    time, at = varint(data, at + 1, after)
+    if at < 0:
+        return bad
+    delta, at = varint(data, at, after)
+    if at < 0:
+        return bad
+    key_length, key = varint(data, at, after)
+    if key < 0 or key_length > after - key:
+        return bad
+    value_length, value = varint(data, key + max(key_length, 0), after)
+    if value < 0 or value_length > after - value:
+        return bad
+    return time, delta, key, key_length, value, value_length, after
+
+
+@compiled
 def _marker(data: Any, start: int, end: int) -> Any:
     """The type in a control batch's record: the second int16 of its key; -1 without one."""
-    at = start
-    _, at = varint(data, at, end)
-    if at < 0 or at >= end:
-        return np.int64(-1)
-    _, at = varint(data, at + 1, end)
-    if at < 0:
-        return np.int64(-1)
-    _, at = varint(data, at, end)
-    if at < 0:
-        return np.int64(-1)
-    length, at = varint(data, at, end)
-    if at < 0 or length < 4 or at + 4 > end:
-        return np.int64(-1)
-    return int16(data, at + 2)
+    _, _, key, length, _, _, after = record(data, start, end)
+    return int16(data, key + 2) if after >= 0 and length >= 4 else np.int64(-1)
 
 
 @compiled

@@ -27,16 +27,13 @@ from groupshift.spark.batches.headers import (
     CODEC_MASK,
     COUNT,
     END,
-    IS_CONTROL,
     MAGIC,
     MAX_TIMESTAMP,
     OFFSET,
-    PRODUCER,
     SOURCE,
     START,
     TIMESTAMP,
-    TRANSACTIONAL,
-    varint,
+    record,
 )
 
 ROWS, BYTES = 131_072, 16 << 20
@@ -49,32 +46,15 @@ _INFLATION = 8  # a guess, to keep pieces of compressed batches about as large a
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Records:
     """Records in log order: ``offset`` and ``timestamp_ms`` int64, ``key`` and ``value`` Arrow binary, null
-    where the record's is. ``batch`` is each record's row in ``table`` (see `headers`)."""
+    where the record's is."""
 
     offset: pa.Array
     timestamp_ms: pa.Array
     key: pa.Array
     value: pa.Array
-    batch: Any
-    table: Any
 
     def __len__(self) -> int:
         return len(self.offset)
-
-    def columns(self) -> dict[str, pa.Array]:
-        """All that is known of each record: ``offset``, ``timestamp_ms``, ``key``, ``value``,
-        ``producer_id`` (-1: none), ``is_control``, ``is_transactional``, ``batch_version`` (0, 1, 2)."""
-        attributes = self.table[self.batch, ATTRIBUTES]
-        return {
-            "offset": self.offset,
-            "timestamp_ms": self.timestamp_ms,
-            "key": self.key,
-            "value": self.value,
-            "producer_id": pa.array(self.table[self.batch, PRODUCER]),
-            "is_control": pa.array(attributes & IS_CONTROL != 0),
-            "is_transactional": pa.array(attributes & TRANSACTIONAL != 0),
-            "batch_version": pa.array(self.table[self.batch, MAGIC].astype(np.int8)),
-        }
 
 
 class Keep(StrEnum):
@@ -136,13 +116,12 @@ def _filled(plain: Plain, table: Any, origin: Origin) -> Records:
     rows = int(table[:, COUNT].sum())
     size = int((table[:, END] - table[:, START]).sum())
     offset, time = np.empty(rows, dtype=np.int64), np.empty(rows, dtype=np.int64)
-    batch = np.empty(rows, dtype=np.int32)
     key, value = _Column(rows, size), _Column(rows, size)
     nulls = np.zeros(2, dtype=np.int64)
     failed = _fill(
         (plain.log, plain.inflated),
         table,
-        (offset, time, batch),
+        (offset, time),
         ((key.offsets, key.data, key.bits), (value.offsets, value.data, value.bits)),
         nulls,
     )
@@ -153,8 +132,6 @@ def _filled(plain: Plain, table: Any, origin: Origin) -> Records:
         timestamp_ms=pa.array(time),
         key=key.array(rows, int(nulls[0])),
         value=value.array(rows, int(nulls[1])),
-        batch=batch,
-        table=table,
     )
 
 
@@ -185,20 +162,19 @@ def _put(value: Any, column: Any, row: int, to: int) -> Any:
 @compiled
 def _fill(sources: Any, table: Any, fixed: Any, columns: Any, nulls: Any) -> Any:
     """Write all records; returns -1, or the row of a batch whose records cannot be read."""
-    offsets, times, batches = fixed
+    offsets, times = fixed
     row, keys, values = 0, 0, 0
     for number in range(len(table)):
         head = table[number]
         data = sources[1] if head[SOURCE] else sources[0]
         at, end = head[START], head[END]
         for _ in range(head[COUNT]):
-            where = _plain(data, at, end) if head[MAGIC] == 2 else _legacy(data, at, end)
+            where = record(data, at, end) if head[MAGIC] == 2 else _legacy(data, at, end)
             time, delta, key, key_length, value, value_length, at = where
             if at < 0:
                 return number
             offsets[row] = head[OFFSET] + delta
             times[row] = head[MAX_TIMESTAMP] if head[ATTRIBUTES] & APPEND_TIME else head[TIMESTAMP] + time
-            batches[row] = number
             keys = _put((data, key, key_length), columns[0], row, keys)
             values = _put((data, value, value_length), columns[1], row, values)
             nulls[0] += key_length < 0
@@ -210,32 +186,8 @@ def _fill(sources: Any, table: Any, fixed: Any, columns: Any, nulls: Any) -> Any
 
 
 @compiled
-def _plain(data: Any, at: int, end: int) -> Any:
-    """One record of format 2: time and offset deltas, key and value (place, length), where the next begins
-    (-1: it cannot be read)."""
-    bad = (0, 0, 0, 0, 0, 0, -1)
-    size, at = varint(data, at, end)
-    if at < 0 or size < 0 or size > end - at:
-        return bad
-    after = at + size
-    time, at = varint(data, at + 1, after)
-    if at < 0:
-        return bad
-    delta, at = varint(data, at, after)
-    if at < 0:
-        return bad
-    key_length, key = varint(data, at, after)
-    if key < 0 or key_length > after - key:
-        return bad
-    value_length, value = varint(data, key + max(key_length, 0), after)
-    if value < 0 or value_length > after - value:
-        return bad
-    return time, delta, key, key_length, value, value_length, after
-
-
-@compiled
 def _legacy(data: Any, at: int, end: int) -> Any:
-    """Key and value of a message of format 0 or 1; as `_plain`."""
+    """Key and value of a message of format 0 or 1; as `record`."""
     bad = (0, 0, 0, 0, 0, 0, -1)
     if end - at < 8:
         return bad

@@ -33,9 +33,8 @@ def read(log: bytes, *, check: bool = True) -> list[Row]:
         headers = read_headers(data[at:], check=check, capacity=7)
         assert headers.damage is None
         for part in read_records(data[at:], headers.table, ORIGIN):
-            columns = part.columns()
-            names = ("offset", "timestamp_ms", "key", "value")
-            found += zip(*(columns[name].to_pylist() for name in names), strict=True)
+            columns = (part.offset, part.timestamp_ms, part.key, part.value)
+            found += zip(*(each.to_pylist() for each in columns), strict=True)
         at += headers.end
         if headers.ending is not Ending.TABLE_FULL:
             assert at == len(log)
