@@ -11,7 +11,9 @@ from groupshift_airflow.web import LazyPages
 
 
 class GroupshiftPlugin(AirflowPlugin):
-    """Pages below ``/groupshift``, a menu entry, a tab on runs, a link on tasks."""
+    """Pages below ``/groupshift``, a menu entry, a tab on runs, a link on tasks.
+
+    The pages are imported when the first one is asked for: every process of Airflow executes this file."""
 
     name = "groupshift"
     fastapi_apps: ClassVar[list[Any]] = [{"app": LazyPages(), "url_prefix": PREFIX, "name": "groupshift"}]

@@ -1,4 +1,7 @@
-"""The trigger forms of the DAGs: clusters, numbers, and a move's request as parameters."""
+"""The trigger forms of the DAGs: clusters, numbers, and a move's request as parameters.
+
+The form of a move is made from the dataclass of its request, as the command line is
+(`groupshift.domain.requests`). The defaults of every form change nothing."""
 
 from __future__ import annotations
 
@@ -11,19 +14,15 @@ from groupshift.errors import Rejected
 
 _WHAT, SCOPE, HOW, ACT = "0. What", "1. Scope", "2. How", "3. Act"
 _TYPES = {"text": "string", "integer": "integer", "number": "number", "flag": "boolean", "choice": "string"}
+"""The type in the form of each kind of option."""
 _BELOW = 1e-9
 """Moves an exclusive bound of a number to just outside of it; what is in between is refused by the plan."""
 
 
 def _connection(title: str, default: str, type_: str) -> Param:
-    return Param(
-        default,
-        type="string",
-        minLength=1,
-        title=title,
-        section=SCOPE,
-        description_md=f"Id of an Airflow connection of type **{type_}**.",
-    )
+    """The id of an Airflow connection of this type."""
+    text = f"Id of an Airflow connection of type **{type_}**."
+    return Param(default, type="string", minLength=1, title=title, section=SCOPE, description_md=text)
 
 
 def kafka_cluster() -> dict[str, Param]:
@@ -97,18 +96,16 @@ def roll_back_form() -> dict[str, Param]:
         "`zookeeper_mode`."
     )
     text: dict[str, Any] = {"type": "string", "minLength": 1, "section": _WHAT}
-    where = clusters()
-    where["zookeeper_conn_id"] = Param(
-        "groupshift_zookeeper_default",
-        type=["string", "null"],
-        title="ZooKeeper",
-        section=SCOPE,
-        description_md="Id of an Airflow connection of type **Groupshift ZooKeeper**, if the move uses it.",
+    none: dict[str, Any] = {"type": ["string", "null"]}
+    needed = "Id of an Airflow connection of type **Groupshift ZooKeeper**, if the move uses it."
+    zookeeper = Param(
+        "groupshift_zookeeper_default", **none, title="ZooKeeper", section=SCOPE, description_md=needed
     )
     return {
         "run": Param(**text, title="Run", description_md=run),
-        "to": Param("", type=["string", "null"], title="How far back", section=_WHAT, description_md=to),
-        **where,
+        "to": Param("", **none, title="How far back", section=_WHAT, description_md=to),
+        **kafka_cluster(),
+        "zookeeper_conn_id": zookeeper,
         **for_every_run("**Off: only show what would be undone.** On: roll back; of a group without a gate."),
     }
 

@@ -70,6 +70,12 @@ class _ClusterHook(BaseHook):
     anywhere: tuple[str, ...] = ()
     """Types whose servers may stand in the extra fields instead of the host."""
 
+    def __init_subclass__(cls, *, kind: str = "", name: str = "", **more: Any) -> None:
+        """Name the connection type ``groupshift_KIND``, and its default connection, as Airflow finds them."""
+        super().__init_subclass__(**more)
+        cls.conn_type, cls.hook_name = f"groupshift_{kind}", f"Groupshift {name}"
+        cls.conn_name_attr, cls.default_conn_name = f"{kind}_conn_id", f"groupshift_{kind}_default"
+
     def __init__(self, conn_id: str | None = None, **named: Any) -> None:
         super().__init__()
         self.conn_id = conn_id or named.get(self.conn_name_attr) or self.default_conn_name
@@ -152,14 +158,10 @@ class _ClusterHook(BaseHook):
         return taken
 
 
-class KafkaClusterHook(_ClusterHook):
+class KafkaClusterHook(_ClusterHook, kind="kafka", name="Kafka cluster"):
     """Connection type ``groupshift_kafka``: host = bootstrap servers, login/password = SASL, extra fields =
     librdkafka's keys, with dots or underscores. One of type ``kafka`` of Airflow's own provider will do."""
 
-    conn_name_attr = "kafka_conn_id"
-    default_conn_name = "groupshift_kafka_default"
-    conn_type = "groupshift_kafka"
-    hook_name = "Groupshift Kafka cluster"
     also = ("kafka",)
     anywhere = ("groupshift_kafka", "kafka")
 
@@ -232,14 +234,9 @@ class KafkaClusterHook(_ClusterHook):
             return False, str(error)
 
 
-class ZookeeperHook(_ClusterHook):
+class ZookeeperHook(_ClusterHook, kind="zookeeper", name="ZooKeeper"):
     """Connection type ``groupshift_zookeeper``: host = hosts, schema = chroot, login/password = digest, or
     SASL with the extra field ``sasl_mechanism``; ``ssl_ca`` and other extra fields: docs/safety/logins.md."""
-
-    conn_name_attr = "zookeeper_conn_id"
-    default_conn_name = "groupshift_zookeeper_default"
-    conn_type = "groupshift_zookeeper"
-    hook_name = "Groupshift ZooKeeper"
 
     def section(self) -> dict[str, Any]:
         """Return the ``[zookeeper]`` section of the settings.
@@ -290,13 +287,8 @@ class ZookeeperHook(_ClusterHook):
         return True, f"{answers}: {len(brokers)} broker(s) registered"
 
 
-class KubernetesHook(_ClusterHook):
+class KubernetesHook(_ClusterHook, kind="kubernetes", name="Kubernetes API"):
     """Connection type ``groupshift_kubernetes``: host = URL of the API server, password = bearer token."""
-
-    conn_name_attr = "kubernetes_conn_id"
-    default_conn_name = "groupshift_kubernetes_default"
-    conn_type = "groupshift_kubernetes"
-    hook_name = "Groupshift Kubernetes API"
 
     def section(self) -> dict[str, Any]:
         """Return what ``[fleet.kubernetes]`` needs to log in.
@@ -316,13 +308,8 @@ class KubernetesHook(_ClusterHook):
         return {"server": server, "token": found.password or "", "ca": extras.get("ca", "")}
 
 
-class SigningHook(BaseHook):
+class SigningHook(_ClusterHook, kind="signing", name="evidence signing key"):
     """Connection type ``groupshift_signing``: password = private Ed25519 key in PEM; signs evidence packs."""
-
-    conn_name_attr = "signing_conn_id"
-    default_conn_name = "groupshift_signing_default"
-    conn_type = "groupshift_signing"
-    hook_name = "Groupshift evidence signing key"
 
     def section(self) -> dict[str, Any]:
         """Return what ``[evidence]`` needs to sign; nothing where there is no such connection."""

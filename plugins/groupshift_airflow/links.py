@@ -68,8 +68,10 @@ class RunLink(BaseOperatorLink):
 
 
 def _base() -> str:
+    """Airflow's own address, as its configuration has it; empty where it has none."""
     return str(conf.get("api", "base_url", fallback="") or "").strip()
 
 
 def _joined(base: str, path: str) -> str:
+    """Both with one slash between them."""
     return f"{base.rstrip('/')}/{path.lstrip('/')}"

@@ -1,4 +1,7 @@
-"""The one table that says which failure is tried again, for every task of every DAG."""
+"""The one table that says which failure is tried again, for every task of every DAG.
+
+What did not answer is asked again: every step is safe to repeat. What was refused, what somebody else changed
+and what broke a promise is not: a person has to look first."""
 
 from __future__ import annotations
 

@@ -24,9 +24,12 @@ if TYPE_CHECKING:
 VERDICT, PLANNED = "verdict", "planned"
 _UNCHANGED = frozenset({RunState.REJECTED, RunState.PREVIEW})
 _OVER = frozenset({RunState.MOVED, RunState.FINALISED})
+"""States in which a run has reached what was asked for."""
 _BACK = frozenset({RunState.ROLLED_BACK})
 _SHOWN = 50
+"""Findings that a task logs at most."""
 _RECENT = 1000
+"""Among how many of the latest runs one that is over is looked for."""
 
 
 class Begins(RunTask):

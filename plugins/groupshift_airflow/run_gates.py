@@ -40,7 +40,9 @@ class Gate:
 
 
 def gate_of(question: Question, until_ms: int) -> Gate:
-    """Return an approval or a review."""
+    """Return an approval or a review as Airflow asks it; ``until_ms`` is when it expires (epoch ms).
+
+    Silence is the answer that changes nothing."""
     labels = {**BUTTONS, **OPTIONAL} if question.optional else BUTTONS
     asks = "Approve" if Choice.APPROVE in question.answers else "Decide"
     text = question_text(question, until_ms=until_ms, buttons=labels)
@@ -69,7 +71,8 @@ class Work:
 
 
 def gate_of_work(work: Work, until_ms: int) -> Gate:
-    """Return the question whether a person did what only a person can do."""
+    """Return the question whether a person did what only a person can do; it expires at ``until_ms`` (epoch
+    ms), and silence stops the run there, open."""
     stop, back = BUTTONS[Choice.STOP], [BUTTONS[Choice.ROLL_BACK]] if work.undoable else []
     yes = [LOOK_AGAIN, ACCEPT] if work.acceptable else [DONE]
     parts = [

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 MEASURES = ("snapshot", "compare", JUDGE)
 """Kinds of steps that only measure, as `groupshift.engine.handlers` brings them."""
 POKE_S = 5.0
+"""Seconds between two looks of a task that waits."""
 TURN_S = 10.0
 """Seconds between two looks of a task that takes turns with another one."""
 ENTRIES = 50
@@ -51,6 +52,7 @@ ENTRIES = 50
 LONGEST = timedelta(minutes=30)
 """How long one Spark job may take."""
 SPARK_CONNECTION = "spark_default"
+"""The connection over which a task submits that is no comparison."""
 SPARK_JOB = "spark_job"
 """XCom key of the Spark job that a task submits, or leaves to the task that compares. It is for people, and
 without the keys of a store: what submits the job reads the journal."""
@@ -105,11 +107,6 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
         self.beside = beside
 
     @property
-    def acting(self) -> bool:
-        """Whether the first entry of a try claims the run anew: what a former try left is fenced."""
-        return self.part == "act" or (bool(self.beside) and not self.submits)
-
-    @property
     def again(self) -> str:
         """How a person lets it go on: of two tasks that take turns, the other one ended with this one."""
         if not self.beside:
@@ -123,6 +120,9 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
     def poke(self, context: Context) -> bool:
         """Do what can be done now. Return True when nothing is left for this task.
 
+        The first entry of a try claims the run anew where the task acts, or was tried before: what a former
+        try left is fenced.
+
         Raises:
             AirflowSkipException: nothing is to be done, or another holder has the run.
             AirflowFailException: the run stopped, was turned round, or an answer is lost.
@@ -131,8 +131,9 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
         require_execute(context)
         if self.back and self.run in {"", UNKNOWN}:
             raise AirflowSkipException("no run was begun, so nothing is to be undone")
+        acts = self.part == "act" or (bool(self.beside) and not self.submits)
         first = context.get("task_reschedule_count", 0) == 0
-        anew = first and (self.acting or context["ti"].try_number > 1)
+        anew = first and (acts or context["ti"].try_number > 1)
         with self.entered(self.options_of(context), anew=anew) as (run, settings):
             return self.walk(context, run, settings)
 

@@ -23,50 +23,24 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import TaskGroup, TriggerRule, chain
 
-from groupshift_airflow.form import of_request, roll_back_form, watch_form
-from groupshift_airflow.retries import DEFAULT_ARGS
+from groupshift_airflow import form as forms
+from groupshift_airflow import retries
 from groupshift_airflow.run_ends import PLANNED, VERDICT, BeginRollBack, GoingBack, PlanRun, Verdict, Watch
 from groupshift_airflow.run_steps import Compare, LastGate, Steps
 
 if TYPE_CHECKING:
     from airflow.sdk import Param
 
-__all__ = [
-    "DEFAULT_ARGS",
-    "WITHOUT_ACT",
-    "approval",
-    "form",
-    "going_back",
-    "keep",
-    "last_gate",
-    "nodes",
-    "phase",
-    "plan",
-    "rehearsal",
-    "roll_back",
-    "roll_back_form",
-    "undo",
-    "verdict",
-    "watch",
-    "watch_form",
-    "watch_schedule",
-]
-
+DEFAULT_ARGS = retries.DEFAULT_ARGS
+roll_back_form, watch_form = forms.roll_back_form, forms.watch_form
 SCHEDULE_VARIABLE = "GROUPSHIFT_WATCH_SCHEDULE"
 """Environment variable with the schedule of what watches (cron or preset); read when a DAG file is parsed."""
-ALL_PARTS = (
-    "snapshot_before",
-    "compare_before",
-    "judge_before",
-    "act",
-    "wait",
-    "snapshot_after",
-    "compare_after",
-    "judge_after",
-)
+_ACT, _JUDGE, _COMPARE = "act", "judge", "compare"
+_MEASURES = ("snapshot", _COMPARE, _JUDGE)
+ALL_PARTS = (*(f"{e}_before" for e in _MEASURES), _ACT, "wait", *(f"{e}_after" for e in _MEASURES))
+"""The parts of a phase, in their order: what is measured, before and after, and the act between."""
 WITHOUT_ACT = tuple(each for each in ALL_PARTS if each != "act")
 """The parts of a phase that only waits."""
-_ACT, _JUDGE, _COMPARE = "act", "judge", "compare"
 
 
 def form(move: str, *, zookeeper: bool = False) -> dict[str, Param]:
@@ -74,7 +48,7 @@ def form(move: str, *, zookeeper: bool = False) -> dict[str, Param]:
     not installed."""
     from groupshift.engine.registry import move_named
 
-    return of_request(move_named(move).request, zookeeper=zookeeper)
+    return forms.of_request(move_named(move).request, zookeeper=zookeeper)
 
 
 def watch_schedule() -> str:

@@ -165,6 +165,7 @@ class Waves(FleetTask):
             raise AirflowFailException("; ".join(said))
 
     def _shown(self, toggle: ToggleRecord) -> None:
+        """Log one step of one group."""
         level = self.log.warning if toggle.state is ToggleState.FAILED else self.log.info
         said = (toggle.wave, toggle.group, toggle.to, toggle.state, toggle.reason)
         level("wave %d: %s to %s: %s %s", *said)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from groupshift.adapters.kafka.broker import Access, BrokerConnection
+from groupshift.adapters.kafka.cluster_changes import names
 from groupshift.adapters.kafka.requests import (
     describe_quorum,
     fetch_offsets,
@@ -23,7 +24,6 @@ from groupshift.adapters.kafka.requests import (
 from groupshift.adapters.kafka.transactions import OFFSETS_TOPIC
 from groupshift.adapters.kafka.wire import BrokerError, UnsupportedByBroker, error_name
 from groupshift.domain.cluster import QuorumView
-from groupshift.domain.placement import partition_of
 from groupshift_sandbox.broker_log import failed_partitions
 from groupshift_sandbox.layout import Node
 
@@ -73,8 +73,8 @@ def _loading(connection: BrokerConnection, node: Node, topics: Iterable[Any], lo
     partitions = [each for topic in topics if topic.name == OFFSETS_TOPIC for each in topic.partitions]
     led = {int(each.partition_index) for each in partitions if int(each.leader_id) == node.node_id}
     probes = {group: number for number, group in _probes(len(partitions)).items() if number in led}
-    for request, names in fetch_offsets(connection, list(probes)):
-        for group, code, _ in fetched(names, connection.ask(request)):
+    for request, groups in fetch_offsets(connection, list(probes)):
+        for group, code, _ in fetched(groups, connection.ask(request)):
             if code and probes[group] not in failed_partitions(log):
                 return f"its groups are not served yet: {error_name(code)}"
     return ""
@@ -83,13 +83,7 @@ def _loading(connection: BrokerConnection, node: Node, topics: Iterable[Any], lo
 @cache
 def _probes(partitions: int) -> dict[int, str]:
     """For each partition of the offsets topic the name of a group that nobody has."""
-    names: dict[int, str] = {}
-    tried = 0
-    while len(names) < partitions:
-        name = f"groupshift-probe-{tried}"
-        names.setdefault(partition_of(name, partitions), name)
-        tried += 1
-    return names
+    return names(partitions, "groupshift-probe-")
 
 
 def _controller_lacks(node: Node, running: Collection[Node]) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
 from typing import Any
 
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
@@ -32,10 +30,16 @@ audits = APIRouter(
 
 @audits.get("/audits/", response_class=HTMLResponse)
 def listed(request: Request) -> Response:
-    """The latest audits, newest first."""
+    """Show the latest audits, newest first: name and counts of each; of one that cannot be read the sentence
+    that says why."""
     root = _root()
     names = audit_store().names(root)
-    found = list(islice(_summaries(root, reversed(names)), _LISTED))
+    found: list[dict[str, Any]] = []
+    for name in names[::-1][:_LISTED]:
+        try:
+            found.append({"name": name, **audit_store().summary(f"{root}/{name}")})
+        except GroupshiftError as broken:
+            found.append({"name": name, "broken": str(broken)})
     return rendered(request, "audits.html", audits=found, left=len(names) - len(found))
 
 
@@ -47,15 +51,18 @@ def with_slash(request: Request, folder: str) -> str:
 
 @audits.get("/audits/{folder}/")
 def one(request: Request, folder: str) -> Response:
-    """One audit, from its rows as they are kept; altered ones are not shown. `Rejected` for any other name
-    than those that are listed, so no path comes from a person."""
+    """Show one audit, from its rows as they are kept; altered ones are not shown.
+
+    Raises:
+        Rejected: it is none of those that are listed; so no path comes from a person.
+    """
     if folder not in audit_store().names(_root()):
         raise Rejected(f"there is no audit {folder} in this deployment's evidence")
     return _document(request, folder)
 
 
 def of_run(request: Request, run_id: str) -> Response:
-    """The last audit that this run of ``audit_offsets`` kept."""
+    """Show the last audit that this run of ``audit_offsets`` kept."""
     with create_session() as session:
         wanted = select(DagRun.run_after).where(DagRun.dag_id == AUDIT_DAG, DagRun.run_id == run_id)
         due = session.scalar(wanted)
@@ -70,19 +77,12 @@ def of_run(request: Request, run_id: str) -> Response:
 
 
 def _root() -> str:
+    """Where this deployment's audits are kept."""
     return f"{evidence_root()}/audits"
 
 
 def _document(request: Request, folder: str) -> Response:
+    """The report of one audit, or the page around it where it is asked for in the look of Airflow."""
     if around := framed(request):
         return around
     return sandboxed(request, render(audit_store().read(f"{_root()}/{folder}")))
-
-
-def _summaries(root: str, names: Iterator[str]) -> Iterator[dict[str, Any]]:
-    """Name and counts of each; of one that cannot be read the sentence that says why."""
-    for name in names:
-        try:
-            yield {"name": name, **audit_store().summary(f"{root}/{name}")}
-        except GroupshiftError as broken:
-            yield {"name": name, "broken": str(broken)}

@@ -1,4 +1,6 @@
-"""Who holds an open run, since when, and what it waits for: from the journal and from Airflow."""
+"""Who holds an open run, since when, and what it waits for: from the journal and from Airflow.
+
+Airflow knows whether the run of the DAG that holds it has ended, and at which gate a person is asked."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity
-from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag, requires_access_view
+from airflow.api_fastapi.core_api.security import requires_access_dag, requires_access_view
 from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
@@ -31,8 +31,9 @@ pages.include_router(run_pages.runs_of_moves)
 
 @pages.middleware("http")
 async def harden(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-    """No script but that of a page in Airflow's look, no foreign address, no sniffing, framed by Airflow
-    only."""
+    """Let an answer run no script but that of a page in Airflow's look, and fetch nothing from elsewhere.
+
+    No browser guesses its type, none keeps it, and it is framed by Airflow only."""
     answer = await call_next(request)
     answer.headers.setdefault("Content-Security-Policy", f"{POLICY}; frame-ancestors 'self'")
     answer.headers["X-Content-Type-Options"] = "nosniff"
@@ -50,15 +51,12 @@ async def refuse(request: Request, error: HTTPException) -> Response:
 
 @pages.exception_handler(GroupshiftError)
 async def explain(request: Request, error: GroupshiftError) -> Response:
-    """One sentence instead of a stack trace."""
+    """Show one sentence instead of a stack trace: 404 for what there is not, 503 for what does not answer."""
     status = 404 if isinstance(error, Rejected) else 503
     return rendered(request, "problem.html", status=status, sentence=str(error))
 
 
-@pages.get("/", response_class=HTMLResponse)
-def runs(request: Request, user: GetUserDep) -> Response:
-    """The latest runs of all moves, newest first."""
-    return run_pages.listed(request, user)
+pages.get("/", response_class=HTMLResponse)(run_pages.listed)
 
 
 @pages.get(
@@ -67,7 +65,7 @@ def runs(request: Request, user: GetUserDep) -> Response:
     dependencies=[Depends(requires_access_dag("GET", DagAccessEntity.RUN))],  # of the DAG that is asked for
 )
 def of_run(request: Request, dag_id: str, run_id: str) -> Response:
-    """The run an Airflow run works on, or the audit it kept (the tab of a run)."""
+    """Show the run that an Airflow run works on, or the audit that it kept: the tab of a run of a DAG."""
     if dag_id == audit_pages.AUDIT_DAG:
         return audit_pages.of_run(request, run_id)
     return run_pages.of_run(request, dag_id, run_id)

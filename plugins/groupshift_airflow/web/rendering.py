@@ -16,7 +16,9 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, FileSystemLoader
 
+from groupshift.domain.run import RunState
 from groupshift.engine.questions import utc
+from groupshift.engine.status import RunStatus
 from groupshift.report.history import event_text
 from groupshift.report.page import shown
 from groupshift_airflow.links import AIRFLOW_LOOK
@@ -33,20 +35,25 @@ _SCHEMES = '<meta name="color-scheme" content="light dark">'
 
 
 def moment(at_ms: int | None) -> str:
-    """Epoch milliseconds as UTC text, empty for None and for 0."""
+    """Return epoch milliseconds as UTC text, empty for None and for 0."""
     return utc(at_ms) if at_ms else ""
+
+
+def verdict(now: RunStatus) -> str:
+    """Return the verdict of a run, whose colour it has: that of its end, or that it is open."""
+    return now.verdict or ("pass" if now.state == RunState.PREVIEW else "inconclusive")
 
 
 _templates = Environment(
     loader=FileSystemLoader(Path(__file__).with_name("templates")), autoescape=True, finalize=shown
 )
-_templates.globals |= {"moment": moment, "event_text": event_text}
+_templates.globals |= {"moment": moment, "event_text": event_text, "verdict": verdict}
 _SCRIPT = _templates.get_template("page.js").render()
 _HASH = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
 
 
 def rendered(request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
-    """The page of this template with these values, escaped, in the look that the request asks for."""
+    """Return the page of this template with these values, escaped, in the look that the request asks for."""
     look = request.query_params.get("look") == AIRFLOW_LOOK
     text = _templates.get_template(template).render(look=look, theme=_theme(request), **values)
     policy = f"{_FRAMED}; script-src 'sha256-{_HASH}'; frame-src 'self'" if look else _FRAMED
@@ -84,5 +91,6 @@ def slashed(request: Request, name: str) -> str:
 
 
 def _theme(request: Request) -> str:
+    """The theme that is asked for; empty: as the browser is."""
     asked = request.query_params.get("theme", "")
     return asked if asked in _ALWAYS else ""

@@ -1,5 +1,8 @@
 """The pages about runs of any move: the latest ones, one with its steps, its report, and what its Spark jobs
-reported."""
+reported.
+
+All is from the journal and the evidence of this deployment; no cluster is asked. A user sees the runs that a
+DAG began whose runs the user may read, and those of the command line."""
 
 # No future annotations: FastAPI reads the types of dependencies where the functions are made.
 import json
@@ -20,8 +23,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from groupshift.adapters.sqlalchemy.runs import SqlRuns
 from groupshift.adapters.sqlalchemy.scans import SqlScans
 from groupshift.bootstrap.moves import evidence_of, page_of
-from groupshift.domain.run import RunState
-from groupshift.engine.status import RunStatus, status_of
+from groupshift.engine.status import status_of
 from groupshift.engine.verification import objection
 from groupshift.errors import Rejected
 from groupshift.ports.runs import RunRecord, Runs
@@ -35,8 +37,10 @@ from groupshift_airflow.web.holding import held
 from groupshift_airflow.web.rendering import POLICY, REFRESH_S, framed, rendered, sandboxed, slashed
 
 _LISTED = 100
+"""How many of the latest runs are looked at."""
 _FORBIDDEN = 403
 _JOB_REPORT = "report.html"
+"""The file that a Spark job leaves for people."""
 _SCAN, _WATCH = "scan_fleet", "watch_offsets_topic"
 _NOTHING = "This run has begun no run of a move: its task 'plan' has not ended yet, or it only planned."
 _WATCHES = "This run begins no run of a move: its task 'watch' judges one that is over, and its log says how."
@@ -44,15 +48,15 @@ _NO_SCAN = "This run has not scanned yet: its task 'scan' has not ended, or its 
 runs_of_moves = APIRouter(prefix="/runs")
 
 
-def listed(request: Request, user: Any) -> Response:
-    """The runs that this user may read: open ones first, then the latest others, newest first."""
+def listed(request: Request, user: GetUserDep) -> Response:
+    """Show the runs that this user may read: open ones first, then the latest others, newest first."""
     with _journal() as runs:
         open_runs = runs.recent(_LISTED, open_only=True)
         latest = runs.recent(_LISTED + len(open_runs))
         others = [each for each in latest if not each.state.is_open][:_LISTED]
         records = [each for each in (*open_runs, *others) if _may_read(user, each)]
         rows = [{"run": each, "now": status_of(runs, each.run)} for each in records]
-    return rendered(request, "runs.html", runs=rows, verdict=_verdict_of, user=user.get_name())
+    return rendered(request, "runs.html", runs=rows, user=user.get_name())
 
 
 @runs_of_moves.get("/{run}", response_class=RedirectResponse)
@@ -63,14 +67,14 @@ def with_slash(request: Request, run: str) -> str:
 
 @runs_of_moves.get("/{run}/", response_class=HTMLResponse)
 def one(request: Request, run: str, user: GetUserDep) -> Response:
-    """One run as it stands now, from the journal. `Rejected` for one that is not known."""
+    """Show one run as it stands now, from the journal. Raises `Rejected` for one that is not known."""
     with _readable(run, user) as (runs, record):
         return _page(request, runs, record, base="")
 
 
 @runs_of_moves.get("/{run}/report")
 def whole_report(request: Request, run: str, user: GetUserDep) -> Response:
-    """The report of a run as it stands now, from journal and evidence."""
+    """Show the report of a run as it stands now, from journal and evidence."""
     with _readable(run, user) as (runs, record):
         if around := framed(request, refresh=record.state.is_open):
             return around
@@ -80,8 +84,10 @@ def whole_report(request: Request, run: str, user: GetUserDep) -> Response:
 
 @runs_of_moves.get("/{run}/reports/{job}")
 def job_report(request: Request, run: str, job: str, user: GetUserDep, shown: str = "") -> Response:
-    """A report as a Spark job wrote it, shown without any right to run or fetch anything. One that is not the
-    one that was journaled is shown below a banner, in a frame that cannot cover it (``shown=as-it-is``)."""
+    """Show a report as a Spark job wrote it, without any right to run or fetch anything.
+
+    One that is not the one that was journaled is shown below a banner, in a frame that cannot cover it
+    (``shown=as-it-is``). Raises `Rejected` where there is none."""
     with _readable(run, user) as (runs, record):
         if around := framed(request):
             return around
@@ -100,8 +106,8 @@ def job_report(request: Request, run: str, job: str, user: GetUserDep, shown: st
 
 
 def of_run(request: Request, dag_id: str, run_id: str) -> Response:
-    """The page of what a run of a DAG works on. Who asks may read runs of that DAG, whose plan shows the
-    run."""
+    """Show what a run of a DAG works on, or why it was refused. Who asks may read runs of that DAG, whose
+    plan shows the run."""
     if dag_id == _SCAN:
         return _scan_of(request, run_id)
     with _journal() as runs:
@@ -151,23 +157,13 @@ def _pushed(dag_id: str, run_id: str, key: str, tasks: tuple[str, ...] = (PLAN,)
 
 
 def _page(request: Request, runs: Runs, record: RunRecord, base: str) -> Response:
-    now = status_of(runs, record.run)
-    events, jobs = runs.events(record.run), _jobs(runs, record.run)
-    return rendered(
-        request,
-        "run.html",
-        run=record,
-        now=now,
-        asked=json.loads(record.request),
-        base=base,
-        held=held(now, events),
-        jobs=jobs,
-        before={key: job for key, job in jobs.items() if key not in {each.key for each in now.steps}},
-        steps=now.steps,
-        events=[each for each in events if each.kind not in QUIET],
-        refresh=REFRESH_S if record.state.is_open else 0,
-        verdict=_verdict_of(now),
-    )
+    """The page of a run, with its addresses relative to ``base``."""
+    now, events, jobs = status_of(runs, record.run), runs.events(record.run), _jobs(runs, record.run)
+    about = {"run": record, "now": now, "asked": json.loads(record.request), "base": base, "jobs": jobs}
+    shown = [each for each in events if each.kind not in QUIET]
+    refresh = REFRESH_S if record.state.is_open else 0
+    holder = held(now, events)
+    return rendered(request, "run.html", **about, held=holder, events=shown, refresh=refresh)
 
 
 def _jobs(runs: Runs, run: str) -> dict[str, str]:
@@ -177,10 +173,6 @@ def _jobs(runs: Runs, run: str) -> dict[str, str]:
         for key, each in runs.steps(run).items()
         if "spark_job" in each.result and _JOB_REPORT in each.result.get("outcome", {})
     }
-
-
-def _verdict_of(now: RunStatus) -> str:
-    return now.verdict or ("pass" if now.state == RunState.PREVIEW else "inconclusive")
 
 
 def _may_read(user: Any, run: RunRecord) -> bool:
@@ -216,10 +208,7 @@ def _journal_url() -> str:
 @contextmanager
 def _journal() -> Iterator[Runs]:
     """Of this deployment. Raises `Rejected` where its settings name none that can be used."""
-    url = base_settings().get("journal", {}).get("url", "")
-    if not url:
-        raise Rejected("the settings of this deployment name no journal: add journal.url")
-    with closing(SqlRuns(str(url))) as runs:
+    with closing(SqlRuns(_journal_url())) as runs:
         yield runs
 
 

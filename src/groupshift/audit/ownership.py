@@ -126,10 +126,13 @@ class _Replay:
                     self._deleted(transaction, path, Ended.SESSION)
 
     def _below(self, path: str, *folder: str) -> str | None:
+        """The rest of a path below this folder of the group, None for any other path."""
         prefix = "/".join((self.root, *folder, ""))
         return path.removeprefix(prefix) if path.startswith(prefix) else None
 
     def _partition(self, path: str, folder: str) -> TopicPartition | None:
+        """The partition that a node below ``owners`` or ``offsets`` is of; a number that is none is a
+        problem."""
         topic, slash, number = (self._below(path, folder) or "").rpartition("/")
         if not slash or "/" in topic:
             return None
@@ -140,12 +143,14 @@ class _Replay:
         return TopicPartition(topic, partition)
 
     def _registered(self, path: str) -> None:
+        """Note a member that registered. One that ever did so below ``migration/ids`` stays an aware one."""
         for folder, kind in ((("migration", "ids"), MemberKind.AWARE), (("ids",), MemberKind.OLD)):
             member = self._below(path, *folder)
             if member and "/" not in member and self.kinds.get(member) is not MemberKind.AWARE:
                 self.kinds[member] = kind
 
     def _written(self, transaction: Transaction, path: str, data: bytes) -> None:
+        """A node was created, or its data replaced: who owns, what was committed, or the mode."""
         if partition := self._partition(path, "owners"):
             self._owned(transaction, path, partition, data.decode("utf-8", "replace"))
         elif partition := self._partition(path, "offsets"):
@@ -155,6 +160,8 @@ class _Replay:
             self.modes.append(ModeWrite(text=text, zxid=transaction.zxid, at_ms=transaction.time_ms))
 
     def _owned(self, transaction: Transaction, path: str, partition: TopicPartition, thread_id: str) -> None:
+        """An owner node has this thread id now. Another one in the same node ends the interval before it; the
+        node stays one of the session that created it."""
         self.used.add(partition)
         former = self.held.get(path)
         if former and former.thread_id == thread_id:
@@ -171,6 +178,7 @@ class _Replay:
         )
 
     def _committed(self, transaction: Transaction, path: str, partition: TopicPartition, data: bytes) -> None:
+        """An offset node was written. What is no offset is a problem only where the partition is used."""
         try:
             offset = decimal(data, path)
         except Rejected:
@@ -189,6 +197,7 @@ class _Replay:
         )
 
     def _deleted(self, transaction: Transaction, path: str, how: Ended) -> None:
+        """A node is gone, by request or with its session."""
         if path in self.held:
             self._end(transaction, path, how)
         elif partition := self._partition(path, "owners"):
@@ -198,6 +207,7 @@ class _Replay:
             self.modes.append(ModeWrite(text=None, zxid=transaction.zxid, at_ms=transaction.time_ms))
 
     def _end(self, transaction: Transaction, path: str, how: Ended) -> None:
+        """The interval at this path ends with this transaction."""
         held = self.held.pop(path)
         self.done.append(replace(held, end_zxid=transaction.zxid, end_ms=transaction.time_ms, ended=how))
 

@@ -84,6 +84,7 @@ def judged(audit: Audit) -> tuple[Verdict, str]:
 
 
 def _sentence(audit: Audit) -> str:
+    """Say in one sentence how many offsets agree, and how many differ without an explanation."""
     looked, left = audit.looked, len(audit.looked.suspicious)
     if not looked.keys:
         return "No source has a committed offset: there was nothing to audit."
@@ -100,6 +101,8 @@ def _sentence(audit: Audit) -> str:
 
 
 def _now(audit: Audit) -> Iterator[tuple[Cell, ...]]:
+    """What to do, a line of cells each: first what could not be read, then the remedy of each kind of
+    difference with how many offsets it is about, at last the command that shows that it is gone."""
     looked = audit.looked
     if not looked.keys:
         yield "See that the audit looked at the cluster you mean, and at its groups.", ""
@@ -122,6 +125,8 @@ def _now(audit: Audit) -> Iterator[tuple[Cell, ...]]:
 
 
 def _figures(audit: Audit) -> Section:
+    """The figures at a glance: offsets, what they agree in, weights of differences, and the retention in
+    hours."""
     weights = Counter(one.weight for one in audit.looked.mismatches)
     retention = "not told" if audit.retention_ms is None else f"{audit.retention_ms / 3_600_000:,.4g} h"
     return glance(
@@ -137,6 +142,7 @@ def _figures(audit: Audit) -> Section:
 
 
 def _problems(problems: Sequence[str]) -> Section | None:
+    """What no source told, at most `SHOWN` sentences; None where every source told all."""
     if not problems:
         return None
     more = f"The first {SHOWN:,} of {len(problems):,}." if len(problems) > SHOWN else ""
@@ -144,6 +150,7 @@ def _problems(problems: Sequence[str]) -> Section | None:
 
 
 def _kinds(rows: Sequence[Mismatch]) -> Section:
+    """A row for each rule that spoke: how many offsets, what it means, and what to do."""
     title = "Differences by kind"
     if not rows:
         return section(title, "There is none: every source says the same of every offset.")
@@ -165,6 +172,8 @@ def _kinds(rows: Sequence[Mismatch]) -> Section:
 
 
 def _rows(rows: Sequence[Mismatch]) -> Table:
+    """A row for each offset that differs, at most `SHOWN`: what each source says, and where the records
+    lie."""
     return table(
         rows,
         {

@@ -157,6 +157,9 @@ def _changes(code: int, jute: _Jute) -> tuple[Change, ...]:
 
 
 def _multi(jute: _Jute) -> tuple[Change, ...]:
+    """The changes of a multi: those of its parts in order, none where one part failed.
+
+    Raises `ValueError` for a multi within a multi."""
     parts = [(jute.int32(), jute.buffer()) for _ in range(jute.count())]
     if any(code == Op.MULTI for code, _ in parts):
         raise ValueError("a multi within a multi, which no server writes")
@@ -166,6 +169,7 @@ def _multi(jute: _Jute) -> tuple[Change, ...]:
 
 
 def _transaction(entry: bytes) -> Transaction:
+    """One entry as a transaction. Raises `ValueError` for what cannot be understood."""
     jute = _Jute(entry)
     session, _cxid, zxid, time_ms, code = jute.int64(), jute.int32(), jute.int64(), jute.int64(), jute.int32()
     return Transaction(zxid=zxid, time_ms=time_ms, session=session, changes=_changes(code, jute))

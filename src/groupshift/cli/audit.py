@@ -1,5 +1,8 @@
 """``groupshift audit``: coordinators, their log and ZooKeeper held against each other; and its
-``placement``: by which partition count each broker coordinates, and what that harms."""
+``placement``: by which partition count each broker coordinates, and what that harms.
+
+Both look only. Every difference has the number of a rule, which says whether it is explained
+(docs/reference/audit-rules.md, docs/reference/placement-rules.md)."""
 
 from __future__ import annotations
 
@@ -42,6 +45,7 @@ from groupshift.moves.expansion.report import overview
 from groupshift.moves.expansion.rules import Placement, audit_placement, busy_groups
 
 _COLOUR = {Weight.EXPLAINED: "green", Weight.UNKNOWN: "magenta", Weight.MISMATCH: "red"}
+"""The colour of each weight of a difference."""
 _MINUTE_MS = 60_000
 
 All = Annotated[bool, typer.Option("--all", help="Every group that any of the three sources has.")]
@@ -160,7 +164,7 @@ def _counted(found: Audit) -> str:
 
 
 def _next(found: Audit, output: str | None) -> str:
-    """What to do now."""
+    """What to do now: nothing, read the differences, or correct a source and audit again."""
     place = f"read {output}, then " if output is not None else ""
     if found.clean:
         return "nothing: repeat it before and after every move"
@@ -201,6 +205,7 @@ def placement(
 
 
 def _placement_data(found: Placement) -> dict[str, Any]:
+    """All that was found, for programs; ``log`` is None where the log was not read."""
     facts, log = found.facts, found.facts.log
     return {
         "cluster_id": facts.view.cluster.cluster_id,

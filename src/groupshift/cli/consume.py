@@ -1,7 +1,9 @@
 """``groupshift consume``: one member of a group on the command line.
 
-Needs the base dependencies only (no extra), so that a service team can try a consumer where it runs.
-"""
+Needs the base dependencies only (no extra), so that a service team can try a consumer where it runs. It
+writes one JSON line for each record: member, topic, partition, offset, and when it was delivered (epoch ms).
+The audit of consumption reads such ledgers. With ``--state`` it exports mode, owned partitions and lag once a
+second."""
 
 from __future__ import annotations
 
@@ -32,9 +34,13 @@ from groupshift.errors import GroupshiftError, Rejected
 from groupshift.foreign_files import made_anew
 
 _POLL_S = 0.2
+"""How long one call waits for records, in seconds."""
 _BATCH = 500
+"""How many records are written at once."""
 _STATE_S = 0.5
+"""How often the state file is replaced at most, in seconds."""
 _PROTOCOLS = {"plain": GroupProtocol.CLASSIC, "native": GroupProtocol.CONSUMER}
+"""The kinds of ordinary Kafka consumers, with their rebalance protocols."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,8 +162,10 @@ class _Exporter:
         self._last: dict[str, Any] = {"mode": None, "owned": {}, "lag": {}}
 
     def export(self, state: str, *, now: bool = False, reason: str = "") -> None:
-        """Write when it is time; what cannot be described any more keeps its last value. A member that
-        failed says why, and owns nothing."""
+        """Write the state file when it is time, or ``now``.
+
+        What cannot be described any more keeps its last value. A member that failed says why (``reason``),
+        and owns nothing."""
         if self._path is None or (not now and time.monotonic() < self._due):
             return
         self._due = time.monotonic() + _STATE_S
@@ -195,6 +203,7 @@ def _join(arguments: argparse.Namespace) -> _Run:
     consumer.subscribe(topics)
 
     def describe() -> dict[str, Any]:
+        """Mode, owned partitions, lag and alarms, as the state file has them."""
         status = consumer.status()
         owned: dict[str, list[int]] = {}
         for topic, partition in sorted(status.owned):
@@ -216,6 +225,7 @@ def _join(arguments: argparse.Namespace) -> _Run:
 
 
 def _subscription(arguments: argparse.Namespace) -> dict[str, int] | Whitelist | Blacklist:
+    """Return the topics with their numbers of streams, or the filter of topics, that were asked for."""
     if arguments.whitelist is not None:
         return Whitelist(arguments.whitelist, arguments.streams)
     if arguments.blacklist is not None:

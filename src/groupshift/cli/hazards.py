@@ -68,6 +68,7 @@ def _does(finding: Finding) -> str:
 
 
 def _table(findings: Sequence[Finding], move: Comparison) -> Table:
+    """One row a hazard, with what groupshift does about it and what helps."""
     rows = (
         (each.rule, styled(_does(each), output.COLOUR[each.verdict]), each.reason, each.hint)
         for each in findings

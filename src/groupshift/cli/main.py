@@ -16,6 +16,7 @@ from groupshift.domain.versions import version_text
 from groupshift.errors import Broken, GroupshiftError
 
 NEEDS_TOOL = "this verb needs the extra 'tool': pip install 'kafka-groupshift[tool]'"
+"""What is said where the base dependencies only are installed."""
 
 UNREAD = 141
 """Exit code where nobody reads what is printed, as a shell gives it (128 and SIGPIPE)."""
@@ -48,6 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _failed(error: GroupshiftError, said: str) -> int:
+    """Print one line that begins with the family of the error; return its exit code."""
     print(f"{type(error).__name__.lower()}: {visible(said)}", file=sys.stderr)
     return error.exit_code
 

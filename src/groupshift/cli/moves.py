@@ -1,4 +1,8 @@
-"""``groupshift MOVE assess | plan | run``: the verbs of each installed move, made from its request."""
+"""``groupshift MOVE assess | plan | run``: the verbs of each installed move, made from its request.
+
+A move is an entry point of the group ``groupshift.moves``. Its options come from the dataclass of its
+request, so that the command line, the forms of Airflow and the docs cannot differ. One that cannot be loaded
+hinders no other."""
 
 from __future__ import annotations
 
@@ -69,6 +73,8 @@ def verbs_of(move: Move[Any]) -> typer.Typer:
 
 
 def _of(move: Move[Any], verb: Callable[..., int]) -> Callable[..., int]:
+    """The verb with the options of the request and of the place; what of them was given goes into ``given``
+    and ``where``."""
     at_place = placed(verb)
     parameters_of_place = inspect.signature(at_place).parameters.values()
     own = [each for each in parameters_of_place if each.name not in {"move", "given"}]
@@ -177,6 +183,8 @@ def _run(
 def _begun(
     move: Move[Any], tools: Any, ports: Any, request: Any, *, execute: bool, patience: float = 0
 ) -> RunRecord:
+    """Begin a run, with ``execute`` one that locks its target. Raises `Rejected` where it may not begin, with
+    the command that shows every rule."""
     options = RunOptions(who=who(), holder=run_name("plan"), patience_s=patience)
     try:
         return begin(move, tools, ports, request, options, execute=execute)
@@ -185,6 +193,7 @@ def _begun(
 
 
 def _show_plan(move: Move[Any], record: RunRecord, request: Any, *, as_json: bool) -> None:
+    """Show the plan of a run with the command that comes next: to go on with it, or to begin it."""
     plan = plan_from(record.plan)
     is_open = record.state.is_open
     going = f"groupshift continue {record.run} --execute"
@@ -232,6 +241,7 @@ def refusing(sentence: str) -> Callable[[typer.Context], None]:
     called."""
 
     def refuse(context: typer.Context) -> None:
+        """Refuse, whatever was given."""
         del context
         raise Rejected(sentence)
 

@@ -32,7 +32,9 @@ from groupshift.settings import (
 )
 
 SETTINGS_VARIABLE = "GROUPSHIFT_SETTINGS"
+"""Environment variable that names the settings file."""
 HOME_VARIABLE = "GROUPSHIFT_HOME"
+"""Environment variable that names the folder of the sandbox."""
 DEFAULT_HOME = ".groupshift/sandbox"
 
 
@@ -83,6 +85,7 @@ def has_settings(path: Path | None) -> bool:
 
 
 def _of_sandbox() -> Path:
+    """Where the settings of this machine's sandbox lie while it is up."""
     return Path(os.environ.get(HOME_VARIABLE) or DEFAULT_HOME) / "settings.toml"
 
 

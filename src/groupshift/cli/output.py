@@ -91,6 +91,7 @@ def again(text: str) -> str:
     named, app = known
 
     def whole(found: re.Match[str]) -> str:
+        """One command with the options that it lacks."""
         try:
             words = shlex.split(found.group())
         except ValueError:

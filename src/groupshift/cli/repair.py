@@ -1,5 +1,8 @@
 """``groupshift repair``: offsets that an unprepared expansion lost (placement), those that a rollback left in
-Kafka (offsets), and commits with foreign leader epochs (epochs)."""
+Kafka (offsets), and commits with foreign leader epochs (epochs).
+
+Each verb shows what it found and what it would do; only with ``--execute`` it writes, and it reads back what
+it wrote. Groups with members are left alone: what they commit would be overwritten."""
 
 from __future__ import annotations
 
@@ -57,12 +60,14 @@ from groupshift.moves.expansion.repair import (
 from groupshift.moves.expansion.restore import NotRestored
 
 _SHOWN = 40
+"""Rows of a table; --json has all."""
 _COLOUR = {Mend.RESTORE: "green", Mend.OVERWRITTEN: "yellow", Mend.CONFLICT: "red"}
 
 _MOST_HOURS = 24.0 * 365 * 10
 
 _HOUR_MS = 3_600_000
 _LOOK = "groupshift audit placement"
+"""The command that looks at the whole cluster again."""
 
 _OLDER = (
     "Commits older than this are left to a person: a deletion leaves no trace for longer than "
@@ -189,6 +194,7 @@ def _outcome(done: Repaired | None) -> dict[str, Any]:
 
 
 def _not_restored(done: Repaired) -> tuple[NotRestored, ...]:
+    """What was not read back as it was written, and what somebody changed meanwhile."""
     return (*done.restored.differing, *done.changed)
 
 
@@ -201,6 +207,7 @@ def _outcome_parts(done: Repaired, what: str) -> Iterator[Shown]:
 
 
 def _parts(planned: PlannedRepair, done: Repaired | None) -> Iterator[Shown]:
+    """What lies elsewhere and is not restored yet, what is left to a person first; then what was done."""
     restored = () if done is None else planned.of(Mend.RESTORE)
     listed = [each for each in planned.repairs if each not in restored]
     numbers = ("offset", "from partition", "at home")
@@ -226,6 +233,7 @@ def _parts(planned: PlannedRepair, done: Repaired | None) -> Iterator[Shown]:
 
 
 def _titled(title: str, rows: Sequence[object]) -> str:
+    """A title that says how many of its rows are shown."""
     more = f", the first {_SHOWN} of {len(rows):,}" if len(rows) > _SHOWN else ""
     return f"{title}{more} (--json has all)"
 
@@ -287,12 +295,14 @@ def epochs(
 
 
 def _epochs_clean(planned: EpochPlan, done: Repaired | None) -> bool:
+    """Whether all was read, and nothing is left to do."""
     if planned.problems or planned.left:
         return False
     return not planned.to_do if done is None else not _not_restored(done)
 
 
 def _epochs_parts(planned: EpochPlan, done: Repaired | None) -> Iterator[Shown]:
+    """Each commit with a foreign leader epoch, with what a Java consumer does there; then what was done."""
     numbers = ("offset", "epoch", "partition's")
     columns = ("group", "topic-partition", *numbers, "a Java consumer", "what")
     table = Table(_titled("foreign leader epochs", planned.repairs), columns, numbers=numbers)

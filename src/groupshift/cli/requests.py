@@ -44,6 +44,7 @@ def parameters(
 
 
 def _parameter(each: Option) -> Parameter:
+    """An option as typer reads it. The request checks texts, so that one sentence names all faults."""
     kind: Any = bool | None if each.kind == "flag" else str | None
     more: dict[str, Any] = {"rich_help_panel": ASKED}
     if each.kind != "flag":
@@ -79,7 +80,7 @@ def bounds_of(each: Option) -> str:
 
 
 def default_of(each: Option) -> str:
-    """Return what is taken where the option is not given, in words; empty: nothing."""
+    """Return what is taken where the option is not given, in words; empty: nothing, or nothing usual."""
     if each.setting:
         return f"the setting {each.setting}"
     if each.required or each.default in (None, "", ()) or each.default is False:

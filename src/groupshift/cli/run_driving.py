@@ -1,4 +1,7 @@
-"""Drive a run from a terminal or in a pipe: gates, instructions, what goes on, and how it ends."""
+"""Drive a run from a terminal or in a pipe: gates, instructions, what goes on, and how it ends.
+
+Everything that tells of progress goes to standard error; standard output has the end only, as a table or as
+JSON. Without a terminal nobody is asked: the process ends at a gate and the run waits, open."""
 
 from __future__ import annotations
 
@@ -8,11 +11,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
-
-from rich.status import Status
 
 from groupshift.cli.options import run_name, who
 from groupshift.cli.output import next_command
@@ -36,6 +37,7 @@ WAITS = 6
 INTERRUPTED = 130
 """Exit code: Ctrl-C, or a signal that asks the process to end."""
 _LOOK_S = 1.0
+"""Seconds between two looks at a step that waits."""
 _ALTERED = "J02"
 """The rule that fails for a snapshot that is not the one that was taken."""
 
@@ -56,19 +58,14 @@ class Terms:
     then: Callable[[Run[Any]], object] | None = None
 
 
-@dataclass(slots=True)
 class Teller:
     """Says what goes on, each change once: a heading a step, a spinner for what is waited for. Without a
     terminal a line when something changes (a countdown does not), or each 30 s."""
 
-    console: Console
-    patience_s: Callable[[Step], float]
-    _status: Status = field(init=False)
-    _step: str = ""
-    _changes: Changes = field(init=False, default_factory=Changes)
-
-    def __post_init__(self) -> None:
-        self._status = self.console.status("starting")
+    def __init__(self, console: Console, patience_s: Callable[[Step], float]) -> None:
+        """``patience_s`` tells how long this process looks whether a person made a step, in seconds."""
+        self.console, self._patience_s = console, patience_s
+        self._status, self._step, self._changes = console.status("starting"), "", Changes()
 
     def stop(self) -> None:
         """Stop the spinner."""
@@ -90,7 +87,7 @@ class Teller:
         self._status.stop()
         for line in text.splitlines():
             self.console.print(f"  {line}")
-        limit = f"{self.patience_s(step):.0f} s"
+        limit = f"{self._patience_s(step):.0f} s"
         self.console.print(
             f"  No answer is needed: the run goes on by itself when it sees that. After {limit} this process "
             "ends and the run waits, open."
@@ -98,6 +95,7 @@ class Teller:
         self._status.start()
 
     def _heading(self, step: Step) -> None:
+        """Say which step goes on, once."""
         if step.key != self._step:
             self._step = step.key
             self.console.line(styled(step.key, "bold"), f"  {step.does}")

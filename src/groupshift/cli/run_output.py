@@ -1,4 +1,7 @@
-"""How runs are shown: plans, where a run stands, how it ended; for people and as data."""
+"""How runs are shown: plans, where a run stands, how it ended; for people and as data.
+
+A function ``…_parts`` yields tables and lines for a person, a function ``…_data`` returns the same for a
+program; `groupshift.cli.output.tell` prints one of them."""
 
 from __future__ import annotations
 
@@ -17,14 +20,15 @@ from groupshift.engine.move import Run, undo_of
 from groupshift.engine.progress import Ended, Progress, Stopped
 from groupshift.engine.questions import Section, undo_words, utc, words_of
 from groupshift.engine.status import RunStatus, status_of
+from groupshift.report.history import STEP_WORDS
 
-_MARKS = {"done": "done", "acted": "made, not read back", "intended": "begun", "reopened": "to be done again"}
 _STATES = {
     RunState.MOVED.value: "green",
     RunState.FINALISED.value: "green",
     RunState.ROLLED_BACK.value: "cyan",
     RunState.REJECTED.value: "yellow",
 }
+"""The colours of states; an open run is blue."""
 
 
 def steps_table(title: str, steps: Iterable[Step]) -> Table:
@@ -58,6 +62,7 @@ def list_table(found: Iterable[RunStatus]) -> Table:
 
 
 def _state(status: RunStatus) -> Text:
+    """The state of a run, in its colour."""
     return styled(status.state, _STATES.get(status.state, "blue"))
 
 
@@ -71,7 +76,9 @@ def waits_of(status: RunStatus) -> str:
 
 
 def tell_status(status: RunStatus, *, as_json: bool, following: str = "") -> None:
-    """Show one run, with the command that comes next (empty: its own)."""
+    """Show one run, with the command that comes next (empty: its own).
+
+    A person sees who has it, what it waits for, each step, and what of its last look did not pass."""
     tell(status_data(status), _status_parts(status), following or status.following, as_json=as_json)
 
 
@@ -90,9 +97,9 @@ def _status_parts(status: RunStatus) -> Iterator[Shown]:
         yield f"nobody has it; {status.holder} stopped by itself"
     rows = []
     for each in status.steps:
-        now = f"left out: {each.left_out}" if each.left_out else _MARKS.get(each.state, each.state)
+        now = f"left out: {each.left_out}" if each.left_out else STEP_WORDS.get(each.state, "-")
         since = utc(each.at_ms) if each.at_ms else "-"
-        rows.append((each.key, each.does or "-", now or "-", each.outcome or "-", since))
+        rows.append((each.key, each.does or "-", now, each.outcome or "-", since))
     yield Table("steps", ("step", "what is done", "now", "last look", "since"), rows)
     for each in status.steps:
         bad = [finding for finding in each.findings if finding.verdict is not Verdict.PASS]
@@ -110,7 +117,7 @@ def status_data(status: RunStatus) -> dict[str, Any]:
 
 
 def steps_data(steps: Iterable[Step]) -> list[dict[str, str]]:
-    """Return steps as data, for where no more than that they are made is of interest."""
+    """Return steps as data: the key of each and its words, for where no more of them is of interest."""
     return [{"step": each.key, "does": words_of(each)} for each in steps]
 
 
@@ -164,6 +171,7 @@ def progress_data(run: Run[Any], progress: Progress) -> dict[str, Any]:
 
 
 def _stopped_parts(data: dict[str, Any]) -> Iterator[Shown]:
+    """Where a run stopped or waits, why, and what a rollback would undo."""
     stopped = data["stopped"]
     how = "waits" if stopped["waits"] else "stopped"
     yield joined("run ", styled(data["run"], "bold"), f" {how} at step {stopped['step']}, {data['state']}")

@@ -1,4 +1,7 @@
-"""``groupshift status | continue | roll-back | finalise | report | watch``: runs of any move, by name."""
+"""``groupshift status | continue | roll-back | finalise | report | watch``: runs of any move, by name.
+
+What changes a cluster needs ``--execute``; without it a verb shows what it would do. ``status`` and
+``report`` ask no server. A run that another process has is never taken over without ``--take-over`` (U2)."""
 
 from __future__ import annotations
 
@@ -55,6 +58,7 @@ def _names(incomplete: str) -> list[str]:
 
 
 _COMPLETED = 100
+"""Among how many of the latest runs the shell completes a name."""
 RunId = Annotated[str, typer.Argument(metavar="RUN", show_default=False, autocompletion=_names)]
 Yes = Annotated[bool, typer.Option("--yes", help="Approve gates; never a doubt, nothing optional.")]
 _STEP = "Seconds that one step may take; 0: its own."
@@ -65,9 +69,12 @@ Accept = Annotated[str, option("--accept", "Accept what this step showed.", meta
 _AUDIT = "Take up the audit of consumption that lies in its evidence."
 Audit = Annotated[bool, typer.Option("--audit", help=_AUDIT)]
 _UNCHANGED = frozenset({RunState.PLANNED, RunState.APPROVED})
+"""States in which nothing was changed yet."""
 _EVERY_S = 2.0
+"""Seconds between two looks of `status --watch`."""
 _ONLY_SHOWN = "nothing was changed: without --execute this only shows what would be done"
 _CODES = {Outcome.PASS: 0, Outcome.PERSON: WAITS}
+"""The exit codes of `watch`; any other outcome is 1."""
 
 
 @placed
@@ -174,6 +181,7 @@ def roll_back(  # noqa: PLR0913 - the options of a verb
                 return 0
 
             def turn(claimed: Run[Any]) -> Closing | None:
+                """Turn the claimed run round; one that changed nothing yet is ended instead."""
                 if state in _UNCHANGED:
                     return reject(claimed, f"taken back by {claimed.options.who} before anything was changed")
                 if not begin_roll_back(claimed, far):

@@ -1,4 +1,8 @@
-"""``groupshift scan`` and ``groupshift brake``: a whole ensemble at a time."""
+"""``groupshift scan`` and ``groupshift brake``: a whole ensemble at a time.
+
+A scan looks at every group once and keeps what it saw in the journal. With ``--toggle`` the groups that are
+fully migrated and at rest go to kafka mode afterwards, in waves; ``--take-back`` sends named groups back. The
+brake stops waves, whoever started them."""
 
 from __future__ import annotations
 
@@ -26,6 +30,7 @@ from groupshift.scan.state import GroupState, Life, members_text, state_data
 from groupshift.scan.waves import WaveReport, WaveRules, is_asked_for
 
 _RULES = WaveRules()
+"""The limits of waves where none is given."""
 
 _PATTERN = "A group or pattern (*, ?): shown rule by rule, or taken back."
 Groups = Annotated[list[str] | None, option("--group", _PATTERN, "-g")]
@@ -53,7 +58,9 @@ def scan(  # noqa: PLR0913 - the options of a verb
     settings_file: SettingsFile = None,
     as_json: Json = False,
 ) -> int:
-    """Look at every group of the ensemble: members, mode, rest, lag, readiness, and what has changed."""
+    """Look at every group of the ensemble: members, mode, rest, lag, readiness, and what has changed.
+
+    Without --execute waves are only shown. Exit code 1: a group failed, or the waves were stopped."""
     if toggle and take_back:
         raise Rejected("--toggle and --take-back go opposite ways; name one of them")
     if take_back and not group:
@@ -62,6 +69,7 @@ def scan(  # noqa: PLR0913 - the options of a verb
     progress, patterns = Console(stderr=True), tuple(group or ())
 
     def told(toggle: ToggleRecord) -> None:
+        """Tell of a toggle that has begun or ended; planned ones are in the table at the end."""
         if toggle.state is not ToggleState.PLANNED:
             reason = f": {toggle.reason}" if toggle.reason else ""
             line = f"wave {toggle.wave} {toggle.group} → {toggle.to}: {toggle.state}{reason}"
@@ -113,7 +121,7 @@ def brake(
 
 
 def brake_line(reason: str) -> Shown:
-    """Whether it is pulled."""
+    """Return whether the brake is pulled (``reason`` is empty: it is not), as a line."""
     return joined(styled("the brake is pulled", "red"), f": {reason}") if reason else "the brake is released"
 
 
@@ -123,6 +131,7 @@ _IDLE = {
     Life.DEAD: "no members, old offsets: start its consumers, or remove the group",
     Life.UNUSED: "no members, no offsets: remove the group",
 }
+"""What a person may do about a group, by its life."""
 _READY = {Readiness.READY: "green", Readiness.NOT_READY: "red", Readiness.UNKNOWN: "magenta"}
 _TOGGLE = {
     ToggleState.PLANNED: "cyan",
@@ -131,7 +140,9 @@ _TOGGLE = {
     ToggleState.FAILED: "red",
     ToggleState.SKIPPED: "yellow",
 }
+"""The colour of each state of a toggle."""
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+"""Units of a rest, the largest first, with their seconds."""
 
 
 def _parts(
@@ -223,6 +234,7 @@ def groups_parts(states: Iterable[GroupState], patterns: tuple[str, ...], limit:
 
 
 def _rules_table(state: GroupState) -> Table:
+    """Each stage that a group has before it, with what its rules say."""
     columns = ("stage", "readiness", "passed", "rule", "verdict", "reason", "hint")
     table = Table(f"group {visible(state.group)}, rule by rule", columns)
     for stage in state.readiness:

@@ -31,7 +31,9 @@ _NAMES = frozenset(
 )
 """Columns with what a person copies."""
 _WORD = re.compile(r"\S+\s*")
+"""A word with the blanks behind it."""
 _DURATION = re.compile(r"\b\d+(\.\d+)? ?(ms|s|min|h)\b")
+"""A duration, which alone is no news."""
 PAUSE_S = 30.0
 """Seconds after which something that goes on is told again."""
 _EDGES = 3
@@ -204,6 +206,7 @@ def progress_bar(console: Console, what: str) -> Iterator[Callable[[str, int, in
     task = bar.add_task(_seen(what), total=None)
 
     def told(what: str, done: int, total: int) -> None:
+        """Show what is done now, and how much of it."""
         bar.update(task, description=_seen(what), completed=done, total=total)
 
     with bar if console.is_terminal else nullcontext():  # rich before 14.3 ends one that is off with a line

@@ -1,4 +1,7 @@
-"""Every verb, in the panels of the help."""
+"""Every verb, in the panels of the help.
+
+The verbs of moves are made from what is installed when the command line is built; those of the sandbox come
+from its own distribution (`groupshift.cli.moves`). What a verb returns is the exit code of the process."""
 
 from __future__ import annotations
 
@@ -25,6 +28,7 @@ EXIT_CODES = (
     "acted), 4 transient (run it again), 5 broken promise, 6 waiting for a person "
     "(docs/reference/exit-codes.md, Exit codes)."
 )
+"""The last lines of the help."""
 
 
 def _exit(code: object, **_options: object) -> None:
@@ -34,6 +38,7 @@ def _exit(code: object, **_options: object) -> None:
 
 
 def _version(wanted: object) -> None:
+    """Print the version with those of Kafka that are known to work, and end."""
     if wanted:
         print(version_text(__version__))
         raise typer.Exit

@@ -363,8 +363,8 @@ class Reader:
 
     def milliseconds(self, key: str, default: int) -> float:
         """Seconds."""
-        found = self.number(key, "a number of milliseconds")
-        return (default if found is None else found) / 1000
+        value = self.number(key, "a number of milliseconds")
+        return (default if value is None else value) / 1000
 
     def choice(self, key: str, default: str, choices: Mapping[str, T]) -> T:
         """One of the keys of ``choices``."""
@@ -440,9 +440,9 @@ def refusal(properties: Mapping[str, Any], topics: Collection[str], prefix: str 
 def _unseen(admin: AdminClient, topics: Collection[str], who: str) -> str | None:
     for topic in topics:
         try:
-            found = admin.list_topics(topic, timeout=_ANSWER_S).topics.get(topic)
+            metadata = admin.list_topics(topic, timeout=_ANSWER_S).topics.get(topic)
         except KafkaException:
             return None
-        if found and found.error and found.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        if metadata and metadata.error and metadata.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             return f"the brokers do not show topic {topic!r} to {who}: grant it Read on the topic"
     return None

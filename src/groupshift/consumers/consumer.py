@@ -125,10 +125,13 @@ class GroupConsumer:
         self._check_open()
         if self._reconciler is not None:
             raise Rejected("subscribe: streams can be created once per consumer; make another consumer")
-        found, pattern = read_subscription(topics)
+        subscription, pattern = read_subscription(topics)
         application = Callbacks(self, self._delivery.notify, on_assign, on_revoke, on_lost, on_group_assigned)
-        config, member = self._config, replace(self._config.member, subscription=found, pattern=pattern)
-        names = tuple(sorted(found)) if pattern is Pattern.STATIC else ()
+        config, member = (
+            self._config,
+            replace(self._config.member, subscription=subscription, pattern=pattern),
+        )
+        names = tuple(sorted(subscription)) if pattern is Pattern.STATIC else ()
         try:
             self._parts = make_parts(config, self._delivery, application, names)
             reconciler = Reconciler(member, self._parts, config.policy)
@@ -137,7 +140,7 @@ class GroupConsumer:
                 self._endpoint = MetricsEndpoint(config.metrics_port, lambda: prometheus(self.statistics()))
             self._parts.coordination.start(reconciler, config.connect_s)
             self._reconciler, self._feed = reconciler, feed
-            self._streams = max(found.values(), default=0)
+            self._streams = max(subscription.values(), default=0)
             feed.start()
             reconciler.start()
         except BaseException:
@@ -238,15 +241,15 @@ class GroupConsumer:
 
     def committed(self, partitions: Sequence[KafkaPartition], timeout: float = 10.0) -> list[KafkaPartition]:
         """What a new owner would start from: the higher of both stores, -1001 where there is none."""
-        parts, asked = self._running(), _places(partitions)
+        parts, places = self._running(), _places(partitions)
         try:
-            nodes = parts.coordination.offsets(asked)
-            stored = parts.membership.committed(asked, timeout) if parts.membership is not None else {}
+            nodes = parts.coordination.offsets(places)
+            stored = parts.membership.committed(places, timeout) if parts.membership is not None else {}
         except Transient as error:
             raise _error(KafkaError.REQUEST_TIMED_OUT, f"committed: {error}") from error
-        both = {each: (nodes[each].value, stored.get(each)) for each in asked}
-        known = {each: [at for at in found if at is not None] for each, found in both.items()}
-        return [KafkaPartition(*each, max(known[each], default=_OFFSET_INVALID)) for each in asked]
+        both = {each: (nodes[each].value, stored.get(each)) for each in places}
+        known = {each: [at for at in offsets if at is not None] for each, offsets in both.items()}
+        return [KafkaPartition(*each, max(known[each], default=_OFFSET_INVALID)) for each in places]
 
     def position(self, partitions: Sequence[KafkaPartition]) -> list[KafkaPartition]:
         """The next offset to be delivered, -1001 for partitions not assigned here."""
@@ -394,12 +397,12 @@ def make_parts(
 def _check_login(fetching: dict[str, Any], embedded: dict[str, Any] | None, topics: Collection[str]) -> None:
     """Raises `Rejected` when the brokers refuse this member: registered, it would keep a share that nobody
     reads. The membership is asked for where it logs in otherwise than the fetcher."""
-    asked = []
+    tried = []
     for prefix, properties in (("", fetching), (PREFIX, embedded or fetching)):
         login = {**connecting(properties), "client.id": ""}
-        if login not in asked and (problem := refusal(properties, topics, prefix)):
+        if login not in tried and (problem := refusal(properties, topics, prefix)):
             raise Rejected(f"consumer configuration: {problem}")
-        asked.append(login)
+        tried.append(login)
 
 
 def read_subscription(topics: Topics) -> tuple[Mapping[str, int], Pattern]:
@@ -409,22 +412,22 @@ def read_subscription(topics: Topics) -> tuple[Mapping[str, int], Pattern]:
     if isinstance(topics, Whitelist | Blacklist):
         pattern = Pattern.WHITE_LIST if isinstance(topics, Whitelist) else Pattern.BLACK_LIST
         compile_filter(topics.regex)
-        found = {clean_filter(topics.regex): topics.streams}
-        if "" in found:
+        streams_of = {clean_filter(topics.regex): topics.streams}
+        if "" in streams_of:
             raise Rejected("subscribe: an empty topic filter matches nothing; write an expression")
     elif isinstance(topics, str):
         raise Rejected(f"subscribe: {topics!r} is one name; pass a list of names, or topic → streams")
     else:
-        found = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
-        if bad := [each for each in found if not isinstance(each, str) or not _NAME.fullmatch(each)]:
+        streams_of = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
+        if bad := [each for each in streams_of if not isinstance(each, str) or not _NAME.fullmatch(each)]:
             raise Rejected(f"subscribe: {bad[0]!r} is no topic name; for an expression pass Whitelist(…)")
-    for topic, streams in found.items():
+    for topic, streams in streams_of.items():
         if isinstance(streams, bool) or not isinstance(streams, int) or not 1 <= streams <= MOST_STREAMS:
             raise Rejected(
                 f"subscribe: {streams!r} streams of {topic!r}; a stream count is 1 or more, "
                 f"and at most {MOST_STREAMS}"
             )
-    return found, pattern
+    return streams_of, pattern
 
 
 class MigratingConsumer(GroupConsumer):

@@ -166,7 +166,7 @@ class Delivery:
         """True while a reader that was given records of ``partitions`` has not come back for more, which
         says that it is done with them."""
         with self._lock:
-            spans = [span for given in self._given.values() for span in given]
+            spans = [span for chunks in self._given.values() for span in chunks]
             if self._polled is not None:
                 spans.append((self._polled, self._polled.index - 1, self._polled.index))
             return any(
@@ -395,7 +395,7 @@ class Delivery:
         if monotonic() >= self._until:
             return []
         taken: list[list[Record]] = []
-        given: list[Span] = []
+        picked: list[Span] = []
         numbers = sorted(self._queues) if stream is None else [stream]
         queues = [self._queues.setdefault(each, deque()) for each in numbers]
         for queue in sorted(queues, key=_size, reverse=True):
@@ -404,12 +404,12 @@ class Delivery:
                 start, chunk.index = chunk.index, min(chunk.index + limit, chunk.size)
                 limit -= chunk.index - start
                 taken.append(chunk.records[start : chunk.index])
-                given.append((chunk, start, chunk.index))
+                picked.append((chunk, start, chunk.index))
                 if chunk.index == chunk.size:
                     self._finish(queue)
-        if given:
+        if picked:
             self._look_in_front()
-            self._given[PARENT if stream is None else stream] = given
+            self._given[PARENT if stream is None else stream] = picked
         return taken[0] if len(taken) == 1 else [each for part in taken for each in part]
 
     def _finish(self, queue: deque[Chunk]) -> None:

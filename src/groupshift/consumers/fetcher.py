@@ -107,12 +107,12 @@ class KafkaFetch:
         if self._admin is None:
             self._admin = AdminClient(self._properties)
         admin, began = self._admin, time.monotonic()
-        found = self._ask(admin, partitions, to, _ANSWER_S)
-        missing = [each for each in partitions if each not in found]
+        offsets = self._ask(admin, partitions, to, _ANSWER_S)
+        missing = [each for each in partitions if each not in offsets]
         quick = time.monotonic() - began < _QUICK_S
         if missing and quick and look_at_topics(admin, _AGAIN_S):
-            found |= self._ask(admin, missing, to, _AGAIN_S)
-        return found
+            offsets |= self._ask(admin, missing, to, _AGAIN_S)
+        return offsets
 
     @staticmethod
     def _ask(
@@ -120,15 +120,15 @@ class KafkaFetch:
     ) -> dict[TopicPartition, int]:
         spec = OffsetSpec.earliest() if to is Reset.EARLIEST else OffsetSpec.latest()
         wanted = {KafkaPartition(*each): spec for each in partitions}
-        found: dict[TopicPartition, int] = {}
+        offsets: dict[TopicPartition, int] = {}
         for where, answer in admin.list_offsets(wanted, request_timeout=timeout).items():
             try:
                 offset = answer.result(timeout=timeout + _SLACK_S).offset
             except (KafkaException, TimeoutError) as error:
                 _LOG.info("no %s offset of %s-%d: %s", to.value, where.topic, where.partition, error)
             else:
-                found[TopicPartition(where.topic, where.partition)] = offset
-        return found
+                offsets[TopicPartition(where.topic, where.partition)] = offset
+        return offsets
 
     def end_of(self, partition: TopicPartition) -> int | None:
         """High watermark of a recent fetch."""

@@ -89,11 +89,15 @@ class Outlook:
         with self._looking():
             self.view = view = self._parts.coordination.observe(self.view, self._own_topics)
             # One source of topic names for both systems (L5): what ZooKeeper shows is what Kafka is told.
-            found = {topic: view.partitions.get(topic, ()) for topic in self._member.topics(view.partitions)}
-            if self._parts.membership is not None and found != self._subscribed:
+            partitions_of = {
+                topic: view.partitions.get(topic, ()) for topic in self._member.topics(view.partitions)
+            }
+            if self._parts.membership is not None and partitions_of != self._subscribed:
                 static = self._own_topics
-                self._parts.membership.subscribe([each for each in found if found[each] or each in static])
-                self._subscribed = found
+                self._parts.membership.subscribe(
+                    [each for each in partitions_of if partitions_of[each] or each in static]
+                )
+                self._subscribed = partitions_of
 
     @contextmanager
     def _looking(self) -> Iterator[None]:
@@ -316,7 +320,7 @@ class GroupListener:
         self._answer: tuple[int, KafkaGroup | None] | None = None
         self._told: GroupAssignment | None = None
 
-    def told(self, mode: Mode, outlook: Outlook) -> bool:
+    def ready(self, mode: Mode, outlook: Outlook) -> bool:
         """Whether delivery may start: everything about this assignment was told, or nobody listens.
 
         In Kafka mode the group is asked until it is stable. At the bound delivery starts with a map that is
@@ -354,22 +358,22 @@ class GroupListener:
     def _gather(self, generation: int) -> None:
         """Ask until the group is stable or this generation is over; at the bound, say that it is not."""
         deadline, pause, late = time.monotonic() + _BOUND_S, threading.Event(), False
-        membership, found = self._parts.membership, None
-        while self._asking == generation and found is None:
+        membership, stable = self._parts.membership, None
+        while self._asking == generation and stable is None:
             try:
                 group = membership.describe(_ANSWER_S) if membership is not None else None
-                found = group if group is not None and group.state == _STABLE else None
+                stable = group if group is not None and group.state == _STABLE else None
             except GroupshiftError as error:
                 _LOG.info("%s: %s", self._member.consumer_id, error)
-            if found is not None or (not late and time.monotonic() >= deadline):
-                self._agenda.post(partial(self._know, generation, found))
+            if stable is not None or (not late and time.monotonic() >= deadline):
+                self._agenda.post(partial(self._know, generation, stable))
                 late = True
-            if found is None:
+            if stable is None:
                 pause.wait(_LATER_S if late else _PAUSE_S)
 
-    def _know(self, generation: int, found: KafkaGroup | None) -> None:
+    def _know(self, generation: int, group: KafkaGroup | None) -> None:
         if self._asking == generation:
-            self._answer = (generation, found)
+            self._answer = (generation, group)
 
     def _in_kafka(
         self, view: CoordinationView, assignment: frozenset[TopicPartition], group: KafkaGroup | None

@@ -142,19 +142,19 @@ class KafkaMembership:
         self._subscribe(topics)
 
     def _on_assign(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
-        found = _where(partitions)
+        assigned = _where(partitions)
         if self._incremental:
             # Paused, and at the log end in case a request slips out: only so does the client tell the group
             # what it keeps.
-            held = [KafkaPartition(*each, OFFSET_END) for each in found]
+            held = [KafkaPartition(*each, OFFSET_END) for each in assigned]
             consumer.incremental_assign(held)
             consumer.pause(held)
-            found |= self._assigned
+            assigned |= self._assigned
         else:
             consumer.assign([])
-        self._assigned = found
+        self._assigned = assigned
         self._joined.set()
-        self._listener.assigned(found)
+        self._listener.assigned(assigned)
 
     def _on_revoke(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
         """Serve the listener's commits until it has let go: the generation is still valid (D3)."""
@@ -224,11 +224,11 @@ class KafkaMembership:
     ) -> Mapping[TopicPartition, int | None]:
         """One OffsetFetch for all, from any thread; None where there is none. Raises `Transient` without an
         answer in ``timeout`` seconds, and once closed."""
-        asked = [KafkaPartition(*each) for each in partitions]
+        places = [KafkaPartition(*each) for each in partitions]
         if not self._reading.acquire(timeout=timeout):
             raise Transient(f"committed offsets: no answer within {timeout:g} s")
         try:
-            answer = self._reader.committed(asked, timeout=timeout)
+            answer = self._reader.committed(places, timeout=timeout)
         except (KafkaException, RuntimeError) as error:
             raise Transient(f"the group coordinator did not give the committed offsets: {error}") from error
         finally:
@@ -313,27 +313,27 @@ class KafkaCommits:
             raise Transient(f"the Kafka membership is closed: {error}") from error
 
     def _poll_until_done(self, consumer: Consumer, wanted: list[KafkaPartition]) -> None:
-        asked, answered = _asked(wanted), Future[None]()
-        self._awaited = (asked, answered)
+        positions, answered = _asked(wanted), Future[None]()
+        self._awaited = (positions, answered)
         consumer.commit(offsets=wanted, asynchronous=True)
         deadline = time.monotonic() + _ANSWER_S
         while not answered.done() and time.monotonic() < deadline:
             consumer.poll(_COMMIT_TURN_S)
         if not answered.done():
-            self._given_up.append((asked, deadline + _LATE_S))
+            self._given_up.append((positions, deadline + _LATE_S))
             raise Transient("commit to Kafka: no answer from the coordinator")
         answered.result()
 
     def on_commit(self, error: KafkaError | None, partitions: list[KafkaPartition]) -> None:
         """The answer to the commit that is waited for, or to one that was given up: that one came first if
         both ask for the same, and it proves the membership of an earlier moment only."""
-        asked, answered = self._awaited
-        found, now = _asked(partitions), time.monotonic()
+        awaited, answered = self._awaited
+        positions, now = _asked(partitions), time.monotonic()
         self._given_up = [each for each in self._given_up if each[1] > now]
-        late = next((each for each in self._given_up if each[0] == found), None)
+        late = next((each for each in self._given_up if each[0] == positions), None)
         if late is not None:
             self._given_up.remove(late)
-        elif not answered.done() and found == asked:
+        elif not answered.done() and positions == awaited:
             try:
                 _check(error, partitions)
                 answered.set_result(None)

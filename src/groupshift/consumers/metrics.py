@@ -128,9 +128,9 @@ class MetricsEndpoint:
     def __init__(self, port: int, text: Callable[[], str]) -> None:
         class Answer(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                found = self.path.partition("?")[0] == "/metrics"
-                body = text().encode() if found else b""
-                self.send_response(HTTPStatus.OK if found else HTTPStatus.NOT_FOUND)
+                known = self.path.partition("?")[0] == "/metrics"
+                body = text().encode() if known else b""
+                self.send_response(HTTPStatus.OK if known else HTTPStatus.NOT_FOUND)
                 self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()

@@ -150,14 +150,14 @@ class Holdings:
         if self._parts.membership is None:
             return
         try:
-            found = self._parts.membership.committed(list(waiting), _COMMITTED_S)
+            stored = self._parts.membership.committed(list(waiting), _COMMITTED_S)
         except Transient:
             if mode is Mode.KAFKA or any(held.node.value is None for held in waiting.values()):
                 raise
             _LOG.warning("starting from ZooKeeper's offsets alone: the Kafka coordinator does not answer")
             return
         for each, held in waiting.items():
-            held.kafka = found.get(each)
+            held.kafka = stored.get(each)
         apart = [
             f"{each}: {held.kafka} in Kafka, {held.node.value} in ZooKeeper"
             for each, held in sorted(waiting.items())
@@ -339,15 +339,15 @@ class Lookups:
         self._pauses = {each: pause for each, pause in self._pauses.items() if each in wanted}
         now = time.monotonic()
         due = [each for each in wanted if self._pauses.get(each, (now, 0.0))[0] <= now]
-        found: dict[TopicPartition, int] = {}
+        offsets: dict[TopicPartition, int] = {}
         with suppress(Transient):
-            found |= self._fetch.reset(due, self._reset) if due else {}
+            offsets |= self._fetch.reset(due, self._reset) if due else {}
         for each in due:
             _, pause = self._pauses.pop(each, (now, _FIRST_S / 2))
-            if each not in found:
+            if each not in offsets:
                 pause = min(2 * pause, _LONGEST_S)
                 self._pauses[each] = (time.monotonic() + pause, pause)
-        return found
+        return offsets
 
     def left(self) -> float | None:
         """Seconds until `ask` has something to do, None when nothing is missing."""

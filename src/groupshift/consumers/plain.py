@@ -59,10 +59,10 @@ class PlainConsumer:
         if self._failed:
             raise Broken(self._failed)
         first = self._consumer.poll(timeout)
-        found = [] if first is None else [first, *self._consumer.consume(num_messages - 1, timeout=0)]
-        records = [each for each in found if not _fatal(each)]
-        if len(records) < len(found):
-            reason = next(each for each in found if _fatal(each)).error().str()
+        messages = [] if first is None else [first, *self._consumer.consume(num_messages - 1, timeout=0)]
+        records = [each for each in messages if not _fatal(each)]
+        if len(records) < len(messages):
+            reason = next(each for each in messages if _fatal(each)).error().str()
             self._failed = (
                 f"member {self._member} was put out for good: {reason}; see what the coordinator"
                 " refuses with: groupshift protocol assess, then start it again"
@@ -82,7 +82,11 @@ class PlainConsumer:
             )
             if each.offset >= 0 and marks is not None and marks[1] >= 0:
                 lag[f"{each.topic}-{each.partition}"] = max(marks[1] - each.offset, 0)
-        return {"mode": None, "owned": {topic: sorted(found) for topic, found in owned.items()}, "lag": lag}
+        return {
+            "mode": None,
+            "owned": {topic: sorted(numbers) for topic, numbers in owned.items()},
+            "lag": lag,
+        }
 
     def close(self) -> None:
         """Commit and leave. Of a membership that has ended there is nothing to leave: then at most 10 s."""

@@ -283,7 +283,7 @@ class Reconciler:
         self._follow(decision.mode)
         self._holdings.take(decision.take)
         try:
-            if self._listener.told(decision.mode, self._outlook):
+            if self._listener.ready(decision.mode, self._outlook):
                 self._holdings.start(decision.mode)
         finally:
             self._presence.publish(decision.mode, decision.node)

@@ -110,10 +110,10 @@ class Nodes:
             "other members do (zookeeper.sasl.mechanism, zookeeper.sasl.username and zookeeper.sasl.password)"
         )
 
-    def _optional(self, asked: Any) -> Any:
+    def _optional(self, request: Any) -> Any:
         """The answer, None where there is no node."""
         try:
-            return self._answer(asked)
+            return self._answer(request)
         except NoNodeError:
             return None
 
@@ -148,17 +148,17 @@ class PartitionNodes(Nodes):
         for topic in {each.topic for each in wanted}:
             self._ensure(f"{self._paths.owners}/{topic}")
             self._ensure(f"{self._paths.offsets}/{topic}")
-        asked, result = {}, {}
+        requests, result = {}, {}
         for each, thread in wanted.items():
             change = self._guarded()
             change.create(self._paths.owner_of(each), thread.encode(), ephemeral=True)
-            asked[each] = (
+            requests[each] = (
                 change.commit_async(),
                 self._watched_owner(each),
                 self._client.get_async(self._paths.offset_of(each)),
             )
         session = self._session()
-        for each, (creation, stat, offset) in asked.items():
+        for each, (creation, stat, offset) in requests.items():
             failed = failures(self._answer(creation))
             owner, node = self._answer(stat), self._offset_node(each, offset)
             result[each] = node if owner is not None and owner.ephemeralOwner == session else None
@@ -231,8 +231,8 @@ class PartitionNodes(Nodes):
         return frozenset(each for each, stat in self._owner_stats(partitions).items() if stat is None)
 
     def _owner_stats(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Any]:
-        asked = {each: self._client.exists_async(self._paths.owner_of(each)) for each in partitions}
-        return {each: self._answer(result) for each, result in asked.items()}
+        requests = {each: self._client.exists_async(self._paths.owner_of(each)) for each in partitions}
+        return {each: self._answer(result) for each, result in requests.items()}
 
     # -- offset nodes ----------------------------------------------------------------------------
 
@@ -252,8 +252,8 @@ class PartitionNodes(Nodes):
 
     def offsets(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, OffsetNode]:
         """Read offset nodes in one round trip."""
-        asked = {each: self._client.get_async(self._paths.offset_of(each)) for each in partitions}
-        return {each: self._offset_node(each, result) for each, result in asked.items()}
+        requests = {each: self._client.get_async(self._paths.offset_of(each)) for each in partitions}
+        return {each: self._offset_node(each, result) for each, result in requests.items()}
 
     def leave_offsets(self, writes: Mapping[TopicPartition, OffsetWrite]) -> None:
         """Save the progress of a lost session (O9).
@@ -263,8 +263,8 @@ class PartitionNodes(Nodes):
         changes = {each: self._client.transaction() for each in writes}
         for each, change in changes.items():
             self._add_write(change, each, writes[each])
-        for asked in [change.commit_async() for change in changes.values()]:
-            self._answer(asked)
+        for request in [change.commit_async() for change in changes.values()]:
+            self._answer(request)
 
     def _commit_offsets(
         self, writes: Mapping[TopicPartition, OffsetWrite]
@@ -299,14 +299,14 @@ class PartitionNodes(Nodes):
         else:
             change.set_data(path, data, version=write.version)
 
-    def _offset_node(self, partition: TopicPartition, asked: Any) -> OffsetNode:
-        found = self._optional(asked)
-        if found is None:
+    def _offset_node(self, partition: TopicPartition, request: Any) -> OffsetNode:
+        node = self._optional(request)
+        if node is None:
             return OffsetNode()
         value = None
         with suppress(Rejected):
-            value = parse_offset(found[0], self._paths.offset_of(partition))
-        return OffsetNode(value=value, version=found[1].version)
+            value = parse_offset(node[0], self._paths.offset_of(partition))
+        return OffsetNode(value=value, version=node[1].version)
 
 
 def failures(results: Sequence[Any]) -> list[Exception]:
@@ -355,11 +355,11 @@ class Observer(Nodes):
         self._optional(synced)
         consumers, ids_pzxid = self._listed(ids)
         aware, migration_pzxid = self._listed(migration)
-        mode, found = ABSENT_MODE, self._optional(mode_node)
-        if found is not None:
-            data, stat = found
+        mode, node = ABSENT_MODE, self._optional(mode_node)
+        if node is not None:
+            data, stat = node
             mode = ModeNode(data=data or b"", version=stat.version, czxid=stat.czxid, mzxid=stat.mzxid)
-        seen = CoordinationView(
+        view = CoordinationView(
             mode=mode, ids_pzxid=ids_pzxid, migration_pzxid=migration_pzxid, migration_ids=aware
         )
         known_topics = self._listed(every)[0] if every is not None else None
@@ -367,17 +367,17 @@ class Observer(Nodes):
         if (stat.pzxid if stat is not None else -1) != ids_pzxid:
             return None
         problems: list[str] = []
-        seen = self._members(seen, consumers, known, problems)
-        if len(seen.registrations) + len(problems) < len(consumers):
+        view = self._members(view, consumers, known, problems)
+        if len(view.registrations) + len(problems) < len(consumers):
             return None
-        wanted = self._subscribed(seen.registrations, known_topics, problems) | set(topics)
+        wanted = self._subscribed(view.registrations, known_topics, problems) | set(topics)
         none: tuple[int, ...] = ()
         partitions = self._parsed(topic_nodes, topic_path, parse_partitions, problems, absent=none)
         more = {name: self._node(topic_path(name)) for name in sorted(wanted - names)}
         partitions |= self._parsed(more, topic_path, parse_partitions, problems, absent=none)
         return replace(
-            seen,
-            partitions={name: found for name, found in partitions.items() if name in wanted},
+            view,
+            partitions={name: node for name, node in partitions.items() if name in wanted},
             problems=tuple(problems),
         )
 
@@ -391,13 +391,13 @@ class Observer(Nodes):
         self._client.exists_async(path, watch=self._view_changed)
         return self._client.get_children_async(path, watch=self._view_changed, include_data=True)
 
-    def _listed(self, asked: Any) -> tuple[tuple[str, ...], int]:
-        found = self._optional(asked)
-        return (tuple(sorted(found[0])), found[1].pzxid) if found is not None else ((), -1)
+    def _listed(self, request: Any) -> tuple[tuple[str, ...], int]:
+        node = self._optional(request)
+        return (tuple(sorted(node[0])), node[1].pzxid) if node is not None else ((), -1)
 
     def _members(
         self,
-        seen: CoordinationView,
+        view: CoordinationView,
         ids: Collection[str],
         known: CoordinationView | None,
         problems: list[str],
@@ -406,16 +406,16 @@ class Observer(Nodes):
         if (
             known is not None
             and not known.problems
-            and (known.ids_pzxid, known.migration_pzxid) == (seen.ids_pzxid, seen.migration_pzxid)
+            and (known.ids_pzxid, known.migration_pzxid) == (view.ids_pzxid, view.migration_pzxid)
             and set(known.registrations) == set(ids)
         ):
-            return replace(seen, registrations=known.registrations, unfenced=known.unfenced)
-        asked = {cid: self._client.get_async(self._paths.id_of(cid)) for cid in ids}
-        aware = {cid: self._client.get_async(self._paths.migration_id_of(cid)) for cid in seen.migration_ids}
-        registrations = self._parsed(asked, self._paths.id_of, parse_registration, problems)
+            return replace(view, registrations=known.registrations, unfenced=known.unfenced)
+        requests = {cid: self._client.get_async(self._paths.id_of(cid)) for cid in ids}
+        aware = {cid: self._client.get_async(self._paths.migration_id_of(cid)) for cid in view.migration_ids}
+        registrations = self._parsed(requests, self._paths.id_of, parse_registration, problems)
         migrating = {cid: self._optional(each) for cid, each in aware.items()}
-        unfenced = {cid for cid, found in migrating.items() if found is not None and not _fenced(found[0])}
-        return replace(seen, registrations=registrations, unfenced=frozenset(unfenced))
+        unfenced = {cid for cid, node in migrating.items() if node is not None and not _fenced(node[0])}
+        return replace(view, registrations=registrations, unfenced=frozenset(unfenced))
 
     def _subscribed(
         self, registrations: Mapping[str, Registration], every: tuple[str, ...] | None, problems: list[str]
@@ -435,7 +435,7 @@ class Observer(Nodes):
 
     def _parsed(
         self,
-        asked: Mapping[str, Any],
+        requests: Mapping[str, Any],
         path_of: Callable[[str], str],
         parse: Callable[[bytes | None, str], T],
         problems: list[str],
@@ -443,10 +443,10 @@ class Observer(Nodes):
     ) -> dict[str, T]:
         """Name → what its node says; ``absent`` stands for a node that is not there, None leaves it out."""
         read: dict[str, T] = {}
-        for name, request in asked.items():
-            found = self._optional(request)
+        for name, request in requests.items():
+            node = self._optional(request)
             try:
-                value = absent if found is None else parse(found[0], path_of(name))
+                value = absent if node is None else parse(node[0], path_of(name))
             except Rejected as error:
                 problems.append(str(error))
                 continue
@@ -495,14 +495,14 @@ def find_brokers(hosts: str, timeout: float, protocol: str, login: ZookeeperLogi
 
 def endpoints_of(nodes: Mapping[str, bytes | None]) -> list[Endpoint]:
     """The endpoints of all brokers (path → data of its node). Raises `Rejected` when not one can be read."""
-    found: list[Endpoint] = []
+    endpoints: list[Endpoint] = []
     problems: list[str] = []
     for path, data in sorted(nodes.items()):
         try:
-            found += parse_broker(data, path)
+            endpoints += parse_broker(data, path)
         except Rejected as wrong:
             _LOG.warning("%s: left out", wrong)
             problems.append(str(wrong))
     if len(problems) == len(nodes) and problems:
         raise Rejected(f"no broker can be read from ZooKeeper: {problems[0]}; or set bootstrap.servers")
-    return found
+    return endpoints

@@ -95,8 +95,8 @@ class ZookeeperCoordination(PartitionNodes, Observer):
             question.create(path, b"")
             question.delete(path)
 
-        asked = [ask(self._client, partial(come_and_go, f"{each}/{unique()}")) for each in parents]
-        for path, answer in zip(parents, asked, strict=True):
+        requests = [ask(self._client, partial(come_and_go, f"{each}/{unique()}")) for each in parents]
+        for path, answer in zip(parents, requests, strict=True):
             if refused(self._answer(answer)):
                 raise self._unauthorised(f"may not create below {path}")
 
@@ -173,8 +173,8 @@ class ZookeeperCoordination(PartitionNodes, Observer):
         """Delete both ids together, whichever exist."""
         change = self._client.transaction()
         paths = self._own_paths(self._consumer_id)
-        for path, asked in [(path, self._client.exists_async(path)) for path in paths]:
-            stat = self._answer(asked)
+        for path, request in [(path, self._client.exists_async(path)) for path in paths]:
+            stat = self._answer(request)
             if stat is not None and stat.ephemeralOwner == self.session_id():
                 change.delete(path)
         if change.operations:

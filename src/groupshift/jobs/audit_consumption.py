@@ -53,6 +53,7 @@ _DUPLICATES = columns(
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The arguments of the job; ends the process with code 2 for what cannot be used."""
     parser = argparse.ArgumentParser(prog="audit_consumption", description="Audit what a group consumed.")
     parser.add_argument("--ledgers", type=Path, required=True, help="folder of *.jsonl ledgers")
     parser.add_argument("--zookeeper-log", type=Path, required=True, help="the server's version-2 folder")
@@ -73,6 +74,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _stages(path: Path | None) -> dict[str, tuple[int, int]]:
+    """The stages of the file that ``--stages`` names, from and to in epoch ms. Raises `Rejected`."""
     if path is None:
         return {}
     try:
@@ -94,6 +96,7 @@ def _asking(given: argparse.Namespace) -> Ask:
 
 
 def _audit(given: argparse.Namespace) -> tuple[Audit, dict[str, tuple[int, int]]]:
+    """Read both sources, measure, and return the audit with its stages. Raises `Rejected` and `Broken`."""
     stages, ask = _stages(given.stages), _asking(given)
     now_ms = time.time_ns() // 1_000_000
     window = Window(
@@ -137,6 +140,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _only(rows: Rows, columns: dict[str, str]) -> Rows:
+    """The rows with these columns, in this order."""
     return [{name: row[name] for name in columns} for row in rows]
 
 

@@ -47,6 +47,7 @@ _FILE_READ = re.compile(r"reading file (?:file://)?(\S+?)\.?\s")
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The arguments of the job; ends the process with code 2 for what cannot be used."""
     parser = argparse.ArgumentParser(prog="read_coordinator_log", description="Read __consumer_offsets.")
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--dump", help="Parquet with partition, offset, timestamp_ms, key, value")
@@ -63,6 +64,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _position(path: Path) -> Mapping[int, int]:
+    """The position that ``--up-to`` names: partition to end offset, exclusive. Raises `Rejected`."""
     data = json_object(path, "--up-to")
     if not all(key.isdecimal() and isinstance(end, int) and end >= 0 for key, end in data.items()):
         raise Rejected(f"--up-to {path} must map partition numbers to end offsets of 0 or more")
@@ -70,6 +72,7 @@ def _position(path: Path) -> Mapping[int, int]:
 
 
 def _source(spark: SparkSession, given: argparse.Namespace) -> DataFrame:
+    """Raw records of the source that was named. Raises as it, and `Rejected` for several clusters."""
     if given.dump is not None:
         return _dump(spark, given.dump)
     if given.segments is not None:
@@ -83,6 +86,7 @@ def _source(spark: SparkSession, given: argparse.Namespace) -> DataFrame:
 
 
 def _dump(spark: SparkSession, folder: str) -> DataFrame:
+    """Raw records of a dump. Raises `Rejected` for another schema, `Broken` for a file that is cut off."""
     _whole(folder)
     found = spark.read.parquet(folder)
     types = {field.name: field.dataType.simpleString() for field in found.schema.fields}
@@ -134,6 +138,7 @@ def _leave(frame: DataFrame, output: Path, table: str) -> Path:
 
 
 def _read(given: argparse.Namespace) -> None:
+    """Read, decode and write every table that was asked for; the source is read once."""
     up_to = None if given.up_to is None else _position(given.up_to)
     spark = large_session("groupshift coordinator log")
     records = _source(spark, given)

@@ -72,9 +72,9 @@ def live_commits(records: Iterable[LogRecord]) -> tuple[LiveCommit, ...]:
     read are passed over. Never raises."""
     latest: dict[Place, LogRecord] = {}
     for record in records:
-        found = commit_place(record.key)
-        if found is not None:
-            place = (record.partition, *found)
+        at = commit_place(record.key)
+        if at is not None:
+            place = (record.partition, *at)
             if place not in latest or latest[place].offset < record.offset:
                 latest[place] = record
     return tuple(
@@ -99,8 +99,8 @@ def differences(
     former = {each.place: each for each in before}
     present = {each.place: each for each in after}
     allowed = {Change.ANEW, Change.EXTRA} if anew else frozenset[Change]()
-    found = (_difference(former.get(place), present.get(place)) for place in sorted({*former, *present}))
-    return tuple(each for each in found if each is not None and each.change not in allowed)
+    changes = (_difference(former.get(place), present.get(place)) for place in sorted({*former, *present}))
+    return tuple(each for each in changes if each is not None and each.change not in allowed)
 
 
 def _difference(before: LiveCommit | None, after: LiveCommit | None) -> RecordDifference | None:

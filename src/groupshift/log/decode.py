@@ -117,10 +117,10 @@ def decode(record: LogRecord, *, partitions: int | None) -> Decoded:
 def commit_place(key: bytes | None) -> tuple[str, str, int] | None:
     """Group, topic and partition of a commit's key (types 0 and 1); None for every other key, and for one
     that cannot be read. Never raises."""
-    found = _key(key)
-    if found.number not in _COMMITS or found.status not in _READABLE:
+    decoded = _key(key)
+    if decoded.number not in _COMMITS or decoded.status not in _READABLE:
         return None
-    return found.fields["group"], found.fields["topic"], found.fields["partition"]
+    return decoded.fields["group"], decoded.fields["topic"], decoded.fields["partition"]
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -161,15 +161,15 @@ def read_value(known: RecordType, raw: bytes) -> Value:
             return Value(version, status=DecodeStatus.UNKNOWN_VERSION, problem=problem)
         problem = f"value version {version} is not known, read as {current.newest}"
         return read._replace(version=version, status=DecodeStatus.UNKNOWN_VERSION, problem=problem)
-    found: list[Value] = []
+    values: list[Value] = []
     for schema in known.values:  # the first layout that uses up every byte, else what the current one gave
         try:
-            found.append(_read(known, schema, version, raw))
+            values.append(_read(known, schema, version, raw))
         except Unreadable as error:
-            found.append(_unreadable(known, version, raw, str(error)))
-        if found[-1].status is DecodeStatus.OK:
-            return found[-1]
-    return found[0]
+            values.append(_unreadable(known, version, raw, str(error)))
+        if values[-1].status is DecodeStatus.OK:
+            return values[-1]
+    return values[0]
 
 
 def _read(known: RecordType, schema: Schema, version: int, raw: bytes) -> Value:
@@ -243,12 +243,14 @@ def parse_assignment(data: bytes) -> frozenset[TopicPartition]:
     """The partitions in a member's assignment, versions 0 to 3 (they share this part); empty: none.
 
     Raises `Rejected` when the bytes end too early or there is no such version."""
-    found = read_blob(ASSIGNMENT, without_null(data))
-    if data and "assignedPartitions" not in found:
-        problem = found.get("problem", f"{len(data)} bytes end too early")
+    fields = read_blob(ASSIGNMENT, without_null(data))
+    if data and "assignedPartitions" not in fields:
+        problem = fields.get("problem", f"{len(data)} bytes end too early")
         raise Rejected(f"a member's assignment {shown(data)} cannot be read ({problem}); update that client")
-    given = found.get("assignedPartitions", ())
-    return frozenset(TopicPartition(each["topic"], number) for each in given for number in each["partitions"])
+    topics = fields.get("assignedPartitions", ())
+    return frozenset(
+        TopicPartition(each["topic"], number) for each in topics for number in each["partitions"]
+    )
 
 
 def attach(record_type: int, value: dict[str, Any]) -> None:

@@ -94,10 +94,10 @@ def loader(release: str, coordinator: Coordinator) -> Loader:
 
     Raises `Rejected` for what is no release, and for a coordinator that this release does not have.
     """
-    found = _VERSION.match(release)
-    if found is None:
+    match = _VERSION.match(release)
+    if match is None:
         raise Rejected(f"release {release!r} is no Kafka version; give one such as 3.9.2")
-    numbers = tuple(int(part) for part in found[0].split("."))
+    numbers = tuple(int(part) for part in match[0].split("."))
     for line in LOADERS:
         if line.coordinator is coordinator and line.since <= numbers < line.before:
             return line

@@ -45,17 +45,17 @@ def lint(records: Iterable[Decoded], release: str, coordinator: Coordinator) -> 
     homes = {name: home for name, (home, _) in copies.items()}
     homes |= {group.group_id: group.partition for group in alive}
     if other_writers(every):
-        found = {name: _Deciding("X2", None) for name in homes}
+        deciding = {name: _Deciding("X2", None) for name in homes}
     elif coordinator is Coordinator.OLD:
         breaks = {partition: _breaks(log, line) for partition, log in logs.items()}
-        found = {one.group_id: _old(one, breaks[one.partition], copies, line) for one in alive}
+        deciding = {one.group_id: _old(one, breaks[one.partition], copies, line) for one in alive}
     else:
         shards = {partition: _Shard(line, log) for partition, log in logs.items()}
-        found = {one.group_id: _new(one, shards[one.partition]) for one in alive}
-    found = {name: _Deciding("X1", record) for name, (_, record) in copies.items()} | found
+        deciding = {one.group_id: _new(one, shards[one.partition]) for one in alive}
+    deciding = {name: _Deciding("X1", record) for name, (_, record) in copies.items()} | deciding
     return {
         name: GroupVerdict(**asdict(RULES[rule]), group_id=name, partition=homes[name], record=record)
-        for name, (rule, record) in sorted(found.items())
+        for name, (rule, record) in sorted(deciding.items())
     }
 
 
@@ -71,12 +71,12 @@ def _displaced(state: State, records: Iterable[Decoded]) -> dict[str, tuple[int,
     these sorted ``records``."""
     winners = {(one.commit.src_partition, one.commit.record_offset) for one in state.foreign_commits}
     winners |= {(one.src_partition, one.src_offset) for one in state.foreign_records}
-    found: dict[str, tuple[int, Decoded]] = {}
+    displaced: dict[str, tuple[int, Decoded]] = {}
     for record in records:
         live = not record.is_tombstone and (record.src_partition, record.src_offset) in winners
         if live and record.group_id is not None and record.expected_partition is not None:
-            found.setdefault(record.group_id, (record.expected_partition, record))
-    return found
+            displaced.setdefault(record.group_id, (record.expected_partition, record))
+    return displaced
 
 
 def _old(
@@ -352,7 +352,7 @@ def other_writers(records: Iterable[Decoded]) -> tuple[str, ...]:
         )
         if each.type_name and each.raw_value is not None and not silent:
             values[each.type_name].append(each)
-    return tuple(sorted(name for name, found in values.items() if _is_anothers(found)))
+    return tuple(sorted(name for name, value in values.items() if _is_anothers(value)))
 
 
 def _is_anothers(values: list[Decoded]) -> bool:

@@ -260,7 +260,7 @@ def _sorted_out(winners: Iterable[Decoded], unreadable: tuple[Decoded, ...]) -> 
             commits[group].append(commit_of(record))
         else:
             strays.append((commit_of(record), home))
-    at_home = {one.key: one for found in commits.values() for one in found}
+    at_home = {one.key: one for records in commits.values() for one in records}
     return State(
         groups={
             group: group_state(group, commits.get(group, []), others.get(group, []))

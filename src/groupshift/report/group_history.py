@@ -1,5 +1,8 @@
-"""What is known of a group over the time of one run, from journal, evidence and ledgers: what its page
-shows."""
+"""What is known of a group over the time of one run, as its page shows it.
+
+The journal tells of modes, judgements and looks at a canary, the evidence of snapshots, comparisons and an
+audit, the ledgers of what the members delivered. No server is asked. Evidence that is not as it was journaled
+is left out (`groupshift.report.kept`)."""
 
 from __future__ import annotations
 
@@ -25,6 +28,7 @@ from groupshift.report.history import History, StepHistory
 from groupshift.report.kept import Kept
 
 AUDIT_FILE, DIFFERENCES = "audit.json", "differences.parquet"
+"""Files that an audit of consumption and a comparison leave."""
 SHOWN_DIFFERENCES = 10
 """How many differences of a comparison that its phase does not allow are shown."""
 _Tables = Mapping[str, Sequence[Row]]
@@ -45,13 +49,15 @@ class Compared:
 
     @property
     def where(self) -> str:
-        """Moment and phase, in words."""
+        """The moment and the phase, in words, such as ``after toggle``."""
         return f"{self.moment} {self.phase}".replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupHistory:
-    """``modes`` are writes of the mode node (epoch ms, text); ``members`` maps every member met to its
+    """A group during one run.
+
+    ``modes`` are writes of the mode node (epoch ms, text); ``members`` maps every member met to its
     kind; ``audit`` is ``audit.json`` of the consumption audit, if one was made; ``delivered`` is what ledgers
     say where no audit was made, ``audit_output`` where one belongs."""
 
@@ -68,7 +74,7 @@ class GroupHistory:
     audit_output: str = ""
 
     def differing(self, class_: str) -> int:
-        """How many committed offsets differ so, in all comparisons."""
+        """Return how many committed offsets differ so (``lost``, ``regressed`` …), in all comparisons."""
         return sum(each.counts.get(class_, 0) for each in self.compared)
 
 
@@ -150,6 +156,7 @@ def _sighted(look: Look) -> Sighting:
 
 
 def _at(row: Row) -> TopicPartition:
+    """The partition that a row of a snapshot is about."""
     return TopicPartition(str(row["topic"]), int(row["partition"] or 0))
 
 

@@ -1,10 +1,13 @@
-"""The parts of a page that runs of one group share: pictures of the run, of owners and of the lag, what was
-compared, and what was delivered."""
+"""The parts of a page that runs of one group share.
+
+They are figures, pictures of the run, of owners and of the lag over one time axis, every finding, what was
+delivered (from the audit of consumption or the members' ledgers), and the committed offsets by class. A move
+adds the figure of what it changes: `mode_now` or `protocol_now`. The words for the one who is woken at three
+are `sentence` and `to_do`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from groupshift.domain.foreign_text import shell
 from groupshift.domain.modes import MemberKind
@@ -20,7 +23,6 @@ from groupshift.report.page import (
     Alarm,
     Cell,
     Details,
-    Facts,
     Key,
     Legend,
     Part,
@@ -40,19 +42,22 @@ from groupshift.report.pictures import MOST_OWNER_LANES, Bar, Dot, Lane, lag_cur
 from groupshift.report.svg import Axis, axis_of, palette
 
 _MOST_ROWS = 300
+"""Rows of a table, members of a legend, and findings above the table of all of them."""
 _MOST_MEMBERS = 60
 _MOST_ALARMS = 20
+_AUDITED = (
+    "Every record that the members delivered was held against ZooKeeper's transaction log; the figures are "
+    "above, and the whole audit is in consumption/report.html."
+)
 _SHARP = {
     KnownBy.LOG: "Times are those of ZooKeeper's transaction log; red is time without an owner.",
-    KnownBy.DELIVERIES: (
-        "A bar runs from the first to the last record that a member delivered before another one did, by "
-        "the members' own ledgers; what lies between two bars is time between deliveries, not without owner."
-    ),
+    KnownBy.DELIVERIES: "A bar is from the first to the last record that a member delivered.",
     KnownBy.SIGHTINGS: (
-        "A bar runs from the first to the last look at the same owner; what happened between two looks was "
-        "not seen, so nothing is drawn there. The audit of consumption knows the times to the millisecond."
+        "A bar is from the first to the last look at the same owner; what happened between two looks was "
+        "not seen. The audit of consumption knows the times to the millisecond."
     ),
 }
+"""What the bars of owners over time mean, by how sharp their times are."""
 _KEY = Key(
     [
         ("stage", "measured"),
@@ -61,6 +66,7 @@ _KEY = Key(
         ("✓ ? ! ✕", "verdict: passed, inconclusive, could not be measured, failed"),
     ]
 )
+"""What the looks of the picture of a run mean."""
 
 
 def sections(group: GroupHistory, *now: tuple[str, Cell]) -> list[Section]:
@@ -78,7 +84,7 @@ def sections(group: GroupHistory, *now: tuple[str, Cell]) -> list[Section]:
         _run(group, axis),
         _findings(group),
         _owners(group, axis),
-        _consumption(group.audit) if group.audit else _unaudited(group),
+        section("What was delivered", _AUDITED) if group.audit else _unaudited(group),
         _offsets(group),
         _lag(group, axis),
     ]
@@ -94,6 +100,7 @@ def _summary(group: GroupHistory, now: Sequence[tuple[str, Cell]]) -> Section:
             ("without owner at most", duration(audit.get("longest_unowned_ms"))),
             ("records lost", audit.get("lost")),
             ("delivered again", audit.get("duplicates")),
+            *((name, audit.get(name)) for name in ("deliveries", "unexplained", "overlaps")),
         ]
     elif delivered:
         consumed = [
@@ -144,7 +151,8 @@ def proven(group: GroupHistory) -> str:
 
 
 def _run(group: GroupHistory, axis: Axis) -> Section:
-    """The run as a picture; its numbers are answers at gates, in the order of the table below."""
+    """The run as a picture, with a lane for each phase; its numbers are answers at gates, in the order of the
+    table of who decided."""
     steps = {each.step.key: each.step for each in group.history.steps}
     phases: dict[str, list[Event]] = {}
     for event in group.history.events:
@@ -182,6 +190,7 @@ def _gates(events: Iterable[Event]) -> Lane:
 
 
 _MEASURES = frozenset({"snapshot", "compare", "judge", "rehearse"})
+"""Kinds of steps that only measure: a phase acts in all others."""
 
 
 def _phase(name: str, own: Sequence[Event], steps: Mapping[str, Step]) -> Lane:
@@ -256,20 +265,9 @@ def _owners(group: GroupHistory, axis: Axis) -> Section:
     )
 
 
-def _consumption(audit: Mapping[str, Any]) -> Section:
-    """What the audit of consumption counted."""
-    names = ("deliveries", "lost", "duplicates", "unexplained", "overlaps")
-    longest = ("longest without owner", duration(audit.get("longest_unowned_ms")))
-    return section(
-        "What was delivered",
-        "Every record that the members delivered, held against ZooKeeper's transaction log; the whole audit "
-        "is in consumption/report.html.",
-        Facts([*((name, audit.get(name)) for name in names), longest]),
-    )
-
-
 def _unaudited(group: GroupHistory) -> Section:
-    """What the ledgers tell, and the command that makes the audit."""
+    """What the ledgers tell, the command that makes the audit, and the one that takes it up into the
+    evidence. Whether an offset that was passed over held a record, only the audit knows (U16)."""
     delivered = group.delivered
     source = shell(delivered.source) if delivered and delivered.source else "LEDGERS"
     command = (
@@ -277,12 +275,10 @@ def _unaudited(group: GroupHistory) -> Section:
         f"--ledgers {source} --zookeeper-log ZOOKEEPER_LOG --output {shell(group.audit_output)} "
         f"--from-ms {group.history.record.created_at_ms} --to-ms {group.history.ended_ms}"
     )
-    note = (
-        f"From the members' ledgers: {delivered.deliveries:,} deliveries. Whether an offset that was passed "
-        "over held a record, and when a partition had no owner, an audit tells."
-        if delivered
-        else "What was lost or delivered again is not known: no ledgers were read and no audit was made."
-    )
+    note = "What was lost or delivered again is not known: no ledgers were read and no audit was made."
+    if delivered:
+        more = "What an offset that was passed over held, and when a partition had no owner, an audit tells."
+        note = f"From the members' ledgers: {delivered.deliveries:,} deliveries. {more}"
     run = shell(group.history.record.run)
     taken_up = f"Then take it up into the evidence: groupshift report {run} --audit"
     named = " LEDGERS is the folder of the members' ledgers," if source == "LEDGERS" else ""
@@ -291,6 +287,7 @@ def _unaudited(group: GroupHistory) -> Section:
 
 
 _BAD_CLASSES = ("lost", "regressed")
+"""Classes of differences that lose or repeat records."""
 _CLASSES = ("lost", "extra", "regressed", "advanced", "metadata_only")
 
 

@@ -1,9 +1,12 @@
-"""What the journal tells of one run, for its page: whatever the move."""
+"""What the journal tells of one run, for its page: whatever the move.
+
+`history_of` reads a run once; `compared`, `decisions` and `node_intervals` are views of that. Nothing here
+asks a server or the evidence."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -32,7 +35,9 @@ _WRONG = frozenset({Outcome.FAIL.value, Outcome.ERROR.value, Outcome.INCONCLUSIV
 QUIET = frozenset({EventKind.NOTED, EventKind.SEALING, EventKind.WAITS, EventKind.SHOWN})
 """Kinds of events that pages leave out: the event after them tells it already."""
 _ABOUT_EVIDENCE = frozenset({EventKind.SEALING, EventKind.SEALED, EventKind.AUDITED})
+"""Kinds of events that tell of the evidence, not of the run."""
 _SAID_YES = frozenset({"approve", "go_on"})
+"""Answers that let a run go on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +49,12 @@ class StepHistory:
 
     @property
     def begun(self) -> bool:
-        """Whether it was begun and not left out."""
+        """True where it was begun and not left out."""
         return self.record is not None and not self.record.left_out
 
     @property
     def done(self) -> bool:
-        """Whether it was made and read back."""
+        """True where it was made and read back."""
         return self.record is not None and self.begun and self.record.state is StepState.DONE
 
     @property
@@ -67,20 +72,24 @@ class StepHistory:
         """How far it is, in words; empty before it began."""
         if self.record is None:
             return ""
-        return f"left out: {self.record.left_out}" if self.record.left_out else _STATES[self.record.state]
+        return f"left out: {self.record.left_out}" if self.record.left_out else STEP_WORDS[self.record.state]
 
 
-_STATES = {
+STEP_WORDS: Mapping[str, str] = {
     StepState.DONE: "done",
     StepState.ACTED: "made, not read back yet",
     StepState.INTENDED: "begun",
     StepState.REOPENED: "to be done again",
 }
+"""How far a step is, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One snapshot compared with an earlier one, ``base``: ``verdict`` is None while it is not taken,
+    """One snapshot of a cluster compared with an earlier one.
+
+    ``subject`` is the snapshot, ``base`` the earlier one, ``rules`` the move whose rules of equality were
+    asked. ``verdict`` is None while it is not taken,
     ``reasons`` are the first differences, ``groups`` how many it holds, ``folder`` the name of its folder."""
 
     subject: str
@@ -95,7 +104,8 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """An approval: of what, what was said (None: nobody yet), by whom, when (epoch ms)."""
+    """What a person decided: of what (``subject``, in words), what was said (``approved``; None: nobody has
+    answered yet), by whom, and when (epoch ms)."""
 
     subject: str
     approved: bool | None
@@ -141,7 +151,7 @@ class History:
 
     @property
     def state(self) -> RunState:
-        """Where the run stands."""
+        """The state in which the run is."""
         return self.record.state
 
     @property
@@ -173,7 +183,9 @@ class History:
 
     @property
     def trouble(self) -> str:
-        """Why an open run stopped, where something is wrong; else empty."""
+        """Why an open run stopped, where something is wrong; else empty.
+
+        Something is wrong where a look failed, or found what a person has to cure."""
         return self._stopped(wrong=True)
 
     @property
@@ -198,7 +210,8 @@ class History:
 
     @property
     def accepted(self) -> tuple[Accepted, ...]:
-        """What was found wrong and accepted by somebody, in order."""
+        """What was found wrong and accepted by somebody, in the order of the journal; the last answer for
+        each step. A run with any of it ends red."""
         steps = {each.step.key: each.step for each in self.steps}
         found: dict[str, Accepted] = {}
         for event in self.events:
@@ -241,7 +254,7 @@ def history_of(run: Run[P]) -> History:
 
 
 def wrong_words(step: Step) -> str:
-    """Say what it means that a step is not as it has to be."""
+    """Return a clause: what it means that a step is not as it has to be."""
     if "base" in step.args and step.subject:
         return f"snapshot {step.subject} is not equal to {step.args['base']}"
     return f"step {step.key} is not as it has to be"
@@ -347,6 +360,7 @@ _WORDS = {
     RunState.ROLLED_BACK: "rolled back",
     RunState.REJECTED: "nothing changed",
 }
+"""The word of each state, for the badge of a page."""
 
 
 def headline_of(history: History, sentence: str, now: Sequence[tuple[str, str]]) -> Headline:
@@ -367,8 +381,9 @@ _SHOWN = ("holder", "why", "to", "detail", "verdict", "reason", "because")
 
 
 def event_text(event: Event) -> str:  # noqa: PLR0911 - one sentence a kind
-    """What an event says, in one line, empty where its kind says it all; only known keys, so nothing
-    unexpected is shown."""
+    """Return what an event says, in one line, empty where its kind says it all.
+
+    Only keys that are known are shown, so nothing unexpected is."""
     body = event.body
     match event.kind:
         case EventKind.GATE_ANSWERED:

@@ -79,6 +79,7 @@ class Kept:
             return None
 
     def _read(self, path: str, read: Callable[[], T]) -> T | None:
+        """What ``read`` finds in a file that can be relied on; None where it cannot, which is said."""
         if not self.relied_on(path):
             return None
         try:
@@ -88,6 +89,7 @@ class Kept:
             return None
 
     def _say(self, sentence: str) -> None:
+        """Add a sentence to the troubles, once."""
         if sentence not in self.troubles:
             self.troubles.append(sentence)
 

@@ -40,7 +40,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Names and values, as cards."""
+    """Names and values, as cards: what a reader wants to see before any table."""
 
     pairs: Iterable[tuple[str, Cell]]
 
@@ -59,7 +59,8 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alarm:
-    """What must not be overlooked."""
+    """What must not be overlooked: a ``lead``, the ``text``, a list of ``items``, and what to do
+    (``hint``)."""
 
     lead: str = ""
     text: str = ""
@@ -69,7 +70,7 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """What opens at a click on its summary."""
+    """Parts that open at a click on their summary, which says how much there is."""
 
     summary: str
     parts: Sequence[Part]
@@ -96,7 +97,7 @@ Part = str | Markup | Word | Facts | Table | Alarm | Details | Legend | Key
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A headed part of a page."""
+    """A headed part of a page; `section` makes one of the parts that there are."""
 
     title: str
     parts: Sequence[Part]
@@ -125,12 +126,12 @@ class Page:
 
 
 def section(title: str, *parts: Part | None) -> Section:
-    """A section of the parts that there are."""
+    """Return a section of the parts that there are: None and empty texts are left out."""
     return Section(title, [part for part in parts if part is not None and part != ""])
 
 
 def glance(*pairs: tuple[str, Cell]) -> Section:
-    """The figures that a reader wants first."""
+    """Return the figures that a reader wants first, as a section; a value of None is a dash."""
     return section("At a glance", Facts(pairs))
 
 
@@ -143,8 +144,10 @@ def table(
     most: int = 0,
     whole: str = "",
 ) -> Table:
-    """A row for each of ``found``, which are dataclasses or mappings. Of more than ``most`` (0: all) the
-    first are shown; ``whole`` says where all of them are."""
+    """Return a table with a row for each of ``found``, which are dataclasses or mappings.
+
+    Of more than ``most`` (0: all) the first are shown; ``whole`` says where all of them are. ``numeric`` are
+    the heads of columns with numbers."""
     listed = list(found)
     shown = listed[: most or None]
     return Table(
@@ -157,43 +160,44 @@ def table(
 
 
 def _cell(of: T, show: str | Callable[[T], Cell]) -> Cell:
+    """What a column shows of one thing."""
     if not isinstance(show, str):
         return show(of)
     return of[show] if isinstance(of, Mapping) else getattr(of, show)
 
 
 def badge(verdict: Verdict, text: str = "") -> Word:
-    """A word in the colour of the verdict: ``text``, else the verdict itself."""
+    """Return a word in the colour of the verdict: ``text``, else the verdict itself."""
     return Word(text or str(verdict), f"badge {verdict}")
 
 
 def spoken(verdict: Verdict) -> Word:
-    """A verdict with its sign, for those who do not see its colour."""
+    """Return a verdict with its sign, for those who do not see its colour."""
     return badge(verdict, f"{SIGNS[verdict]} {verdict}")
 
 
 def verdict_of(finding: Finding) -> Word:
-    """The badge of a finding; a rule that was not asked has none, for it proves nothing."""
+    """Return the badge of a finding; a rule that was not asked has none, for it proves nothing."""
     return badge(finding.verdict) if finding.asked else Word(NOT_ASKED, "note")
 
 
 def code(text: str, look: str = "") -> Word:
-    """A command, a path, a key; with the look ``hash`` a hash."""
+    """Return a command, a path or a key; with the look ``hash`` a hash."""
     return Word(text, look, tag="code")
 
 
 def name(text: str) -> Word | None:
-    """A text that may be long or one word, and still leaves room for the columns beside it."""
+    """Return a text that may be long or one word, and still leaves room for the columns beside it."""
     return Word(text, "name") if text else None
 
 
 def refused(count: int) -> Cell:
-    """A count that should be 0."""
+    """Return a count that should be 0, so that any other is seen."""
     return Word(count, "refused") if count else 0
 
 
 def moment_utc(epoch_ms: int | None) -> str | None:
-    """Epoch milliseconds as ``2026-11-21 15:30:00.123 UTC``; None where there are none."""
+    """Return epoch milliseconds as ``2026-11-21 15:30:00.123 UTC``; None where there are none."""
     if epoch_ms is None:
         return None
     text = datetime.fromtimestamp(epoch_ms / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%S")
@@ -201,12 +205,12 @@ def moment_utc(epoch_ms: int | None) -> str | None:
 
 
 def clock(at_ms: int) -> str:
-    """The time of day in UTC, to the second."""
+    """Return the time of day in UTC of epoch milliseconds, to the second."""
     return datetime.fromtimestamp(at_ms / 1000, tz=UTC).strftime("%H:%M:%S")
 
 
 def duration(milliseconds: int | None) -> str:
-    """Milliseconds for people: ``340 ms``, ``2.41 s``, ``3 min 20 s``."""
+    """Return milliseconds for people: ``340 ms``, ``2.41 s``, ``3 min 20 s``."""
     if milliseconds is None:
         return "-"
     if milliseconds < 1000:  # noqa: PLR2004 - one second
@@ -217,7 +221,8 @@ def duration(milliseconds: int | None) -> str:
 
 
 def shown(value: object) -> object:
-    """What Jinja escapes: text on one line with every character visible; nothing stays nothing."""
+    """Return what Jinja escapes: text on one line with every character visible; nothing stays nothing, and
+    what is HTML already stays as it is."""
     if hasattr(value, "__html__"):
         return value
     text = str(value)

@@ -1,4 +1,8 @@
-"""The pictures of reports: lanes over time, a curve over time, and cells and bars by partition."""
+"""The pictures of reports: lanes over time, a curve over time, and cells and bars by partition.
+
+Each is an SVG with a title and a sentence for those who cannot see it, and needs no script. Colours are in
+``report.css``, so that a picture is read in light, in dark and on paper
+(docs/adr/0014-pictures-of-a-report.md). Labels keep apart from each other (U18)."""
 
 from __future__ import annotations
 
@@ -28,15 +32,19 @@ from groupshift.report.svg import (
 Modes = Iterable[tuple[int, str]]
 """Writes of the mode node: epoch ms and text."""
 _TOP, _FOOT = 22, 24
+"""Pixels above the first lane and below the last one."""
 _LANE, _LEAST_LANE, _LANES_PX = 30.0, 5.0, 750.0
+"""Pixels of a lane: usually, at least, and of all lanes together at most."""
 _LEAST_LABEL_PX = 15
 _PIXEL = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """What lasted from and to then (epoch ms): in this colour (``fill``) or with this class of ``report.css``
-    (``look``); ``title`` tells what it is."""
+    """What lasted from and to then (epoch ms).
+
+    It is drawn in a colour (``fill``, as CSS has it) or with a class of ``report.css`` (``look``); ``title``
+    is shown when somebody points at it, and tells what it is."""
 
     from_ms: int
     to_ms: int
@@ -47,7 +55,9 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dot:
-    """A ``sign`` in a circle, at a time (epoch ms)."""
+    """A ``sign`` in a circle, at a time (epoch ms), such as a verdict or the number of an answer.
+
+    ``title`` tells what it is; ``look`` is a class of ``report.css``."""
 
     at_ms: int
     sign: str
@@ -57,8 +67,10 @@ class Dot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
-    """``bars`` come one after the other, in order; those of ``over`` may overlap, and each is drawn; dots lie
-    over all."""
+    """One line of a picture, named on its left.
+
+    ``bars`` come one after the other, in order: those that have no pixel are left out. Those of ``over`` may
+    overlap, and each is drawn; dots lie over all."""
 
     name: str
     bars: Sequence[Bar] = ()
@@ -164,6 +176,7 @@ def owners(tenures: Sequence[Tenure], modes: Modes, axis: Axis, colours: Mapping
 
 
 _FLOOR = 190
+"""Where the curve of the lag has its zero, in pixels from the top."""
 _MOST_MARKS = 400
 
 
@@ -262,6 +275,7 @@ class Row:
 
 
 _BARS, _ABOVE, _BELOW = 106, 20, 26
+"""Pixels of the highest bar, and above and below it."""
 
 
 def bars(measure: str, rows: Sequence[Row]) -> Markup:

@@ -1,4 +1,7 @@
-"""The page of one run, of any move: its headline, the move's own parts, what every run has in common."""
+"""The page of one run, of any move: its headline, the move's own parts, what every run has in common.
+
+The page of a run that is open is made whenever somebody asks for it. That of a run that is over is made right
+before it is sealed with its evidence; `Closed` is the journal as it will be then."""
 
 from __future__ import annotations
 
@@ -33,7 +36,6 @@ from groupshift.report.page import (
     SIGNS,
     Alarm,
     Cell,
-    Columns,
     Details,
     Page,
     Section,
@@ -46,13 +48,13 @@ from groupshift.report.page import (
     render,
     section,
     spoken,
-    table,
 )
 from groupshift.report.pictures import Bar, Dot, Lane, lanes
 from groupshift.report.svg import axis_of
 
 _SHOWN = 200
 _NOT_UNDONE = frozenset({APPROVE, JUDGE})
+"""Kinds of steps that have nothing to undo."""
 P = TypeVar("P")
 
 
@@ -103,7 +105,6 @@ def document_of(run: Run[P], kept: Kept | None) -> str:
             _steps("Steps there", history.there, planned),
             _steps("Steps back", history.back, turned) if history.back else None,
             _decided(decisions(history, parts.wrong)),
-            _approved_for(history),
             _evidence(record.plan_hash, kept),
             _journal(history),
         ],
@@ -202,6 +203,7 @@ def closed_reader(move: Move[P], runs: Runs, clock: Clock, run: str, closing: Js
 
 
 def _comparisons(compared: Sequence[Comparison]) -> Section:
+    """Each comparison with what differs; those that are not taken yet, too."""
     if not compared:
         return section("Comparisons", "The plan compares nothing.")
     note = (
@@ -237,26 +239,12 @@ def _steps(title: str, steps: Sequence[StepHistory], since_ms: int) -> Section:
 
 
 def _decided(decisions: Sequence[Decision]) -> Section:
+    """Who said what when, and what nobody has answered yet."""
     if not decisions:
         return section("Who decided", "Nobody was asked yet.")
     answers = {True: "approved", False: "refused", None: "nobody has answered"}
     rows = [(e.subject, answers[e.approved], e.who or None, moment_utc(e.at_ms)) for e in decisions]
     return section("Who decided", Table(heads=("what", "answer", "who", "when"), rows=rows))
-
-
-def _approved_for(history: History) -> Section:
-    """What the first approval was given for: groups, brokers, members; the plan and the evidence aside."""
-    shown = [e.body["parts"] for e in history.events if e.kind is EventKind.GATE_SHOWN and "parts" in e.body]
-    met = {
-        f"{aspect} {item}": str(value)
-        for aspect, items in (shown[0] if shown else {}).items()
-        if aspect not in {"plan", "evidence"}
-        for item, value in items.items()
-    }
-    summary = f"{len(met)} things were met when it was planned; a change voids the approval"
-    columns: Columns[tuple[str, str]] = {"what was met": lambda one: one[0], "as": lambda one: one[1]}
-    listed = table(sorted(met.items()), columns, most=_SHOWN, whole="; the journal has all")
-    return section("What was approved", Details(summary, [listed]))
 
 
 def _evidence(plan_hash: str, kept: Kept | None) -> Section:

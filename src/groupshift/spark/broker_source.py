@@ -117,6 +117,9 @@ def log_bounds(brokers: Brokers, topic: str = OFFSETS_TOPIC) -> tuple[Bounds, ..
 
 
 def _bounds(cluster: KafkaCluster, topic: str) -> tuple[Bounds, ...]:
+    """`log_bounds` by one cluster: leaders first, then three questions to each of them at the same time.
+
+    Raises `BrokerError` for a partition without a leader, and for what a leader refuses."""
     leaders, errors = cluster.partitions_of([topic])
     if errors.get(topic) not in {None, _UNKNOWN_TOPIC}:
         raise BrokerError(errors[topic], f"topic {topic!r}")
@@ -161,6 +164,7 @@ def _ranges(bound: Bounds, wanted: Visible) -> Iterator[_Range]:
 
 
 def _cut(whole: _Range, share: int) -> Iterator[_Range]:
+    """The same offsets in ranges of at most ``share``, for several tasks."""
     if not whole.stable:  # its markers are looked for from its start to its end
         yield whole
         return
@@ -169,6 +173,8 @@ def _cut(whole: _Range, share: int) -> Iterator[_Range]:
 
 
 def _rows(cluster: KafkaCluster, topic: str, each: _Range, wanted: Visible) -> Iterator[pa.RecordBatch]:
+    """The wanted records of one range, an Arrow batch at a time. A range behind the last stable offset is
+    read twice: markers first."""
     at = TopicPartition(topic, each.partition)
     reader = PartitionReader(cluster, at, stable=each.stable)
     known: Transactions | None = None

@@ -35,15 +35,18 @@ AUDIT_VERSION = 1
 
 
 def _picked(row: Mapping[str, Any], names: str) -> dict[str, Any]:
+    """Topic, partition and these columns of a row."""
     return {name: row[name] for name in ("topic", "partition", *names.split())}
 
 
 def _event(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A hand-over as ``audit.json`` has it; times are epoch milliseconds, ``unowned_ms`` is a duration."""
     named = {"from": row["giver"], "to": row["member"], "taken_ms": row["start_ms"]}
     return _picked(row, "known_by released_by released_ms unowned_ms committed reached") | named
 
 
 def _range(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A range that was delivered again, as ``audit.json`` has it: both offsets are inclusive."""
     named = {
         "at_ms": row["first_ms"],
         "hand_over": hand_over_name(row),
@@ -155,6 +158,7 @@ def render(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> str:
 
 
 def _summary(audit: Audit) -> Section:
+    """The figures at a glance, of the whole window."""
     taken = taken_in(audit.measured.hand_overs, audit.window)
     return glance(
         ("deliveries", sum(row["deliveries"] for row in audit.measured.partitions)),
@@ -181,6 +185,7 @@ def _axis(audit: Audit) -> Axis:
 
 
 def _picture(audit: Audit) -> Section:
+    """Owners over time, a lane for each partition; of more than `_MOST_LANES` the first are drawn."""
     title, taken = "Owners over time", audit.measured.hand_overs
     if not taken:
         return section(title, "No member ever owned a partition.")
@@ -220,10 +225,12 @@ def _bars(row: Row, axis: Axis, colours: Mapping[str, str]) -> Iterator[Bar]:
 
 
 def _at(row: Row) -> str:
+    """The partition as Kafka names it."""
     return f"{row['topic']}-{row['partition']}"
 
 
 def _stages(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> Section:
+    """A row for each stage with its `figures`."""
     columns: Columns[Row] = {
         "stage": "stage",
         "time": lambda row: duration(row["to_ms"] - row["from_ms"]),
@@ -239,6 +246,7 @@ def _stages(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> Section:
 
 
 def _partitions(audit: Audit) -> Section:
+    """A row for each partition: what was delivered of it, lost, delivered again, and handed over."""
     columns: Columns[Row] = {
         "partition": _at,
         "first": "first_offset",
@@ -255,12 +263,14 @@ def _partitions(audit: Audit) -> Section:
 
 
 def _lost(audit: Audit) -> Section:
+    """The first ranges that nobody was given, with the reason why each counts as lost."""
     columns: Columns[Row] = {"partition": _at, "from": "from_offset", "to": "to_offset", "why": "reason"}
     listed = table(audit.measured.lost, columns, numeric={"from", "to"}, most=FIRST, whole=_WHOLE)
     return section("Lost", listed)
 
 
 def _duplicates(audit: Audit) -> Section:
+    """The first ranges that were delivered again; those without an explanation come first."""
     found = sorted(audit.measured.duplicates, key=lambda row: (row["objection"] is None, -row["records"]))
     if not found:
         return section("Delivered again", "No record was delivered twice.")
@@ -284,6 +294,7 @@ def _duplicates(audit: Audit) -> Section:
 
 
 def _members(audit: Audit) -> Section:
+    """A row for each member: what it delivered, when, and how late its latest stamp came."""
     columns: Columns[Row] = {
         "member": "member",
         "kind": "kind",
@@ -298,6 +309,7 @@ def _members(audit: Audit) -> Section:
 
 
 def _how(audit: Audit) -> Section:
+    """How deliveries are held against ownership, what the log was, and which last lines were left out."""
     log = f"Log: {audit.log.files} files, {audit.log.transactions} transactions."
     torn = f" Incomplete last lines left out: {', '.join(audit.torn)}." if audit.torn else ""
     said = _HOW.format(tolerance=audit.window.tolerance_ms).split("\n\n")

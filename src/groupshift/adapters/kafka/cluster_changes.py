@@ -138,14 +138,14 @@ def alter(connection: BrokerConnection, kind: int, name: str, values: Mapping[st
         raise_for(each.error_code, f"configurations of {name!r} are not changed", said=each.error_message)
 
 
-def names(partitions: int) -> dict[int, str]:
+def names(partitions: int, prefix: str = PREFIX) -> dict[int, str]:
     """The group of each partition of the offsets topic.
 
     The last character runs through 94 neighbours: where 31, the factor of Java's hash, divides the count, it
     alone decides, and ten digits would not reach all."""
     found: dict[int, str] = {}
     for tried in itertools.count():
-        name = f"{PREFIX}{tried}{chr(ord('!') + tried % 94)}"
+        name = f"{prefix}{tried}{chr(ord('!') + tried % 94)}"
         found.setdefault(partition_of(name, partitions), name)
         if len(found) == partitions:
             break

@@ -320,17 +320,21 @@ class _Parsed:
 
 
 def _strings(starts: Any, data: Any, there: Any) -> pa.Array:
+    """An Arrow column of texts from its bytes and where each begins, without copying; null where none is
+    ``there``."""
     valid = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
     return pa.Array.from_buffers(pa.string(), len(there), [valid, pa.py_buffer(starts), pa.py_buffer(data)])
 
 
 def _topic_ids(parsed: _Parsed) -> pa.Array:
+    """The ids of topics in Kafka's text form; only commits of version 4 have one, as tag 0."""
     there = parsed.valued & (parsed.rows[:, VERSION] == 4) & (parsed.rows[:, TOPIC_ID] >= 0)
     starts = np.concatenate(([0], np.cumsum(there * 22))).astype(np.int32)
     return _strings(starts, topic_ids(parsed.values, parsed.rows[there, TOPIC_ID].copy()), there)
 
 
 def _assembled(raw: dict[str, pa.Array], parsed: _Parsed, partitions: int | None) -> pa.RecordBatch:
+    """Decoded rows (`COLUMNS`) of usual records: their columns as `_Parsed` has them, and the raw bytes."""
     count = len(parsed.kind)
     made = {
         "src_partition": raw["partition"],
@@ -350,6 +354,7 @@ def _assembled(raw: dict[str, pa.Array], parsed: _Parsed, partitions: int | None
 
 
 def _key_columns(parsed: _Parsed) -> dict[str, pa.Array]:
+    """What a key says: type, group, and member or topic and partition, by the type."""
     kind, every = pa.array(parsed.kind.astype(np.int32)), np.ones(len(parsed.kind), bool)
     member = np.isin(parsed.kind, (5, 7, 8, 10, 13, 14, 19, 21, 22))
     return {
@@ -365,6 +370,7 @@ def _key_columns(parsed: _Parsed) -> dict[str, pa.Array]:
 
 
 def _value_columns(parsed: _Parsed) -> dict[str, pa.Array]:
+    """What a value says: of a commit its fields, of other types the JSON that `parse` wrote."""
     version, valued = parsed.rows[:, VERSION], parsed.valued
     return {
         "value_version": parsed.number(VERSION, pa.int32(), parsed.live),
@@ -380,6 +386,7 @@ def _value_columns(parsed: _Parsed) -> dict[str, pa.Array]:
 
 
 def _placed(parsed: _Parsed, where: Any, partitions: int | None) -> dict[str, pa.Array]:
+    """Where each group belongs, and whether the record lies elsewhere; null without a partition count."""
     home = home_of(parsed.rows[:, HASH], partitions or 1).astype(np.int32)
     unplaced = np.full(len(home), not partitions)
     return {
@@ -389,5 +396,6 @@ def _placed(parsed: _Parsed, where: Any, partitions: int | None) -> dict[str, pa
 
 
 def _no_tags(count: int) -> pa.Array:
+    """A map without entries in each row: a record with unknown tags is not usual."""
     none = pa.array([], pa.string())
     return pa.MapArray.from_arrays(pa.array(np.zeros(count + 1, np.int32)), none, none)

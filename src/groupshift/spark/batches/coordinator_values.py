@@ -76,6 +76,7 @@ def _owned(data: Bytes, out: Bytes, place: Ints) -> None:
 
 @inner
 def _user_data(data: Bytes, out: Bytes, place: Ints) -> None:
+    """The bytes that belong to the assignor, in hex; null where the client wrote null (length -1)."""
     put(out, place, _USER_DATA)
     size = number(data, place, 4)
     if size == -1:
@@ -131,6 +132,8 @@ def _bytes(data: Bytes, out: Bytes, place: Ints, bounds: Ints) -> None:
 
 @inner
 def _classic_member(data: Bytes, out: Bytes, place: Ints, version: int, consumer: int) -> None:
+    """One member of a classic group. What it subscribed to and was assigned is shown twice in a group of
+    consumers: in hex, and taken apart as ``embedded``."""
     subscription, assignment = np.zeros(2, np.int64), np.zeros(2, np.int64)
     put(out, place, _MEMBER_ID)
     string(data, out, place, 0, 0)
@@ -206,6 +209,7 @@ _REVOKED = name(',"partitionsPendingRevocation":[')
 
 @inner
 def _no_tags(data: Bytes, place: Ints) -> None:
+    """A tag section that has to be empty: an unknown tag is for the decoder in Python."""
     if varint(data, place) != 0:
         place[USUAL] = 0
 
