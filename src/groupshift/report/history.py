@@ -322,6 +322,18 @@ def decisions(history: History, wrong: Callable[[Step], str] = wrong_words) -> t
     return tuple(found)
 
 
+def approved(history: History) -> list[tuple[str, str]]:
+    """Return what the first approval was given for, by name: groups, brokers, members; the plan and the
+    evidence aside."""
+    shown = [e.body["parts"] for e in history.events if e.kind is EventKind.GATE_SHOWN and "parts" in e.body]
+    return sorted(
+        (f"{aspect} {item}", str(value))
+        for aspect, items in (shown[0] if shown else {}).items()
+        if aspect not in {"plan", "evidence"}
+        for item, value in items.items()
+    )
+
+
 def node_intervals(
     history: History, kind: str, now: str, ran: Callable[[Step], str]
 ) -> tuple[NodeInterval, ...]:

@@ -24,6 +24,7 @@ from groupshift.report.history import (
     History,
     NodeInterval,
     StepHistory,
+    approved,
     compared,
     decisions,
     event_text,
@@ -105,6 +106,7 @@ def document_of(run: Run[P], kept: Kept | None) -> str:
             _steps("Steps there", history.there, planned),
             _steps("Steps back", history.back, turned) if history.back else None,
             _decided(decisions(history, parts.wrong)),
+            _approved(approved(history)),
             _evidence(record.plan_hash, kept),
             _journal(history),
         ],
@@ -245,6 +247,14 @@ def _decided(decisions: Sequence[Decision]) -> Section:
     answers = {True: "approved", False: "refused", None: "nobody has answered"}
     rows = [(e.subject, answers[e.approved], e.who or None, moment_utc(e.at_ms)) for e in decisions]
     return section("Who decided", Table(heads=("what", "answer", "who", "when"), rows=rows))
+
+
+def _approved(things: Sequence[tuple[str, str]]) -> Section:
+    """What was met when the run was planned: the approval was given for that."""
+    summary = f"{len(things)} things were met when it was planned; a change voids the approval"
+    rest = f"The first {_SHOWN:,} of {len(things):,}; the journal has all." if things[_SHOWN:] else ""
+    listed = Table(heads=("what was met", "as"), rows=things[:_SHOWN], rest=rest)
+    return section("What was approved", Details(summary, [listed]))
 
 
 def _evidence(plan_hash: str, kept: Kept | None) -> Section:
