@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from groupshift.adapters.system import SystemClock
 from groupshift.bootstrap.connect import zookeeper_side
 from groupshift.bootstrap.moves import journal
 from groupshift.domain.group import GroupView
@@ -74,11 +73,8 @@ class Real:
 
     def view(self) -> GroupView:
         """The group now."""
-        side, close = zookeeper_side(load(self.home.settings_file), SystemClock())
-        try:
+        with zookeeper_side(load(self.home.settings_file)) as side:
             return side.groups.read(GROUP)
-        finally:
-            close()
 
     @contextmanager
     def runs(self) -> Iterator[Runs]:
