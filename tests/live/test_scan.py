@@ -78,7 +78,7 @@ class Ensemble:
             seen.clear()
             seen.update(latest)
             found = seen[group].stage(stage)
-            return found is not None and found.clean
+            return found is not None and not found.findings
 
         try:
             wait_until(ready, PATIENCE_S, f"{group} is ready for {stage}", every_s=0.5)
@@ -393,7 +393,7 @@ def test_a_group_that_does_not_settle_uses_the_budget_and_is_taken_back(
     deaf = replace(ports.side, groups=_Deaf(ports.side.groups, first))
     hasty = replace(ports, side=deaf, terms=replace(ports.terms, settle_s=5, patience_s=5))
     scans = replace(ensemble.scans, toggles=replace(ensemble.scans.toggles, ports=hasty))
-    waves = scans._waves(scans.last(), WaveRules(size=5, budget=1, stable_s=0), lambda _: None)
+    waves = scans.waves(scans.last(), WaveRules(size=5, budget=1, stable_s=0))
     found = waves.run((first, second), Mode.KAFKA, execute=True)
     assert [(each.group, each.state) for each in found.toggles] == [(first, ToggleState.FAILED)]
     assert "it was taken back to zookeeper mode" in found.toggles[0].reason

@@ -70,7 +70,8 @@ def begun(toggles: Toggles, group: str, to: Mode) -> Toggle:
     found: list[Toggle] = []
 
     def told() -> bool:
-        found.append(toggles.start(group, to, "scan-26"))
+        found.append(Toggle(group=group, to=to))
+        toggles.start(found[-1], "scan-26")
         return found[-1].state is not ToggleState.FAILED
 
     wait_until(told, 2 * PATIENCE_S, f"servers answer the toggle to {to}", every_s=0.5)
@@ -125,7 +126,7 @@ def test_scenario_26_kc_guard(
     assert back.state is ToggleState.SKIPPED, back
     assert "plain Kafka" in back.reason
     move, tools, impatient = toggles.moves[Mode.KAFKA], toggles.tools, hasty(toggles).ports
-    options, record = RunOptions(who="ann", holder="cli", every_s=0.3), tools.runs.find(toggle.name)
+    options, record = RunOptions(who="ann", holder="cli", every_s=0.3), tools.runs.find(toggle.run.name)
     person = patiently(lambda: claim(move, tools, impatient, record, options, take_over=True))
     assert patiently(lambda: begin_roll_back(person, WayBack.ZOOKEEPER_MODE))
     with pytest.raises(Rejected, match=r"set_mode of run .* was not started.*plain Kafka"):

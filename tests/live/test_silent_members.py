@@ -10,7 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -167,7 +167,8 @@ class Watching:
                 "evidence": {"root": "unused"},
             }
         )
-        self._side, self._close = broker_side(settings)
+        self._open = ExitStack()
+        self._side = self._open.enter_context(broker_side(settings))
         self._group, self._members = group, MemberWatch(expected=Counter(names))
         self.thread = Thread(target=self._watch, daemon=True)
         self.thread.start()
@@ -179,7 +180,7 @@ class Watching:
                 self._look()
                 time.sleep(1.0)
         finally:
-            self._close()
+            self._open.close()
 
     def _look(self) -> None:
         try:

@@ -268,12 +268,12 @@ def file_check(path: str, listed: StoredFile | None, now: StoredFile | None, kno
     written_since = listed is None or path.startswith(known.renewed)
     left = demand is None and path not in REWRITTEN and known.left_over(path)
     state, reason = State.SOUND, ""
-    if now is None:
-        by = PACK if listed is not None or demand is None else demand.by
-        state, reason = State.MISSING, f"{by} names it and it is gone"
-    elif left and (written_since or now == listed):
+    if left and (written_since or now == listed):
         state = State.LEFT_OVER
         reason = "a process that was killed left it, or one is at work; nothing was decided on it"
+    elif now is None:
+        by = PACK if listed is not None or demand is None else demand.by
+        state, reason = State.MISSING, f"{by} names it and it is gone"
     elif demand is not None and not demand.met_by(now) and (listed is None or now == listed):
         return _unlike(path, demand, now)
     elif demand is not None and demand.met_by(now) and written_since and now != listed:
@@ -337,7 +337,8 @@ def doubts(
         before = (*pack.doubts, *before)
         for path, file in sorted(listed.items()):
             demand, now = known.demands.get(path), there.get(path)
-            if now != file and not (demand is not None and demand.met_by(now)):
+            met = demand is not None and demand.met_by(now)
+            if now != file and not met and file_check(path, file, now, known).state is not State.LEFT_OVER:
                 what = State.ALTERED if now else State.MISSING
                 fresh.append(f"{path} was {what} after it was sealed at {pack.sealed_at_ms}")
     for path, demand in sorted(known.demands.items()):
