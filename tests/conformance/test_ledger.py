@@ -134,3 +134,12 @@ def test_a_delivery_without_a_time_is_no_record(tmp_path: Path) -> None:
     (tmp_path / "m1.jsonl").write_text(timed("g_m1", 0, 5).replace('"at_ms"', '"when"'))
     with pytest.raises(Broken, match="no time at_ms"):
         LedgerFiles(tmp_path).tenures("g", 0, 10)
+
+
+def test_a_line_that_is_no_record_keeps_its_number_however_often_it_is_read(tmp_path: Path) -> None:
+    """Who waits reads again and again."""
+    (tmp_path / "m1-1.jsonl").write_text(line("g_m1-1", 0, 5) + "not a record\n")
+    ledger = LedgerFiles(tmp_path)
+    for _ in range(3):
+        with pytest.raises(Broken, match="line 2 of ledger"):
+            ledger.last_delivered("g")

@@ -54,7 +54,7 @@ def test_all_problems_are_reported_together() -> None:
     ("section", "values", "clause"),
     [
         ("zookeeper", {"hosts": "h:2181/kafka"}, "put it into zookeeper.chroot"),
-        ("zookeeper", {"hosts": "h:2181", "chroot": "kafka"}, "does not start with /"),
+        ("zookeeper", {"hosts": "h:2181", "chroot": "kafka"}, "is no path: one begins with /"),
         ("fleet", {"driver": "puppet"}, "'puppet' is none of process, manual"),
         ("fleet", {"driver": "process"}, "fleet.socket is missing"),
         ("fleet", {"driver": "command"}, "fleet.command.start is missing"),

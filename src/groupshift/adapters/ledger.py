@@ -211,8 +211,7 @@ def _records(path: Path, progress: _Progress, of: str | None = None) -> Iterator
                         f"ledger {path} has a line of more than {_CHUNK} bytes: no member writes such a one"
                     )
                 return
-            progress.lines += 1
-            where = f"line {progress.lines} of ledger {path}"
+            where = f"line {progress.lines + 1} of ledger {path}"
             try:
                 record = load_object(line, "it")
                 partition, offset = (whole_number(record[name], name) for name in ("partition", "offset"))
@@ -222,6 +221,7 @@ def _records(path: Path, progress: _Progress, of: str | None = None) -> Iterator
                     f"{where} is no delivery record ({line[:80]!r}): the ledger was "
                     "altered or its writer failed, so what was delivered cannot be proven from it"
                 ) from wrong
+            progress.lines += 1
             progress.position += len(line)
             at_ms = 0
             if of is not None:

@@ -133,7 +133,7 @@ def chroot_problem(chroot: str) -> str | None:
     if plain and not root and all(names) and not {".", ".."} & set(names):
         return None
     return (
-        f"the chroot {_short(chroot)} is no path: it begins with /, does not end with one, stands once after "
+        f"the chroot {_short(chroot)} is no path: one begins with /, does not end with /, stands once after "
         "the last server, and has no comma, no space and no empty name, . or .. in it"
     )
 

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import wraps
+from functools import cached_property, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from kio.schema.errors import ErrorCode
@@ -184,7 +184,8 @@ class KafkaCluster:
         )
         self.address = joined(servers)
         self._bootstrap = [(each.host, each.port) for each in servers]
-        self._access = access_of(self._properties, timeout_s)
+        if not observer:
+            _ = self._access
         self._nodes: dict[int, BrokerRow] = {}
         self._connections: dict[int, BrokerConnection] = {}
         self.cluster_id = ""
@@ -192,6 +193,12 @@ class KafkaCluster:
         self._cluster_ids: dict[str, str] | None = None
         self._sent = 0
         self._lock = threading.RLock()
+
+    @cached_property
+    def _access(self) -> Access:
+        """How to connect. An observer loads files (certificates) when it first connects, and anew after it
+        closed its connections: who does not need Kafka goes on without them, and they may be renewed."""
+        return access_of(self._properties, self._timeout_s)
 
     @property
     def who(self) -> str:
@@ -414,6 +421,8 @@ class KafkaCluster:
         for node_id in tuple(self._connections):
             self.drop(node_id)
         self._nodes.clear()
+        if self._observer:
+            self.__dict__.pop("_access", None)
 
     def _any(self) -> BrokerConnection:
         """A connection to some broker, by its advertised address."""

@@ -103,7 +103,10 @@ class LiveClusterActs(OfCluster):
     @attempted
     def _churn(self) -> list[OffsetRow]:
         """One commit for each partition of the offsets topic, by the group that has its place there."""
-        groups = names(len(self._cluster.leaders([OFFSETS_TOPIC])))
+        leaders, untold = self._cluster.partitions_of([OFFSETS_TOPIC])
+        for code in untold.values():  # a broker that has just started does not know it yet
+            raise_for(code, f"topic {OFFSETS_TOPIC!r}")
+        groups = names(len(leaders))
         return [
             OffsetRow(group=group, topic=OFFSETS_TOPIC, partition=number, offset=0, metadata="")
             for number, group in groups.items()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from groupshift.adapters.kafka.cluster_changes import PREFIX, names
+from groupshift.adapters.kafka import cluster_changes
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.cluster_changes import PREFIX, LiveClusterActs, names
+from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
 
 
@@ -15,3 +18,16 @@ def test_every_partition_gets_a_group_also_where_31_divides_the_count(partitions
     assert sorted(found) == list(range(partitions))
     assert all(partition_of(name, partitions) == number for number, name in found.items())
     assert all(name.startswith(PREFIX) for name in found.values())
+
+
+def test_a_broker_that_does_not_know_the_offsets_topic_yet_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was just started; to make no group for any partition would leave segments unrolled."""
+    topic, cluster, deleted = "__consumer_offsets", KafkaCluster("127.0.0.1:1"), list[str]()
+    told = [({TopicPartition(topic, number): 1 for number in range(2)}, {}), ({}, {topic: 3})]
+    monkeypatch.setattr(cluster, "partitions_of", lambda _topics: told.pop())
+    monkeypatch.setattr(cluster_changes, "delete_groups", lambda _, groups: deleted.extend(groups) or {})
+    LiveClusterActs(cluster).remove_churn()
+    assert not told
+    assert len(deleted) == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -146,3 +147,19 @@ def test_an_error_that_nobody_foresaw_closes_the_connections(monkeypatch: pytest
     with pytest.raises(KeyError):
         observer("127.0.0.1:1", timeout_s=60.0).attempt(work)
     assert closed == [1]
+
+
+def test_files_are_loaded_when_an_observer_connects_and_anew_after_an_error(tmp_path: Path) -> None:
+    """Pulling the brake needs no Kafka, so a missing certificate does not stop it; a new one is used."""
+    ca = tmp_path / "certificates"
+    properties = {"security.protocol": "SSL", "ssl.ca.location": str(ca)}
+    connection = observer("127.0.0.1:1", properties=properties, timeout_s=0.3)
+    for _ in range(2):
+        with pytest.raises(Rejected, match="the files that the ssl keys name cannot be loaded"):
+            connection.attempt(connection.brokers)
+    ca.mkdir()  # a folder of certificates
+    with pytest.raises(Transient):
+        connection.attempt(connection.brokers)
+    ca.rmdir()
+    with pytest.raises(Rejected, match="the files that the ssl keys name cannot be loaded"):
+        connection.attempt(connection.brokers)
