@@ -215,7 +215,7 @@ def _parts(planned: PlannedRepair, done: Repaired | None) -> Iterator[Shown]:
     table = Table(_titled("offsets elsewhere", listed), columns, numbers=numbers)
     for each in sorted(listed, key=lambda one: one.mend is Mend.RESTORE)[:_SHOWN]:
         chosen, what = each.chosen, styled(each.mend, _COLOUR[each.mend])
-        told = (number(chosen.offset), str(chosen.found), number(chosen.at_home))
+        told = (number(chosen.offset), str(chosen.lies_at), number(chosen.at_home))
         table.add_row(chosen.group, f"{chosen.topic}-{chosen.partition}", what, *told, each.reason)
     if listed:
         yield table
