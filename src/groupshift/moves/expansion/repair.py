@@ -267,7 +267,7 @@ def repair_shadows(planned: PlannedRepair, tools: ShadowTools) -> Repaired:
     refused = tools.restoring.commit(wanted)
     logged = logged_offsets(tools.log.read(tools.log.position()), planned.count)
     differing = tuple(
-        NotRestored(wanted=row, found=None, reason=refused.get(row.group, "it is not in the log"))
+        NotRestored(wanted=row, current=None, reason=refused.get(row.group, "it is not in the log"))
         for row in wanted
         if row.group in refused or logged.get(key_of(row)) != said(row)
     )
@@ -275,7 +275,7 @@ def repair_shadows(planned: PlannedRepair, tools: ShadowTools) -> Repaired:
     erased, kept = _erase(planned, tools, left)
     return Repaired(
         restored=Restored(equal=len(wanted) - len(differing), differing=differing),
-        changed=tuple(NotRestored(wanted=row, found=None, reason=left[row.group]) for row in untouched),
+        changed=tuple(NotRestored(wanted=row, current=None, reason=left[row.group]) for row in untouched),
         erased=erased,
         strays_left=kept,
     )
@@ -399,6 +399,6 @@ def repair_epochs(plan: EpochPlan, restoring: OffsetRestoring, reader: ClusterGr
                 wanted.append(each.wanted)
                 continue
             why = (there and there.left) or problems.get(each.row.group) or _CHANGED
-            changed.append(NotRestored(wanted=each.wanted, found=None, reason=why))
+            changed.append(NotRestored(wanted=each.wanted, current=None, reason=why))
         restored += restore_offsets(restoring, reader, wanted)
     return Repaired(restored=restored, changed=tuple(changed))
