@@ -100,8 +100,8 @@ class FleetScans:
     toggles: Toggles
 
     def scan(self, progress: Told) -> ScanReport:
-        """Look at every group once, window by window, and keep what was found; changes no group. ``progress`` is
-        told how many groups are done, and of how many.
+        """Look at every group once, window by window, and keep what was found; changes no group.
+        ``progress`` is told how many groups are done, and of how many.
 
         What was stored before a failure is completed by the next scan."""
         ensemble = self.reader.name

@@ -259,8 +259,8 @@ def foreign_epochs(view: GroupView) -> tuple[str, ...]:
         if each.leader_epoch > now.get(each.partition, each.leader_epoch)
     ]
     text = (
-        f"the leader epoch of the commit is too high for {sentence_list(partitions, _NAMED)}: a Java consumer "
-        "would read nothing; stop the group, then: groupshift repair epochs --execute"
+        f"the leader epoch of the commit is too high for {sentence_list(partitions, _NAMED)}: a Java "
+        "consumer would read nothing; stop the group, then: groupshift repair epochs --execute"
     )
     return (text,) if partitions else ()
 
