@@ -197,6 +197,14 @@ def test_a_path_stays_below_its_root(store: ParquetEvidence, part: str) -> None:
         store.path(part, "canary")
 
 
+@pytest.mark.parametrize("name", ["../escaped.txt", "a\\b", ".."])
+def test_a_text_is_not_written_under_a_name_that_is_refused(tmp_path: Path, name: str) -> None:
+    """Nothing lies there after it, neither inside nor outside."""
+    with pytest.raises(Rejected, match="plain name"):
+        ParquetEvidence(tmp_path / "evidence").write_text("m", name, text="x")
+    assert not list(tmp_path.rglob("*"))
+
+
 def test_a_root_may_be_a_uri(tmp_path: Path) -> None:
     """What Arrow opens: here its own local file system, named by a URI."""
     root = f"file://{tmp_path}/evidence"

@@ -100,8 +100,9 @@ class ParquetEvidence:
 
     def write_text(self, migration: str, *parts: str, text: str) -> str:
         """See the port."""
+        where = self.path(migration, *parts)
         self._at(migration, *parts[:-1]).put({parts[-1]: text.encode()})
-        return self.path(migration, *parts)
+        return where
 
     def read_text(self, migration: str, *parts: str) -> str | None:
         """See the port."""

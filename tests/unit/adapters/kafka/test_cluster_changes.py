@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import pytest
 
 from groupshift.adapters.kafka import cluster_changes
@@ -27,7 +29,12 @@ def test_a_broker_that_does_not_know_the_offsets_topic_yet_is_asked_again(
     topic, cluster, deleted = "__consumer_offsets", KafkaCluster("127.0.0.1:1"), list[str]()
     told = [({TopicPartition(topic, number): 1 for number in range(2)}, {}), ({}, {topic: 3})]
     monkeypatch.setattr(cluster, "partitions_of", lambda _topics: told.pop())
-    monkeypatch.setattr(cluster_changes, "delete_groups", lambda _, groups: deleted.extend(groups) or {})
+
+    def delete(_: KafkaCluster, groups: Iterable[str]) -> Mapping[str, str]:
+        deleted.extend(groups)
+        return {}
+
+    monkeypatch.setattr(cluster_changes, "delete_groups", delete)
     LiveClusterActs(cluster).remove_churn()
     assert not told
     assert len(deleted) == 2
