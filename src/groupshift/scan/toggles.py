@@ -84,7 +84,8 @@ class Toggles:
         """Go on with a run until it has to wait or is over; ``starting``: until its write was made. Whatever
         keeps a group from kafka mode sends it back to zookeeper mode. A run that somebody took over is his:
         nothing is looked at any more. What does not answer is waited for, look after look, for as long as an
-        act may take to settle."""
+        act may take to settle; where nothing was intended yet the toggle fails at once: a later look would
+        write behind a brake that was pulled meanwhile."""
         run = toggle.run
         while run is not None and toggle.state is ToggleState.STARTED:
             try:
@@ -107,7 +108,8 @@ class Toggles:
             except Transient as silent:
                 now = self.tools.clock.now_ms()
                 toggle.silent_ms, toggle.reason = toggle.silent_ms or now, str(silent)
-                if now - toggle.silent_ms >= self.ports.terms.settle_s * 1000:
+                unbegun = starting and run.record.state is RunState.APPROVED
+                if unbegun or now - toggle.silent_ms >= self.ports.terms.settle_s * 1000:
                     toggle.end(ToggleState.FAILED, str(silent))
                 return
 

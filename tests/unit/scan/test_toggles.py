@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from groupshift.domain.modes import Mode
+from groupshift.domain.modes import Mode, ModeNode
 from groupshift.domain.plan import WayBack
 from groupshift.domain.run import Outcome, RunState, SparkJob, StepState
 from groupshift.domain.verdict import Finding, Verdict
@@ -28,6 +28,7 @@ from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.scan.ports import ToggleRecord, ToggleState
 from groupshift.scan.toggles import Toggle
 from groupshift.scan.waves import WaveRules
+from groupshift_testing.ensemble import MemoryModes
 from groupshift_testing.evidence import MemoryProof
 from groupshift_testing.world import Killed
 from support.simulated_fleet import Deaf, Fleet, make_fleet
@@ -318,3 +319,28 @@ def test_a_scan_interrupted_while_it_starts_a_wave_leaves_each_run_of_it(fleet: 
         held = fleet.runs.held(fleet.run_of(group).run)
         assert held is not None
         assert held.stopped, group
+
+
+def test_a_silent_server_lets_no_write_follow_the_brake(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing was intended when the server did not answer, so the group counts as not begun: it failed."""
+    for name in ("a", "b"):
+        fleet.add(name)
+    fleet.scan()
+    scans, silent = fleet.scans(), ["the mode node is not read"]
+
+    def reading(modes: MemoryModes, group: str) -> ModeNode:
+        if silent:
+            fleet.brake.pull("enough")
+            raise Transient(silent.pop())
+        return read(modes, group)
+
+    read = MemoryModes.read
+    monkeypatch.setattr(MemoryModes, "read", reading)
+    waves = scans.toggle(scans.last(), RULES, execute=True)
+    assert (states_of(waves.toggles), waves.left) == ({"a": ToggleState.FAILED}, ("b",))
+    assert [world.mode_writes for world in fleet.ensemble.worlds.values()] == [0, 0]
+    held = fleet.runs.held(fleet.run_of("a").run)
+    assert held is not None
+    assert held.stopped
