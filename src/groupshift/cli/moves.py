@@ -77,11 +77,11 @@ def verbs_of(move: Move[Any]) -> typer.Typer:
 
 
 def _of(move: Move[Any], verb: Callable[..., int]) -> Callable[..., int]:
-    """The verb with the options of the request and of the place; what of them was given goes into ``given``
+    """The verb with the options of the request and of the place; what of them was given goes into ``values``
     and ``where``."""
     at_place = placed(verb)
     parameters_of_place = inspect.signature(at_place).parameters.values()
-    own = [each for each in parameters_of_place if each.name not in {"move", "given"}]
+    own = [each for each in parameters_of_place if each.name not in {"move", "values"}]
 
     def called(**options: Any) -> int:
         shared = {each.name: options.pop(each.name) for each in own if each.name in options}
