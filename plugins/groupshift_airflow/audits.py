@@ -111,10 +111,10 @@ class Audit(AuditTask):
 
         from groupshift.bootstrap.audit_jobs import handed_over
 
-        with handed_over(request) as handed, submission(self.spark_conn_id) as told:
+        with handed_over(request) as handed, submission(self.spark_conn_id) as spark_options:
             arguments, conn_id = list(handed.arguments), self.spark_conn_id
             self._submitting = SparkSubmitHook(
-                conn_id=conn_id, name="groupshift audit", application_args=arguments, **told
+                conn_id=conn_id, name="groupshift audit", application_args=arguments, **spark_options
             )
             try:
                 self._submitting.submit(handed.job)
@@ -143,14 +143,14 @@ class AuditVerdict(AuditTask):
         from groupshift.bootstrap.connect import audit_store
 
         place = self.place()
-        told = audit_store().summary(place)
-        for kind, count in told["kinds"].items():
+        summary = audit_store().summary(place)
+        for kind, count in summary["kinds"].items():
             self.log.info("%s: %d", kind, count)
-        if not told["clean"]:
-            left = told["weights"]["mismatch"] + told["weights"]["unknown"]
+        if not summary["clean"]:
+            left = summary["weights"]["mismatch"] + summary["weights"]["unknown"]
             what = "not every source told all it has, so that nothing is proven"
             if left:
-                of = f"{left} of {told['keys']} committed offsets"
+                of = f"{left} of {summary['keys']} committed offsets"
                 what = f"{of} differ between their sources without an explanation"
             raise AirflowFailException(
                 f"{what}: see the run's tab 'Migration', {place},"

@@ -86,26 +86,26 @@ class _ClusterHook(BaseHook):
         Raises:
             Rejected: it is missing, cannot be read, is of another type, or has no host.
         """
-        found = find_connection(self.conn_id)
-        if found is None:
+        defined = find_connection(self.conn_id)
+        if defined is None:
             raise Rejected(
                 f"connection {self.conn_id!r} does not exist; create it under Admin > Connections with"
                 f" type {self.hook_name!r}."
             )
-        if found.conn_type not in {self.conn_type, *self.also}:
+        if defined.conn_type not in {self.conn_type, *self.also}:
             raise Rejected(
-                f"connection {self.conn_id!r} has type {found.conn_type!r}; it must be {self.conn_type!r}"
+                f"connection {self.conn_id!r} has type {defined.conn_type!r}; it must be {self.conn_type!r}"
                 f" ({self.hook_name})."
             )
-        if not found.host and found.conn_type not in self.anywhere:
+        if not defined.host and defined.conn_type not in self.anywhere:
             raise Rejected(f"connection {self.conn_id!r} has no host; fill in the servers as host:port.")
-        return found
+        return defined
 
     def refused(self, why: str) -> Rejected:
         """Return the error of a connection that cannot be used: ``why`` is a clause."""
         return Rejected(f"connection {self.conn_id!r} cannot be used: {why}.")
 
-    def extras(self, found: Connection) -> dict[str, str]:
+    def extras(self, connection: Connection) -> dict[str, str]:
         """Return the extra fields that have a value, by their keys with dots, however they are spelled.
 
         Raises:
@@ -113,15 +113,15 @@ class _ClusterHook(BaseHook):
                 no sentence quotes a value.
         """
         try:
-            raw = json.loads(found.extra or "{}")
+            raw = json.loads(connection.extra or "{}")
         except (ValueError, RecursionError):
             raw = None
         if not isinstance(raw, dict):
             raise self.refused("its extra is no JSON object")
-        found.extra_dejson  # noqa: B018 - Airflow learns here what to mask in logs
+        connection.extra_dejson  # noqa: B018 - Airflow learns here what to mask in logs
         taken: dict[str, str] = {}
         for spelled, value in raw.items():
-            key = spelled.removeprefix(f"extra__{found.conn_type}__").replace("_", ".")
+            key = spelled.removeprefix(f"extra__{connection.conn_type}__").replace("_", ".")
             if isinstance(value, dict | list):
                 raise self.refused(f"extra {spelled!r} is no text")
             if value is None or value == "":
@@ -144,7 +144,7 @@ class _ClusterHook(BaseHook):
             raise self.refused(f"extra {key!r} is not known{hint} Known are {', '.join(names)}")
 
     def with_login(
-        self, found: Connection, extras: Mapping[str, str], names: tuple[str, str]
+        self, connection: Connection, extras: Mapping[str, str], names: tuple[str, str]
     ) -> dict[str, str]:
         """Return ``extras`` with login and password of the connection under these names.
 
@@ -152,7 +152,7 @@ class _ClusterHook(BaseHook):
             Rejected: one of them is told twice, and differs.
         """
         taken = dict(extras)
-        for key, value in zip(names, (found.login, found.password), strict=True):
+        for key, value in zip(names, (connection.login, connection.password), strict=True):
             if value and taken.setdefault(key, value) != value:
                 raise self.refused(f"extra {key!r} and the form's own field differ: clear one")
         return taken
@@ -175,24 +175,24 @@ class KafkaClusterHook(_ClusterHook, kind="kafka", name="Kafka cluster"):
         from groupshift.adapters.kafka.cluster import KEYS
         from groupshift.domain.addresses import joined, kafka_servers, login_problem
 
-        found = self.connection()
-        extras = self.extras(found)
-        told = extras.pop("bootstrap.servers", "")
-        if found.host and told and _servers(found) != told:
+        connection = self.connection()
+        extras = self.extras(connection)
+        extra_servers = extras.pop("bootstrap.servers", "")
+        if connection.host and extra_servers and _servers(connection) != extra_servers:
             raise self.refused("host and extra 'bootstrap.servers' differ: clear one")
-        servers = told or (_servers(found) if found.host else "")
+        servers = extra_servers or (_servers(connection) if connection.host else "")
         if not servers:
             raise Rejected(f"connection {self.conn_id!r} has no host; fill in the servers as host:port.")
-        if (found.schema or "").strip(" /"):
+        if (connection.schema or "").strip(" /"):
             raise self.refused(
-                f"its schema {found.schema!r} has no meaning for Kafka: clear it; a protocol goes into extra"
-                " 'security.protocol', a chroot into the connection of ZooKeeper"
+                f"its schema {connection.schema!r} has no meaning for Kafka: clear it; a protocol goes into "
+                "extra 'security.protocol', a chroot into the connection of ZooKeeper"
             )
-        if found.conn_type == self.conn_type:
+        if connection.conn_type == self.conn_type:
             self.require_known(extras, {*KEYS, "bootstrap.servers"})
         else:
             extras = self._of_provider(extras)
-        properties = self.with_login(found, extras, ("sasl.username", "sasl.password"))
+        properties = self.with_login(connection, extras, ("sasl.username", "sasl.password"))
         protocol = properties.get("security.protocol", "")
         try:
             servers = joined(kafka_servers(servers, "its bootstrap servers", protocol))
@@ -247,28 +247,28 @@ class ZookeeperHook(_ClusterHook, kind="zookeeper", name="ZooKeeper"):
         from groupshift.adapters.zookeeper.login import KEYS
         from groupshift.domain.addresses import chroot_problem, zookeeper_ensemble
 
-        found = self.connection()
-        properties = self.extras(found)
+        connection = self.connection()
+        properties = self.extras(connection)
         self.require_known(properties, KEYS)
-        servers, slash, path = str(found.host).partition("/")
-        whole = slash and found.port  # the port of the form is that of the last server, before the path
-        servers = f"{servers}:{found.port}/{path}" if whole else _servers(found)
+        servers, slash, path = str(connection.host).partition("/")
+        whole = slash and connection.port  # the port of the form is that of the last server, before the path
+        servers = f"{servers}:{connection.port}/{path}" if whole else _servers(connection)
         try:
             where = zookeeper_ensemble(servers, "its host")
         except Rejected as wrong:
             raise self.refused(str(wrong)) from None
-        path = (found.schema or "").strip("/")
+        path = (connection.schema or "").strip("/")
         chroot = f"/{path}" if path else ""
         if chroot and where.chroot and chroot != where.chroot:
             raise self.refused("host and schema name two chroots: clear one")
         if wrong_path := chroot_problem(chroot):
             raise self.refused(wrong_path)
-        told = {"hosts": where.hosts, "chroot": chroot or where.chroot}
+        ensemble = {"hosts": where.hosts, "chroot": chroot or where.chroot}
         if "sasl.mechanism" in properties:
-            login = self.with_login(found, properties, ("sasl.username", "sasl.password"))
-            return {**told, "properties": login}
-        digest = {"username": found.login or "", "password": found.password or ""}
-        return {**told, **digest, **({"properties": properties} if properties else {})}
+            login = self.with_login(connection, properties, ("sasl.username", "sasl.password"))
+            return {**ensemble, "properties": login}
+        digest = {"username": connection.login or "", "password": connection.password or ""}
+        return {**ensemble, **digest, **({"properties": properties} if properties else {})}
 
     def test_connection(self) -> tuple[bool, str]:
         """Return whether the servers answer, and what is below the chroot, or why not; for the button
@@ -298,14 +298,14 @@ class KubernetesHook(_ClusterHook, kind="kubernetes", name="Kubernetes API"):
         """
         from groupshift.domain.addresses import api_server_problem
 
-        found = self.connection()
-        extras = self.extras(found)
+        connection = self.connection()
+        extras = self.extras(connection)
         self.require_known(extras, ("ca",))
-        server = _servers(found)
+        server = _servers(connection)
         server = server if "://" in server else f"https://{server}"
         if wrong := api_server_problem(server, "its host"):
             raise self.refused(wrong)
-        return {"server": server, "token": found.password or "", "ca": extras.get("ca", "")}
+        return {"server": server, "token": connection.password or "", "ca": extras.get("ca", "")}
 
 
 class SigningHook(_ClusterHook, kind="signing", name="evidence signing key"):
@@ -313,29 +313,29 @@ class SigningHook(_ClusterHook, kind="signing", name="evidence signing key"):
 
     def section(self) -> dict[str, Any]:
         """Return what ``[evidence]`` needs to sign; nothing where there is no such connection."""
-        found = find_connection(self.default_conn_name)
-        return {"signing_key": found.password} if found and found.password else {}
+        connection = find_connection(self.default_conn_name)
+        return {"signing_key": connection.password} if connection and connection.password else {}
 
 
 def _with_login(fleet: dict[str, Any]) -> dict[str, Any]:
     """The ``[fleet]`` section; where it says nothing of how to reach the Kubernetes API, the connection
     ``groupshift_kubernetes_default`` does, if there is one (inside a cluster none is needed)."""
-    told = fleet.get("kubernetes", {} if fleet.get("driver") == "kubernetes" else None)
-    if not isinstance(told, dict) or told.get("server") or told.get("kubeconfig"):
+    cluster = fleet.get("kubernetes", {} if fleet.get("driver") == "kubernetes" else None)
+    if not isinstance(cluster, dict) or cluster.get("server") or cluster.get("kubeconfig"):
         return fleet
     hook = KubernetesHook()
     if find_connection(hook.conn_id) is None:
         return fleet
-    return {**fleet, "kubernetes": {**told, **hook.section()}}
+    return {**fleet, "kubernetes": {**cluster, **hook.section()}}
 
 
-def _servers(found: Connection) -> str:
+def _servers(connection: Connection) -> str:
     """Host, with the port when the connection was given as a URI with a single server; Airflow takes the
     brackets off an IPv6 address."""
-    host = str(found.host)
-    if not found.port:
+    host = str(connection.host)
+    if not connection.port:
         return host
-    return f"[{host}]:{found.port}" if _IPV6.fullmatch(host) else f"{host}:{found.port}"
+    return f"[{host}]:{connection.port}" if _IPV6.fullmatch(host) else f"{host}:{connection.port}"
 
 
 def require_spark(conn_id: str) -> str:
@@ -344,16 +344,16 @@ def require_spark(conn_id: str) -> str:
     Raises:
         Rejected: the connection is missing or has no host: Airflow would silently submit to YARN.
     """
-    found = find_connection(conn_id)
-    if found is None:
+    connection = find_connection(conn_id)
+    if connection is None:
         raise Rejected(
             f"connection {conn_id!r} does not exist; create it with type 'spark' and a master such as"
             " local[*] as host."
         )
-    if not found.host:
+    if not connection.host:
         raise Rejected(f"connection {conn_id!r} has no host; fill in a Spark master such as local[*].")
-    full = found.conn_type == "spark" and ("://" in found.host or not found.port)
-    return _servers(found) if full else f"{found.conn_type}://{_servers(found)}"
+    full = connection.conn_type == "spark" and ("://" in connection.host or not connection.port)
+    return _servers(connection) if full else f"{connection.conn_type}://{_servers(connection)}"
 
 
 @contextmanager

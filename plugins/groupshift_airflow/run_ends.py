@@ -122,15 +122,22 @@ class BeginRollBack(Begins):
         from groupshift.engine.run import give_up
 
         params = context["params"]
-        with telling(context), self.opened() as found:
-            self.log.info("run %s of %s is %s", self.run, found.record.target, found.record.state)
-            require_begun(found.record)
-            reader = Run.reader(found.move, found.tools, found.ports, self.run)
-            to = self.to or found.move.falls_back_to(reader)
+        with telling(context), self.opened() as journaled:
+            self.log.info("run %s of %s is %s", self.run, journaled.record.target, journaled.record.state)
+            require_begun(journaled.record)
+            reader = Run.reader(journaled.move, journaled.tools, journaled.ports, self.run)
+            to = self.to or journaled.move.falls_back_to(reader)
             plan = rollback_of(reader, to)
             if params["execute"]:
                 options, over = self.options_of(context, direction="back"), bool(params["take_over"])
-                run = claim(found.move, found.tools, found.ports, found.record, options, take_over=over)
+                run = claim(
+                    journaled.move,
+                    journaled.tools,
+                    journaled.ports,
+                    journaled.record,
+                    options,
+                    take_over=over,
+                )
                 try:
                     plan = run.plan if take_back(run, to) else None
                 except GroupshiftError as why:
@@ -176,11 +183,11 @@ class Watch(RunTask):
         """The named run, or the latest one of each target that is over, latest first."""
         if self.run:
             return [runs.find(self.run)]
-        found: dict[Target, RunRecord] = {}
+        latest: dict[Target, RunRecord] = {}
         for each in runs.recent(_RECENT, move=self.move):
             if each.state in _OVER:
-                found.setdefault(each.target, each)
-        return list(found.values())
+                latest.setdefault(each.target, each)
+        return list(latest.values())
 
     def show(self, run: str, checked: Checked) -> None:
         """Log what was found. Raises `AirflowFailException` where it is not as it was left."""
@@ -203,11 +210,13 @@ class GoingBack(RunTask):
 
         if self.run in {"", UNKNOWN}:
             raise AirflowSkipException("no run was begun, so nothing is to be undone")
-        with self.opened() as found:
-            if found.record.state is not RunState.ROLLING_BACK:
-                raise AirflowSkipException(f"run {self.run} is {found.record.state}: nothing is to be undone")
+        with self.opened() as journaled:
+            if journaled.record.state is not RunState.ROLLING_BACK:
+                raise AirflowSkipException(
+                    f"run {self.run} is {journaled.record.state}: nothing is to be undone"
+                )
             try:
-                require_held(found.tools.runs, self.run, self.holder)
+                require_held(journaled.tools.runs, self.run, self.holder)
             except Fenced as lost:
                 raise AirflowSkipException(str(lost)) from lost
 
@@ -237,14 +246,14 @@ class Verdict(RunTask):
         if not context["params"]["execute"]:
             self.log.info("nothing was changed: trigger again with 'execute' to act on this plan")
             return
-        with self.opened() as found:
-            held = found.tools.runs.held(self.run)
+        with self.opened() as journaled:
+            held = journaled.tools.runs.held(self.run)
             ours = held is not None and held.holder == self.holder
-            if found.record.state.is_open:
+            if journaled.record.state.is_open:
                 lost = f"{held.holder if held else 'nobody'} has it: look there"
-                said = self._left_open(found, context) if ours else f"run {self.run} is open and {lost}"
+                said = self._left_open(journaled, context) if ours else f"run {self.run} is open and {lost}"
                 raise AirflowFailException(said)
-            closing = closing_of(Run.reader(found.move, found.tools, found.ports, self.run))
+            closing = closing_of(Run.reader(journaled.move, journaled.tools, journaled.ports, self.run))
         self.log.info("run %s is %s: %s", self.run, closing.state, closing.reason)
         if not ours:
             raise AirflowFailException(f"run {self.run} is {closing.state}, but not by this Airflow run")
@@ -254,7 +263,7 @@ class Verdict(RunTask):
         if missed or closing.verdict is not Judged.PASS:
             raise AirflowFailException(f"{closing.state}: {closing.reason}; next: {closing.following}")
 
-    def _left_open(self, found: Opened, context: Context) -> str:
+    def _left_open(self, journaled: Opened, context: Context) -> str:
         """Give the run up; return where it waits. The journal is all it asks: the cluster may be what does
         not answer."""
         from groupshift.engine.looks import stopped_event
@@ -262,13 +271,13 @@ class Verdict(RunTask):
         from groupshift.engine.run import upcoming
         from groupshift.engine.status import status_of
 
-        tools = found.tools
+        tools = journaled.tools
         token = tools.runs.claim(self.run, self.holder, tools.clock.now_ms(), anew=False)
-        run = Run(found.move, tools, found.ports, self.options_of(context), (self.run, token))
+        run = Run(journaled.move, tools, journaled.ports, self.options_of(context), (self.run, token))
         step, status = upcoming(run), status_of(tools.runs, self.run)
         if step is not None and not status.stopped:
             said = Checked(outcome=Outcome.WAIT, detail=f"the Airflow run {self.holder} is over")
             run.write(stopped_event(step, said))
         at = f" at step {step.key}" if step else ""
         why = f": {status.waits_for}" if status.waits_for else ""
-        return f"run {self.run} is {found.record.state}{at}{why}; next: {status.following}"
+        return f"run {self.run} is {journaled.record.state}{at}{why}; next: {status.following}"

@@ -143,13 +143,15 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
         one whose answer is lost so."""
         from groupshift.engine.begin import claim, require_held
 
-        with self.opened() as found:
-            runs = found.tools.runs
+        with self.opened() as journaled:
+            runs = journaled.tools.runs
             try:
                 require_held(runs, self.run, self.holder)
-                require_ours(runs, found.record, self.holder)
-                run = claim(found.move, found.tools, found.ports, found.record, options, anew=anew)
-                yield run, found.settings
+                require_ours(runs, journaled.record, self.holder)
+                run = claim(
+                    journaled.move, journaled.tools, journaled.ports, journaled.record, options, anew=anew
+                )
+                yield run, journaled.settings
             except Fenced as lost:
                 held = runs.held(self.run)
                 if held is not None and held.holder == self.holder:
@@ -230,8 +232,8 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
         run.options = replace(run.options, phases=phases)
         if self.beside and (_job_of(run, step) is not None) is not self.submits:
             ti = context["ti"]
-            found = ti.get_task_states(dag_id=ti.dag_id, task_ids=[self.beside], run_ids=[ti.run_id])
-            if {str(state) for tasks in found.values() for state in tasks.values()} & _OVER:
+            states = ti.get_task_states(dag_id=ti.dag_id, task_ids=[self.beside], run_ids=[ti.run_id])
+            if {str(state) for tasks in states.values() for state in tasks.values()} & _OVER:
                 raise AirflowSkipException(f"task {self.beside} ended, and the run waits for what it does")
             return False
         if self.part.startswith(JUDGE) and not (step.kind in MEASURES or step.repeat):
@@ -316,21 +318,21 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
             Transient: more is to be done, which the next try does.
             AirflowFailException: a person stopped the run here, or the answer is lost.
         """
-        given = HITLOperator.execute_complete(self, context, event)
-        self.answered = who = person(given["responded_by_user"])
-        asked = context["ti"].xcom_pull(task_ids=self.task_id, key=ASKED)
-        if not asked:
+        response = HITLOperator.execute_complete(self, context, event)
+        self.answered = who = person(response["responded_by_user"])
+        question = context["ti"].xcom_pull(task_ids=self.task_id, key=ASKED)
+        if not question:
             raise Transient(f"nothing tells what {who} was shown; the next try asks again")
-        label = given["chosen_options"][0]
-        accepts = asked["step"] if label in {DONE, ACCEPT} else ""
+        label = response["chosen_options"][0]
+        accepts = question["step"] if label in {DONE, ACCEPT} else ""
         options = self.options_of(context, who=who, accept=accepts)
         with self.entered(options, anew=bool(accepts)) as (run, settings):
-            self.take(run, asked, label)
+            self.take(run, question, label)
             if self.walk(context, run, settings):
                 return
         raise Transient("not all is done: the next try goes on")
 
-    def take(self, run: Run[Any], asked: dict[str, str], label: str) -> None:
+    def take(self, run: Run[Any], question: dict[str, str], label: str) -> None:
         """Do what was answered.
 
         Raises:
@@ -342,9 +344,9 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
         from groupshift.engine.questions import Answer
         from groupshift.engine.roll_back import begin_roll_back
 
-        choice, step, who = CHOICES.get(label), asked["step"], self.answered
-        if asked["fingerprint"] and choice is not None:
-            answer(run, step, Answer(choice=choice, who=who, fingerprint=asked["fingerprint"]))
+        choice, step, who = CHOICES.get(label), question["step"], self.answered
+        if question["fingerprint"] and choice is not None:
+            answer(run, step, Answer(choice=choice, who=who, fingerprint=question["fingerprint"]))
         elif choice is Choice.STOP:
             raise AirflowFailException(
                 f"{who} stopped at step {step}; run {run.name} is open: {self.again}, or roll it back"
@@ -388,9 +390,12 @@ class Compare(Steps, SparkSubmitOperator):
 
         request = request_of_job(job)
         self.application, self.application_args = request.job, list(request.arguments)
-        with submission(self._conn_id) as told:
-            self.conf, self.env_vars = {**told["conf"], **(self.conf or {})}, told["env_vars"]
-            self.py_files, self.properties_file = told["py_files"], told["properties_file"]
+        with submission(self._conn_id) as spark_options:
+            self.conf, self.env_vars = (
+                {**spark_options["conf"], **(self.conf or {})},
+                spark_options["env_vars"],
+            )
+            self.py_files, self.properties_file = spark_options["py_files"], spark_options["properties_file"]
             try:
                 SparkSubmitOperator.execute(self, context)
             except AirflowException as failed:
@@ -415,19 +420,19 @@ def place_of(plan: Plan, phase: str, part: str, subject: str = "") -> int | None
     wanted, _, moment = part.partition("_")
     match wanted:
         case "":
-            found = [place for place, _ in steps]
+            places = [place for place, _ in steps]
         case "act" | "wait":
-            found = acts
+            places = acts
         case "rehearse":
             gates = [place for place, kind in steps if kind == APPROVE]
-            found = [place for place in repeated if not gates or place < gates[0]]
+            places = [place for place in repeated if not gates or place < gates[0]]
         case _:
-            found = [place for place, kind in steps if kind == wanted]
+            places = [place for place, kind in steps if kind == wanted]
     if moment == "before":
-        found = [place for place in found if acts and place < acts[0]]
+        places = [place for place in places if acts and place < acts[0]]
     elif moment == "after":
-        found = [place for place in found if not acts or place > acts[-1]]
-    return found[-1] if found else None
+        places = [place for place in places if not acts or place > acts[-1]]
+    return places[-1] if places else None
 
 
 def _job_of(run: Run[Any], step: Step) -> SparkJob | None:

@@ -77,13 +77,13 @@ def options(context: Context) -> dict[str, Any]:
     params = dict(context["params"])
     if context["dag_run"].run_type != "scheduled":
         return params
-    told = Variable.get(OPTIONS_VARIABLE, default={}, deserialize_json=True)
-    if not isinstance(told, Mapping) or not set(told) <= set(params):
+    stored = Variable.get(OPTIONS_VARIABLE, default={}, deserialize_json=True)
+    if not isinstance(stored, Mapping) or not set(stored) <= set(params):
         raise Rejected(
-            f"Airflow variable {OPTIONS_VARIABLE!r} is {told!r}; write a JSON object with keys of "
+            f"Airflow variable {OPTIONS_VARIABLE!r} is {stored!r}; write a JSON object with keys of "
             f"{', '.join(sorted(params))}"
         )
-    return {**params, **told}
+    return {**params, **stored}
 
 
 class FleetTask(ClusterTask):
@@ -141,27 +141,27 @@ class Waves(FleetTask):
             AirflowFailException: a group failed, or the waves were stopped.
             AirflowSkipException: nobody asked for a toggle.
         """
-        asked = options(context)
-        if not asked["toggle"] and not asked["take_back"]:
+        wanted = options(context)
+        if not wanted["toggle"] and not wanted["take_back"]:
             raise AirflowSkipException("neither 'toggle' nor 'take_back' was asked for")
         rules = WaveRules(
-            size=asked["wave"],
-            budget=asked["error_budget"],
-            stable_s=asked["stable_s"],
-            limit=asked["at_most"],
+            size=wanted["wave"],
+            budget=wanted["error_budget"],
+            stable_s=wanted["stable_s"],
+            limit=wanted["at_most"],
         )
-        back, execute = asked["take_back"], asked["execute"]
+        back, execute = wanted["take_back"], wanted["execute"]
         with self.scans() as scans:
             if back:
-                found = scans.take_back(back, rules, self._shown, execute=execute)
+                waves = scans.take_back(back, rules, self._shown, execute=execute)
             else:
-                found = scans.toggle(scans.last(), rules, self._shown, execute=execute)
+                waves = scans.toggle(scans.last(), rules, self._shown, execute=execute)
         if not execute:
-            self.log.info("planned only: run with 'execute' to toggle %d groups", len(found.toggles))
-        failed = [each for each in found.toggles if each.state is ToggleState.FAILED]
-        if failed or found.stopped:
+            self.log.info("planned only: run with 'execute' to toggle %d groups", len(waves.toggles))
+        failed = [each for each in waves.toggles if each.state is ToggleState.FAILED]
+        if failed or waves.stopped:
             said = [f"{len(failed)} groups failed ({failed[0].group}: {failed[0].reason})"] if failed else []
-            said += [f"{found.stopped}; {len(found.left)} groups were not started"] if found.stopped else []
+            said += [f"{waves.stopped}; {len(waves.left)} groups were not started"] if waves.stopped else []
             raise AirflowFailException("; ".join(said))
 
     def _shown(self, toggle: ToggleRecord) -> None:

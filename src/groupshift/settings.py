@@ -56,8 +56,8 @@ class ZookeeperSettings:
 
     def __post_init__(self) -> None:
         if self.hosts.strip():
-            found = zookeeper_ensemble(self.hosts, "zookeeper.hosts", chroot=False)
-            object.__setattr__(self, "hosts", found.hosts)
+            ensemble = zookeeper_ensemble(self.hosts, "zookeeper.hosts", chroot=False)
+            object.__setattr__(self, "hosts", ensemble.hosts)
         wrong = chroot_problem(self.chroot)
         if wrong:
             raise Rejected(f"zookeeper.chroot cannot be used: {wrong}")
@@ -229,9 +229,9 @@ def parse(data: Mapping[str, Any], source: str = "settings") -> Settings:
 def approval_of(data: Mapping[str, Any]) -> ApprovalSettings:
     """Return section ``[approval]`` alone, checked. Raises `Rejected` as `parse`."""
     problems: list[str] = []
-    found = _section("approval", ApprovalSettings, data.get("approval", {}), problems)
+    approval = _section("approval", ApprovalSettings, data.get("approval", {}), problems)
     _refuse(problems, "settings")
-    return cast("ApprovalSettings", found)
+    return cast("ApprovalSettings", approval)
 
 
 def _refuse(problems: Sequence[str], source: str) -> None:
@@ -245,20 +245,20 @@ def _section(name: str, kind: Any, values: object, problems: list[str]) -> Any:
         problems.append(f"[{name}] is not a table")
         return None
     known = get_type_hints(kind)
-    found = [f"unknown key {name}.{key}" for key in values if key not in known]
+    faults = [f"unknown key {name}.{key}" for key in values if key not in known]
     taken: dict[str, Any] = {}
     for entry in fields(kind):
         if entry.name in values:
             key, value = f"{name}.{entry.name}", values[entry.name]
-            taken[entry.name] = _value(key, known[entry.name], value, found)
+            taken[entry.name] = _value(key, known[entry.name], value, faults)
         elif entry.default is MISSING and entry.default_factory is MISSING:
-            found.append(f"{name}.{entry.name} is missing")
-    if not found:
+            faults.append(f"{name}.{entry.name} is missing")
+    if not faults:
         try:
             return kind(**taken)
         except Rejected as wrong:
-            found.append(str(wrong))
-    problems.extend(found)
+            faults.append(str(wrong))
+    problems.extend(faults)
     return None
 
 

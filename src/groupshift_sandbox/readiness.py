@@ -55,14 +55,14 @@ def what_lacks(node: Node, running: Collection[Node], log: Path) -> str:
 
 def _broker_lacks(connection: BrokerConnection, node: Node, running: Collection[Node], log: Path) -> str:
     wanted = {each.node_id for each in running if each.serves_clients}
-    told = metadata(connection, None)
-    missing = wanted - {int(each.node_id) for each in told.brokers}
+    cluster_metadata = metadata(connection, None)
+    missing = wanted - {int(each.node_id) for each in cluster_metadata.brokers}
     if missing:
         return f"it does not name broker {', '.join(map(str, sorted(missing)))}"
-    lack = replicas_lacking(told.topics, wanted)
+    lack = replicas_lacking(cluster_metadata.topics, wanted)
     if lack:
         return lack
-    lack = _loading(connection, node, told.topics, log)
+    lack = _loading(connection, node, cluster_metadata.topics, log)
     if lack:
         return lack
     return _quorum_lacks(describe_quorum(connection), node) if node.votes else ""

@@ -84,7 +84,7 @@ def test_offsets_are_given_back_exactly_and_as_often_as_wanted(ports) -> None:
     for _ in range(2):
         assert restoring.delete(groups) == {}
     left = read_back(reader, ROWS)
-    assert (left.equal, len(left.differing), {each.found for each in left.differing}) == (
+    assert (left.equal, len(left.differing), {each.current for each in left.differing}) == (
         0,
         len(ROWS),
         {None},
@@ -157,7 +157,7 @@ def test_a_group_with_members_is_refused_and_hides_no_other(node: KraftCluster, 
         assert found.equal == 1
         refused = restoring.delete(["busy", "alone", "never there"])
         assert refused == {"busy": "group 'busy' is not deleted: NON_EMPTY_GROUP (68)"}
-    assert [each.found for each in read_back(reader, [alone]).differing] == [None]
+    assert [each.current for each in read_back(reader, [alone]).differing] == [None]
 
 
 def test_a_group_larger_than_a_batch_of_its_coordinator(node: KraftCluster, ports, monkeypatch) -> None:

@@ -14,7 +14,7 @@ from kio.schema.index import api_key_map, schema_name_map
 from kio.static.constants import EntityType
 
 from groupshift.adapters.kafka.broker import BrokerConnection
-from groupshift.adapters.kafka.rows import told
+from groupshift.adapters.kafka.rows import group_answer
 from groupshift.adapters.kafka.wire import fill, raise_for
 from groupshift.domain.group_protocol import KafkaMember, Kind
 
@@ -54,7 +54,7 @@ def told_of(metadata: bytes = b"", assigned: bytes = b"") -> tuple[KafkaMember, 
     answer = SimpleNamespace(
         group_id="g", group_state="Stable", protocol_type="consumer", protocol_data="range", members=[member]
     )
-    found = told(Kind.CLASSIC, answer, 1)
+    found = group_answer(Kind.CLASSIC, answer, 1)
     return found.group.members[0], {what: why for (_, what), why in found.unread.items()}
 
 

@@ -89,7 +89,7 @@ def _entry(hazard: Hazard) -> str:
         lines.append(f"- Only if {', and '.join(MEANS[trait] for trait in sorted(hazard.traits))}.")
     lines.append(f"- Moves: {_moves(hazard)}. groupshift: {hazard.action}.")
     lines.append(f"- Remedy: {hazard.remedy}.")
-    lines.append(f"- How it is known: {hazard.sure}; {hazard.seen}.")
+    lines.append(f"- How it is known: {hazard.sure}; {hazard.basis}.")
     return "\n".join(lines)
 
 

@@ -34,13 +34,13 @@ def listed(request: Request) -> Response:
     that says why."""
     root = _root()
     names = audit_store().names(root)
-    found: list[dict[str, Any]] = []
+    summaries: list[dict[str, Any]] = []
     for name in names[::-1][:_LISTED]:
         try:
-            found.append({"name": name, **audit_store().summary(f"{root}/{name}")})
+            summaries.append({"name": name, **audit_store().summary(f"{root}/{name}")})
         except GroupshiftError as broken:
-            found.append({"name": name, "broken": str(broken)})
-    return rendered(request, "audits.html", audits=found, left=len(names) - len(found))
+            summaries.append({"name": name, "broken": str(broken)})
+    return rendered(request, "audits.html", audits=summaries, left=len(names) - len(summaries))
 
 
 @audits.get("/audits/{folder}", response_class=RedirectResponse)

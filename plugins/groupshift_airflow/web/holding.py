@@ -57,19 +57,19 @@ def held(now: RunStatus, events: Sequence[Event]) -> Held | None:
 def _in_airflow(known: Held, dag_id: str, run_id: str) -> Held:
     """With what Airflow says about this run; unchanged where it does not know it."""
     task = TaskInstance
-    asked = select(task.task_id, task.map_index, HITLDetail.subject).join(
+    query = select(task.task_id, task.map_index, HITLDetail.subject).join(
         HITLDetail, HITLDetail.ti_id == task.id
     )
-    asked = asked.where(task.dag_id == dag_id, task.run_id == run_id, HITLDetail.responded_at.is_(None))
+    query = query.where(task.dag_id == dag_id, task.run_id == run_id, HITLDetail.responded_at.is_(None))
     with create_session() as session:
         state = session.scalar(select(DagRun.state).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
-        gate = None if state in _OVER else session.execute(asked).first()
+        gate = None if state in _OVER else session.execute(query).first()
     if state is None:
         return known
-    found = replace(known, who=f"{dag_id}, run {run_id}", address=airflow_path(run_path(dag_id, run_id)))
+    holder = replace(known, who=f"{dag_id}, run {run_id}", address=airflow_path(run_path(dag_id, run_id)))
     if state in _OVER:
-        return replace(found, ended=str(state), waits="nobody: start a run for it, or roll it back")
+        return replace(holder, ended=str(state), waits="nobody: start a run for it, or roll it back")
     if gate is None:
-        return replace(found, ended="")
+        return replace(holder, ended="")
     place = airflow_path(required_actions(dag_id, run_id, gate.task_id, gate.map_index))
-    return replace(found, ended="", waits=f"an answer: {gate.subject}", gate=place)
+    return replace(holder, ended="", waits=f"an answer: {gate.subject}", gate=place)

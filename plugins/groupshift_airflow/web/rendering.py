@@ -92,5 +92,5 @@ def slashed(request: Request, name: str) -> str:
 
 def _theme(request: Request) -> str:
     """The theme that is asked for; empty: as the browser is."""
-    asked = request.query_params.get("theme", "")
-    return asked if asked in _ALWAYS else ""
+    theme = request.query_params.get("theme", "")
+    return theme if theme in _ALWAYS else ""

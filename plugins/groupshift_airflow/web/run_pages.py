@@ -152,8 +152,8 @@ def _pushed(dag_id: str, run_id: str, key: str, tasks: tuple[str, ...] = (PLAN,)
     """What one of these tasks of a run pushed under a key, None where none did."""
     with create_session() as session:
         wanted = XComModel.get_many(run_id=run_id, key=key, task_ids=list(tasks), dag_ids=dag_id, limit=1)
-        found = session.scalars(wanted).first()
-        return None if found is None else XComModel.deserialize_value(found)
+        xcom = session.scalars(wanted).first()
+        return None if xcom is None else XComModel.deserialize_value(xcom)
 
 
 def _page(request: Request, runs: Runs, record: RunRecord, base: str) -> Response:

@@ -185,8 +185,8 @@ def _with_ends(
     """With the group's log ends; partitions without one are named."""
     unread = [at for at in partitions if at not in ends]
     said = [text for text in missing if any(f" {at} " in text for at in unread)] if unread else []
-    found = tuple(ends[at] for at in partitions if at in ends)
-    return replace(view, log_ends=found, problems=(*view.problems, *said))
+    log_ends = tuple(ends[at] for at in partitions if at in ends)
+    return replace(view, log_ends=log_ends, problems=(*view.problems, *said))
 
 
 _WINDOW = 200
@@ -233,9 +233,9 @@ class EnsembleSnapshots:
 
     def cluster_id(self) -> str:
         """See the port."""
-        found = self._kafka.cluster_id()
-        refuse_other_cluster(self._zookeeper.cluster_id(), found)
-        return found
+        kafka_id = self._kafka.cluster_id()
+        refuse_other_cluster(self._zookeeper.cluster_id(), kafka_id)
+        return kafka_id
 
     def close(self) -> None:
         """Close both connections."""
@@ -247,16 +247,16 @@ class EnsembleSnapshots:
         asked for them."""
         known = self._zookeeper.groups()
         names = known if groups is None else tuple(sorted(groups))
-        found: dict[str, GroupView] = {}
+        views: dict[str, GroupView] = {}
         for at in range(0, len(names), _WINDOW):
             window = names[at : at + _WINDOW]
-            found |= {
+            views |= {
                 group: side
                 for group, (side, _) in zip(window, self._zookeeper.window(window), strict=True)
                 if side.exists or groups is not None
             }
             tell("groups in ZooKeeper", at + len(window), len(names))
-        return found
+        return views
 
     def _others(
         self, groups: Collection[str] | None, sides: Collection[str], tell: Progress

@@ -66,8 +66,8 @@ class LedgerFiles:
                 for record in _records(path, progress):
                     former = progress.highest.get(record.key, record.offset)
                     progress.highest[record.key] = max(record.offset, former)
-            found = chain.from_iterable(self._files[path].highest.items() for path in paths)
-            return dict(sorted(_highest(group, found).items()))
+            highest = chain.from_iterable(self._files[path].highest.items() for path in paths)
+            return dict(sorted(_highest(group, highest).items()))
 
     def delivered_below(
         self, group: str, bounds: Mapping[TopicPartition, int]
@@ -90,10 +90,10 @@ class LedgerFiles:
         cannot be listed: no ledger would prove what none was asked."""
         if self._folder is None:
             return []
-        found: list[Path] = []
+        paths: list[Path] = []
         with _readable(self._folder), suppress(FileNotFoundError):
-            found = sorted(each for each in self._folder.iterdir() if each.name.endswith(".jsonl"))
-        return [path for path in found if not is_beside(path.name)]
+            paths = sorted(each for each in self._folder.iterdir() if each.name.endswith(".jsonl"))
+        return [path for path in paths if not is_beside(path.name)]
 
     def _known(self, path: Path) -> _Progress:
         """How far the file was read; its beginning for another one, or one that was cut."""
@@ -145,10 +145,10 @@ class LedgerFiles:
         """Nothing is kept open between calls."""
 
 
-def _highest(group: str, found: Iterable[tuple[_Key, int]]) -> dict[TopicPartition, int]:
+def _highest(group: str, offsets: Iterable[tuple[_Key, int]]) -> dict[TopicPartition, int]:
     """The highest offset of members of a group, by partition."""
     highest: dict[TopicPartition, int] = {}
-    for (member, partition), offset in found:
+    for (member, partition), offset in offsets:
         if member.startswith(f"{group}_"):
             highest[partition] = max(offset, highest.get(partition, offset))
     return highest

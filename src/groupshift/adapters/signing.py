@@ -81,25 +81,25 @@ def _loaded(key: str, setting: str) -> Any:
         ) from missing
     private = setting == _SIGNING
     kind, pem = "private" if private else "public", _pem(key, setting)
-    found: Any = None
+    loaded: Any = None
     with suppress(ValueError, TypeError, UnsupportedAlgorithm):
-        found = (
+        loaded = (
             serialization.load_pem_private_key(pem, password=None)
             if private
             else serialization.load_pem_public_key(pem)
         )
-    if not isinstance(found, ed25519.Ed25519PrivateKey if private else ed25519.Ed25519PublicKey):
+    if not isinstance(loaded, ed25519.Ed25519PrivateKey if private else ed25519.Ed25519PublicKey):
         raise Rejected(
             f"{setting} is no {kind} Ed25519 key in PEM (PKCS #8, without a password): make one with: "
             "openssl genpkey -algorithm ed25519"
         )
-    return found
+    return loaded
 
 
 def _pem(key: str, setting: str) -> bytes:
     """The PEM text, of a file too. Forms with one line (Airflow's) lose line ends or write them as text."""
-    if found := _armoured(key):
-        return found
+    if armoured := _armoured(key):
+        return armoured
     try:
         data = read(Path(key).expanduser(), _KEY_LIMIT)
         return _armoured(text_of(data)) or data
@@ -114,8 +114,8 @@ def _pem(key: str, setting: str) -> bytes:
 
 def _armoured(text: str) -> bytes | None:
     """The PEM block of a text with line ends of any kind, also those that are written as text."""
-    found = _ARMOUR.search(_LINE_ENDS.sub("\n", text))
-    if found is None:
+    match = _ARMOUR.search(_LINE_ENDS.sub("\n", text))
+    if match is None:
         return None
-    first, body, last = found.groups()
+    first, body, last = match.groups()
     return "\n".join((first, *body.split(), last, "")).encode("ascii", "replace")

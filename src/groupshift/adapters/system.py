@@ -53,15 +53,15 @@ class KillAtStep:
         None when no point is asked for.
 
         Raises `Rejected` for a point that does not exist."""
-        asked = environ.get("GROUPSHIFT_CRASH_AT_STEP", "")
-        if not asked:
+        setting = environ.get("GROUPSHIFT_CRASH_AT_STEP", "")
+        if not setting:
             return None
-        text, _, point = asked.rpartition(".")
+        text, _, point = setting.rpartition(".")
         try:
             whom = Whom(environ.get("GROUPSHIFT_CRASH_WHOM", Whom.SELF.value))
             return cls(text, CrashPoint(point), whom)
         except ValueError as error:
-            raise Rejected(f"GROUPSHIFT_CRASH_AT_STEP {asked!r} is no <text>.<point>: {error}") from error
+            raise Rejected(f"GROUPSHIFT_CRASH_AT_STEP {setting!r} is no <text>.<point>: {error}") from error
 
     def reached(self, step: str, point: CrashPoint) -> None:
         """Kill, if this is the point."""
@@ -96,9 +96,9 @@ def own_folder(name: str) -> Path | None:
     folder = Path(tempfile.gettempdir()) / f"{name}-{owner}"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
+        status = folder.lstat()
     except OSError:
         return None
-    if found.st_uid != owner or found.st_mode & 0o022 or folder.is_symlink():
+    if status.st_uid != owner or status.st_mode & 0o022 or folder.is_symlink():
         return None
     return folder

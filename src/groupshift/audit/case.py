@@ -74,7 +74,7 @@ def read_log(
             group, topic, partition = last.group_id, last.topic, last.partition
             if group is not None and topic is not None and partition is not None:
                 of_commits[group, topic, partition].extend(lines[at])  # types 0 and 1 are one key
-    kept = {key: tuple(found) for key, found in of_commits.items()}
+    kept = {key: tuple(commits) for key, commits in of_commits.items()}
     return LogSide(opened=opened, closed=closed, state=materialise(latest.values(), closed), lines=kept)
 
 
@@ -164,8 +164,8 @@ class Case:
     @property
     def logged(self) -> int | None:
         """The log's offset; None where there is none, or the record cannot be read."""
-        found = None if self.winner is None else self.winner.offset
-        return None if found is None or found < 0 else found
+        offset = None if self.winner is None else self.winner.offset
+        return None if offset is None or offset < 0 else offset
 
     @property
     def znode(self) -> Znode | None:
@@ -192,10 +192,10 @@ class Case:
     @property
     def possible(self) -> frozenset[int | None]:
         """The answers that a coordinator which follows its log could give within the bracket."""
-        found = {one.says for one in self.bracket}
+        offsets = {one.says for one in self.bracket}
         if all(one.record_offset >= self.opened for one in self.history):
-            found.add(None)
-        return frozenset(found)
+            offsets.add(None)
+        return frozenset(offsets)
 
     @property
     def agrees(self) -> bool:
@@ -213,9 +213,9 @@ class Case:
         answer = self.answer
         if answer is None or self.answered is None:
             return True
-        told = (answer.metadata or "", -1 if answer.leader_epoch is None else answer.leader_epoch)
+        details = (answer.metadata or "", -1 if answer.leader_epoch is None else answer.leader_epoch)
         return any(
-            told == (one.metadata, one.leader_epoch) for one in self.bracket if one.says == self.answered
+            details == (one.metadata, one.leader_epoch) for one in self.bracket if one.says == self.answered
         )
 
     @property
@@ -282,8 +282,8 @@ class Case:
         """Whether the znode is what Kafka had at some moment of the bracket."""
         if self.zookeeper is None:
             return True
-        found = None if self.znode is None else self.znode.offset
-        return found == self.answered or (found is not None and found in self.possible)
+        offset = None if self.znode is None else self.znode.offset
+        return offset == self.answered or (offset is not None and offset in self.possible)
 
     @property
     def kafka_mode(self) -> bool:

@@ -118,7 +118,7 @@ def audit(
     ``admin`` was read between the positions ``opened`` and ``closed`` of ``log``, and so was ``zookeeper``
     (None: there is none; a group that is not in it does not exist there). Pure; raises nothing."""
     sources = Sources(admin, log, zookeeper or {}, terms)
-    found: list[Mismatch] = []
+    mismatches: list[Mismatch] = []
     keys = sources.all_keys()
     for key in keys:
         if sources.plainly_agrees(key):
@@ -126,15 +126,15 @@ def audit(
         case = sources.case(key)
         rule = judge(case)
         if rule is not None:
-            found.append(_mismatch(case, rule))
+            mismatches.append(_mismatch(case, rule))
     return Looked(
         keys=len(keys),
-        agreeing=len(keys) - len(found),
-        mismatches=tuple(found),
+        agreeing=len(keys) - len(mismatches),
+        mismatches=tuple(mismatches),
         problems=tuple(sources.problems()),
         unread=untold(admin, zookeeper or {}),
-        kinds=Counter(one.kind for one in found),
-        elsewhere=sources.elsewhere({one.group for one in found if one.weight is not Weight.EXPLAINED}),
+        kinds=Counter(one.kind for one in mismatches),
+        elsewhere=sources.elsewhere({one.group for one in mismatches if one.weight is not Weight.EXPLAINED}),
     )
 
 
@@ -164,8 +164,8 @@ def unheard_of(looked: Looked, reading: Reading) -> Looked:
         for group in reading.groups or ()
         if group not in known
     }
-    told = tuple(each for sentences in unknown.values() for each in sentences)
-    return replace(looked, problems=(*looked.problems, *told), unread={**looked.unread, **unknown})
+    sentences_of = tuple(each for sentences in unknown.values() for each in sentences)
+    return replace(looked, problems=(*looked.problems, *sentences_of), unread={**looked.unread, **unknown})
 
 
 def confirmed(first: Looked, second: Looked) -> Looked:
@@ -176,7 +176,7 @@ def confirmed(first: Looked, second: Looked) -> Looked:
     kept = [one for one in first.mismatches if one.weight is Weight.EXPLAINED]
     both = [again[one.key] for one in first.suspicious if one.key in again]
     asked_again = {one.group for one in first.suspicious}
-    left = {group: told for group, told in first.unread.items() if group not in asked_again}
+    left = {group: sentences for group, sentences in first.unread.items() if group not in asked_again}
     rows = sorted((*kept, *both), key=lambda one: one.key)
     return Looked(
         keys=first.keys,
@@ -196,8 +196,8 @@ def mismatch(key: Key, rule: AuditRule, **says: Any) -> Mismatch:
     """The difference of which this rule speaks; ``says`` is what each source says, by the fields of
     `Mismatch`."""
     group, topic, partition = key
-    told = {name: getattr(rule, name) for name in ("kind", "weight", "reason", "remedy")}
-    return Mismatch(group=group, topic=topic, partition=partition, rule=rule.number, **told, **says)
+    of_rule = {name: getattr(rule, name) for name in ("kind", "weight", "reason", "remedy")}
+    return Mismatch(group=group, topic=topic, partition=partition, rule=rule.number, **of_rule, **says)
 
 
 def _mismatch(case: Case, rule: AuditRule) -> Mismatch:
@@ -245,14 +245,14 @@ def summary(audit: Audit) -> dict[str, Any]:
         "weights": {str(weight): weights[weight] for weight in Weight},
         "kinds": dict(sorted(looked.kinds.items())),
         "problems": list(looked.problems),
-        "unread": {group: list(told) for group, told in looked.unread.items()},
+        "unread": {group: list(sentences) for group, sentences in looked.unread.items()},
     }
 
 
-def audit_of(told: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> Audit:
+def audit_of(document: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> Audit:
     """The audit of which `summary` told this, and whose differences these rows are.
 
     Raises `KeyError` and `ValueError` for what no audit has."""
-    looked = from_plain(Looked, {name: told[name] for name in _LOOKED} | {"mismatches": rows})
-    unread = {group: tuple(sentences) for group, sentences in told.get("unread", {}).items()}
-    return Audit(**{name: told[name] for name in _ABOUT}, looked=replace(looked, unread=unread))
+    looked = from_plain(Looked, {name: document[name] for name in _LOOKED} | {"mismatches": rows})
+    unread = {group: tuple(sentences) for group, sentences in document.get("unread", {}).items()}
+    return Audit(**{name: document[name] for name in _ABOUT}, looked=replace(looked, unread=unread))

@@ -200,9 +200,9 @@ def _number(offset: int | None) -> str | None:
 
 def _records(one: Mismatch) -> str | None:
     """Where the deciding record lies, and what one outside the group's partition says."""
-    found = []
+    records = []
     if one.log_partition is not None:
-        found.append(f"partition {one.log_partition} at {_number(one.log_offset)}")
+        records.append(f"partition {one.log_partition} at {_number(one.log_offset)}")
     if one.foreign_partition is not None:
-        found.append(f"partition {one.foreign_partition} says {_number(one.foreign_offset)}")
-    return "; ".join(found) or None
+        records.append(f"partition {one.foreign_partition} says {_number(one.foreign_offset)}")
+    return "; ".join(records) or None

@@ -76,7 +76,7 @@ def audit_offsets(
     sources: AuditSources,
     options: AuditOptions,
     groups: Collection[str] | None = None,
-    told: Progress = lambda *_: None,
+    progress: Progress = lambda *_: None,
 ) -> Audit:
     """Audit these groups, or all of any source. Differences that one look cannot explain are looked at once
     more, their groups asked for by name; only what both looks see counts. Raises as the ports."""
@@ -99,7 +99,7 @@ def audit_offsets(
             retention_ms=retention,
         )
         reading = Reading(
-            admin=sources.admin.take(groups, progress=told),
+            admin=sources.admin.take(groups, progress=progress),
             zookeeper=None if sources.zookeeper is None else sources.zookeeper.read(groups),
             opened=opened,
             closed=sources.log.position(),
@@ -107,26 +107,26 @@ def audit_offsets(
             groups=groups,
             partitions=partitions,
         )
-        return compare(reading, lambda done, of: told("log", done, of)), reading
+        return compare(reading, lambda done, of: progress("log", done, of)), reading
 
-    found, reading = look(groups)
-    found = unheard_of(found, reading)
-    if found.suspicious:
-        named = {one.group for one in found.suspicious}
-        second, reading = look(named, homes(named, reading.closed) | found.elsewhere)
-        found = confirmed(found, second)
+    looked, reading = look(groups)
+    looked = unheard_of(looked, reading)
+    if looked.suspicious:
+        named = {one.group for one in looked.suspicious}
+        second, reading = look(named, homes(named, reading.closed) | looked.elsewhere)
+        looked = confirmed(looked, second)
     return Audit(
         began_ms=began_ms,
         ended_ms=sources.clock.now_ms(),
         cluster_id=reading.admin.cluster_id,
         zookeeper=sources.zookeeper is not None,
         retention_ms=retention,
-        looked=found,
+        looked=looked,
     )
 
 
-def in_process(log: LogReader, reading: Reading, told: LogProgress) -> Looked:
+def in_process(log: LogReader, reading: Reading, progress: LogProgress) -> Looked:
     """A `Comparison` by the rules themselves, on records that come through this process."""
-    records = log.read(reading.closed, reading.partitions, told)
+    records = log.read(reading.closed, reading.partitions, progress)
     side = read_log(records, opened=reading.opened, closed=reading.closed, groups=reading.groups)
     return audit(reading.admin, side, reading.zookeeper, reading.terms)

@@ -104,16 +104,16 @@ class Sources:
         answer, winner, topics = self._answers.get(key), self._winners.get(key), self._admin.topics
         if answer is None or answer.offset < 0:
             return frozenset()
-        found = topics.strays(answer)
+        strays = topics.strays(answer)
         if (
-            Stray.NO_PARTITION in found
+            Stray.NO_PARTITION in strays
             or winner is None
             or not winner.live
             or winner.topic_id in {"", ZERO_ID}
         ):
-            return found
+            return strays
         former = {Stray.FORMER_TOPIC} if topics.is_former(key[1], winner.topic_id) else set[Stray]()
-        return frozenset(former | (found - {Stray.FORMER_TOPIC}))
+        return frozenset(former | (strays - {Stray.FORMER_TOPIC}))
 
     def _moves(self, foreign: ForeignCommit) -> bool:
         """Whether somebody commits to the wrong partition: within the bracket, or later than to the right
@@ -124,9 +124,9 @@ class Sources:
 
     def _silent_partitions(self) -> frozenset[int]:
         """Partitions of the log of whose live commits their coordinator answers none, without a problem."""
-        asked = [(key, one) for key, one in self._winners.items() if one.live and key[0] in self._asked]
-        live = Counter(one.src_partition for _, one in asked)
-        answered = {one.src_partition for key, one in asked if key in self._answers}
+        expected = [(key, one) for key, one in self._winners.items() if one.live and key[0] in self._asked]
+        live = Counter(one.src_partition for _, one in expected)
+        answered = {one.src_partition for key, one in expected if key in self._answers}
         return frozenset(
             number
             for number, count in live.items()
@@ -143,14 +143,14 @@ def told_problems(admin: ClusterState, zookeeper: Mapping[str, ZookeeperGroup]) 
 
 def untold(admin: ClusterState, zookeeper: Mapping[str, ZookeeperGroup]) -> dict[str, tuple[str, ...]]:
     """The same, by the group that each is about (empty: none in particular)."""
-    found: dict[str, list[str]] = defaultdict(list)
+    problems: dict[str, list[str]] = defaultdict(list)
     for row in admin.problems:
         if not row.of_leftover:
-            found[row.group or ""].append(row.problem)
+            problems[row.group or ""].append(row.problem)
     for group, side in zookeeper.items():
         if side.problems:
-            found[group] += side.problems
-    return {group: tuple(sentences) for group, sentences in found.items()}
+            problems[group] += side.problems
+    return {group: tuple(sentences) for group, sentences in problems.items()}
 
 
 def unsaid(what: str, keys: int, first: tuple[int, int]) -> str:

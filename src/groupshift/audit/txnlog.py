@@ -190,7 +190,7 @@ def parse(data: bytes, name: str = "log") -> tuple[Transaction, ...]:
         raise Broken(
             f"{name} is no ZooKeeper transaction log of version {VERSION}; give the folder version-2"
         )
-    found: list[Transaction] = []
+    transactions: list[Transaction] = []
     at = _FILE_HEADER_BYTES
     while at + _RECORD_HEADER.size <= len(data):
         checksum, length = _RECORD_HEADER.unpack_from(data, at)
@@ -202,11 +202,11 @@ def parse(data: bytes, name: str = "log") -> tuple[Transaction, ...]:
                 raise Broken(f"{name} has a damaged record at byte {at}; what follows it cannot be trusted")
             break
         try:
-            found.append(_transaction(entry))
+            transactions.append(_transaction(entry))
         except ValueError as error:
             raise Broken(f"{name} has a record at byte {at} that cannot be understood ({error})") from error
         at = stop + 1
-    return tuple(found)
+    return tuple(transactions)
 
 
 def merge(files: Iterable[Iterable[Transaction]]) -> tuple[Transaction, ...]:

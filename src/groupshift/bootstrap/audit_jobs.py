@@ -49,7 +49,7 @@ class AuditRequest:
 
 def run_audit(
     request: AuditRequest,
-    told: Progress = lambda *_: None,
+    progress: Progress = lambda *_: None,
     session: Callable[[], SparkSession] | None = None,
 ) -> Audit:
     """Audit and keep what was found; the output folder is looked at before anything is read. With a
@@ -69,10 +69,10 @@ def run_audit(
     where, timeout_s = request.zookeeper, request.timeout_s
     sources = audit_sources(request.kafka, where, log, comparison=comparison, timeout_s=timeout_s)
     with closing(sources):
-        found = audit_offsets(sources, request.options, request.groups, told)
+        audit = audit_offsets(sources, request.options, request.groups, progress)
     if request.output is not None:
-        store.write(request.output, found, render(found))
-    return found
+        store.write(request.output, audit, render(audit))
+    return audit
 
 
 _REQUEST, _REFUSAL, _AUDIT = "request.json", "refusal.json", "audit"
@@ -93,8 +93,8 @@ class Handed:
         path = self.folder / _REFUSAL
         if not path.exists():
             return None
-        told = json.loads(path.read_text(encoding="utf-8"))
-        return _FAMILIES.get(told["exit_code"], Broken)(told["message"])
+        document = json.loads(path.read_text(encoding="utf-8"))
+        return _FAMILIES.get(document["exit_code"], Broken)(document["message"])
 
     def result(self) -> Audit:
         """What the job found. Raises as `ParquetAudits.read`."""
@@ -138,8 +138,8 @@ def read_request(path: Path) -> AuditRequest:
 
 def leave_refusal(request: Path, error: GroupshiftError) -> None:
     """Tell the submitter, beside its request, with which error the job ended."""
-    told = {"exit_code": error.exit_code, "message": str(error)}
-    (request.parent / _REFUSAL).write_text(json.dumps(told), encoding="utf-8")
+    document = {"exit_code": error.exit_code, "message": str(error)}
+    (request.parent / _REFUSAL).write_text(json.dumps(document), encoding="utf-8")
 
 
 def submitted(request: AuditRequest, spark: SparkSettings) -> Audit:

@@ -83,8 +83,8 @@ class NodesFile:
 def driver_of(path: Path | None) -> BrokerReplacement:
     """The driver that the file chooses, with the fence that it names. Raises `Rejected` for a file that
     cannot be used."""
-    found = nodes_file(path)
-    return fenced(found, replacement(found))
+    nodes = nodes_file(path)
+    return fenced(nodes, replacement(nodes))
 
 
 def nodes_file(path: Path | None) -> NodesFile:
@@ -107,27 +107,27 @@ def nodes_file(path: Path | None) -> NodesFile:
     return NodesFile(driver=driver, table=tables[driver], fence=tables["fence"])
 
 
-def replacement(found: NodesFile) -> BrokerReplacement:
+def replacement(nodes: NodesFile) -> BrokerReplacement:
     """The driver alone. Raises `Rejected` for a table that cannot be used."""
-    if found.driver == "manual":
+    if nodes.driver == "manual":
         from groupshift.adapters.drivers.manual import ManualReplacement
 
         return ManualReplacement()
-    if found.driver != "command":
-        installed: BrokerReplacement = entry_points(group=_INSTALLED)[found.driver].load()(found.table)
+    if nodes.driver != "command":
+        installed: BrokerReplacement = entry_points(group=_INSTALLED)[nodes.driver].load()(nodes.table)
         return installed
     from groupshift.adapters.drivers.command import CommandReplacement, Programs
 
-    return CommandReplacement(_programs(Programs, found.table, "command"))
+    return CommandReplacement(_programs(Programs, nodes.table, "command"))
 
 
-def fenced(found: NodesFile, driver: BrokerReplacement) -> BrokerReplacement:
+def fenced(nodes: NodesFile, driver: BrokerReplacement) -> BrokerReplacement:
     """The driver, with the fence that the file names, if it does. Raises `Rejected` as `replacement`."""
-    if not found.fence:
+    if not nodes.fence:
         return driver
     from groupshift.adapters.drivers.command import FencedReplacement, FencePrograms
 
-    return FencedReplacement(driver, _programs(FencePrograms, found.fence, "fence"))
+    return FencedReplacement(driver, _programs(FencePrograms, nodes.fence, "fence"))
 
 
 def _programs(kind: type[T], table: Mapping[str, Any], of: str) -> T:

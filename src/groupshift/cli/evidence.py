@@ -36,23 +36,25 @@ def verify_evidence(
     RUN is a run of any move. A FOLDER (with a slash in it) is checked without the journal,
     wherever it was copied to; it has to keep its name."""
     with shown("hashing") as bar:
-        found = _checked(what, settings, public_key, lambda done, of: bar("hashing", done, of))
+        verification = _checked(what, settings, public_key, lambda done, of: bar("hashing", done, of))
     if as_json:
-        render.print_json({**render.plain(found), "sound": not found.troubles, "proven": found.proven})
+        render.print_json(
+            {**render.plain(verification), "sound": not verification.troubles, "proven": verification.proven}
+        )
     else:
-        verb = "status" if found.troubles else "report"
-        render.tell({}, _parts(found), command("groupshift", verb, found.run), as_json=False)
-    return Broken.exit_code if found.troubles else 0
+        verb = "status" if verification.troubles else "report"
+        render.tell({}, _parts(verification), command("groupshift", verb, verification.run), as_json=False)
+    return Broken.exit_code if verification.troubles else 0
 
 
 def _checked(
-    what: str, settings: Path | None, public_key: str, told: Callable[[int, int], None]
+    what: str, settings: Path | None, public_key: str, progress: Callable[[int, int], None]
 ) -> Verification:
     """What became of it. A folder is what has a slash in it, whatever is called so in the working folder."""
     if "/" not in what:
-        found = verified(parsed_settings(settings), what, public_key, told)
-        if found is not None:
-            return found
+        of_run = verified(parsed_settings(settings), what, public_key, progress)
+        if of_run is not None:
+            return of_run
         unknown = f"run {visible(what)!r} is not in the journal; see: groupshift status"
         if what and os.path.isdir(what):  # noqa: PTH112 - it is False for what cannot be a path
             unknown += f"; to check the folder {what}, write it with a slash: {what}/"
@@ -69,29 +71,29 @@ def _checked(
         raise Rejected(f"{named} cannot be looked at ({wrong}): name another") from wrong
     if not there:
         raise Rejected(f"{named} is not there: name a run, or the folder of its evidence")
-    return verification.verify_folder(ParquetEvidence(where.parent), where.name, key, told)
+    return verification.verify_folder(ParquetEvidence(where.parent), where.name, key, progress)
 
 
-def _parts(found: Verification) -> Iterator[render.Shown]:
+def _parts(verification: Verification) -> Iterator[render.Shown]:
     """What is not sound, one line each; then how many were checked and what that proves."""
-    unsound = [check for check in found.checks if check.state is not State.SOUND]
+    unsound = [check for check in verification.checks if check.state is not State.SOUND]
     if unsound:
-        table = Table(f"evidence of {visible(found.run)}", ("file", "state", "why"))
+        table = Table(f"evidence of {visible(verification.run)}", ("file", "state", "why"))
         for check in unsound:
             colour = "yellow" if check.state.sound else "red"
             table.add_row(check.path, styled(check.state, colour), check.reason)
         yield table
-    counts = Counter(check.state for check in found.checks)
+    counts = Counter(check.state for check in verification.checks)
     listed = ", ".join(f"{number} {state}" for state, number in sorted(counts.items()))
-    yield f"{len(found.checks)} checks: {listed}"
-    plan = visible(found.plan_hash)
-    yield f"pack of {visible(found.run)} sealed with SHA-256 {found.digest}, plan hash {plan}"
-    signature = _signature(found)
+    yield f"{len(verification.checks)} checks: {listed}"
+    plan = visible(verification.plan_hash)
+    yield f"pack of {visible(verification.run)} sealed with SHA-256 {verification.digest}, plan hash {plan}"
+    signature = _signature(verification)
     yield f"signature: {signature}"
-    if found.troubles:
+    if verification.troubles:
         word = styled("broken", "red")
         said = "take no decision on this evidence before a person knows why"
-    elif not found.proven:
+    elif not verification.proven:
         word = styled("not proven", "yellow")
         said = (
             "the files fit each other; that they are those that were sealed is proven by the journal only, "
@@ -100,16 +102,16 @@ def _parts(found: Verification) -> Iterator[render.Shown]:
     else:
         word = styled("sound", "green")
         said = "no file that was sealed was changed; those above are not part of that"
-        if found.as_sealed:
+        if verification.as_sealed:
             said = f"every file is the one that was sealed ({signature})"
     yield joined(word, f": {said}")
 
 
-def _signature(found: Verification) -> str:
+def _signature(verification: Verification) -> str:
     """What the signature says, in words."""
-    if not found.signed:
+    if not verification.signed:
         return "not signed"
-    if not found.signature_checked:
+    if not verification.signature_checked:
         return "signed, signature not checked (give --public-key)"
-    bad = any(check.path == SIGNATURE and not check.state.sound for check in found.checks)
+    bad = any(check.path == SIGNATURE and not check.state.sound for check in verification.checks)
     return "not the one of this key" if bad else "signed"

@@ -52,9 +52,11 @@ def hazards(  # noqa: PLR0913 - the options of a verb
     traits = {**dict.fromkeys(having or (), True), **dict.fromkeys(lacking or (), False)}
     findings = hazards_of(move, Facts(versions=versions, traits=traits))
     shown = [each for each in findings if everything or each.hint]
-    refused, asked = (sum(_does(each) == does for each in findings) for does in (Action.REFUSE, Action.ASK))
+    refused, questions = (
+        sum(_does(each) == does for each in findings) for does in (Action.REFUSE, Action.ASK)
+    )
     rows = [{**output.plain(each), "does": _does(each)} for each in findings]
-    said = f"{refused} refused, {asked} asked, {len(findings)} looked at (docs/reference/hazards.md)"
+    said = f"{refused} refused, {questions} asked, {len(findings)} looked at (docs/reference/hazards.md)"
     parts: list[output.Shown] = [*([_table(shown, move)] if shown else []), said]
     output.tell({"move": move, "refused": refused, "findings": rows}, parts, as_json=as_json)
     return 1 if refused else 0

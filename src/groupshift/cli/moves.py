@@ -43,13 +43,17 @@ STATE = "groupshift-state"
 """A folder for journal and evidence, where none was named: a run has to write somewhere."""
 
 
-def add_moves(app: typer.Typer, panel: str, found: Mapping[str, Iterable[EntryPoint]] | None = None) -> None:
+def add_moves(
+    app: typer.Typer, panel: str, entry_points_of: Mapping[str, Iterable[EntryPoint]] | None = None
+) -> None:
     """Add the verbs of each move to ``app``, to this panel of its help; one that cannot be loaded fails when
-    it is called. ``found`` are entry points by the names of moves (None: those that are installed)."""
-    if found is None:
+    it is called. ``entry_points_of`` are entry points by the names of moves (None: the installed ones)."""
+    if entry_points_of is None:
         installed = sorted(entry_points(group=GROUP), key=lambda each: each.name)
-        found = {name: [*entries] for name, entries in groupby(installed, key=lambda each: each.name)}
-    for name, entries in sorted(found.items()):
+        entry_points_of = {
+            name: [*entries] for name, entries in groupby(installed, key=lambda each: each.name)
+        }
+    for name, entries in sorted(entry_points_of.items()):
         try:
             verbs = verbs_of(moves(lambda entries=entries: entries)[name])  # type: ignore[misc]
         except Rejected as wrong:
@@ -81,7 +85,7 @@ def _of(move: Move[Any], verb: Callable[..., int]) -> Callable[..., int]:
 
     def called(**options: Any) -> int:
         shared = {each.name: options.pop(each.name) for each in own if each.name in options}
-        return at_place(move=move, given=values_of(move, options), **shared)
+        return at_place(move=move, values=values_of(move, options), **shared)
 
     return shaped(called, list(parameters(move, own, assesses=verb is _assess)))
 
@@ -89,7 +93,7 @@ def _of(move: Move[Any], verb: Callable[..., int]) -> Callable[..., int]:
 def _assess(
     *,
     move: Move[Any],
-    given: Mapping[str, Any],
+    values: Mapping[str, Any],
     everything: AllRules = False,
     patience: Patience = 0,
     page: Page = None,
@@ -98,7 +102,7 @@ def _assess(
 ) -> int:
     """Say whether a run may begin, one line a rule; nothing is changed. Exit code 1: it may not."""
     place = place_of(where, remembers=False)
-    request = request_at(move, given, place.settings)
+    request = request_at(move, values, place.settings)
     with session(place) as at, at.ports(move, request) as ports:
         target = move.target(ports, request)
         facts, findings = assess(move, at.tools, ports, request, patience_s=patience)
@@ -141,14 +145,14 @@ def _assess(
 def _plan(
     *,
     move: Move[Any],
-    given: Mapping[str, Any],
+    values: Mapping[str, Any],
     execute: Execute = False,
     as_json: Json = False,
     where: Where,
 ) -> int:
     """Plan a run and show every step; with --execute it may be gone on with, and its target is locked."""
     place = place_of(where)
-    request = request_at(move, given, place.settings)
+    request = request_at(move, values, place.settings)
     with session(place) as at, at.ports(move, request) as ports:
         record = _begun(move, at.tools, ports, request, execute=execute)
     _show_plan(move, record, request, as_json=as_json)
@@ -158,7 +162,7 @@ def _plan(
 def _run(
     *,
     move: Move[Any],
-    given: Mapping[str, Any],
+    values: Mapping[str, Any],
     patience: Patience = 0,
     execute: Execute = False,
     yes: Yes = False,
@@ -168,7 +172,7 @@ def _run(
     """Begin a run and drive it, asking at its gates; one that asks for the same goes on with the open run.
     Without --execute the plan is shown."""
     place = place_of(where)
-    request = request_at(move, given, place.settings)
+    request = request_at(move, values, place.settings)
     with session(place) as at, at.ports(move, request) as ports:
         record = open_run(move, at.runs, move.target(ports, request), request)
         if not execute:
@@ -176,8 +180,8 @@ def _run(
             _show_plan(move, record, request, as_json=as_json)
             return 0
         record = record or _begun(move, at.tools, ports, request, execute=True, patience=patience)
-        found = Found(at=at, record=record, move=move)
-        return go_on(found, ports, Terms(yes=yes, patience_s=patience), as_json=as_json)
+        begun = Found(at=at, record=record, move=move)
+        return go_on(begun, ports, Terms(yes=yes, patience_s=patience), as_json=as_json)
 
 
 def _begun(
@@ -220,15 +224,15 @@ def _show_plan(move: Move[Any], record: RunRecord, request: Any, *, as_json: boo
 def add_installed(app: typer.Typer, panel: str | None = None) -> None:
     """Add to ``app`` (to a ``panel`` of its help) what is installed, sorted by name, and the hint for what
     is not. A command that cannot be imported fails when it is called, and no other command with it."""
-    found = {each.name: each for each in entry_points(group=COMMANDS)}
-    for name in sorted({*found, *ELSEWHERE}):
-        entry, hidden = found.get(name), name not in found
+    installed = {each.name: each for each in entry_points(group=COMMANDS)}
+    for name in sorted({*installed, *ELSEWHERE}):
+        entry, hidden = installed.get(name), name not in installed
         try:
             has = f"groupshift {name} comes with {ELSEWHERE.get(name)}: pip install {ELSEWHERE.get(name)}"
             loaded: Any = entry.load() if entry else refusing(has)
         except Exception as error:  # noqa: BLE001 - somebody else's code
             why = f"({type(error).__name__}: {error}); install its distribution again"
-            loaded = refusing(f"command {name} cannot be imported from {found[name].value} {why}")
+            loaded = refusing(f"command {name} cannot be imported from {installed[name].value} {why}")
         if isinstance(loaded, typer.Typer):
             app.add_typer(loaded, name=name, rich_help_panel=panel)
         else:

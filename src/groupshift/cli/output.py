@@ -90,12 +90,12 @@ def again(text: str) -> str:
         return text
     named, app = known
 
-    def whole(found: re.Match[str]) -> str:
+    def whole(match: re.Match[str]) -> str:
         """One command with the options that it lacks."""
         try:
-            words = shlex.split(found.group())
+            words = shlex.split(match.group())
         except ValueError:
-            return found.group()
+            return match.group()
         verb = typer.main.get_command(app)
         for word in words[1:]:
             inner = getattr(verb, "commands", {}).get(word)
@@ -104,19 +104,19 @@ def again(text: str) -> str:
             verb = inner
         taken = {option for parameter in verb.params for option in parameter.opts} - _named(words).keys()
         missing = [f"{name} {shell(value)}" for name, value in named.items() if name in taken]
-        return " ".join([found.group(), *missing])
+        return " ".join([match.group(), *missing])
 
     return _COMMAND.sub(whole, text)
 
 
 def _named(words: Sequence[str]) -> dict[str, str]:
     """The options of the place that stand there, with their values."""
-    found = {}
+    options = {}
     for word, value in zip(words, [*words[1:], ""], strict=False):
-        name, given, joined = word.partition("=")
+        name, equals, joined = word.partition("=")
         if name in _NAMED:
-            found[name] = joined if given else value
-    return found
+            options[name] = joined if equals else value
+    return options
 
 
 def tell(data: Mapping[str, Any], parts: Iterable[Shown], following: str = "", *, as_json: bool) -> None:

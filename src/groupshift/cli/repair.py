@@ -103,8 +103,8 @@ def placement(
     log, done = log_at(kafka, timeout), None
     with closing(placement_views(kafka, timeout_s=timeout)) as views:
         with shown() as progress:
-            told = partial(progress, "reading the offsets topic")
-            planned = plan_repair(views, log, round(within * _HOUR_MS), told)
+            reading = partial(progress, "reading the offsets topic")
+            planned = plan_repair(views, log, round(within * _HOUR_MS), reading)
         if execute:
             with (
                 closing(offset_restoring(kafka, timeout_s=timeout)) as restoring,
@@ -146,24 +146,24 @@ def offsets(
     code 1: something is left, or it is refused."""
     parsed = settings(settings_file)
     with journal(parsed) as runs, zookeeper_side(parsed) as side:
-        found, against = stale_offsets(side, runs, group)
-        removed = execute and found is not None
+        stale, against = stale_offsets(side, runs, group)
+        removed = execute and stale is not None
         if removed:
             with closing(offset_restoring(parsed.kafka, timeout_s=timeout)) as restoring:
                 remove_stale_offsets(side, runs, group, restoring)
-    may = found is not None and not against and not removed
+    may = stale is not None and not against and not removed
     assess = command("groupshift", "coordination", "assess", "--group", group)
-    data = {} if found is None else {str(at): offset for at, offset in sorted(found.offsets.items())}
-    said = f"Kafka holds no committed offset of group {group}" if found is None else found.sentence
-    if found and removed:
-        many = f"{len(found.offsets):,} committed offsets"
+    data = {} if stale is None else {str(at): offset for at, offset in sorted(stale.offsets.items())}
+    said = f"Kafka holds no committed offset of group {group}" if stale is None else stale.sentence
+    if stale and removed:
+        many = f"{len(stale.offsets):,} committed offsets"
         said = f"{many} of group {group} were deleted from Kafka and read back"
     parts = [styled(said, "" if may or against else "green")]
-    if against and found:
+    if against and stale:
         parts.append(styled(f"they may not be removed: {against}", "red"))
     document = {"group": group, "offsets": data, "against": against, "removed": removed}
-    tell(document, parts, found.command if found and may else assess, as_json=as_json)
-    return 0 if found is None or removed else 1
+    tell(document, parts, stale.command if stale and may else assess, as_json=as_json)
+    return 0 if stale is None or removed else 1
 
 
 def clean(planned: PlannedRepair, done: Repaired | None) -> bool:
@@ -215,8 +215,8 @@ def _parts(planned: PlannedRepair, done: Repaired | None) -> Iterator[Shown]:
     table = Table(_titled("offsets elsewhere", listed), columns, numbers=numbers)
     for each in sorted(listed, key=lambda one: one.mend is Mend.RESTORE)[:_SHOWN]:
         chosen, what = each.chosen, styled(each.mend, _COLOUR[each.mend])
-        told = (number(chosen.offset), str(chosen.found), number(chosen.at_home))
-        table.add_row(chosen.group, f"{chosen.topic}-{chosen.partition}", what, *told, each.reason)
+        cells = (number(chosen.offset), str(chosen.lies_at), number(chosen.at_home))
+        table.add_row(chosen.group, f"{chosen.topic}-{chosen.partition}", what, *cells, each.reason)
     if listed:
         yield table
     if planned.against:
@@ -311,8 +311,8 @@ def _epochs_parts(planned: EpochPlan, done: Repaired | None) -> Iterator[Shown]:
         back = "goes back or stops" if each.end is None or each.end < 0 else f"goes back to {each.end:,}"
         then = "reads nothing" if each.stray is Stray.EPOCH_ABOVE else back
         what = f"left: {each.left}" if each.left else "write it again with epoch -1"
-        told = (number(row.offset), str(row.leader_epoch), str(each.current))
-        table.add_row(row.group, f"{row.topic}-{row.partition}", *told, then, what)
+        cells = (number(row.offset), str(row.leader_epoch), str(each.current))
+        table.add_row(row.group, f"{row.topic}-{row.partition}", *cells, then, what)
     if planned.repairs:
         yield table
     for problem in planned.problems[:_SHOWN]:

@@ -36,11 +36,11 @@ def parameters(
         info = each.annotation.__metadata__[0]
         named = [one for one in (info.default, *(info.param_decls or ())) if isinstance(one, str)]
         flags.update(named or [f"--{each.name.replace('_', '-')}"])
-    found = options_of(move.request)
-    taken = [option.flag for option in found if option.flag in flags]
+    options = options_of(move.request)
+    taken = [option.flag for option in options if option.flag in flags]
     if taken:
         raise Rejected(f"move {move.name} has options that every move has: {', '.join(taken)}; rename them")
-    return (*(_parameter(option) for option in found if assesses or not option.assesses), *later)
+    return (*(_parameter(option) for option in options if assesses or not option.assesses), *later)
 
 
 def _parameter(each: Option) -> Parameter:
@@ -90,10 +90,10 @@ def default_of(each: Option) -> str:
     return "yes" if each.default is True else str(each.default)
 
 
-def values_of(move: Move[Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def values_of(move: Move[Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of the request's options that were given."""
     names = [each.name for each in options_of(move.request)]
-    return {name: given[name] for name in names if given.get(name) is not None and given[name] != []}
+    return {name: values[name] for name in names if values.get(name) is not None and values[name] != []}
 
 
 def asked_again(move: Move[Any], verb: str, request: Any) -> str:

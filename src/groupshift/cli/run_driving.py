@@ -116,9 +116,9 @@ def _decided(teller: Teller, terms: Terms, question: Question) -> Answer | None:
         choice = Choice.REJECT if optional else Choice.APPROVE
     elif answerable(console):
         words = {BUTTONS[each].lower(): each for each in question.answers}
-        asked = f"{question.does or question.gate} (plan {question.plan_hash[:12]})?"
+        prompt = f"{question.does or question.gate} (plan {question.plan_hash[:12]})?"
         with suppress(EOFError):
-            choice = words[choose(console, asked, [*words], BUTTONS[default_of(question)].lower())]
+            choice = words[choose(console, prompt, [*words], BUTTONS[default_of(question)].lower())]
     return Answer(choice=choice, who=who(), fingerprint=question.fingerprint) if choice else None
 
 
@@ -127,7 +127,7 @@ def answerable(console: Console) -> bool:
     return console.is_terminal and sys.stdin.isatty()
 
 
-def go_on(found: Found, ports: Any, terms: Terms, *, as_json: bool) -> int:
+def go_on(begun: Found, ports: Any, terms: Terms, *, as_json: bool) -> int:
     """Claim a run and drive it as far as it goes; show where it stands; return the exit code.
 
     Ctrl-C, or a signal that asks the process to end, leaves the run to the next process and says where it
@@ -136,7 +136,7 @@ def go_on(found: Found, ports: Any, terms: Terms, *, as_json: bool) -> int:
     Raises:
         GroupshiftError: whatever the engine raises; the run is given up before.
     """
-    at, move, record = found.at, found.move, found.record
+    at, move, record = begun.at, begun.move, begun.record
     console = Console(stderr=True)
     take_over = terms.take_over or _taken_over(at, record, console)
     teller = Teller(console, lambda step: terms.patience_s or step.patience_s or move.patience_s)
@@ -229,6 +229,6 @@ def _code(run: Run[Any], progress: Progress) -> int:
     if closing is None and isinstance(progress, Stopped) and progress.waits:
         return WAITS
     judged = [e for e in run.events() if e.kind in {EventKind.CHECKED, EventKind.JUDGED}]
-    found = [each for event in judged for each in findings_from(event.body.get("findings", ()))]
-    altered = any(each.rule == _ALTERED and each.verdict is Verdict.FAIL for each in found)
+    findings = [each for event in judged for each in findings_from(event.body.get("findings", ()))]
+    altered = any(each.rule == _ALTERED and each.verdict is Verdict.FAIL for each in findings)
     return Broken.exit_code if altered else 1

@@ -48,7 +48,7 @@ def findings_parts(findings: Findings, title: str, *, everything: bool = False) 
     yield counted(findings, "checks")
 
 
-def list_table(found: Iterable[RunStatus]) -> Table:
+def list_table(runs: Iterable[RunStatus]) -> Table:
     """Return runs, one a row: who has each, and what it waits for."""
     columns = ("run", "move", "target", "state", "held by", "what it waits for, or how it ended")
     rows = (
@@ -56,7 +56,7 @@ def list_table(found: Iterable[RunStatus]) -> Table:
             *(each.run, each.move, each.target, _state(each)),
             *(each.holder if each.driven else "-", waits_of(each) or "-"),
         )
-        for each in found
+        for each in runs
     )
     return Table("runs", columns, rows)
 
@@ -84,8 +84,8 @@ def tell_status(status: RunStatus, *, as_json: bool, following: str = "") -> Non
 
 def _status_parts(status: RunStatus) -> Iterator[Shown]:
     """Who has a run, what it waits for, each step, and what of its last look did not pass."""
-    asked = f", asked for by {status.requester}" if status.requester else ""
-    begun = f" (begun {utc(status.created_at_ms)}{asked})"
+    requested = f", asked for by {status.requester}" if status.requester else ""
+    begun = f" (begun {utc(status.created_at_ms)}{requested})"
     yield joined("run ", styled(status.run, "bold"), f" of {status.target}: ", _state(status), begun)
     if status.driven:
         yield f"held by {status.holder} since {utc(status.held_since_ms)}: {waits_of(status)}"

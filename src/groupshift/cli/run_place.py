@@ -50,14 +50,14 @@ def placed(verb: Callable[..., int]) -> Callable[..., int]:
         for each in fields(Where)
     ]
     own = inspect.signature(verb, eval_str=True).parameters.values()
-    asked = [each for each in own if each.name != "where" and each.kind is not each.VAR_KEYWORD]
+    parameters = [each for each in own if each.name != "where" and each.kind is not each.VAR_KEYWORD]
 
     @wraps(verb)
     def called(*args: Any, **given: Any) -> int:
         named = {each.name: given.pop(each.name) for each in place if each.name in given}
         return verb(*args, **{"where": Where(**named), **given})
 
-    return shaped(called, [*asked, *place])
+    return shaped(called, [*parameters, *place])
 
 
 def shaped(verb: Callable[..., int], parameters: list[inspect.Parameter]) -> Callable[..., int]:

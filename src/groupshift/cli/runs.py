@@ -101,20 +101,24 @@ def status(  # noqa: PLR0913 - the options of a verb
         console, shown = Console(), None
         with suppress(KeyboardInterrupt) if watch else nullcontext():
             while True:
-                found = (status_of(at.runs, run),) if run else chosen()
-                if watch and found != shown and console.is_terminal:
+                chosen_runs = (status_of(at.runs, run),) if run else chosen()
+                if watch and chosen_runs != shown and console.is_terminal:
                     console.clear()
-                if found != shown and run:
-                    preview = found[0].state == RunState.PREVIEW
-                    tell_status(found[0], as_json=as_json, following=_begins(at.find(run)) if preview else "")
-                elif found != shown:
-                    data = {"runs": [status_data(each) for each in found]}
-                    following = f"groupshift status {found[0].run}" if found else "groupshift --help"
-                    listed = list_table(found) if found else "no run is in this journal"
+                if chosen_runs != shown and run:
+                    preview = chosen_runs[0].state == RunState.PREVIEW
+                    tell_status(
+                        chosen_runs[0], as_json=as_json, following=_begins(at.find(run)) if preview else ""
+                    )
+                elif chosen_runs != shown:
+                    data = {"runs": [status_data(each) for each in chosen_runs]}
+                    following = (
+                        f"groupshift status {chosen_runs[0].run}" if chosen_runs else "groupshift --help"
+                    )
+                    listed = list_table(chosen_runs) if chosen_runs else "no run is in this journal"
                     tell(data, [listed], following, as_json=as_json)
-                if not watch or (run and not found[0].driven):
+                if not watch or (run and not chosen_runs[0].driven):
                     break
-                shown = found
+                shown = chosen_runs
                 time.sleep(_EVERY_S)
         return 0
 
@@ -140,19 +144,19 @@ def continue_(  # noqa: PLR0913 - the options of a verb
 
     Without --execute it is only shown."""
     with session(place_of(where)) as at:
-        found = at.find(run)
-        state, status = found.record.state, status_of(at.runs, run)
+        journaled = at.find(run)
+        state, status = journaled.record.state, status_of(at.runs, run)
         if state is RunState.PREVIEW:
-            raise Rejected(f"run {run} was only planned and never acts; begin one with: {_begins(found)}")
+            raise Rejected(f"run {run} was only planned and never acts; begin one with: {_begins(journaled)}")
         if not execute or not state.is_open:
             how = f" --accept {shlex.quote(accept)}" if accept else ""
             how += " --take-over" if take_over and status.driven else ""
-            asked = f"groupshift continue {run}{how} --execute" if how and state.is_open else ""
-            tell_status(status, as_json=as_json, following=asked)
+            accepting = f"groupshift continue {run}{how} --execute" if how and state.is_open else ""
+            tell_status(status, as_json=as_json, following=accepting)
             return 0
         terms = Terms(yes=yes, take_over=take_over, accept=accept, patience_s=patience)
-        with found.ports() as ports:
-            return go_on(found, ports, terms, as_json=as_json)
+        with journaled.ports() as ports:
+            return go_on(journaled, ports, terms, as_json=as_json)
 
 
 @placed
@@ -172,12 +176,12 @@ def roll_back(  # noqa: PLR0913 - the options of a verb
 
     Without --execute what would be undone is shown. Nothing was changed yet: the run ends."""
     with session(place_of(where)) as at:
-        found = at.find(run)
-        state = found.record.state
-        with found.ports() as ports:
-            far = to or found.move.falls_back_to(found.reader(ports))
+        journaled = at.find(run)
+        state = journaled.record.state
+        with journaled.ports() as ports:
+            far = to or journaled.move.falls_back_to(journaled.reader(ports))
             if not execute:
-                _show_rollback(found.reader(ports), far, as_json=as_json)
+                _show_rollback(journaled.reader(ports), far, as_json=as_json)
                 return 0
 
             def turn(claimed: Run[Any]) -> Closing | None:
@@ -191,9 +195,9 @@ def roll_back(  # noqa: PLR0913 - the options of a verb
                     )
                 return None
 
-            asked = Terms(yes=yes, take_over=take_over, accept=accept, patience_s=patience)
-            terms = replace(asked, direction="back", then=turn)
-            code = go_on(found, ports, terms, as_json=as_json)
+            asked_terms = Terms(yes=yes, take_over=take_over, accept=accept, patience_s=patience)
+            terms = replace(asked_terms, direction="back", then=turn)
+            code = go_on(journaled, ports, terms, as_json=as_json)
         taken_back = at.runs.find(run).state is RunState.REJECTED
         return 0 if taken_back and code != INTERRUPTED else code
 
@@ -238,9 +242,9 @@ def finalise(
 
     Without --execute it is shown."""
     with session(place_of(where)) as at:
-        found = at.find(run)
-        with found.ports() as ports:
-            reader = found.reader(ports)
+        journaled = at.find(run)
+        with journaled.ports() as ports:
+            reader = journaled.reader(ports)
             steps = require_finalisable(reader)
             if not execute:
                 steps = steps or tuple(each for each in reader.there.steps if each.optional)
@@ -250,9 +254,9 @@ def finalise(
                 tell(data, (table, _ONLY_SHOWN), following, as_json=as_json)
                 return 0
 
-            asked = Terms(yes=yes, take_over=take_over, patience_s=patience)
-            terms = replace(asked, finalises=True, then=begin_finalise)
-            return go_on(found, ports, terms, as_json=as_json)
+            asked_terms = Terms(yes=yes, take_over=take_over, patience_s=patience)
+            terms = replace(asked_terms, finalises=True, then=begin_finalise)
+            return go_on(journaled, ports, terms, as_json=as_json)
 
 
 @placed
@@ -264,11 +268,11 @@ def report(
     The page of a run that is over was sealed with it, and stays as it is until an audit is added. Exit code
     5: something of the evidence is gone or altered."""
     with session(place_of(where, servers=False)) as at:
-        found = at.find(run)
-        state = found.record.state
-        sections = report_of(found.reader())
+        journaled = at.find(run)
+        state = journaled.record.state
+        sections = report_of(journaled.reader())
         status = status_of(at.runs, run)
-        page = _written(at, found.record, audit=audit)
+        page = _written(at, journaled.record, audit=audit)
     if output is not None:
         write_page(output, page.text)
     shown = str(output.absolute()) if output else page.where
@@ -278,9 +282,9 @@ def report(
     elif page.sealed:
         folder = str(Path(page.where).parent)
         following = command("groupshift", "verify-evidence", run if where.state is None else folder)
-    told = {"sections": sections, "report": shown, "sealed": page.sealed, "troubles": page.troubles}
+    document = {"sections": sections, "report": shown, "sealed": page.sealed, "troubles": page.troubles}
     parts: list[Shown] = [*section_parts(sections), *([f"page: {shown}"] if shown else [])]
-    tell({**status_data(status), **told}, parts, following, as_json=as_json)
+    tell({**status_data(status), **document}, parts, following, as_json=as_json)
     for trouble in page.troubles:
         print(f"broken: {visible(trouble)}", file=sys.stderr)
     return Broken.exit_code if page.troubles else 0
@@ -315,8 +319,8 @@ def _written(at: Session, record: RunRecord, *, audit: bool = False) -> _Written
     evidence = evidence_of(settings)
     if record.state.is_open:
         text, kept = page_of(at.runs, settings, run)
-        where, found = evidence.write_text(run, REPORT, text=text), tuple(kept.troubles if kept else ())
-        return _WrittenPage(where=where, text=text, sealed=False, troubles=found)
+        where, complaints = evidence.write_text(run, REPORT, text=text), tuple(kept.troubles if kept else ())
+        return _WrittenPage(where=where, text=text, sealed=False, troubles=complaints)
     about = [each for each in at.runs.events(run) if each.kind in {EventKind.SEALED, EventKind.AUDITED}]
     if not about or about[-1].kind is EventKind.AUDITED or REPORT not in about[-1].body.get("own", {}):
         sealer_of(at.runs, settings).seal_again(run)
@@ -346,12 +350,12 @@ def watch(
     For as long as that can change. Exit code 1: it does not hold."""
     looks = watching.Looks(within_s=within, for_s=seconds, every_s=every)
     with session(place_of(where)) as at:
-        found = at.find(run)
-        with found.ports() as ports:
-            checked = watching.watch(found.move, at.tools, ports, run, looks=looks)
+        journaled = at.find(run)
+        with journaled.ports() as ports:
+            checked = watching.watch(journaled.move, at.tools, ports, run, looks=looks)
     outcome, detail = checked.outcome, checked.detail
     verb = "report" if outcome is Outcome.PASS else "watch"
-    if outcome is Outcome.FAIL and found.record.state is RunState.MOVED:
+    if outcome is Outcome.FAIL and journaled.record.state is RunState.MOVED:
         verb = "roll-back"
     data = {"run": run, "outcome": outcome, "detail": detail, "findings": checked.findings}
     parts: list[Shown] = [*(findings_parts(checked.findings, f"run {run}") if checked.findings else ())]

@@ -68,7 +68,7 @@ def scan(  # noqa: PLR0913 - the options of a verb
     rules = WaveRules(size=wave, budget=error_budget, stable_s=stable_for, limit=at_most)
     progress, patterns = Console(stderr=True), tuple(group or ())
 
-    def told(toggle: ToggleRecord) -> None:
+    def show(toggle: ToggleRecord) -> None:
         """Tell of a toggle that has begun or ended; planned ones are in the table at the end."""
         if toggle.state is not ToggleState.PLANNED:
             reason = f": {toggle.reason}" if toggle.reason else ""
@@ -83,9 +83,9 @@ def scan(  # noqa: PLR0913 - the options of a verb
                 report = scans.scan(lambda done, total: bar("scanning", done, total))
         waves: WaveReport | None = None
         if toggle:
-            waves = scans.toggle(report, rules, told, execute=execute)
+            waves = scans.toggle(report, rules, show, execute=execute)
         elif take_back:
-            waves = scans.take_back(patterns, rules, told, execute=execute)
+            waves = scans.take_back(patterns, rules, show, execute=execute)
         data: dict[str, Any] = {"scan": report.record, "former": report.former, "waves": waves}
         if as_json:
             data["groups"] = [state_data(state) for state in scans.states()]

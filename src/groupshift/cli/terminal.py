@@ -130,21 +130,21 @@ class Table:
     def _widths(self, width: int) -> list[int] | None:
         """How wide each column is; None where the words do not fit. What is left is shared so that the narrow
         columns get all they want."""
-        found, wanted = [], []
+        least, wanted = [], []
         for at, name in enumerate(self.columns):
             cells = [Text(name), *(row[at] for row in self._rows)]
             whole = [cell.plain for cell in cells]
             words = whole if name in _NAMES else [word for each in whole for word in each.split()]
-            found.append(max((Text(word).cell_len for word in words), default=0))
-            wanted.append(max(cell.cell_len for cell in cells) - found[-1])
-        left = width - 1 - sum(each + _EDGES for each in found)
+            least.append(max((Text(word).cell_len for word in words), default=0))
+            wanted.append(max(cell.cell_len for cell in cells) - least[-1])
+        left = width - 1 - sum(each + _EDGES for each in least)
         if left < 0:
             return None
-        for number, at in enumerate(sorted(range(len(found)), key=wanted.__getitem__)):
-            more = min(wanted[at], left // (len(found) - number))
-            found[at] += more
+        for number, at in enumerate(sorted(range(len(least)), key=wanted.__getitem__)):
+            more = min(wanted[at], left // (len(least) - number))
+            least[at] += more
             left -= more
-        return found
+        return least
 
     def _lists(self, width: int) -> Iterator[Text]:
         """Each row as a list of its cells, one below the other. A line has whole words; one that is longer
@@ -154,11 +154,11 @@ class Table:
             for number, (name, cell) in enumerate(zip(self.columns, row, strict=True)):
                 head = Text(("- " if number == 0 else "  ") + name.ljust(wide), style="bold")
                 breaks, used = [], 0
-                for found in _WORD.finditer(cell.plain) if name not in _NAMES else ():
-                    if used and used + Text(found[0].rstrip()).cell_len > width - wide - 2:
-                        breaks.append(found.start())
+                for match in _WORD.finditer(cell.plain) if name not in _NAMES else ():
+                    if used and used + Text(match[0].rstrip()).cell_len > width - wide - 2:
+                        breaks.append(match.start())
                         used = 0
-                    used += Text(found[0]).cell_len
+                    used += Text(match[0]).cell_len
                 for at, line in enumerate(cell.divide(breaks)):
                     line.rstrip()
                     yield Text.assemble(head if at == 0 else " " * (wide + 2), line)
@@ -205,9 +205,9 @@ def progress_bar(console: Console, what: str) -> Iterator[Callable[[str, int, in
     bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
     task = bar.add_task(_seen(what), total=None)
 
-    def told(what: str, done: int, total: int) -> None:
+    def progress(what: str, done: int, total: int) -> None:
         """Show what is done now, and how much of it."""
         bar.update(task, description=_seen(what), completed=done, total=total)
 
     with bar if console.is_terminal else nullcontext():  # rich before 14.3 ends one that is off with a line
-        yield told
+        yield progress

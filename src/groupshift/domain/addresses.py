@@ -152,8 +152,8 @@ def api_server_problem(server: str, key: str) -> str | None:
     fits = _URL.fullmatch(server) and _is_host(host) and port != 0
     if not fits or url.netloc.lower() not in {written, f"{written}:{port}"}:
         return f"{key} {_short(server)} is not an https:// URL: write https://host:port"
-    found = _ip(host)
-    here = host == "localhost" or (found is not None and found.is_loopback)  # whatever a resolver says
+    address = _ip(host)
+    here = host == "localhost" or (address is not None and address.is_loopback)  # whatever a resolver says
     if url.scheme == "https" or (url.scheme == "http" and here):
         return None
     return f"{key} {_short(server)} is not an https:// URL: the token would be sent in the clear"
@@ -166,8 +166,8 @@ def login_problem(properties: Mapping[str, object], prefix: str = "") -> str | N
 
     ``prefix`` stands before each key in the sentence; no value of a login is in it."""
     protocol = str(properties.get("security.protocol") or "PLAINTEXT").strip().upper()
-    told = protocol if properties.get("security.protocol") else "not set, which means PLAINTEXT"
-    named = f"{prefix}security.protocol is {told}"
+    protocol_now = protocol if properties.get("security.protocol") else "not set, which means PLAINTEXT"
+    named = f"{prefix}security.protocol is {protocol_now}"
     sasl, tls = protocol.startswith("SASL"), protocol.endswith("SSL")
     for begins, has_effect, other in (
         (("sasl.",), sasl, "SASL_SSL" if tls else "SASL_SSL or SASL_PLAINTEXT"),
@@ -189,12 +189,12 @@ def _entries(text: str) -> list[str]:
 
 
 def _servers(entries: list[str], text: str, key: str, form: str, port: str = "") -> tuple[Server, ...]:
-    found = [_server(entry, port) for entry in entries]
-    if None in found:
-        raise _unusable(key, text, f"{_short(entries[found.index(None)])} is no host:port", form)
-    if not found:
+    servers = [_server(entry, port) for entry in entries]
+    if None in servers:
+        raise _unusable(key, text, f"{_short(entries[servers.index(None)])} is no host:port", form)
+    if not servers:
         raise _unusable(key, text, "it names no server", form)
-    return tuple(filter(None, found))
+    return tuple(filter(None, servers))
 
 
 def _server(entry: str, default_port: str) -> Server | None:
@@ -230,10 +230,10 @@ def _ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def _is_ipv6(host: str) -> bool:
-    found = _ip(host)
-    if not isinstance(found, ipaddress.IPv6Address) or not host.isascii():
+    address = _ip(host)
+    if not isinstance(address, ipaddress.IPv6Address) or not host.isascii():
         return False
-    return found.scope_id is None or bool(_ZONE.fullmatch(found.scope_id))
+    return address.scope_id is None or bool(_ZONE.fullmatch(address.scope_id))
 
 
 def _refuse_login(text: str, key: str, form: str) -> None:

@@ -110,29 +110,33 @@ def trends(series: Sequence[Look]) -> tuple[Trend, ...]:
                 key = (held.member_id, held.czxid, side)
                 tenures.setdefault(held.at, {}).setdefault(key, []).append((look.at_ms, held))
     longest = {at: max(each.items(), key=lambda item: len(item[1])) for at, each in sorted(tenures.items())}
-    return tuple(_trend(at, key[2], seen) for at, (key, seen) in longest.items() if seen[-1][0] > seen[0][0])
+    return tuple(
+        _trend(at, key[2], samples)
+        for at, (key, samples) in longest.items()
+        if samples[-1][0] > samples[0][0]
+    )
 
 
-def _trend(at: TopicPartition, side: Side, seen: Sequence[tuple[int, Held]]) -> Trend:
-    (since, first), (until, last) = seen[0], seen[-1]
+def _trend(at: TopicPartition, side: Side, samples: Sequence[tuple[int, Held]]) -> Trend:
+    (since, first), (until, last) = samples[0], samples[-1]
     arrived = last.end - first.end
     rate = arrived / (until - since)
-    lags = [held.end - max(held.znode, 0) for _, held in seen]
-    slope = linear_regression([at_ms for at_ms, _ in seen], lags).slope
+    lags = [held.end - max(held.znode, 0) for _, held in samples]
+    slope = linear_regression([at_ms for at_ms, _ in samples], lags).slope
     return Trend(
         at=at,
         side=side,
         arrived=arrived,
         growth=slope / rate if arrived > 0 else 0.0,
         progress=(last.znode - first.znode) / arrived if arrived > 0 else 0.0,
-        commits=sum(after.znode > before.znode for (_, before), (_, after) in pairwise(seen)),
+        commits=sum(after.znode > before.znode for (_, before), (_, after) in pairwise(samples)),
         kafka_follows=last.znode == first.znode or last.kafka > min(first.kafka, first.znode),
     )
 
 
-def measure(series: Sequence[Look], found: Iterable[Trend], side: Side) -> Measure:
-    """One side of a series; ``found`` are the trends of both."""
-    own = [trend for trend in found if trend.side is side]
+def measure(series: Sequence[Look], all_trends: Iterable[Trend], side: Side) -> Measure:
+    """One side of a series; ``all_trends`` are the trends of both."""
+    own = [trend for trend in all_trends if trend.side is side]
     busy = [trend for trend in own if trend.arrived > 0]
     return Measure(
         members=len({name for look in series for name in getattr(look, side)}),
@@ -144,13 +148,13 @@ def measure(series: Sequence[Look], found: Iterable[Trend], side: Side) -> Measu
     )
 
 
-def errors(series: Sequence[Look], found: Iterable[Trend], side: Side, records: int) -> list[str]:
+def errors(series: Sequence[Look], all_trends: Iterable[Trend], side: Side, records: int) -> list[str]:
     """What went wrong on one side, one clause each: a member that left, a place that was down, a
     partition that lost its owner, a committed offset that went back, a partition that stood still
     although at least ``records`` arrived."""
     clauses = [
         f"{trend.at} was not committed although {trend.arrived} records arrived"
-        for trend in found
+        for trend in all_trends
         if trend.side is side and trend.arrived >= max(1, records) and not trend.commits
     ]
     for before, after in pairwise(series):
@@ -174,17 +178,17 @@ def errors(series: Sequence[Look], found: Iterable[Trend], side: Side, records: 
 def unrest(series: Sequence[Look]) -> Counter[str]:
     """How many looks saw the group not at rest, by reason: ``canary`` and ``old``, members of that side came
     or went; ``contention``, owner nodes changed although nobody did."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for before, after in pairwise(series):
         if before.canary != after.canary:
-            found[Side.CANARY] += 1
+            counts[Side.CANARY] += 1
         elif (before.old, before.ids_pzxid) != (after.old, after.ids_pzxid):
-            found[Side.OLD] += 1
+            counts[Side.OLD] += 1
         elif {(each.at, each.czxid) for each in before.held} != {
             (each.at, each.czxid) for each in after.held
         }:
-            found["contention"] += 1
-    return found
+            counts["contention"] += 1
+    return counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +211,7 @@ class Series:
     """Everything the rules look at: what was seen, what it measures, and the limits."""
 
     looks: Sequence[Look]
-    found: tuple[Trend, ...]
+    trends: tuple[Trend, ...]
     canary: Measure
     old: Measure
     limits: CanaryLimits
@@ -220,9 +224,9 @@ _rule = RULES.rule
 def judged(looks: Sequence[Look], limits: CanaryLimits) -> tuple[Finding, ...]:
     """K01 enough was seen · K02 lag slope · K03 commit rate · K04 errors · K05 rebalances · K06 commits
     in both stores. Compared rules are left out where K01 is inconclusive."""
-    found = trends(looks)
-    canary, old = (measure(looks, found, side) for side in Side)
-    series = Series(looks=looks, found=found, canary=canary, old=old, limits=limits)
+    all_trends = trends(looks)
+    canary, old = (measure(looks, all_trends, side) for side in Side)
+    series = Series(looks=looks, trends=all_trends, canary=canary, old=old, limits=limits)
     findings = RULES["K01"].ask(series)
     if findings[0].verdict is Verdict.PASS:
         return RULES.ask(series)
@@ -249,12 +253,16 @@ def _enough(series: Series) -> Iterator[Says]:
             )
     if old.partitions and old.commits < 2:  # noqa: PLR2004 - two make an interval
         lacking.append(f"the old members committed {old.commits:g} times a partition: there is no rate")
-    seen = (
+    amounts = (
         f"{len(looks)} looks over {span_ms / 1000:.0f} s; canary: {series.canary.members} members, "
         f"{series.canary.partitions} partitions, {series.canary.arrived} records; old members: "
         f"{old.members}, {old.partitions} partitions, {old.arrived} records"
     )
-    yield Says("too_little", lacking="; ".join(lacking), seen=seen) if lacking else Says("enough", seen=seen)
+    yield (
+        Says("too_little", lacking="; ".join(lacking), seen=amounts)
+        if lacking
+        else Says("enough", seen=amounts)
+    )
 
 
 @_rule("K02")
@@ -279,7 +287,7 @@ def _commit_rate(series: Series) -> Iterator[Says]:
 def _errors(series: Series) -> Iterator[Says]:
     """As many as the old members have, by the number of members."""
     records = series.limits.records
-    canary, old = (errors(series.looks, series.found, side, records) for side in Side)
+    canary, old = (errors(series.looks, series.trends, side, records) for side in Side)
     share = ceil(len(old) * series.canary.members / series.old.members) if series.old.members else 0
     allowed = series.limits.errors + share
     named = f": {sentence_list(canary)}" if canary else ""
@@ -307,5 +315,5 @@ def _rebalances(series: Series) -> Iterator[Says]:
 @_rule("K06")
 def _both_stores(series: Series) -> Iterator[Says]:
     """A migration-aware member commits to both stores (zookeeper-coordination.md §9)."""
-    if behind := [each.at for each in series.found if each.side is Side.CANARY and not each.kafka_follows]:
+    if behind := [each.at for each in series.trends if each.side is Side.CANARY and not each.kafka_follows]:
         yield Says("zookeeper_only", partitions=behind)

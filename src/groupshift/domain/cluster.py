@@ -78,12 +78,12 @@ class BrokerView:
         newest = self.supported.get(METADATA, (0, 0))[1]
         if newest >= _GENERAL or self._told(_NEW_ENABLED) == "true":
             return Coordinator.NEW
-        asked = {name.strip() for name in self._told(PROTOCOLS).split(",")}
-        return Coordinator.NEW if "consumer" in asked else Coordinator.OLD
+        protocols = {name.strip() for name in self._told(PROTOCOLS).split(",")}
+        return Coordinator.NEW if "consumer" in protocols else Coordinator.OLD
 
     def _told(self, name: str) -> str:
-        found = self.properties.get(name)
-        return (found.value or "").lower() if found else ""
+        setting = self.properties.get(name)
+        return (setting.value or "").lower() if setting else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,10 +140,10 @@ def retention_ms(view: PlacementView) -> int:
 
 def _number(broker: BrokerView, name: str, default: int) -> int:
     """A property that is a number. Raises `Rejected` for a broker that tells something else."""
-    found = broker.properties.get(name)
-    if found is None or found.value is None:
+    setting = broker.properties.get(name)
+    if setting is None or setting.value is None:
         return default
-    return decimal(found.value, f"{name} of broker {broker.node_id}", low=-1, high=2**31 - 1)
+    return decimal(setting.value, f"{name} of broker {broker.node_id}", low=-1, high=2**31 - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

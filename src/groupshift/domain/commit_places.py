@@ -62,18 +62,18 @@ class Topics:
 
     def current_id(self, topic: str) -> str:
         """The id that this name has now; empty where that is not known."""
-        found = self.now.get(topic)
-        return found.topic_id if found else ""
+        topic_now = self.now.get(topic)
+        return topic_now.topic_id if topic_now else ""
 
     def current_epoch(self, topic: str, partition: int) -> int:
         """The partition's leader epoch; -1 where that is not known."""
-        found = self.now.get(topic)
-        return found.epochs.get(partition, _NONE) if found else _NONE
+        topic_now = self.now.get(topic)
+        return topic_now.epochs.get(partition, _NONE) if topic_now else _NONE
 
     def lacks(self, topic: str, partition: int) -> bool:
         """Whether the brokers say that there is no such partition."""
-        found = self.now.get(topic)
-        return found is not None and (not found.exists or partition not in found.epochs)
+        topic_now = self.now.get(topic)
+        return topic_now is not None and (not topic_now.exists or partition not in topic_now.epochs)
 
     def is_former(self, topic: str, topic_id: str | None) -> bool:
         """Whether this is the id of a topic that had the name before."""
@@ -83,11 +83,11 @@ class Topics:
     def unrestorable(self, topic: str, partition: int, topic_id: str | None) -> str:
         """Why a commit of this partition cannot be made again as it is; empty where it can, or that is not
         known."""
-        found = self.now.get(topic)
-        if found is not None and not found.exists:
+        topic_now = self.now.get(topic)
+        if topic_now is not None and not topic_now.exists:
             return "there is no such topic"
-        if found is not None and self.lacks(topic, partition):
-            count = len(found.epochs)
+        if topic_now is not None and self.lacks(topic, partition):
+            count = len(topic_now.epochs)
             return f"the topic has {count} partition{'s' if count != 1 else ''}"
         return "it belongs to a former topic of that name" if self.is_former(topic, topic_id) else ""
 
@@ -95,24 +95,24 @@ class Topics:
         """Everything that is wrong with where a commit belongs; what is not known is not wrong."""
         if self.lacks(row.topic, row.partition):
             return frozenset({Stray.NO_PARTITION})
-        found = {Stray.FORMER_TOPIC} if self.is_former(row.topic, row.topic_id) else set[Stray]()
+        kinds = {Stray.FORMER_TOPIC} if self.is_former(row.topic, row.topic_id) else set[Stray]()
         epoch = _NONE if row.leader_epoch is None else row.leader_epoch
         current = self.current_epoch(row.topic, row.partition)
         end = self.ends.get((row.topic, row.partition, epoch))
         if _NONE < current < epoch and (end is None or end < 0):
-            found.add(Stray.EPOCH_ABOVE)
+            kinds.add(Stray.EPOCH_ABOVE)
         if _NONE < epoch < current and end is not None and end < row.offset:
-            found.add(Stray.EPOCH_LOW)
-        return frozenset(found)
+            kinds.add(Stray.EPOCH_LOW)
+        return frozenset(kinds)
 
     def unproven(self, rows: Iterable[OffsetRow]) -> tuple[Place, ...]:
         """The leader epochs of these commits about whose end their leaders have to be asked: all but the
         current ones. A broker may tell an older one than the leader's."""
-        found = {
+        places = {
             (row.topic, row.partition, row.leader_epoch)
             for row in rows
             if row.leader_epoch is not None
             and row.leader_epoch > _NONE
             and self.current_epoch(row.topic, row.partition) not in {_NONE, row.leader_epoch}
         }
-        return tuple(sorted(found))
+        return tuple(sorted(places))

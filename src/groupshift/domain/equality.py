@@ -70,10 +70,10 @@ class AllowedChanges:
         try:
             if data["version"] != RULES_VERSION:
                 raise Rejected(f"rules version {data['version']!r} is not {RULES_VERSION}; update groupshift")
-            given = {each.name: data[each.name] for each in fields(cls)}
+            numbers = {each.name: data[each.name] for each in fields(cls)}
             for name in ("gap", "replaced"):
-                whole_number(given[name], f"the rules: {name}")
-            return from_plain(cls, given)
+                whole_number(numbers[name], f"the rules: {name}")
+            return from_plain(cls, numbers)
         except (KeyError, TypeError, ValueError) as error:
             raise Rejected(f"the rules lack or spoil the key {error}; plan the migration again") from error
 

@@ -145,7 +145,7 @@ def read_demands(text: str, file: str = FILE) -> dict[Comparison, tuple[Equality
     fields = whole.table("fields")
     fields.only(tuple(Field))
     answers = {name: _answers(whole.table(name)) for name in (*Comparison, SHARED)}
-    found = {}
+    by_move = {}
     for move in Comparison:
         table = whole.table(move)
         taken = table.names("like", _TABLE) if "like" in table.values else ()
@@ -153,7 +153,7 @@ def read_demands(text: str, file: str = FILE) -> dict[Comparison, tuple[Equality
             raise table.fault("like", f"tables of the file other than {move}")
         demands = {field: demand for name in (*taken, move) for field, demand in answers[name].items()}
         Entry(table.where, {str(field): each for field, each in demands.items()}).only(tuple(Field))
-        found[move] = tuple(
+        by_move[move] = tuple(
             EqualityRule(
                 number=f"{table.text('prefix')}{number:02d}",
                 comparison=move,
@@ -165,7 +165,7 @@ def read_demands(text: str, file: str = FILE) -> dict[Comparison, tuple[Equality
             )
             for number, name in enumerate(fields.values, 1)
         )
-    return found
+    return by_move
 
 
 def _tables(field: Entry) -> tuple[str, ...]:
@@ -208,13 +208,13 @@ def mirrored_names(
 
     ``committed`` are the other cluster's topics with offsets, ``topics`` all that it has. A topic that is
     there under its own name too counts where both have offsets: which is the copy cannot be told."""
-    found = {}
+    mirrors = {}
     for topic in sorted(set(source)):
-        asked = committed if topic in committed else topics
-        names = tuple(sorted(each for each in set(asked) - set(source) if _is_mirror(each, topic)))
+        candidates = committed if topic in committed else topics
+        names = tuple(sorted(each for each in set(candidates) - set(source) if _is_mirror(each, topic)))
         if names:
-            found[topic] = names
-    return found
+            mirrors[topic] = names
+    return mirrors
 
 
 def _is_mirror(name: str, topic: str) -> bool:

@@ -124,10 +124,10 @@ def manifest_of(text: bytes, where: str, of: SnapshotOf) -> Manifest:
         if form <= FORM:
             for name in ("migration", "stage", "moment") if of is SnapshotOf.GROUP else ("cluster_id",):
                 data[name]
-            found: Manifest = built(Manifest, {**data, "digest": hashlib.sha256(text).hexdigest()})
-            for at_ms in (found.taken_at_ms, found.plan.made_at_ms if found.plan else 0):
+            manifest: Manifest = built(Manifest, {**data, "digest": hashlib.sha256(text).hexdigest()})
+            for at_ms in (manifest.taken_at_ms, manifest.plan.made_at_ms if manifest.plan else 0):
                 whole_number(at_ms, "it: a time", high=_LATEST_MS)
-            return found
+            return manifest
     except (ValueError, KeyError, TypeError, AttributeError, Rejected) as wrong:
         raise Broken(
             f"{where} is not the manifest of a {of} snapshot ({wrong!r}): it was altered; take it again"

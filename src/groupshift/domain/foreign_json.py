@@ -150,8 +150,8 @@ def _demand_shallow(text: str) -> None:
     if text.count("[") + text.count("{") <= DEPTH:
         return
     level = 0
-    for found in _STRUCTURE.finditer(text):
-        first = found[0][0]
+    for token in _STRUCTURE.finditer(text):
+        first = token[0][0]
         if first in "[{":
             level += 1
             if level > DEPTH:
@@ -169,9 +169,9 @@ def _finite(text: str) -> float:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in values:
             raise _Refused(f"names {shown(key)} twice")
-        found[key] = value
-    return found
+        values[key] = value
+    return values

@@ -94,20 +94,20 @@ def markdown(text: str) -> str:
 
     Every mark of Markdown, GitHub's tables and HTML is escaped by a backslash where it would mean something,
     so nothing becomes a link, a picture, a tag, a list or a cell."""
-    seen = _MARKDOWN.sub(lambda found: f"\\{found[0]}", visible(text))
-    if seen.startswith(" "):
-        return f"&#32;{seen[1:]}"
-    numbered = _NUMBERED.match(seen)
-    return f"{numbered[1]}\\{seen[numbered.end(1) :]}" if numbered else seen
+    plain = _MARKDOWN.sub(lambda match: f"\\{match[0]}", visible(text))
+    if plain.startswith(" "):
+        return f"&#32;{plain[1:]}"
+    numbered = _NUMBERED.match(plain)
+    return f"{numbered[1]}\\{plain[numbered.end(1) :]}" if numbered else plain
 
 
 def code(text: str) -> str:
     """``text`` as a code span of Markdown outside tables, between more backticks than it has in a row."""
-    seen = visible(text)
-    longest = max((len(run) for run in _BACKTICKS.findall(seen)), default=0)
+    plain = visible(text)
+    longest = max((len(run) for run in _BACKTICKS.findall(plain)), default=0)
     fence = "`" * (longest + 1)
-    space = " " if seen[:1] == "`" or seen[-1:] == "`" or (seen[:1] == " " == seen[-1:]) else ""
-    return f"{fence}{space}{seen}{space}{fence}"
+    space = " " if plain[:1] == "`" or plain[-1:] == "`" or (plain[:1] == " " == plain[-1:]) else ""
+    return f"{fence}{space}{plain}{space}{fence}"
 
 
 def _hidden(character: str) -> bool:

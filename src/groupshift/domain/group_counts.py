@@ -82,14 +82,14 @@ def _types(view: CountView) -> Iterator[Says]:
     for broker, listed in view.pairs:
         wanted, at, release = _by_type(listed), broker.node_id, broker.release
         if Kind.UNKNOWN in wanted:
-            told, total = sum(broker.types.values()), wanted.total()
-            if told != total:
-                yield Says("other_sum", node=at, release=release, told=told, listed=total)
+            count, total = sum(broker.types.values()), wanted.total()
+            if count != total:
+                yield Says("other_sum", node=at, release=release, told=count, listed=total)
             continue
         for kind in sorted({*wanted, *broker.types}):
-            told, lists = broker.types.get(kind, 0), wanted[kind]
-            if told != lists:
-                yield Says("other_type", node=at, release=release, told=told, kind=kind, listed=lists)
+            count, lists = broker.types.get(kind, 0), wanted[kind]
+            if count != lists:
+                yield Says("other_type", node=at, release=release, told=count, kind=kind, listed=lists)
 
 
 @RULES.rule("PG02")
@@ -98,11 +98,11 @@ def _states(view: CountView) -> Iterator[Says]:
     for broker, listed in view.pairs:
         if Kind.UNKNOWN in _by_type(listed):
             continue
-        at, release, told = broker.node_id, broker.release, _by_state(broker.states)
-        counted = {kind for kind, _ in told}
+        at, release, of_states = broker.node_id, broker.release, _by_state(broker.states)
+        counted = {kind for kind, _ in of_states}
         wanted = _by_state({of: count for of, count in listed.items() if of[0] in counted})
-        for kind, state in sorted({*wanted, *told}):
-            counts, lists = told[kind, state], wanted[kind, state]
+        for kind, state in sorted({*wanted, *of_states}):
+            counts, lists = of_states[kind, state], wanted[kind, state]
             if counts != lists:
                 yield Says(
                     "other_state", node=at, release=release, told=counts, kind=kind, state=state, listed=lists
@@ -124,11 +124,11 @@ def _all_read(view: CountView) -> Iterator[Says]:
     addresses: dict[int, list[str]] = defaultdict(list)
     for broker in view.gauged:
         addresses[broker.node_id].append(broker.address)
-    for node, found in sorted(addresses.items()):
+    for node, places in sorted(addresses.items()):
         if node not in view.listed:
-            yield Says("foreign_broker", address=found[0], node=node)
-        if len(found) > 1:
-            yield Says("read_twice", addresses=found, node=node)
+            yield Says("foreign_broker", address=places[0], node=node)
+        if len(places) > 1:
+            yield Says("read_twice", addresses=places, node=node)
     if missing := sorted(view.listed.keys() - addresses.keys()):
         yield Says("not_read", nodes=missing)
 
@@ -149,7 +149,7 @@ def _by_state(counts: Counts) -> Counter[tuple[Kind, str]]:
 
 
 def _by_type(listed: Counts) -> Counter[Kind]:
-    found: Counter[Kind] = Counter()
+    totals: Counter[Kind] = Counter()
     for (kind, _), count in listed.items():
-        found[kind] += count
-    return found
+        totals[kind] += count
+    return totals

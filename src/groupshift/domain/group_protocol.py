@@ -189,22 +189,22 @@ class BrokerSettings:
     @property
     def policy(self) -> Policy | None:
         """The migration policy; None where it is not told, or a value that no known release accepts."""
-        told = self.properties.get(POLICY, "").lower()
-        return Policy(told) if told in set(Policy) else None
+        value = self.properties.get(POLICY, "").lower()
+        return Policy(value) if value in set(Policy) else None
 
     @property
     def protocols(self) -> frozenset[str]:
         """The rebalance protocols that are switched on; classic where nothing is told."""
-        told = self.properties.get(PROTOCOLS, "classic")
-        return frozenset(name.strip().lower() for name in told.split(",") if name.strip())
+        value = self.properties.get(PROTOCOLS, "classic")
+        return frozenset(name.strip().lower() for name in value.split(",") if name.strip())
 
     @property
     def assignors(self) -> tuple[str, ...]:
         """The server's assignors by their short names, the default first."""
-        told = (name.strip() for name in self.properties.get(ASSIGNORS, "").split(","))
+        entries = (name.strip() for name in self.properties.get(ASSIGNORS, "").split(","))
         return tuple(
             name.removeprefix(_PACKAGE).removesuffix("Assignor").lower() if _PACKAGE in name else name
-            for name in told
+            for name in entries
             if name
         )
 
@@ -254,10 +254,10 @@ class BrokerSettings:
         return ""
 
 
-def _number(told: str | None) -> int:
+def _number(text: str | None) -> int:
     """A limit as a broker tells it; what is no number limits nothing."""
     try:
-        return decimal(told or "", "it")
+        return decimal(text or "", "it")
     except Rejected:
         return _NO_LIMIT
 

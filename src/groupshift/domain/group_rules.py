@@ -83,8 +83,8 @@ def _missing(view: GroupView, store: str) -> Iterator[tuple[str, list[TopicParti
     offsets = view.stores[store]
     absent = [end for end in view.log_ends if end.partition not in offsets]
     for empty in (False, True):
-        if found := sorted(end.partition for end in absent if (end.end <= end.start) is empty):
-            yield "_empty" if empty else "", found
+        if partitions := sorted(end.partition for end in absent if (end.end <= end.start) is empty):
+            yield "_empty" if empty else "", partitions
 
 
 @_rule("C05")
@@ -160,13 +160,13 @@ def owned_once(facts: Facts) -> Iterator[Says]:
     owned = view.owners_of()
     if not owned and view.members:
         yield Says("partitions_unread")
-    for sentence, found in (
+    for sentence, partitions in (
         ("owned_by_nobody", [str(p) for p, names in owned.items() if not names]),
         ("owned_twice", [f"{p} ({', '.join(n)})" for p, n in owned.items() if len(n) > 1]),
         ("owned_by_stranger", [f"{p} ({n})" for p, names in owned.items() for n in names if n not in live]),
     ):
-        if found:
-            yield Says(sentence, partitions=sorted(found))
+        if partitions:
+            yield Says(sentence, partitions=sorted(partitions))
 
 
 @_rule("C12")
@@ -341,8 +341,8 @@ def one_assignor(facts: Facts) -> Iterator[Says]:
     if view.effective_mode is Mode.KAFKA or not view.ids or not view.partitions:
         return
     if fits := fitting(view):
-        told = "" if len(fits) == 1 else "; these cannot be told apart here"
-        yield Says("one_assignor_fits", assignors=" and ".join(fits), told=told)
+        doubt = "" if len(fits) == 1 else "; these cannot be told apart here"
+        yield Says("one_assignor_fits", assignors=" and ".join(fits), told=doubt)
         return
     said = [f"{member}: {', '.join(names) or 'none'}" for member, names in fits_of_each(view).items()]
     yield Says("no_assignor_fits", members=said)
@@ -352,7 +352,7 @@ def one_assignor(facts: Facts) -> Iterator[Says]:
 def kafka_offsets_begun(facts: Facts) -> Iterator[Says]:
     """O8, ahead of time: once aware members are in the group, offsets should appear in Kafka."""
     view = facts.view
-    absent = [each for _, found in _missing(view, "Kafka") for each in found]
+    absent = [each for _, partitions in _missing(view, "Kafka") for each in partitions]
     if absent and view.migration_ids:
         yield Says("no_kafka_offset_yet", partitions=absent)
 
@@ -379,19 +379,19 @@ def leftovers(view: GroupView) -> tuple[str, ...]:
     """Return a sentence about the committed offsets that no member reads; none where there are none."""
     none = {each.partition: each.held for each in view.no_offsets}
     stores = view.stores.items()
-    told = []
+    kept = []
     for at in view.leftovers:
         held = [f"{name} {offsets[at]}" for name, offsets in stores if at in offsets]
         if at in none:
             held.append(f"ZooKeeper holds {none[at]}, which is no offset")
-        told.append(f"{at} ({', '.join(held)})")
-    return (f"no member reads it: kept as it is: {sentence_list(told)}",) if told else ()
+        kept.append(f"{at} ({', '.join(held)})")
+    return (f"no member reads it: kept as it is: {sentence_list(kept)}",) if kept else ()
 
 
 def resets(view: GroupView) -> tuple[str, ...]:
     """Return a sentence for each partition whose lowest committed offset lies below its log's start: where
     its reader goes on, by its own ``auto.offset.reset``."""
-    found = []
+    sentences = []
     for log in sorted(view.log_ends, key=lambda end: end.partition):
         offsets = [each[log.partition] for each in view.stores.values() if log.partition in each]
         if min(offsets, default=log.start) < log.start:
@@ -401,11 +401,11 @@ def resets(view: GroupView) -> tuple[str, ...]:
                     f"{log.start} with auto.offset.reset=earliest (smallest), or at {log.end} with latest "
                     f"(largest), which passes over {log.end - log.start} offsets"
                 )
-            found.append(
+            sentences.append(
                 f"the committed offset {min(offsets)} of {log.partition} is below the log start {log.start} "
                 f"(its records are deleted): its reader begins at {where}"
             )
-    return tuple(found)
+    return tuple(sentences)
 
 
 RULES = {**COORDINATION, **protocol.RULES}

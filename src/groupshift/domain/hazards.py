@@ -83,7 +83,7 @@ class Hazard:
 
     It is met where, for each role of ``affected``, some version lies in one of the ranges, and all
     ``traits`` hold. ``bug`` names it where it is kept, ``happens`` what becomes of the group, ``remedy`` what
-    to do, ``source`` where it is described, ``sure`` and ``seen`` how the borders
+    to do, ``source`` where it is described, ``sure`` and ``basis`` how the borders
     are known (see ``hazards.toml``)."""
 
     number: str
@@ -97,7 +97,7 @@ class Hazard:
     remedy: str
     source: str
     sure: str
-    seen: str
+    basis: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,14 +254,14 @@ def _judge(hazard: Hazard, facts: Facts) -> Judged:
     traits = {trait: _told(trait, facts, where) for trait in sorted(hazard.traits)}
     if Touch.NO in touches or False in traits.values():
         return Judged(hazard=hazard)
-    untold = tuple(trait for trait, told in traits.items() if told is None)
+    untold = tuple(trait for trait, value in traits.items() if value is None)
     if Touch.PERHAPS not in touches:
         does = Action.ASK if untold and hazard.action is Action.REFUSE else hazard.action
         return Judged(hazard=hazard, does=does, met=where, open=untold)
-    asked = {role: (Role.BROKER, Role.TARGET) if role is Role.LOADER else (role,) for role in hazard.affected}
+    roles = {role: (Role.BROKER, Role.TARGET) if role is Role.LOADER else (role,) for role in hazard.affected}
     unknown = tuple(
         part
-        for parts in asked.values()
+        for parts in roles.values()
         for part in parts
         if any(each.version is None for each in facts.met(part))
     )
@@ -287,17 +287,17 @@ NOBODY = "none"
 
 def broker_versions(brokers: Sequence[str], target: str = "") -> dict[Role, tuple[Met, ...]]:
     """What --broker and --target say, by role; nothing of what was not named. Raises `Rejected`."""
-    found = {Role.BROKER: brokers, Role.TARGET: (target,) if target else ()}
+    releases = {Role.BROKER: brokers, Role.TARGET: (target,) if target else ()}
     return {
         role: tuple(Met(where=role.value, version=met(text, f"--{role.value}"), said=text) for text in texts)
-        for role, texts in found.items()
+        for role, texts in releases.items()
         if texts
     }
 
 
 def client_versions(clients: Sequence[str]) -> dict[Role, tuple[Met, ...]]:
     """What --client says, by role; nothing where none is named: then all are unknown. Raises `Rejected`."""
-    found: dict[Role, tuple[Met, ...]] = dict.fromkeys(_ROLES if clients else (), ())
+    versions: dict[Role, tuple[Met, ...]] = dict.fromkeys(_ROLES if clients else (), ())
     for each in clients:
         if each == NOBODY:
             continue
@@ -311,5 +311,5 @@ def client_versions(clients: Sequence[str]) -> dict[Role, tuple[Met, ...]]:
         if name == _BOUND and isinstance(version, Version):  # 2.16.1 brings some librdkafka 2.16
             version = met(".".join(map(str, version.numbers[:2])))
         role = Role.LIBRDKAFKA if name == _BOUND else Role(name)
-        found[role] = (*found[role], Met(where=name, version=version, said=text))
-    return found
+        versions[role] = (*versions[role], Met(where=name, version=version, said=text))
+    return versions

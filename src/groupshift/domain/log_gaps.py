@@ -141,7 +141,7 @@ def gaps(before: Snapshot, after: Snapshot, of_kafka: Isolation) -> tuple[Gap, .
     starts = {_at(row): _long(row, "log_start") for row in before["log_ends"]}
     then = {(_at(row), row["store"]): _long(row, "offset") for row in before["offsets"]}
     readers = _readers(before, after)
-    found = set()
+    result_gaps = set()
     for row in after["offsets"]:
         at, was = _at(row), then.get((_at(row), row["store"]))
         if was is None:
@@ -149,8 +149,8 @@ def gaps(before: Snapshot, after: Snapshot, of_kafka: Isolation) -> tuple[Gap, .
         start = max(was, delivered.get(at, -1) + 1, starts.get(at, 0))
         if _long(row, "offset") > start:
             level = isolation_of(readers.get(at, ()), of_kafka)
-            found.add(Gap(partition=at, start=start, end=_long(row, "offset"), isolation=level))
-    return tuple(sorted(found, key=lambda gap: (gap.partition, gap.start, gap.end)))
+            result_gaps.add(Gap(partition=at, start=start, end=_long(row, "offset"), isolation=level))
+    return tuple(sorted(result_gaps, key=lambda gap: (gap.partition, gap.start, gap.end)))
 
 
 def answers_data(read: Iterable[GapRead]) -> list[dict[str, Any]]:
@@ -170,13 +170,13 @@ def answers_data(read: Iterable[GapRead]) -> list[dict[str, Any]]:
 
 def _readers(*snapshots: Snapshot) -> Mapping[TopicPartition, set[MemberKind]]:
     """The kinds of the members that own each partition in any of the snapshots."""
-    found: dict[TopicPartition, set[MemberKind]] = {}
+    readers: dict[TopicPartition, set[MemberKind]] = {}
     for tables in snapshots:
         kinds = {row["member_id"]: MemberKind(str(row["kind"])) for row in tables["members"]}
         for row in tables["owners"]:
             if row["member_id"] in kinds:
-                found.setdefault(_at(row), set()).add(kinds[row["member_id"]])
-    return found
+                readers.setdefault(_at(row), set()).add(kinds[row["member_id"]])
+    return readers
 
 
 def _at(row: Row) -> TopicPartition:

@@ -118,10 +118,10 @@ class Holder:
 def parse_holder(data: bytes | None) -> Holder | None:
     """The holder that `Holder.encode` wrote; None for an absent or a foreign payload."""
     try:
-        found: Holder = built(Holder, load_json(data, "fence"))
+        holder: Holder = built(Holder, load_json(data, "fence"))
     except (Rejected, TypeError):
         return None
-    return found
+    return holder
 
 
 def taken_over(what: str, by: str, at_ms: int) -> str:

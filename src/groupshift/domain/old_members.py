@@ -87,12 +87,12 @@ def _between(
     then: GroupView, now: GroupView, says: Callable[[Held, Held], bool]
 ) -> dict[str, tuple[TopicPartition, ...]]:
     """Per old member the partitions of an uninterrupted tenure of which ``says`` is true."""
-    before, found = _held_by_old(then), dict[str, tuple[TopicPartition, ...]]()
+    before, moved = _held_by_old(then), dict[str, tuple[TopicPartition, ...]]()
     for partition, after in sorted(_held_by_old(now).items()):
         met = before.get(partition)
         if met and (met.member_id, met.czxid) == (after.member_id, after.czxid) and says(met, after):
-            found[after.member_id] = (*found.get(after.member_id, ()), partition)
-    return found
+            moved[after.member_id] = (*moved.get(after.member_id, ()), partition)
+    return moved
 
 
 def assignments(view: GroupView) -> dict[str, Assignment]:
@@ -140,7 +140,7 @@ def fits_of_each(view: GroupView) -> dict[str, tuple[str, ...]]:
 
 
 def _shares(assignment: Assignment) -> dict[str, set[TopicPartition]]:
-    found: dict[str, set[TopicPartition]] = {}
+    shares: dict[str, set[TopicPartition]] = {}
     for at, thread in assignment.items():
-        found.setdefault(consumer_of(thread), set()).add(at)
-    return found
+        shares.setdefault(consumer_of(thread), set()).add(at)
+    return shares

@@ -77,17 +77,19 @@ def seen(sightings: Sequence[Sighting]) -> tuple[Tenure, ...]:
     """Tenures as far as sightings show them: from the first to the last look at the same owner.
 
     Between two looks with different owners nothing is said, so nothing is drawn there."""
-    found: list[Tenure] = []
+    intervals: list[Tenure] = []
     for partition in sorted({each for sighting in sightings for each in sighting.owners}):
         looks = [(s.at_ms, s.owners[partition]) for s in sightings if partition in s.owners]
         since, owners = looks[0]
         last = since
         for at_ms, now in [*looks[1:], (looks[-1][0], None)]:
             if now != owners:
-                found += [Tenure(partition=partition, member=o, start_ms=since, end_ms=last) for o in owners]
+                intervals += [
+                    Tenure(partition=partition, member=o, start_ms=since, end_ms=last) for o in owners
+                ]
                 since, owners = at_ms, now or ()
             last = at_ms
-    return tuple(found)
+    return tuple(intervals)
 
 
 def audited(hand_overs: Iterable[Mapping[str, Any]], from_ms: int, to_ms: int) -> tuple[Tenure, ...]:
@@ -97,7 +99,7 @@ def audited(hand_overs: Iterable[Mapping[str, Any]], from_ms: int, to_ms: int) -
     of: dict[TopicPartition, list[Mapping[str, Any]]] = defaultdict(list)
     for each in sorted(hand_overs, key=lambda each: each["taken_ms"] or 0):
         of[TopicPartition(each["topic"], each["partition"])].append(each)
-    found: list[Tenure] = []
+    intervals: list[Tenure] = []
     for partition, changes in sorted(of.items()):
         ends = [*(each["released_ms"] or 0 for each in changes), to_ms]
         starts = [from_ms, *(each["taken_ms"] or 0 for each in changes)]
@@ -105,7 +107,7 @@ def audited(hand_overs: Iterable[Mapping[str, Any]], from_ms: int, to_ms: int) -
         gaps = [None, *(each["unowned_ms"] or 0 for each in changes)]
         for start, end, member, gap in zip(starts, ends, members, gaps, strict=True):
             if max(start, end) >= from_ms and start <= to_ms:
-                found.append(
+                intervals.append(
                     Tenure(
                         partition=partition,
                         member=member,
@@ -114,17 +116,17 @@ def audited(hand_overs: Iterable[Mapping[str, Any]], from_ms: int, to_ms: int) -
                         unowned_ms=gap,
                     )
                 )
-    return tuple(found)
+    return tuple(intervals)
 
 
 def lags(sightings: Iterable[Sighting]) -> tuple[Lag, ...]:
     """The lag at each sighting that knows positions."""
-    found: list[Lag] = []
+    series: list[Lag] = []
     for sighting in sightings:
         known = {at: position.lag for at, position in sighting.positions.items() if position.lag is not None}
         if known:
             worst = max(known, key=lambda at: (known[at], at))
-            found.append(
+            series.append(
                 Lag(
                     at_ms=sighting.at_ms,
                     what=sighting.what,
@@ -134,7 +136,7 @@ def lags(sightings: Iterable[Sighting]) -> tuple[Lag, ...]:
                     unknown=len(sighting.positions) - len(known),
                 )
             )
-    return tuple(found)
+    return tuple(series)
 
 
 def hand_overs(tenures: Iterable[Tenure]) -> dict[TopicPartition, int]:

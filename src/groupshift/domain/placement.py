@@ -92,7 +92,7 @@ def probe_names(leaders: Sequence[int], before: int = 0) -> tuple[str, ...]:
 
     With ``before`` (an earlier count) each partition gets a name whose leader differs between the counts,
     where there is one; and there are enough for other counts to show."""
-    count, found = len(leaders), dict[int, str]()
+    count, names = len(leaders), dict[int, str]()
     before = 0 if before == count else before
     telling: set[int] = set()
     extra: list[str] = []
@@ -103,12 +103,12 @@ def probe_names(leaders: Sequence[int], before: int = 0) -> tuple[str, ...]:
         name = f"{PREFIX}{number * _SPREAD % _NAMES:08x}"
         place = partition_of(name, count)
         tells = bool(before) and leaders[place] != expected(name, before, leaders)
-        if place not in found or (tells and place not in telling):
-            found[place] = name
+        if place not in names or (tells and place not in telling):
+            names[place] = name
             telling |= {place} if tells or not before else set()
         elif len(extra) < wanted:
             extra.append(name)
-    return (*found.values(), *extra)
+    return (*names.values(), *extra)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +156,6 @@ def several_owners(
 ) -> Iterator[tuple[str, tuple[int, ...]]]:
     """The groups that more than one broker serves, and those that none does."""
     for group in groups:
-        found = owners(group, using, leaders)
-        if len(found) != 1:
-            yield group, found
+        nodes = owners(group, using, leaders)
+        if len(nodes) != 1:
+            yield group, nodes

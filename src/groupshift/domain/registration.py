@@ -126,11 +126,13 @@ def parse_awareness(data: bytes | None, where: str = "migration id") -> Awarenes
     node = _load(data, where)
     fence, software, mode = node.get("fence"), node.get("software"), node.get("mode")
     write = [node.get(name) for name in ("mode_czxid", "mode_mzxid")]
-    told = [str(each) for each in write if isinstance(each, str | int) and not isinstance(each, bool)]
+    numbers = [str(each) for each in write if isinstance(each, str | int) and not isinstance(each, bool)]
     return Awareness(
         fence=fence if type(fence) is int else None,
         mode=Mode(mode) if mode in tuple(Mode) else None,
-        acting_on=":".join(told) if [0 < len(each) <= _STAMP for each in told] == [True, True] else None,
+        acting_on=":".join(numbers)
+        if [0 < len(each) <= _STAMP for each in numbers] == [True, True]
+        else None,
         software=software[:_SOFTWARE] if isinstance(software, str) else None,
     )
 

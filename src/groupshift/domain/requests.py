@@ -85,7 +85,7 @@ def options_of(request: type) -> tuple[Option, ...]:
     Raises:
         Rejected: a field has a type that no option has.
     """
-    hints, found = get_type_hints(request), []
+    hints, options = get_type_hints(request), []
     for entry in fields(request):
         origin, parts = get_origin(hints[entry.name]), get_args(hints[entry.name])
         inner = [each for each in parts if each not in {NoneType, Ellipsis}]
@@ -94,8 +94,8 @@ def options_of(request: type) -> tuple[Option, ...]:
             raise Rejected(f"request {request.__name__}: field {entry.name} has a type that no option has")
         many, optional = origin is tuple, NoneType in parts
         about = {"default": entry.default, "many": many, "optional": optional, **entry.metadata}
-        found.append(Option(name=entry.name, of=of, **about))
-    return tuple(found)
+        options.append(Option(name=entry.name, of=of, **about))
+    return tuple(options)
 
 
 def request_of(request: type, values: Mapping[str, Any]) -> Any:
@@ -124,31 +124,31 @@ def request_of(request: type, values: Mapping[str, Any]) -> Any:
 
 def _read(each: Option, value: Any, problems: list[str]) -> Any:
     """The value in its type; a problem more where it has none, or is out of bounds."""
-    found: Any = None
+    parsed: Any = None
     if each.of in {int, float}:
-        found = _number(value, whole=each.of is int)
+        parsed = _number(value, whole=each.of is int)
     elif each.of is bool:
-        found = _TRUTHS.get(value) if isinstance(value, bool | str) else None
+        parsed = _TRUTHS.get(value) if isinstance(value, bool | str) else None
     elif isinstance(value, str) and (each.of is str or value in each.choices):
-        found = each.of(value)
-    if found is None:
+        parsed = each.of(value)
+    if parsed is None:
         wanted = f"one of {', '.join(each.choices)}" if each.choices else _SAYS[each.of]
         problems.append(f"{each.name} {value!r} is not {wanted}")
-    elif each.minimum is not None and found < each.minimum:
+    elif each.minimum is not None and parsed < each.minimum:
         problems.append(f"{each.name} {value!r} is below {each.minimum:g}")
-    elif each.maximum is not None and found > each.maximum:
+    elif each.maximum is not None and parsed > each.maximum:
         problems.append(f"{each.name} {value!r} is above {each.maximum:g}")
-    return found
+    return parsed
 
 
 def _number(value: Any, *, whole: bool) -> int | float | None:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
-        found = int(value) if whole and isinstance(value, str) else float(value)
-        fits = math.isfinite(found) and not (whole and found != int(found))
+        number = int(value) if whole and isinstance(value, str) else float(value)
+        fits = math.isfinite(number) and not (whole and number != int(number))
     except (ValueError, OverflowError):
         return None
     if not fits:
         return None
-    return int(value) if whole else found
+    return int(value) if whole else number

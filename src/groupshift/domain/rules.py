@@ -75,11 +75,11 @@ class Rule(Generic[F]):
 
     def ask(self, facts: F) -> tuple[Finding, ...]:
         """Return what is wrong as findings, or one passed finding."""
-        found = tuple(self._finding(said) for said in self.look(facts))
-        if found:
-            return found
-        asked = not self.moot(facts)
-        return (Finding(rule=self.number, verdict=Verdict.PASS, reason=self.holds, asked=asked),)
+        findings = tuple(self._finding(said) for said in self.look(facts))
+        if findings:
+            return findings
+        applies = not self.moot(facts)
+        return (Finding(rule=self.number, verdict=Verdict.PASS, reason=self.holds, asked=applies),)
 
     def _finding(self, said: Says) -> Finding:
         sentence = self.sentences[said.sentence]
@@ -149,8 +149,8 @@ class Rules(Mapping[str, Rule[F]]):
 
     def ask(self, facts: F, numbers: Iterable[str] | None = None) -> tuple[Finding, ...]:
         """Return what these rules say (None: all, in the order of the table), passed ones included."""
-        asked = self if numbers is None else numbers
-        return tuple(finding for number in asked for finding in self[number].ask(facts))
+        wanted = self if numbers is None else numbers
+        return tuple(finding for number in wanted for finding in self[number].ask(facts))
 
 
 def _sentence(where: str, said: Any) -> Sentence:

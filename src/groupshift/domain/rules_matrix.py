@@ -69,12 +69,12 @@ def forbidden(parts: Collection[Part], modes: Collection[Mode]) -> tuple[Mix, ..
 
 def parts_of(view: GroupView, commits_to_kafka: Collection[str] = ()) -> frozenset[Part]:
     """What the group is made of; ``commits_to_kafka`` are the old members known to do so."""
-    found = set()
+    parts = set()
     for member in view.members:
         if member.kind is MemberKind.PLAIN:
-            found.add(Part.PLAIN)
+            parts.add(Part.PLAIN)
         elif member.kind is MemberKind.AWARE:
-            found.add(Part.FENCED if member.fence else Part.UNFENCED)
+            parts.add(Part.FENCED if member.fence else Part.UNFENCED)
         else:
-            found.add(Part.OLD_IN_KAFKA if member.member_id in commits_to_kafka else Part.OLD)
-    return frozenset(found)
+            parts.add(Part.OLD_IN_KAFKA if member.member_id in commits_to_kafka else Part.OLD)
+    return frozenset(parts)

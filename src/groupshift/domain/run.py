@@ -230,18 +230,18 @@ def make_rollback(steps: Iterable[Step], number: int, about: Json | None = None)
 
 def _checked(steps: Sequence[Step], about: Json | None) -> Plan:
     gates: dict[str, str] = {}
-    found = []
+    checked = []
     for step in steps:
         _require_words(step, f"plan, step {step.key}")
         gate = step.gate and (gates.get(step.gate) or (step.gate if step.gate in gates.values() else ""))
         if step.gate and not gate:
             raise Rejected(f"plan, step {step.key}: {step.gate!r} is no approve step before it")
-        found.append(replace(step, gate=gate))
+        checked.append(replace(step, gate=gate))
         if step.kind == APPROVE:
             gates[step.name] = step.key
-    if len({each.key for each in found}) < len(found):
+    if len({each.key for each in checked}) < len(checked):
         raise Rejected("plan: two of its steps have the same key")
-    return plan_from(Plan(steps=tuple(found), about=about or {}).text)
+    return plan_from(Plan(steps=tuple(checked), about=about or {}).text)
 
 
 def plan_from(text: str) -> Plan:

@@ -306,9 +306,9 @@ def _unlike(path: str, demand: Demand, now: StoredFile | None) -> Check:
 def settled(checks: Iterable[Check]) -> tuple[Check, ...]:
     """Return each check once. Of one path a worse word replaces a weaker one: sound counts where nothing else
     is said, unlisted where nothing worse is, and what is no file of ours is not called missing besides."""
-    found = tuple(dict.fromkeys(checks))
+    distinct = tuple(dict.fromkeys(checks))
     states: dict[str, set[State]] = {}
-    for check in found:
+    for check in distinct:
         states.setdefault(check.path, set()).add(check.state)
 
     def counts(check: Check) -> bool:
@@ -319,7 +319,7 @@ def settled(checks: Iterable[Check]) -> tuple[Check, ...]:
             return others <= {State.SOUND}
         return check.state is not State.MISSING or State.IRREGULAR not in others
 
-    return tuple(filter(counts, found))
+    return tuple(filter(counts, distinct))
 
 
 def doubts(
@@ -373,8 +373,8 @@ def doubted(said: Iterable[str], paths: Iterable[str]) -> Iterator[Check]:
 def is_signature(text: str) -> bool:
     """Return True for a text in the form in which signatures are written, whoever made it."""
     try:
-        found = values_of(text)
-        return set(found) == _OF_SIGNATURE and text == json.dumps(found, indent=1) + "\n"
+        values = values_of(text)
+        return set(values) == _OF_SIGNATURE and text == json.dumps(values, indent=1) + "\n"
     except (ValueError, TypeError):
         return False
 
@@ -391,10 +391,10 @@ def entries_of(text: str, folder: str) -> Mapping[str, Demand]:
     """Return what the manifest of the snapshot in ``folder`` demands of the files beside it, by path; nothing
     for a text that is no manifest, or names a file outside its own folder."""
     try:
-        found: tuple[_Entry, ...] = built(tuple[_Entry, ...], values_of(text)["files"])
+        entries: tuple[_Entry, ...] = built(tuple[_Entry, ...], values_of(text)["files"])
     except (ValueError, KeyError, TypeError, AttributeError):
         return {}
-    if any("/" in entry.file or entry.file in {"", ".", ".."} for entry in found):
+    if any("/" in entry.file or entry.file in {"", ".", ".."} for entry in entries):
         return {}
     by = f"{MANIFEST} of {folder}"
-    return {f"{folder}/{entry.file}": Demand(sha256=entry.sha256, by=by) for entry in found}
+    return {f"{folder}/{entry.file}": Demand(sha256=entry.sha256, by=by) for entry in entries}

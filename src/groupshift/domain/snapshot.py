@@ -74,13 +74,13 @@ SCHEMA: Mapping[str, Mapping[str, Column]] = {
 
 def _selected(tables: Mapping[str, _Selected]) -> Mapping[str, Table]:
     """The tables of a kind of snapshot: each takes columns of a table of `SCHEMA`, in its own order."""
-    found = {}
+    selected = {}
     for name, one in tables.items():
         known, required = SCHEMA[one.of or name], one.required.split()
         chosen = (known[each] for each in one.columns.split() or known)
         columns = (replace(each, nullable=each.nullable and each.name not in required) for each in chosen)
-        found[name] = Table(name=name, columns=tuple(columns), key=tuple(one.key.split()))
-    return found
+        selected[name] = Table(name=name, columns=tuple(columns), key=tuple(one.key.split()))
+    return selected
 
 
 TABLES = _selected(_BOOK.group)
@@ -104,7 +104,7 @@ def snapshot_rows(view: GroupView, ledger: Mapping[TopicPartition, int]) -> Mapp
     }
     members = sorted(view.members, key=lambda member: member.member_id)
     of_stores = ((Store.ZOOKEEPER, view.zookeeper_offsets), (Store.KAFKA, view.kafka_offsets))
-    offsets = [(at.partition, store.value, at) for store, found in of_stores for at in found]
+    offsets = [(at.partition, store.value, at) for store, committed in of_stores for at in committed]
     return {
         "group": [_row("group", view, mode)],
         "members": [_row("members", member) for member in members],
@@ -129,11 +129,11 @@ def snapshot_rows(view: GroupView, ledger: Mapping[TopicPartition, int]) -> Mapp
     }
 
 
-def _row(table: str, of: object, given: Row = MappingProxyType({})) -> Row:
-    """A row with the columns of a table: from ``given``, else the attribute of that name."""
+def _row(table: str, of: object, own: Row = MappingProxyType({})) -> Row:
+    """A row with the columns of a table: from ``own``, else the attribute of that name."""
     row: dict[str, Value] = {}
     for column in TABLES[table].columns:
-        value = given[column.name] if column.name in given else getattr(of, column.name)
+        value = own[column.name] if column.name in own else getattr(of, column.name)
         row[column.name] = value.value if isinstance(value, StrEnum) else value
     return row
 

@@ -52,8 +52,8 @@ def advice(member: Member, schemes: Collection[Scheme]) -> str:
     own = Scheme(member.assignor, member.form)
     if not schemes:
         return f"do all members use one partition.assignment.strategy and roundrobin.text.form? Here: {own}"
-    found = " or ".join(map(str, schemes))
-    return f"this member has {own}, the others seem to have {found}: configure all of them alike"
+    others = " or ".join(map(str, schemes))
+    return f"this member has {own}, the others seem to have {others}: configure all of them alike"
 
 
 def _others(member: Member, view: CoordinationView) -> Iterator[tuple[Scheme, Assignment, Assignment]]:

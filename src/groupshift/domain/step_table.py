@@ -44,9 +44,9 @@ class StepTable:
         ``said`` are the values of its blanks; ``subject`` is one of them. ``own`` are further fields of
         `Step`: what only this plan knows, such as ``args``, ``undo``, ``gate`` and ``patience_s``.
         """
-        found, values = self._steps[name], {"subject": subject, **(said or {})}
-        does, proof = found.does.format(**values), found.proof.format(**values)
-        return replace(found, subject=subject, does=does, proof=proof, **own)
+        template, values = self._steps[name], {"subject": subject, **(said or {})}
+        does, proof = template.does.format(**values), template.proof.format(**values)
+        return replace(template, subject=subject, does=does, proof=proof, **own)
 
 
 def _read(name: str, entry: Entry) -> Step:

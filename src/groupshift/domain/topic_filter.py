@@ -254,8 +254,8 @@ class _Automaton:
             reached |= self._follow[place]
         if len(self._steps) >= _REMEMBERED:
             self._steps.clear()
-        self._steps[places, character] = found = reached & self._fitting[character]
-        return found
+        self._steps[places, character] = following = reached & self._fitting[character]
+        return following
 
     def _build(self, node: _Node) -> tuple[bool, int, int]:
         """Whether the node matches nothing, and its first and last places."""

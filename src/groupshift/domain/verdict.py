@@ -54,12 +54,12 @@ class Finding:
 def counted(findings: Iterable[Finding], noun: str = "") -> str:
     """How many passed of those that could have failed, and how many were not asked: ``12 of 12 passed, 11 not
     asked``. ``noun`` is what they are called, before ``passed``."""
-    found = list(findings)
-    asked = [each for each in found if each.asked]
-    passed = sum(each.verdict is Verdict.PASS for each in asked)
+    every = list(findings)
+    applied = [each for each in every if each.asked]
+    passed = sum(each.verdict is Verdict.PASS for each in applied)
     called = f" {noun}" if noun else ""
-    said = f"{passed} of {len(asked)}{called} passed"
-    return said if len(asked) == len(found) else f"{said}, {len(found) - len(asked)} not asked"
+    said = f"{passed} of {len(applied)}{called} passed"
+    return said if len(applied) == len(every) else f"{said}, {len(every) - len(applied)} not asked"
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:

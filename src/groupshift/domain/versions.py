@@ -42,19 +42,19 @@ class Version:
 
         Raises `Rejected` for what is no version, for a line such as ``3.9`` (see `met`), and for the numbers
         of a distribution (``7.6.0-ccs``), which are not those of Apache Kafka."""
-        found = _FORM.fullmatch(text.strip())
-        if found is None or found[1].count(".") + 1 < _COMPLETE:
+        match = _FORM.fullmatch(text.strip())
+        if match is None or match[1].count(".") + 1 < _COMPLETE:
             raise Rejected(
                 f"{name} {shown(text)} is no version; give all its numbers, such as 3.9.2 or 4.0.0-rc1"
             )
-        stage = _RELEASE if found[2] is None else _BEFORE_RELEASE.get(found[2].lower())
+        stage = _RELEASE if match[2] is None else _BEFORE_RELEASE.get(match[2].lower())
         if stage is None:
             raise Rejected(
                 f"{name} {text!r} is numbered by a distribution; give the version of Apache Kafka or of the "
                 "library that it contains, such as 3.9.2"
             )
-        numbers = [*map(int, found[1].split(".")), 0][:_PARTS]
-        return cls(tuple(numbers), stage, int(found[3] or 0), text.strip().removeprefix("v"))
+        numbers = [*map(int, match[1].split(".")), 0][:_PARTS]
+        return cls(tuple(numbers), stage, int(match[3] or 0), text.strip().removeprefix("v"))
 
     @property
     def lowest(self) -> Version:
@@ -198,6 +198,6 @@ def version_text(version: str) -> str:
 def line_of(newest_metadata: int) -> Span | None:
     """The line of a broker that supports ``metadata.version`` up to this level; None where it is none that we
     know: a newer release, or one with unstable features switched on."""
-    found = next((line.name for line in LINES if line.metadata == newest_metadata), "")
-    line = met(found)
+    line_name = next((line.name for line in LINES if line.metadata == newest_metadata), "")
+    line = met(line_name)
     return line if isinstance(line, Span) else None

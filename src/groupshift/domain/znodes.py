@@ -96,12 +96,12 @@ def parse_broker(data: bytes | None, where: str = BROKER_IDS) -> tuple[Endpoint,
 
 def _endpoint(text: str, protocols: dict[str, Any], where: str) -> Endpoint:
     """The host becomes part of a list of addresses, so it can hold nothing that separates them."""
-    found = _ENDPOINT.fullmatch(text)
-    host = found["host"].removeprefix("[").removesuffix("]") if found else ""
-    if found is None or not _HOST.fullmatch(host):
+    match = _ENDPOINT.fullmatch(text)
+    host = match["host"].removeprefix("[").removesuffix("]") if match else ""
+    if match is None or not _HOST.fullmatch(host):
         raise Rejected(f"{where}: endpoint {shown(text)} is no LISTENER://host:port")
-    listener = found["listener"]
-    port = decimal(found["port"], f"{where}: endpoint {shown(text)}", low=1, high=_PORTS)
+    listener = match["listener"]
+    port = decimal(match["port"], f"{where}: endpoint {shown(text)}", low=1, high=_PORTS)
     protocol = _text(protocols.get(listener, listener), f"{where}: protocol of {shown(listener)}")
     return Endpoint(listener=listener, protocol=protocol, server=Server(host, port))
 
@@ -117,8 +117,8 @@ def parse_cluster_id(data: bytes | None) -> str:
     absent. Raises `Rejected` for anything that is no such node."""
     if data is None:
         return ""
-    found = load_object(data, CLUSTER_ID).get("id")
-    return "" if found is None else _text(found, f"{CLUSTER_ID}, repair the node: id")
+    cluster_id = load_object(data, CLUSTER_ID).get("id")
+    return "" if cluster_id is None else _text(cluster_id, f"{CLUSTER_ID}, repair the node: id")
 
 
 def refuse_other_cluster(zookeeper: str, brokers: str) -> None:
@@ -133,10 +133,10 @@ def refuse_other_cluster(zookeeper: str, brokers: str) -> None:
 @remedy("repair the topic node")
 def parse_partitions(data: bytes | None, where: str = BROKER_TOPICS) -> tuple[int, ...]:
     """Partition numbers of a topic node (versions 1 to 3), ascending; absent node or field: none."""
-    found = load_object(data, where).get("partitions") if data else None
-    if found is not None and not isinstance(found, dict):
-        raise Rejected(f"{where}: partitions {shown_value(found)} are no object")
-    numbers = {key: partition_number(key) for key in found or ()}
+    numbered = load_object(data, where).get("partitions") if data else None
+    if numbered is not None and not isinstance(numbered, dict):
+        raise Rejected(f"{where}: partitions {shown_value(numbered)} are no object")
+    numbers = {key: partition_number(key) for key in numbered or ()}
     wrong = [key for key, number in numbers.items() if number is None]
     if wrong:
         raise Rejected(f"{where}: partitions {shown(wrong[0])} is no partition number")

@@ -116,18 +116,18 @@ def open_run(move: Move[P], runs: Runs, target: Target, request: Any) -> RunReco
         Conflict: it is being taken back.
     """
     own = (each for each in runs.in_the_way(target) if (each.move, each.target) == (move.name, target))
-    found = next(own, None)
-    if found is None:
+    record = next(own, None)
+    if record is None:
         return None
-    if found.state.goes_back:
-        raise Conflict(f"run {found.run} of {target} is being rolled back: groupshift continue {found.run}")
-    differs = request_differences(found, request)
+    if record.state.goes_back:
+        raise Conflict(f"run {record.run} of {target} is being rolled back: groupshift continue {record.run}")
+    differs = request_differences(record, request)
     if differs:
         raise Rejected(
-            f"run {found.run} of {target} is open and was asked for otherwise: {'; '.join(differs)}; go on "
-            f"with it: groupshift continue {found.run}, or take it back: groupshift roll-back {found.run}"
+            f"run {record.run} of {target} is open and was asked for otherwise: {'; '.join(differs)}; go on "
+            f"with it: groupshift continue {record.run}, or take it back: groupshift roll-back {record.run}"
         )
-    return found
+    return record
 
 
 def claim(

@@ -148,8 +148,8 @@ def _demands(
     def below(path: object) -> str:
         """A path below the folder of the run, wherever that lay when it was journaled."""
         plain = str(path).rstrip("/")
-        _, found, inner = plain.rpartition(f"/{data['run']}/")
-        return inner if found else plain.rpartition("/")[2]
+        _, separator, inner = plain.rpartition(f"/{data['run']}/")
+        return inner if separator else plain.rpartition("/")[2]
 
     for result in _results(data):
         digest = str(result.get("manifest_sha256"))
@@ -354,8 +354,8 @@ class Sealer:
             Broken: a file cannot be read.
         """
         self._require_over(run)
-        found = measured(self.evidence, run, below=AUDITED)
-        files = {each.path.removeprefix(AUDITED): each.sha256 for each in found}
+        measurements = measured(self.evidence, run, below=AUDITED)
+        files = {each.path.removeprefix(AUDITED): each.sha256 for each in measurements}
         self._append(run, EventKind.AUDITED, {"files": files})
 
     def _require_over(self, run: str) -> None:
@@ -409,7 +409,7 @@ def _lies_there(evidence: EvidenceStore, run: str, path: str) -> bool:
 
 
 def measured(
-    evidence: EvidenceStore, run: str, told: Progress = tell_nobody, *, below: str = ""
+    evidence: EvidenceStore, run: str, progress: Progress = tell_nobody, *, below: str = ""
 ) -> Iterator[StoredFile]:
     """Hash every file of a run but the manifest and its signature; with ``below``, which ends with a slash,
     those of one folder. A file that is gone meanwhile is left out.
@@ -419,10 +419,10 @@ def measured(
     """
     paths = [path for path in evidence.files(run) if path not in OWN and path.startswith(below)]
     for number, path in enumerate(paths, 1):
-        found = evidence.measured(run, path)
-        told(number, len(paths))
-        if found is not None:
-            yield found
+        file = evidence.measured(run, path)
+        progress(number, len(paths))
+        if file is not None:
+            yield file
 
 
 def _approvals(data: Json) -> Iterator[Approval]:
@@ -441,7 +441,7 @@ def _approvals(data: Json) -> Iterator[Approval]:
 def brokers_met(data: Json) -> tuple[str, ...]:
     """Return the brokers that answered, each once, by what `exported` returns."""
     met = (each["result"].get("brokers", ()) for each in data["steps"].values())
-    return tuple(sorted({str(each) for found in met for each in found}))
+    return tuple(sorted({str(each) for names in met for each in names}))
 
 
 def versions_met(
@@ -458,4 +458,4 @@ def versions_met(
                 continue
             for name, version in versions:
                 met.setdefault(str(name), set()).add(str(version))
-    return {name: tuple(sorted(found)) for name, found in sorted(met.items())}
+    return {name: tuple(sorted(texts)) for name, texts in sorted(met.items())}

@@ -43,25 +43,25 @@ def current(run: Run[P]) -> dict[str, dict[str, str]]:
         record = records.get(step.key)
         if record is not None and record.state is StepState.DONE and not record.left_out:
             evidence.update(handler_of(run.move, step).evidence(run, step, record))
-    found: dict[str, dict[str, str]] = {}
+    aspects_now: dict[str, dict[str, str]] = {}
     if not run.going_back:
         aspects = run.move.fingerprint(run.move.glance(run.ports, run.request, begun), begun)
-        found = {name: dict(items) for name, items in aspects.items()}
-    return {**found, "plan": {"hash": run.plan.hash}, EVIDENCE: evidence}
+        aspects_now = {name: dict(items) for name, items in aspects.items()}
+    return {**aspects_now, "plan": {"hash": run.plan.hash}, EVIDENCE: evidence}
 
 
 def differences(then: Aspects, now: Aspects) -> tuple[str, ...]:
     """Return what differs, one clause each, of the aspects that both have. Evidence may grow."""
-    found = []
+    clauses = []
     for aspect in sorted(then.keys() & now.keys()):
         before, after = then[aspect], now[aspect]
         items = before.keys() if aspect == EVIDENCE else before.keys() | after.keys()
-        found += [
+        clauses += [
             f"{aspect} {item}: {before.get(item, _ABSENT)} is now {after.get(item, _ABSENT)}"
             for item in sorted(items)
             if before.get(item) != after.get(item)
         ]
-    return tuple(found)
+    return tuple(clauses)
 
 
 def fingerprint_of(aspects: Aspects) -> str:
@@ -114,30 +114,30 @@ def _changed(run: Run[P], gate: Step, shown: Sequence[Event]) -> tuple[str, ...]
     """What changed since the last yes at a gate that is asked again: what made it void, else what it shows
     otherwise now."""
     lost = run.events(gate.key, EventKind.VOIDED)
-    given = _approval(run, gate)
-    if lost and (given is None or lost[-1].seq > given.seq):
+    approval = _approval(run, gate)
+    if lost and (approval is None or lost[-1].seq > approval.seq):
         return tuple(lost[-1].body["changes"])
-    if gate.kind != APPROVE or given is None:
+    if gate.kind != APPROVE or approval is None:
         return ()
-    then = [each for each in shown if each.body["fingerprint"] == given.body["fingerprint"]]
+    then = [each for each in shown if each.body["fingerprint"] == approval.body["fingerprint"]]
     return differences(then[-1].body["parts"], shown[-1].body["parts"])
 
 
 def answer_of(run: Run[P], gate: str) -> Event | None:
     """Return the answer that counts at a gate: given since it was last shown and not void. A no counts for
     the process that stops by it; the next one asks again."""
-    found: Event | None = None
+    counting: Event | None = None
     for event in run.events(gate):
         if event.kind in {EventKind.GATE_SHOWN, EventKind.VOIDED}:
-            found = None
+            counting = None
         elif event.kind is EventKind.GATE_ANSWERED:
-            found = event
-        elif event.kind is EventKind.STOPPED and found is not None and found.body["choice"] not in _YES:
-            found = None
-    return found
+            counting = event
+        elif event.kind is EventKind.STOPPED and counting is not None and counting.body["choice"] not in _YES:
+            counting = None
+    return counting
 
 
-def answer(run: Run[P], gate: str, given: Answer) -> None:
+def answer(run: Run[P], gate: str, reply: Answer) -> None:
     """Journal an answer. A no is always taken, from anybody; the same answer twice is one.
 
     Raises:
@@ -148,35 +148,35 @@ def answer(run: Run[P], gate: str, given: Answer) -> None:
             was changed, the run is over.
     """
     try:
-        counted = _takes(run, gate, given)
+        counted = _takes(run, gate, reply)
     except GroupshiftError:
         run.refresh()  # whoever lost the run is told that first
         raise
     run.refresh()  # the fence is read last: comparing takes its time
     if counted:
         return
-    body = {"choice": given.choice.value, "who": given.who, "fingerprint": given.fingerprint}
+    body = {"choice": reply.choice.value, "who": reply.who, "fingerprint": reply.fingerprint}
     run.write(NewEvent(kind=EventKind.GATE_ANSWERED, step=gate, body=body))
 
 
-def _takes(run: Run[P], gate: str, given: Answer) -> bool:
+def _takes(run: Run[P], gate: str, reply: Answer) -> bool:
     """Whether the answer counts already. Raises as `answer` where it may not be taken."""
-    step, choice = run.plan.step(gate), given.choice.value
+    step, choice = run.plan.step(gate), reply.choice.value
     if step is None or not run.record.state.is_open:
         raise Conflict(f"run {run.name} is {run.record.state} and has no gate {gate!r}; nothing was changed")
     shown = run.events(gate, EventKind.GATE_SHOWN)
-    named = [each for each in shown if each.body["fingerprint"] == given.fingerprint]
+    named = [each for each in shown if each.body["fingerprint"] == reply.fingerprint]
     usual = [Choice.APPROVE.value, Choice.REJECT.value] if step.kind == APPROVE else [Choice.STOP.value]
     fitting = (named or shown)[-1].body["answers"] if shown else usual
     if choice not in fitting:
         raise Rejected(f"answer {choice!r} does not fit gate {step.key}: choose {' or '.join(fitting)}")
-    if not given.who:
+    if not reply.who:
         raise Rejected(f"the answer at gate {step.key} names nobody; say who answers")
     last = answer_of(run, gate)
-    if last and (last.body["choice"], last.body["fingerprint"]) == (choice, given.fingerprint):
+    if last and (last.body["choice"], last.body["fingerprint"]) == (choice, reply.fingerprint):
         return True
     if choice in _YES:
-        run.require_approver(gate, given.who)
+        run.require_approver(gate, reply.who)
         _require_fresh(run, step, named)
     return False
 

@@ -202,8 +202,8 @@ def comparison(run: Run[G], step: Step, snapshots: tuple[Snapshot, Snapshot], at
         refuse_older(f"snapshot {each.name}", int(tables[-1]["group"][0]["taken_at_ms"] or 0), plan)
     before, after = tables
     changes = _allowed(run, step, before, after)
-    asked = gaps(before, after, run.ports.terms.isolation)
-    log = answers_data(run.ports.records.read(asked)) if asked else []
+    to_read = gaps(before, after, run.ports.terms.isolation)
+    log = answers_data(run.ports.records.read(to_read)) if to_read else []
     run.refresh()
     text = json.dumps(replace(changes, log=log).to_data(), indent=1, sort_keys=True)
     rules = evidence.write_text(run.name, attempt, RULES_FILE, text=text)
@@ -228,8 +228,8 @@ def read(run: Run[G], job: SparkJob) -> Reading | None:
         findings, manifests = findings_from(data["findings"]), dict(data["manifests"])
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
-    asked = dict(zip(job.arguments[::2], job.arguments[1::2], strict=True))
-    digests = {role: job.inputs[asked[f"--{role}"]] for role in ("before", "after")}
+    arguments = dict(zip(job.arguments[::2], job.arguments[1::2], strict=True))
+    digests = {role: job.inputs[arguments[f"--{role}"]] for role in ("before", "after")}
     if text is None or not findings or manifests != digests:
         return None
     files = _files(run, attempt)
@@ -263,14 +263,14 @@ def _allowed(run: Run[G], step: Step, before: Tables, after: Tables) -> AllowedC
 
 def _files(run: Run[G], attempt: str) -> Mapping[str, str]:
     """SHA-256 of every file that a comparison left, by its path below the comparison's folder."""
-    found: dict[str, str] = {}
+    files: dict[str, str] = {}
     for path in run.ports.evidence.files(run.name):
         name = path.removeprefix(f"{attempt}/")
         if name != path and _PROOF_FILES.fullmatch(name):
             file = run.ports.evidence.measured(run.name, path)
             if file is not None:
-                found[name] = file.sha256
-    return found
+                files[name] = file.sha256
+    return files
 
 
 def _delivered(run: Run[G], view: GroupView) -> Mapping[TopicPartition, int]:
@@ -280,25 +280,25 @@ def _delivered(run: Run[G], view: GroupView) -> Mapping[TopicPartition, int]:
     behind them meanwhile, and the comparison says so."""
     ports, clock = run.ports, run.tools.clock
     deadline = clock.now_ms() + min(_LATE_S, ports.terms.patience_s) * 1000
-    found = dict(ports.ledger.last_delivered(view.group))
+    delivered = dict(ports.ledger.last_delivered(view.group))
     behind: dict[TopicPartition, int] = {}
     for each in (*view.zookeeper_offsets, *view.kafka_offsets):
-        if each.offset > found.get(each.partition, each.offset) + 1:
+        if each.offset > delivered.get(each.partition, each.offset) + 1:
             behind[each.partition] = max(each.offset, behind.get(each.partition, 0))
     kinds, owners = {member.member_id: member.kind for member in view.members}, view.owners_of()
     passed = []
     for at, end in behind.items():
         readers = (kinds[each] for each in owners.get(at, ()) if each in kinds)
         isolation = isolation_of(readers, ports.terms.isolation)
-        passed.append(Gap(partition=at, start=found[at] + 1, end=end, isolation=isolation))
+        passed.append(Gap(partition=at, start=delivered[at] + 1, end=end, isolation=isolation))
     for read in ports.records.read(passed) if passed else ():
         if read.answer is LogAnswer.NOTHING:  # markers, aborted, compacted: no ledger has them
             del behind[read.gap.partition]
     while behind and clock.now_ms() < deadline:
         clock.sleep(_LOOK_AGAIN_S)
-        found |= ports.ledger.delivered_below(view.group, behind)
-        behind = {at: offset for at, offset in behind.items() if found[at] < offset - 1}
-    return found
+        delivered |= ports.ledger.delivered_below(view.group, behind)
+        behind = {at: offset for at, offset in behind.items() if delivered[at] < offset - 1}
+    return delivered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -361,13 +361,13 @@ def _moment(act: Step, around: Around, moment: Moment) -> tuple[Step, ...]:
         on_difference=OnDifference.EVIDENCE,
         does=f"compares the group {moment} {phase} with snapshot {base!r}",
     )
-    found = [compare.name, *([act.name] if is_after and act.kind in {"soak", "series"} else [])]
+    compares = [compare.name, *([act.name] if is_after and act.kind in {"soak", "series"} else [])]
     weighs = OnDifference.ACCEPTABLE if is_after else OnDifference.EVIDENCE
     judge = Step(
         phase=phase,
         kind="judge",
         subject=moment.value,
-        args={**own, "compares": found, "again": snapshot.name},
+        args={**own, "compares": compares, "again": snapshot.name},
         on_difference=OnDifference.STOP if around.decides else weighs,
         patience_s=around.patience_s,
         does=f"judges the group {moment} {phase}",

@@ -145,13 +145,13 @@ def taken_back(acts: Sequence[Step], slots: Sequence[str], terms: GroupTerms, *,
 
 
 def undone(
-    found: Sequence[Undo], there: Plan, records: Mapping[str, StepRecord], terms: GroupTerms
+    undos: Sequence[Undo], there: Plan, records: Mapping[str, StepRecord], terms: GroupTerms
 ) -> Iterator[tuple[Undo, tuple[Step, ...]]]:
     """Yield each act of a rollback with its measurements; what restores is compared with the first snapshot.
 
     An inverse behind which an earlier rollback began the next one is left out: nothing that it led to is
     there any more."""
-    left = list(found)
+    left = list(undos)
     while len(left) > 1 and left[1].keys and f"back {left[1].keys[0]}" in records:
         left.pop(0)
     first = next((each.subject for each in there.steps if each.kind == "snapshot"), "")
@@ -176,12 +176,12 @@ def group_sections(
     places = f"Places of the fleet: {', '.join(run.there.about['slots'])}."
     rows: list[tuple[str, ...]] = []
     for event in run.events("", EventKind.JUDGED):
-        found = event.body["findings"]
-        bad = [each for each in found if each["verdict"] != Verdict.PASS]
-        told = [(str(each["rule"]), str(each["verdict"]), str(each["reason"])) for each in bad]
+        findings = event.body["findings"]
+        bad = [each for each in findings if each["verdict"] != Verdict.PASS]
+        lines = [(str(each["rule"]), str(each["verdict"]), str(each["reason"])) for each in bad]
         if event.step:  # a look at a run that is over has none
-            passed = [("", Verdict.PASS.value, f"{len(found)} rules")]
-            rows += ((event.step, *each) for each in told or passed)
+            passed = [("", Verdict.PASS.value, f"{len(findings)} rules")]
+            rows += ((event.step, *each) for each in lines or passed)
     return (
         Section(title="The move", sentences=(said[0], places, *said[1:])),
         Section(title="Judgements", head=JUDGED_HEAD, rows=(*rows, *more)),

@@ -102,13 +102,13 @@ class Rehearse(Handler[P]):
 
     def check(self, run: Run[P], step: Step, record: StepRecord) -> Checked:
         """See `Handler`."""
-        asked = [each for each in run.plan.steps if each.name in step.args["steps"]]
-        both = [part for each in asked for part in (each, each.undo) if isinstance(part, Step)]
-        found = [handler_of(run.move, each).allowed(run, each) for each in both]
+        rehearsed = [each for each in run.plan.steps if each.name in step.args["steps"]]
+        both = [part for each in rehearsed for part in (each, each.undo) if isinstance(part, Step)]
+        answers = [handler_of(run.move, each).allowed(run, each) for each in both]
         return Checked(
-            outcome=worst_of(each.outcome for each in found),
-            findings=tuple(finding for each in found for finding in each.findings),
-            detail="; ".join(each.detail for each in found if each.detail),
+            outcome=worst_of(each.outcome for each in answers),
+            findings=tuple(finding for each in answers for finding in each.findings),
+            detail="; ".join(each.detail for each in answers if each.detail),
         )
 
 
@@ -179,36 +179,36 @@ class Compare(Handler[P]):
             altered = findings_from(record.result["findings"])
             return Checked(outcome=outcome_of(altered), findings=altered)
         job = spark_job_from(record.result[JOB])
-        found, output = self.read(run, job), without_login(job.output)
-        if found is None:
+        reading, output = self.read(run, job), without_login(job.output)
+        if reading is None:
             return Checked(outcome=Outcome.ERROR, detail=f"job {job.job} left no answer in {output}")
         if any(job.inputs.get(each.folder) != each.manifest_sha256 for each in _snapshots(run, step)):
             detail = f"{output} is not about the snapshots of this step"
             return Checked(outcome=Outcome.ERROR, detail=detail)
-        result = {"findings": findings_data(found.findings), "outcome": dict(found.files)}
-        return Checked(outcome=outcome_of(found.findings), findings=found.findings, result=result)
+        result = {"findings": findings_data(reading.findings), "outcome": dict(reading.files)}
+        return Checked(outcome=outcome_of(reading.findings), findings=reading.findings, result=result)
 
     def evidence(self, run: Run[P], step: Step, record: StepRecord) -> Mapping[str, str]:
         """See `Handler`."""
-        found = self.read(run, spark_job_from(record.result[JOB])) if JOB in record.result else None
-        return {f"{step.key} {name}": sha256 for name, sha256 in found.files.items()} if found else {}
+        reading = self.read(run, spark_job_from(record.result[JOB])) if JOB in record.result else None
+        return {f"{step.key} {name}": sha256 for name, sha256 in reading.files.items()} if reading else {}
 
     def doubts(self, run: Run[P], step: Step) -> Findings:
         """Return what is wrong with the snapshots themselves, read now: one that is not what its manifest
         says (J02), or whose manifest is not the one that was journaled when it was taken (J03)."""
-        found = []
+        findings = []
         for each in dict.fromkeys(_snapshots(run, step)):
             try:
                 made = next(one for plan in run.plans for one in plan.steps if one.key == each.step)
                 now = handler_of(run.move, made).evidence(run, made, run.records[made.key])
             except Broken as altered:
-                found.append(Finding(rule="J02", verdict=Verdict.FAIL, reason=str(altered)))
+                findings.append(Finding(rule="J02", verdict=Verdict.FAIL, reason=str(altered)))
                 continue
             if now.get(made.key) != each.manifest_sha256:
                 reason = f"the manifest of snapshot {each.name} is not the one that was journaled"
                 hint = "the evidence was replaced after it was taken: find out by whom"
-                found.append(Finding(rule="J03", verdict=Verdict.FAIL, reason=reason, hint=hint))
-        return tuple(found)
+                findings.append(Finding(rule="J03", verdict=Verdict.FAIL, reason=reason, hint=hint))
+        return tuple(findings)
 
 
 def _snapshots(run: Run[P], step: Step) -> tuple[Snapshot, Snapshot]:
@@ -294,11 +294,11 @@ class Soak(Handler[P]):
         """See `Handler`."""
         notes = run.notes(step)
         if _is_due(run, step, notes):
-            found, heals_s = self._look(run, step), int(step.args.get("heals_s", 0))
-            if found.heals and found.outcome in MAY_HEAL and run.patient(step, "healed", heals_s):
-                return Checked(outcome=Outcome.WAIT, detail="; ".join(found.sentences))
-            body = {"outcome": found.outcome.value, "findings": findings_data(found.findings)}
-            run.note(step, {**body, "detail": found.detail})
+            sample, heals_s = self._look(run, step), int(step.args.get("heals_s", 0))
+            if sample.heals and sample.outcome in MAY_HEAL and run.patient(step, "healed", heals_s):
+                return Checked(outcome=Outcome.WAIT, detail="; ".join(sample.sentences))
+            body = {"outcome": sample.outcome.value, "findings": findings_data(sample.findings)}
+            run.note(step, {**body, "detail": sample.detail})
             notes = run.notes(step)
         worst = max((body for _, body in notes), key=lambda body: tuple(Outcome).index(body["outcome"]))
         findings, outcome = findings_from(worst["findings"]), Outcome(worst["outcome"])

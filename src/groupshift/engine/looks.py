@@ -44,15 +44,15 @@ def make_act(run: Run[P], step: Step, record: StepRecord, *, keep: Json | None =
     run.words = []
     made = handler_of(run.move, step).act(run, step, record.intent)
     run.tools.crash.reached(step.key, CrashPoint.AFTER_ACT)
-    told: Json
+    outcome_data: Json
     match made:
         case Instruction():
-            told = {INSTRUCTION: made.text}
+            outcome_data = {INSTRUCTION: made.text}
         case SparkJob():
-            told = {**made.beside, JOB: made.as_json()}
+            outcome_data = {**made.beside, JOB: made.as_json()}
         case _:
-            told = made
-    result = {**(keep or {}), **told}
+            outcome_data = made
+    result = {**(keep or {}), **outcome_data}
     acted = run.put(step, StepState.ACTED, record, result=result)
     words, run.words = run.words, []
     run.write(NewEvent(kind=EventKind.ACTED, step=step.key, body=result), *words, steps=(acted,))
@@ -160,8 +160,8 @@ def _weighed(run: Run[P], step: Step, checked: Checked) -> Checked:
     if settled or step.on_difference is OnDifference.STOP:
         return checked
     if who := run.accepted(step, checked.sentences, verdict=worst_verdict(checked.findings)):
-        found = {"findings": findings_data(checked.findings)}
-        own = (replace(e, body={**e.body, **found}) for e in run.words if e.step == step.key)
+        verdict_data = {"findings": findings_data(checked.findings)}
+        own = (replace(e, body={**e.body, **verdict_data}) for e in run.words if e.step == step.key)
         run.words = [*(each for each in run.words if each.step != step.key), *own]
         return replace(checked, outcome=Outcome.PASS, result={**checked.result, "accepted_by": who})
     said = "; ".join(checked.sentences)
@@ -258,21 +258,21 @@ def _review(
     """Ask somebody about what a look came to; an answer counts for exactly that."""
     shown = canonical({"outcome": checked.outcome.value, "said": list(checked.sentences)})
     fingerprint = hashlib.sha256(shown.encode()).hexdigest()
-    given = answer_of(run, step.key)
-    if given is not None and given.body["fingerprint"] == fingerprint:
-        choice, who = Choice(given.body["choice"]), str(given.body["who"])
+    reply = answer_of(run, step.key)
+    if reply is not None and reply.body["fingerprint"] == fingerprint:
+        choice, who = Choice(reply.body["choice"]), str(reply.body["who"])
         if choice is Choice.GO_ON and record is not None:
             body = {"who": who, "sha256": fingerprint, "verdict": Verdict.INCONCLUSIVE.value}
             accepted = NewEvent(kind=EventKind.ACCEPTED, step=step.key, body=body)
             return _pass(run, step, record, checked, accepted)
         if choice is Choice.ROLL_BACK:
             return _turn(run, step, checked, f"{who} chose to roll back at step {step.key}")
-        if given.token == run.token:
+        if reply.token == run.token:
             why = f"stopped by {who} at step {step.key}"
             stopped = replace(checked, outcome=Outcome.DECLINED, detail=why)
             return stop(run, step, stopped, _response(run, step, stopped))
     before = [e for e in run.events(step.key, EventKind.GATE_SHOWN) if e.token == run.token]
-    if not before or before[-1].body["fingerprint"] != fingerprint or given is not None:
+    if not before or before[-1].body["fingerprint"] != fingerprint or reply is not None:
         offered = [each.value for each in answers]
         shows_now: Json = {"fingerprint": fingerprint, "answers": offered, "review": True}
         shows = NewEvent(kind=EventKind.GATE_SHOWN, step=step.key, body=shows_now)

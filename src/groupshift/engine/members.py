@@ -82,8 +82,8 @@ class ReplaceMembers(Handler[G]):
         change = change_of(run, record.intent)
         status = driver_of(run).observe(change)
         if not status.done and not _shows(run, step, record.intent):
-            told = INSTRUCTION in record.result
-            return Checked(outcome=Outcome.PERSON if told else Outcome.WAIT, detail=status.detail)
+            instructed = INSTRUCTION in record.result
+            return Checked(outcome=Outcome.PERSON if instructed else Outcome.WAIT, detail=status.detail)
         facts = facts_now(run, self._rules.wanted(run, step))
         changed = replace(facts, places=tuple(each for each in facts.places if each.name in change.slots))
         judged = Judgement(findings=(*ask(self._rules.settled(step), facts), *ask(_JOINED, changed)))

@@ -196,18 +196,18 @@ class Run(Generic[P]):
     def events(self, step: str = "", *kinds: EventKind) -> tuple[Event, ...]:
         """The history, oldest first: of one step where ``step`` is its key, of these kinds where any is
         named."""
-        found = self.tools.runs.events(self.name, step=step)
-        return tuple(each for each in found if each.kind in kinds) if kinds else found
+        every = self.tools.runs.events(self.name, step=step)
+        return tuple(each for each in every if each.kind in kinds) if kinds else every
 
     @property
     def begun(self) -> dict[str, StepRecord]:
         """What is journaled of the steps of the way there that were begun and not left out. A step that was
         left out, and opened again to be finalised, was never begun."""
         records, intended = self.records, {each.step for each in self.events("", EventKind.INTENDED)}
-        found = {each.key: records[each.key] for each in self.there.steps if each.key in records}
+        own = {each.key: records[each.key] for each in self.there.steps if each.key in records}
         return {
             key: record
-            for key, record in found.items()
+            for key, record in own.items()
             if not record.left_out and (record.state is not StepState.REOPENED or key in intended)
         }
 
@@ -292,13 +292,13 @@ class Run(Generic[P]):
     def notes(self, step: Step) -> tuple[tuple[int, Json], ...]:
         """The series of a step since it was last done again, oldest first: time in ms and body. Of all
         claims: the next process goes on with what is there."""
-        found: list[tuple[int, Json]] = []
+        series: list[tuple[int, Json]] = []
         for event in reversed(self.events("", EventKind.NOTED, EventKind.REDO)):
             if event.kind is EventKind.REDO and step.key in event.body["steps"]:
                 break
             if event.kind is EventKind.NOTED and event.step == step.key:
-                found.insert(0, (event.at_ms, event.body))
-        return tuple(found)
+                series.insert(0, (event.at_ms, event.body))
+        return tuple(series)
 
     def accepted(self, step: Step, shown: Iterable[str] = (), *, verdict: Verdict = Verdict.PASS) -> str:
         """Return who accepts exactly this of this step, where an earlier claim has shown it; empty: nobody.
@@ -313,14 +313,14 @@ class Run(Generic[P]):
         self.asked[step.key] = sha256
         if not before or before[-1].body["sha256"] != sha256:
             return ""
-        given = [e for e in self.events(step.key, EventKind.ACCEPTED) if e.seq > before[-1].seq]
+        words = [e for e in self.events(step.key, EventKind.ACCEPTED) if e.seq > before[-1].seq]
         who, word = "", list[NewEvent]()
         if self.options.accept == step.key:
             who = self.options.who
             body = {"who": who, "sha256": sha256, "verdict": verdict.value}
             word = [NewEvent(kind=EventKind.ACCEPTED, step=step.key, body=body)]
-        elif step.repeat and texts and given and given[-1].body["sha256"] == sha256:
-            who = str(given[-1].body["who"])
+        elif step.repeat and texts and words and words[-1].body["sha256"] == sha256:
+            who = str(words[-1].body["who"])
         if who:
             if texts:
                 self.require_approver(step.key, who)

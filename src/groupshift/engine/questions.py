@@ -102,8 +102,8 @@ class Approvers:
 
 def account_of(who: str) -> str:
     """Return the account or user that ``who`` is, whatever name it claims."""
-    found = _ACCOUNT.fullmatch(who)
-    return (found["account"] or found["claimed"]) if found else who
+    match = _ACCOUNT.fullmatch(who)
+    return (match["account"] or match["claimed"]) if match else who
 
 
 BUTTONS = {**{each: each.value.capitalize() for each in Choice}, Choice.STOP: "Stop here"}
@@ -157,8 +157,8 @@ def question_text(
         parts.append(f"### Last judgement\n\n{checks_text(question.judged)}")
     parts += [section_text(each) for each in question.shown]
     if any(each.does or each.proof for each in question.ahead):
-        told = ((each.key, words_of(each), each.proof, undo_words(each)) for each in question.ahead)
-        rows = [tuple(shown(text) if text else "-" for text in each) for each in told]
+        steps = ((each.key, words_of(each), each.proof, undo_words(each)) for each in question.ahead)
+        rows = [tuple(shown(text) if text else "-" for text in each) for each in steps]
         head = ("step", "what is done", "proof before the next", "rollback")
         parts.append(f"### Steps\n\n{_table(head, rows)}")
     parts.append(f"`groupshift status {name}` tells where it stands, `groupshift report {name}` every check.")

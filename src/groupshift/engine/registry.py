@@ -17,13 +17,13 @@ def _installed() -> Iterable[EntryPoint]:
     return entry_points(group=GROUP)
 
 
-def moves(found: Callable[[], Iterable[EntryPoint]] = _installed) -> dict[str, Move[Any]]:
+def moves(entries: Callable[[], Iterable[EntryPoint]] = _installed) -> dict[str, Move[Any]]:
     """Return the moves by name. An entry point names a move, or what returns one without arguments.
 
     Raises `Rejected` for one that cannot be loaded, that is no move, whose name is not that of its entry
     point, or that is there twice."""
     made: dict[str, Move[Any]] = {}
-    for entry in found():
+    for entry in entries():
         where = f"entry point {entry.name} of {GROUP} ({entry.value})"
         try:
             loaded = entry.load()
@@ -41,10 +41,10 @@ def moves(found: Callable[[], Iterable[EntryPoint]] = _installed) -> dict[str, M
     return made
 
 
-def move_named(name: str, found: Callable[[], Iterable[EntryPoint]] = _installed) -> Move[Any]:
+def move_named(name: str, installed: Callable[[], Iterable[EntryPoint]] = _installed) -> Move[Any]:
     """Return a move; another one that cannot be loaded is no trouble. Raises `Rejected` where none of that
     name is installed, with those that are."""
-    entries = list(found())
+    entries = list(installed())
     known = moves(lambda: [each for each in entries if each.name == name])
     if name not in known:
         names = ", ".join(sorted({each.name for each in entries}))

@@ -99,7 +99,7 @@ def acted_later(run: Run[P]) -> tuple[RunRecord, ...]:
 def _require_open(run: Run[P], facts: Any) -> None:
     """Raise `Rejected` where a rollback is closed, `Transient` where nobody can say. What closes it is
     observed, not only marked: an irreversible step that was only written down closes nothing."""
-    found = run.move.may_roll_back(run, facts)
+    finding = run.move.may_roll_back(run, facts)
     for key, record in run.begun.items():
         step = run.there.step(key)
         if step is None or step.undo is not IRREVERSIBLE:
@@ -110,10 +110,12 @@ def _require_open(run: Run[P], facts: Any) -> None:
                 f"run {run.name} made step {key}, which cannot be undone: there is no rollback any more; go "
                 f"on with: groupshift continue {run.name} --execute"
             )
-    if found.verdict is Verdict.FAIL:
-        raise Rejected(f"run {run.name} cannot be rolled back: {found.with_remedy}")
-    if found.verdict is Verdict.ERROR:
-        raise Transient(f"nobody can say now whether run {run.name} can be rolled back: {found.with_remedy}")
+    if finding.verdict is Verdict.FAIL:
+        raise Rejected(f"run {run.name} cannot be rolled back: {finding.with_remedy}")
+    if finding.verdict is Verdict.ERROR:
+        raise Transient(
+            f"nobody can say now whether run {run.name} can be rolled back: {finding.with_remedy}"
+        )
 
 
 def left_out(run: Run[P]) -> tuple[Step, ...]:
@@ -157,8 +159,8 @@ def begin_finalise(run: Run[P]) -> bool:
     asking = {each.key for each in gates if each is not None}
     again = [each for each in run.there.steps if each in steps or each.key in asking]
     reopened = [run.put(each, StepState.REOPENED, records[each.key], result={}) for each in again]
-    asked = (each.key for each in again if each.kind == APPROVE)
-    voided = [NewEvent(kind=EventKind.VOIDED, step=key, body={"changes": []}) for key in asked]
+    approvals = (each.key for each in again if each.kind == APPROVE)
+    voided = [NewEvent(kind=EventKind.VOIDED, step=key, body={"changes": []}) for key in approvals]
     body = {"to": again[0].key, "why": "finalise", "steps": [each.key for each in again]}
     redo = NewEvent(kind=EventKind.REDO, step=again[0].key, body=body)
     run.write(redo, *voided, steps=reopened, state=RunState.RUNNING)

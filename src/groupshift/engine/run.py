@@ -72,13 +72,13 @@ def drive(run: Run[P]) -> Progress:
 
 def _put_to_somebody(run: Run[P], asks: Asks, voids: list[Void]) -> Progress | None:
     """Journal the answer; None: go on. What became void meanwhile is asked again, and one of ``voids``."""
-    given = run.options.decide(asks.question)
-    if given is None:
+    reply = run.options.decide(asks.question)
+    if reply is None:
         detail = f"gate {asks.step.key} waits for an answer"
         checked = Checked(outcome=Outcome.PERSON, detail=detail)
         return stop(run, asks.step, checked, Response(reaction=Reaction.PARK))
     try:
-        answer(run, asks.question.gate, given)
+        answer(run, asks.question.gate, reply)
     except Void as why:
         voids.append(why)
         if len(voids) == _ASKED_AGAIN:

@@ -138,8 +138,8 @@ class TakeClusterSnapshot(Handler[C]):
         if not problems:
             return PASSED
         reason = f"snapshot {step.subject} has problems: {'; '.join(problems)}"
-        found = Finding(rule=WHOLE, verdict=Verdict.ERROR, reason=reason, hint="cure that and run it again")
-        return Checked(outcome=Outcome.ERROR, findings=(found,))
+        finding = Finding(rule=WHOLE, verdict=Verdict.ERROR, reason=reason, hint="cure that and run it again")
+        return Checked(outcome=Outcome.ERROR, findings=(finding,))
 
     def evidence(self, run: Run[C], step: Step, record: StepRecord) -> Mapping[str, str]:
         """See `Handler`."""
@@ -181,23 +181,23 @@ class CompareClusters(TakeClusterSnapshot[C]):
 
     def _outcome(self, run: Run[C], step: Step, record: StepRecord) -> Compared | None:
         """What the job left, None where that is not about the snapshots of now."""
-        found = run.ports.outcomes.read(Path(spark_job_from(record.result[JOB]).output))
+        compared = run.ports.outcomes.read(Path(spark_job_from(record.result[JOB]).output))
         inputs = (run.snapshot(str(step.args["base"])).manifest_sha256, record.result["manifest_sha256"])
-        return found if found is not None and found.inputs == inputs else None
+        return compared if compared is not None and compared.inputs == inputs else None
 
     def check(self, run: Run[C], step: Step, record: StepRecord) -> Checked:
         """See `Handler`."""
         whole = super().check(run, step, record)
         if whole.outcome is Outcome.ERROR and JOB not in record.result:
             return whole
-        found = self._outcome(run, step, record)
-        if found is None:
+        compared = self._outcome(run, step, record)
+        if compared is None:
             job = spark_job_from(record.result[JOB])
             return Checked(
                 outcome=Outcome.ERROR,
                 detail=f"job {job.job} left no answer in {without_login(job.output)} of these snapshots",
             )
-        findings, verdict, lacks = found.findings, found.verdict, whole.findings
+        findings, verdict, lacks = compared.findings, compared.verdict, whole.findings
         if verdict is Verdict.FAIL and self._only_dropped(run, step, record, findings):
             findings = tuple(replace(each, verdict=Verdict.PASS) for each in findings)
             verdict = Verdict.PASS
@@ -210,7 +210,7 @@ class CompareClusters(TakeClusterSnapshot[C]):
         if verdict is not Verdict.PASS:
             bad = [f"{each.rule}: {each.reason}" for each in findings if each.verdict in _BAD]
             detail = f"snapshot {step.subject} is not equal to {step.args['base']}: {'; '.join(bad)}"
-        result = {"outcome": dict(found.files), "findings": findings_data(findings)}
+        result = {"outcome": dict(compared.files), "findings": findings_data(findings)}
         return Checked(outcome=Outcome(verdict.value), findings=findings, detail=detail, result=result)
 
     def _only_dropped(self, run: Run[C], step: Step, record: StepRecord, findings: Findings) -> bool:
@@ -235,14 +235,14 @@ class CompareClusters(TakeClusterSnapshot[C]):
             run.ports.commits.read(Path(each["commits"]), each["commits_sha256"])
             for each in (base, record.result)
         )
-        found = differences(before, after, anew=anew)
-        said = "; ".join(_first([str(each) for each in found if self.exceptions.keeps(run, each.now)]))
+        changes = differences(before, after, anew=anew)
+        said = "; ".join(_first([str(each) for each in changes if self.exceptions.keeps(run, each.now)]))
         return (Finding(rule=RECORDS, verdict=Verdict.FAIL, reason=said),) if said else ()
 
     def evidence(self, run: Run[C], step: Step, record: StepRecord) -> Mapping[str, str]:
         """See `Handler`."""
-        found = self._outcome(run, step, record) if JOB in record.result else None
-        files = found.files if found is not None else {}
+        compared = self._outcome(run, step, record) if JOB in record.result else None
+        files = compared.files if compared is not None else {}
         return {
             **super().evidence(run, step, record),
             **{f"{step.key} {name}": sha256 for name, sha256 in files.items()},

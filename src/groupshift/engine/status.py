@@ -118,11 +118,11 @@ def statuses(
     previews: bool = False,
 ) -> tuple[RunStatus, ...]:
     """Return how far runs are: the open ones, then the latest others, newest first, ``limit`` of each."""
-    found = list(runs.recent(limit, move=move, target=target, open_only=True))
+    records = list(runs.recent(limit, move=move, target=target, open_only=True))
     if not open_only:
-        latest = runs.recent(limit + len(found), move=move, target=target, previews=previews)
-        found += [each for each in latest if not each.state.is_open][:limit]
-    return tuple(status_of(runs, each.run) for each in found)
+        latest = runs.recent(limit + len(records), move=move, target=target, previews=previews)
+        records += [each for each in latest if not each.state.is_open][:limit]
+    return tuple(status_of(runs, each.run) for each in records)
 
 
 def report_of(run: Run[P]) -> tuple[Section, ...]:
@@ -160,15 +160,15 @@ def _step_status(step: Step, record: StepRecord | None, events: Iterable[Event])
 
 def _question(events: Iterable[Event]) -> str:
     """The gate that was shown last, unless it was answered, its step went on, or the run turned round."""
-    found = ""
+    open_gate = ""
     for event in events:
         passed = event.kind in _LOOKED and event.body["outcome"] == Outcome.PASS
-        answered = event.step == found and (passed or event.kind in _ENDS_QUESTION)
+        answered = event.step == open_gate and (passed or event.kind in _ENDS_QUESTION)
         if event.kind is EventKind.GATE_SHOWN:
-            found = event.step
+            open_gate = event.step
         elif event.kind is EventKind.ROLLBACK_BEGUN or answered:
-            found = ""
-    return found
+            open_gate = ""
+    return open_gate
 
 
 def _decisions(events: Iterable[Event]) -> Iterable[tuple[str, str, str]]:

@@ -36,7 +36,7 @@ def verify(
     runs: Runs,
     run: str,
     verifier: Verifier | None = None,
-    told: Progress = tell_nobody,
+    progress: Progress = tell_nobody,
 ) -> Verification:
     """Hold every file of a run against its manifest and against the journal. What a sealing left that did not
     come to its end, and what was written since the last one, is named and is no fault.
@@ -53,12 +53,12 @@ def verify(
             f"run {run} has no sealed evidence: it is sealed when it ends, and it is {state}; go on with: "
             f"{following}"
         )
-    there = {each.path: each for each in measured(evidence, run, told)}
+    there = {each.path: each for each in measured(evidence, run, progress)}
     return _verified(evidence, run, there, known_of(evidence, run, there, data), verifier)
 
 
 def verify_folder(
-    evidence: EvidenceStore, name: str, verifier: Verifier | None = None, told: Progress = tell_nobody
+    evidence: EvidenceStore, name: str, verifier: Verifier | None = None, progress: Progress = tell_nobody
 ) -> Verification:
     """Hold a folder of evidence, wherever it was copied to, against its own ``journal.json``. Without a
     signature that proves that the files belong together, not who sealed them.
@@ -69,17 +69,17 @@ def verify_folder(
     """
     if evidence.read_text(name, PACK) is None:
         raise Rejected(f"folder {name} holds no {PACK}: name the folder of one run")
-    there = {each.path: each for each in measured(evidence, name, told)}
+    there = {each.path: each for each in measured(evidence, name, progress)}
     try:
         known = known_of(evidence, name, there, values_of(evidence.read_text(name, JOURNAL) or ""))
         own = {path for body in known.sealed for path in body.get("own", {})}
     except (KeyError, TypeError, ValueError, AttributeError):
-        found = _verified(evidence, name, there, Known(), verifier)
-        if JOURNAL in {check.path for check in found.troubles}:
-            return found
+        verification = _verified(evidence, name, there, Known(), verifier)
+        if JOURNAL in {check.path for check in verification.troubles}:
+            return verification
         reason = "nothing here says what was journaled: it is gone, or cannot be understood"
         unread = Check(path=JOURNAL, state=State.ALTERED, reason=reason)
-        return replace(found, checks=settled((*found.checks, unread)))
+        return replace(verification, checks=settled((*verification.checks, unread)))
     demands = {path: each for path, each in known.demands.items() if path not in own}
     alone = Known(demands=demands, left_over=known.left_over, plan=known.plan)  # no sealing of itself
     return _verified(evidence, name, there, alone, verifier)
@@ -93,19 +93,19 @@ def objection(evidence: EvidenceStore, runs: Runs, run: str, path: str) -> str:
         Rejected: the run is not in the journal.
         Broken: the file, or the manifest, cannot be read.
     """
-    found = evidence.measured(run, path) if path in evidence.files(run) else None
-    known = known_of(evidence, run, {path: found} if found is not None else {}, exported(runs, run))
+    file = evidence.measured(run, path) if path in evidence.files(run) else None
+    known = known_of(evidence, run, {path: file} if file is not None else {}, exported(runs, run))
     pack = sealed_pack(evidence, run, known) if known.sealed else None
     for each in (*known.doubts, *(pack.doubts if pack else ())):
         if each.startswith(f"{path} "):
             return each
     demand = known.demands.get(path)
     wanted = demand.sha256 if demand else (pack.sha256_of if pack else {}).get(path)
-    if found is None:
+    if file is None:
         return f"{path} is not there"
     if wanted is None:
         return f"{path} was neither journaled nor sealed: nothing is known of it"
-    return "" if wanted == found.sha256 else f"{path} was altered: it is not the one that was journaled"
+    return "" if wanted == file.sha256 else f"{path} was altered: it is not the one that was journaled"
 
 
 def _verified(

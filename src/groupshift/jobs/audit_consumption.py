@@ -86,56 +86,56 @@ def _stages(path: Path | None) -> dict[str, tuple[int, int]]:
         ) from error
 
 
-def _asking(given: argparse.Namespace) -> Ask:
+def _asking(arguments: argparse.Namespace) -> Ask:
     """What asks the log; without brokers nobody does. Raises `Rejected` for properties that are none."""
-    if given.brokers is None:
+    if arguments.brokers is None:
         return lambda _gaps: ()
-    told = {} if given.properties is None else json_object(given.properties, "--properties")
-    properties = {str(key): str(value) for key, value in told.items()}
-    return KafkaRecordLog(given.brokers, properties).read
+    pairs = {} if arguments.properties is None else json_object(arguments.properties, "--properties")
+    properties = {str(key): str(value) for key, value in pairs.items()}
+    return KafkaRecordLog(arguments.brokers, properties).read
 
 
-def _audit(given: argparse.Namespace) -> tuple[Audit, dict[str, tuple[int, int]]]:
+def _audit(arguments: argparse.Namespace) -> tuple[Audit, dict[str, tuple[int, int]]]:
     """Read both sources, measure, and return the audit with its stages. Raises `Rejected` and `Broken`."""
-    stages, ask = _stages(given.stages), _asking(given)
+    stages, ask = _stages(arguments.stages), _asking(arguments)
     now_ms = time.time_ns() // 1_000_000
     window = Window(
-        from_ms=given.from_ms,
-        to_ms=now_ms if given.to_ms is None else given.to_ms,
-        tolerance_ms=given.tolerance_ms,
+        from_ms=arguments.from_ms,
+        to_ms=now_ms if arguments.to_ms is None else arguments.to_ms,
+        tolerance_ms=arguments.tolerance_ms,
     )
-    log = consumption.read_log(given.zookeeper_log, given.group, given.chroot)
-    torn = consumption.torn_ledgers(given.ledgers)
-    spark = local_session(f"groupshift audit {given.group}")
-    files = consumption.write_history(log.history, given.output, window.to_ms)
-    ledgers = consumption.read_ledgers(spark, given.ledgers, torn)
-    ours = ledgers.where(ledgers["member"].startswith(f"{given.group}_"))
+    log = consumption.read_log(arguments.zookeeper_log, arguments.group, arguments.chroot)
+    torn = consumption.torn_ledgers(arguments.ledgers)
+    spark = local_session(f"groupshift audit {arguments.group}")
+    files = consumption.write_history(log.history, arguments.output, window.to_ms)
+    ledgers = consumption.read_ledgers(spark, arguments.ledgers, torn)
+    ours = ledgers.where(ledgers["member"].startswith(f"{arguments.group}_"))
     consumption.register(spark, ours, files, log.history.kinds, window.to_ms)
     consumption.derive(spark, window.tolerance_ms)
-    measured = measure(spark, window, ask, Isolation(given.isolation_level))
-    return Audit(group=given.group, window=window, log=log, torn=torn, measured=measured), stages
+    measured = measure(spark, window, ask, Isolation(arguments.isolation_level))
+    return Audit(group=arguments.group, window=window, log=log, torn=torn, measured=measured), stages
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the audit; returns the exit code (see the module text)."""
-    given = _arguments(argv)
-    fresh(given.output, (VERDICT, REPORT, HAND_OVERS, DUPLICATES))
+    arguments = _arguments(argv)
+    fresh(arguments.output, (VERDICT, REPORT, HAND_OVERS, DUPLICATES))
     try:
-        found, stages = _audit(given)
+        audit, stages = _audit(arguments)
     except GroupshiftError as error:
         data = {
             "version": consumption_report.AUDIT_VERSION,
-            "group": given.group,
+            "group": arguments.group,
             "verdict": Verdict.FAIL.value,
         }
-        write_text(given.output / VERDICT, to_json({**data, "error": str(error)}))
+        write_text(arguments.output / VERDICT, to_json({**data, "error": str(error)}))
         print(f"audit: {error}", file=sys.stderr)
         return error.exit_code
-    write_parquet(given.output / HAND_OVERS, _only(found.measured.hand_overs, _HAND_OVERS), _HAND_OVERS)
-    write_parquet(given.output / DUPLICATES, _only(found.measured.duplicates, _DUPLICATES), _DUPLICATES)
-    write_text(given.output / REPORT, audit_report.render(found, stages))
-    write_text(given.output / VERDICT, to_json(consumption_report.to_data(found, stages)))
-    print(f"audit: {found.verdict}; report at {given.output / REPORT}")
+    write_parquet(arguments.output / HAND_OVERS, _only(audit.measured.hand_overs, _HAND_OVERS), _HAND_OVERS)
+    write_parquet(arguments.output / DUPLICATES, _only(audit.measured.duplicates, _DUPLICATES), _DUPLICATES)
+    write_text(arguments.output / REPORT, audit_report.render(audit, stages))
+    write_text(arguments.output / VERDICT, to_json(consumption_report.to_data(audit, stages)))
+    print(f"audit: {audit.verdict}; report at {arguments.output / REPORT}")
     return 0
 
 

@@ -32,12 +32,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     path: Path = parser.parse_args(argv).request
     try:
         request = read_request(path)
-        found = run_audit(request, _line, lambda: large_session("groupshift audit"))
+        audit = run_audit(request, _line, lambda: large_session("groupshift audit"))
     except GroupshiftError as error:
         leave_refusal(path, error)
         print(f"audit: {error}", file=sys.stderr)
         return error.exit_code
-    print(f"audit: {found.looked.agreeing} of {found.looked.keys} agree; {request.output}")
+    print(f"audit: {audit.looked.agreeing} of {audit.looked.keys} agree; {request.output}")
     return 0
 
 

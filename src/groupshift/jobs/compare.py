@@ -29,15 +29,15 @@ def _arguments(argv: Sequence[str] | None) -> Request:
     parser.add_argument("--live", action="store_true", help="commits went on between the snapshots")
     parser.add_argument("--memory", default="2g", help="heap of the driver where this process starts it")
     parser.add_argument("--part-rows", type=int, default=Sizes().part, help="rows read as one part")
-    given = parser.parse_args(argv)
+    parsed = parser.parse_args(argv)
     return Request(
-        before=given.before,
-        after=given.after,
-        output=given.output,
-        comparison=given.move,
-        live=given.live,
-        memory=given.memory,
-        sizes=Sizes(part=given.part_rows),
+        before=parsed.before,
+        after=parsed.after,
+        output=parsed.output,
+        comparison=parsed.move,
+        live=parsed.live,
+        memory=parsed.memory,
+        sizes=Sizes(part=parsed.part_rows),
     )
 
 

@@ -71,15 +71,15 @@ def _position(path: Path) -> Mapping[int, int]:
     return {int(key): int(str(end)) for key, end in data.items()}
 
 
-def _source(spark: SparkSession, given: argparse.Namespace) -> DataFrame:
+def _source(spark: SparkSession, arguments: argparse.Namespace) -> DataFrame:
     """Raw records of the source that was named. Raises as it, and `Rejected` for several clusters."""
-    if given.dump is not None:
-        return _dump(spark, given.dump)
-    if given.segments is not None:
-        return segments(spark, given.segments)
-    secrets = {} if given.properties is None else json_object(given.properties, "--properties")
+    if arguments.dump is not None:
+        return _dump(spark, arguments.dump)
+    if arguments.segments is not None:
+        return segments(spark, arguments.segments)
+    secrets = {} if arguments.properties is None else json_object(arguments.properties, "--properties")
     properties = {key: str(value) for key, value in secrets.items()}
-    brokers = Brokers(bootstrap_servers=given.brokers, properties=properties)
+    brokers = Brokers(bootstrap_servers=arguments.brokers, properties=properties)
     with closing(brokers.cluster()) as cluster:
         cluster.attempt(cluster.refuse_several)
     return fetched(spark, brokers)
@@ -88,21 +88,21 @@ def _source(spark: SparkSession, given: argparse.Namespace) -> DataFrame:
 def _dump(spark: SparkSession, folder: str) -> DataFrame:
     """Raw records of a dump. Raises `Rejected` for another schema, `Broken` for a file that is cut off."""
     _whole(folder)
-    found = spark.read.parquet(folder)
-    types = {field.name: field.dataType.simpleString() for field in found.schema.fields}
+    frame = spark.read.parquet(folder)
+    types = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
     for column in SCHEMA.replace("long", "bigint").split(", "):
         name, kind = column.split(" ")
         if types.get(name) != kind:
             raise Rejected(f"--dump {folder} has {types.get(name, 'no')} {name}; it must be {column}")
-    return found.select(*RAW_COLUMNS)
+    return frame.select(*RAW_COLUMNS)
 
 
 def _whole(folder: str) -> None:
     """Look at the end of every file that Spark lists: all but what a desktop left. Raises `Rejected` for a
     folder that holds none, `Broken` for one that is cut off."""
     place = Path(folder)
-    found = [place] if place.is_file() else sorted(place.rglob("*.parquet"))
-    files = [path for path in found if path == place or not is_beside(path.relative_to(place).as_posix())]
+    places = [place] if place.is_file() else sorted(place.rglob("*.parquet"))
+    files = [path for path in places if path == place or not is_beside(path.relative_to(place).as_posix())]
     if not files:
         raise Rejected(f"--dump {folder} holds no Parquet file; give a folder of Parquet files")
     for path in files:
@@ -121,8 +121,8 @@ def _refuse_own_source(dump: str | None, output: Path) -> None:
     earlier run), or where they would be written into it."""
     if dump is None:
         return
-    given, tables = Path(dump).resolve(), [(output / f"{table}.parquet").resolve() for table in TABLES]
-    if given == output.resolve() or any(given == each or each in given.parents for each in tables):
+    source, tables = Path(dump).resolve(), [(output / f"{table}.parquet").resolve() for table in TABLES]
+    if source == output.resolve() or any(source == each or each in source.parents for each in tables):
         raise Rejected(f"--output {output} would replace --dump {dump}: name another folder with --output")
 
 
@@ -137,24 +137,26 @@ def _leave(frame: DataFrame, output: Path, table: str) -> Path:
     return target
 
 
-def _read(given: argparse.Namespace) -> None:
+def _read(arguments: argparse.Namespace) -> None:
     """Read, decode and write every table that was asked for; the source is read once."""
-    up_to = None if given.up_to is None else _position(given.up_to)
+    up_to = None if arguments.up_to is None else _position(arguments.up_to)
     spark = large_session("groupshift coordinator log")
-    records = _source(spark, given)
-    if given.dump is None:  # read the source once: a topic may be compacted meanwhile, files inflated twice
-        records = spark.read.parquet(str(_leave(records, given.output, "raw")))
-    if given.decoded:
-        _leave(decoded(records, given.partitions), given.output, "decoded")
+    records = _source(spark, arguments)
+    if (
+        arguments.dump is None
+    ):  # read the source once: a topic may be compacted meanwhile, files inflated twice
+        records = spark.read.parquet(str(_leave(records, arguments.output, "raw")))
+    if arguments.decoded:
+        _leave(decoded(records, arguments.partitions), arguments.output, "decoded")
     best = states.winners(records, up_to).select(*RAW_COLUMNS).cache()
-    found = states.commits(decoded(best, given.partitions)).cache()
-    _leave(found, given.output, "commits")
-    _leave(states.foreign(found), given.output, "foreign")
-    _leave(states.groups(best, given.partitions), given.output, "groups")
-    if given.retention_ms is not None:
-        clocks = {"retention_ms": given.retention_ms, "now_ms": given.now_ms}
-        _leave(states.retention(best, given.partitions, **clocks), given.output, "retention")
-    found.unpersist()
+    commits = states.commits(decoded(best, arguments.partitions)).cache()
+    _leave(commits, arguments.output, "commits")
+    _leave(states.foreign(commits), arguments.output, "foreign")
+    _leave(states.groups(best, arguments.partitions), arguments.output, "groups")
+    if arguments.retention_ms is not None:
+        clocks = {"retention_ms": arguments.retention_ms, "now_ms": arguments.now_ms}
+        _leave(states.retention(best, arguments.partitions, **clocks), arguments.output, "retention")
+    commits.unpersist()
     best.unpersist()
 
 
@@ -176,22 +178,22 @@ def _readable() -> Iterator[None]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Read, decode, materialise, write; returns the exit code (see the module text)."""
-    given = _arguments(argv)
-    made = not given.output.exists()
+    arguments = _arguments(argv)
+    made = not arguments.output.exists()
     try:
-        _refuse_own_source(given.dump, given.output)
-        with room_in(given.output, ""), _readable():
-            given.output.mkdir(parents=True, exist_ok=True)
+        _refuse_own_source(arguments.dump, arguments.output)
+        with room_in(arguments.output, ""), _readable():
+            arguments.output.mkdir(parents=True, exist_ok=True)
             for table in TABLES:
-                shutil.rmtree(given.output / f"{table}.parquet", ignore_errors=True)
-            _read(given)
+                shutil.rmtree(arguments.output / f"{table}.parquet", ignore_errors=True)
+            _read(arguments)
     except GroupshiftError as error:
         if made:
             with suppress(OSError):
-                given.output.rmdir()  # only where no table was finished
+                arguments.output.rmdir()  # only where no table was finished
         print(f"read_coordinator_log: {error}", file=sys.stderr)
         return error.exit_code
-    print(f"read_coordinator_log: tables at {given.output}")
+    print(f"read_coordinator_log: tables at {arguments.output}")
     return 0
 
 

@@ -59,39 +59,39 @@ def _leave(output: Path, outcome: Outcome, page: str) -> None:
     write_text(output / VERDICT, to_json(outcome.to_data()))
 
 
-def _validate(given: argparse.Namespace) -> Outcome:
-    changes = read_rules(given.rules)
-    folders = {"before": given.before, "after": given.after}
+def _validate(arguments: argparse.Namespace) -> Outcome:
+    changes = read_rules(arguments.rules)
+    folders = {"before": arguments.before, "after": arguments.after}
     try:
         inputs = {moment: verify(folder, of=SnapshotOf.GROUP) for moment, folder in folders.items()}
     except Broken as altered:
-        migration = given.after.parent.parent.name
+        migration = arguments.after.parent.parent.name
         outcome = validation.refusal(changes.stage, changes.moment, migration, str(altered))
-        _leave(given.output, outcome, report.refused(outcome))
+        _leave(arguments.output, outcome, report.refused(outcome))
         raise
     library = Library()
     spark = local_session(f"groupshift validate {changes.stage} {changes.moment}")
     compared = validation.compare(spark, library, inputs, changes)
-    write_parquet(given.output / DIFFERENCES, compared.differences, _COLUMNS)
-    write_parquet(given.output / FAILING, failing_rows(compared.expectations), FAILING_COLUMNS)
-    _leave(given.output, compared.outcome, report.render(compared))
+    write_parquet(arguments.output / DIFFERENCES, compared.differences, _COLUMNS)
+    write_parquet(arguments.output / FAILING, failing_rows(compared.expectations), FAILING_COLUMNS)
+    _leave(arguments.output, compared.outcome, report.render(compared))
     return compared.outcome
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the comparison; returns the exit code (see the module text). Nothing of an earlier run survives,
     nor of one that could not be finished."""
-    given = _arguments(argv)
+    arguments = _arguments(argv)
     try:
-        with room_in(given.output, ""):
-            fresh(given.output, _ALL)
-            outcome = _validate(given)
+        with room_in(arguments.output, ""):
+            fresh(arguments.output, _ALL)
+            outcome = _validate(arguments)
     except GroupshiftError as error:
         if isinstance(error, Transient):
-            fresh(given.output, _ALL)
+            fresh(arguments.output, _ALL)
         print(f"validate: {error}", file=sys.stderr)
         return error.exit_code
-    print(f"validate: {outcome.verdict}; report at {given.output / REPORT}")
+    print(f"validate: {outcome.verdict}; report at {arguments.output / REPORT}")
     return 0
 
 

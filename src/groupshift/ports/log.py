@@ -36,7 +36,7 @@ class OffsetsLog(Protocol):
         included."""
 
     def read(
-        self, up_to: Position, partitions: Collection[int] | None = None, told: LogProgress | None = None
+        self, up_to: Position, partitions: Collection[int] | None = None, progress: LogProgress | None = None
     ) -> Iterator[LogRecord]:
         """The records below ``up_to`` of these partitions (None: all), each partition in log order, without
         markers and without records of transactions that were aborted or are open."""

@@ -88,8 +88,8 @@ def group_history_of(history: History, kept: Kept | None) -> GroupHistory:
     for each in history.steps:
         stored = each.result.get("stored")
         if each.step.kind == "snapshot" and stored and kept is not None:
-            found = kept.tables(str(stored[0]), Moment(stored[1]))
-            tables |= {each.step.subject: found} if found is not None else {}
+            stored_tables = kept.tables(str(stored[0]), Moment(stored[1]))
+            tables |= {each.step.subject: stored_tables} if stored_tables is not None else {}
     looks = [
         from_plain(Look, event.body)
         for event in history.events
@@ -175,8 +175,8 @@ def _tenures(
         known_by = KnownBy.DELIVERIES
     if not known:
         return seen(sightings), KnownBy.SIGHTINGS
-    told = {tenure.partition for tenure in known}
-    return (*known, *(each for each in seen(sightings) if each.partition not in told)), known_by
+    known_partitions = {tenure.partition for tenure in known}
+    return (*known, *(each for each in seen(sightings) if each.partition not in known_partitions)), known_by
 
 
 def _compared(history: History, kept: Kept | None) -> Iterator[Compared]:

@@ -93,7 +93,7 @@ def sections(group: GroupHistory, *now: tuple[str, Cell]) -> list[Section]:
 def _summary(group: GroupHistory, now: Sequence[tuple[str, Cell]]) -> Section:
     """The figures. What was lost, processed twice, or stood still is from the audit, else from the ledgers;
     without either nothing is said of it."""
-    kinds, seen = list(group.members.values()), group.sightings
+    kinds, sightings = list(group.members.values()), group.sightings
     audit, delivered, consumed = group.audit, group.delivered, list[tuple[str, Cell]]()
     if audit:
         consumed = [
@@ -110,14 +110,17 @@ def _summary(group: GroupHistory, now: Sequence[tuple[str, Cell]]) -> Section:
         ]
     return glance(
         ("took", duration(group.history.ended_ms - group.history.record.created_at_ms)),
-        ("partitions", len(seen[-1].owners) if seen else None),
+        ("partitions", len(sightings[-1].owners) if sightings else None),
         ("members met", ", ".join(f"{kinds.count(kind)} {kind}" for kind in sorted(set(kinds))) or None),
         *now,
         ("offsets lost", group.differing("lost")),
         ("offsets gone back", group.differing("regressed")),
         ("hand-overs", sum(hand_overs(group.tenures).values()) if group.tenures else None),
         *consumed,
-        ("seen", f"{clock(seen[0].at_ms)} to {clock(seen[-1].at_ms)} UTC" if seen else "never"),
+        (
+            "seen",
+            f"{clock(sightings[0].at_ms)} to {clock(sightings[-1].at_ms)} UTC" if sightings else "never",
+        ),
     )
 
 
@@ -140,8 +143,8 @@ def protocol_now(group: GroupHistory) -> tuple[str, Cell]:
 
 def proven(group: GroupHistory) -> str:
     """Return a sentence: how much was compared, and what became of the committed offsets."""
-    asked = [finding for each in group.compared for finding in each.findings]
-    said = counted(asked, f"findings of {len(group.compared)} judgements")
+    findings = [finding for each in group.compared for finding in each.findings]
+    said = counted(findings, f"findings of {len(group.compared)} judgements")
     if not any(each.counts for each in group.compared):
         return f"{said}."
     lost, back = group.differing("lost"), group.differing("regressed")
@@ -212,22 +215,22 @@ def _phase(name: str, own: Sequence[Event], steps: Mapping[str, Step]) -> Lane:
 
 def _findings(group: GroupHistory) -> Section:
     """Every finding that did not pass, worst first; then all of them, phase by phase."""
-    found = [(each.where, finding) for each in group.compared for finding in each.findings]
-    bad = [(where, finding) for where, finding in found if finding.verdict is not Verdict.PASS]
+    placed = [(each.where, finding) for each in group.compared for finding in each.findings]
+    bad = [(where, finding) for where, finding in placed if finding.verdict is not Verdict.PASS]
     bad.sort(key=lambda pair: -pair[1].verdict.rank)
     rows = [
         (where, each.rule, spoken(each.verdict) if each.asked else NOT_ASKED, each.reason)
-        for where, each in found
+        for where, each in placed
     ]
     listed = Table(heads=("phase", "rule", "severity", "what was found"), rows=rows)
     return section(
         "Findings",
-        f"{counted((f for _, f in found), 'findings')}." if found else "Nothing was judged yet.",
+        f"{counted((f for _, f in placed), 'findings')}." if placed else "Nothing was judged yet.",
         *(
             Alarm(lead=f"{each.rule}, {where}:", text=each.reason, hint=each.hint)
             for where, each in bad[:_MOST_ALARMS]
         ),
-        Details(f"All {len(found)} findings", [listed]) if found else None,
+        Details(f"All {len(placed)} findings", [listed]) if placed else None,
     )
 
 
@@ -377,7 +380,7 @@ def to_do(group: GroupHistory, again: str) -> tuple[tuple[str, str], ...]:
     left = ("Members and ZooKeeper are as they were. To remove what stays in Kafka:", status.following)
     if not status.following or status.following.startswith("groupshift report "):
         left = ("Nothing has to be done now: the group is as it was.", "")
-    found: dict[RunState, tuple[tuple[str, str], ...]] = {
+    by_state: dict[RunState, tuple[tuple[str, str], ...]] = {
         RunState.MOVED: (kept, back, check) if passed else (stopped, back),
         RunState.FINALISED: (("Nothing has to be done: the move is over.", ""), check),
         RunState.ROLLED_BACK: (left, ready, check),
@@ -387,4 +390,4 @@ def to_do(group: GroupHistory, again: str) -> tuple[tuple[str, str], ...]:
         RunState.APPROVED: (("To run it:", go_on),),
     }
     anew = (("To plan it again:", f"groupshift {again.replace('VERB', 'run')}"),)
-    return found.get(group.history.state, anew)
+    return by_state.get(group.history.state, anew)

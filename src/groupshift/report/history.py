@@ -213,15 +213,15 @@ class History:
         """What was found wrong and accepted by somebody, in the order of the journal; the last answer for
         each step. A run with any of it ends red."""
         steps = {each.step.key: each.step for each in self.steps}
-        found: dict[str, Accepted] = {}
+        by_step: dict[str, Accepted] = {}
         for event in self.events:
             if event.kind is EventKind.ACCEPTED and event.body["verdict"] in _BAD and event.step in steps:
                 said = event.body.get("findings") or ()
                 bad = tuple(f"{e['rule']}: {e['reason']}" for e in said if e["verdict"] != Verdict.PASS)
-                found[event.step] = Accepted(
+                by_step[event.step] = Accepted(
                     step=steps[event.step], reasons=bad, who=str(event.body["who"]), at_ms=event.at_ms
                 )
-        return tuple(found.values())
+        return tuple(by_step.values())
 
 
 def history_of(run: Run[P]) -> History:
@@ -236,7 +236,7 @@ def history_of(run: Run[P]) -> History:
         plan_from(json.dumps(each.body["plan"])) for each in events if each.kind is EventKind.ROLLBACK_BEGUN
     )
 
-    def told(steps: Iterable[Step]) -> tuple[StepHistory, ...]:
+    def histories(steps: Iterable[Step]) -> tuple[StepHistory, ...]:
         return tuple(StepHistory(step=each, record=records.get(each.key)) for each in steps)
 
     back = {step.key: step for each in rollbacks for step in each.steps}
@@ -245,9 +245,9 @@ def history_of(run: Run[P]) -> History:
         record=record,
         plan=plan,
         status=status_of(run.tools.runs, run.name),
-        there=told(plan.steps),
-        back=told(back.values()),
-        walked=told(walked.steps),
+        there=histories(plan.steps),
+        back=histories(back.values()),
+        walked=histories(walked.steps),
         events=events,
         rollbacks=rollbacks,
     )
@@ -263,7 +263,7 @@ def wrong_words(step: Step) -> str:
 def compared(history: History) -> tuple[Comparison, ...]:
     """Return every snapshot of a cluster that is compared with another one, in the order of the steps; those
     that are not taken yet, too."""
-    found = []
+    comparisons = []
     for each in history.steps:
         if each.step.kind != "compare" or not {"base", "move"} <= each.step.args.keys():
             continue
@@ -274,7 +274,7 @@ def compared(history: History) -> tuple[Comparison, ...]:
         if "findings" in result:
             verdict = worst_verdict(said) if said else Verdict.PASS
         bad = tuple(f"{one.rule}: {one.reason}" for one in said if one.verdict is not Verdict.PASS)
-        found.append(
+        comparisons.append(
             Comparison(
                 subject=each.step.subject,
                 base=str(each.step.args["base"]),
@@ -286,7 +286,7 @@ def compared(history: History) -> tuple[Comparison, ...]:
                 folder=str(result.get("folder", "")).rpartition("/")[2],
             )
         )
-    return tuple(found)
+    return tuple(comparisons)
 
 
 def decisions(history: History, wrong: Callable[[Step], str] = wrong_words) -> tuple[Decision, ...]:
@@ -296,7 +296,7 @@ def decisions(history: History, wrong: Callable[[Step], str] = wrong_words) -> t
     the run go on, is not as it has to be."""
     steps = {each.step.key: each.step for each in history.steps}
     accepted = {each.step.key: each for each in history.accepted}
-    found = []
+    decided = []
     for event in history.events:
         step = steps.get(event.step)
         said, body = "", event.body
@@ -314,12 +314,12 @@ def decisions(history: History, wrong: Callable[[Step], str] = wrong_words) -> t
             said = f"roll back to {str(body['to']).replace('_', ' ')}{because}"
         if said:
             who = str(body.get("who", ""))
-            found.append(Decision(subject=said, approved=yes, who=who, at_ms=event.at_ms))
+            decided.append(Decision(subject=said, approved=yes, who=who, at_ms=event.at_ms))
     waits = steps.get(history.status.question)
     if waits is not None:
         at_ms = max((e.at_ms for e in history.events if e.kind is EventKind.GATE_SHOWN), default=0)
-        found.append(Decision(subject=waits.does or waits.name, approved=None, who="", at_ms=at_ms))
-    return tuple(found)
+        decided.append(Decision(subject=waits.does or waits.name, approved=None, who="", at_ms=at_ms))
+    return tuple(decided)
 
 
 def approved(history: History) -> list[tuple[str, str]]:
@@ -341,7 +341,7 @@ def node_intervals(
 
     Each node ran ``now`` when the run was planned. Steps of this ``kind``, there and back, change it to what
     ``ran`` says of the step; the change lasts from the end of the step before it to its own end."""
-    found: list[NodeInterval] = []
+    intervals: list[NodeInterval] = []
     planned_ms = history.record.created_at_ms
     for node in dict.fromkeys(each.step.subject for each in history.of_kind(kind)):
         first = last = NodeInterval(node=node, ran=now, from_ms=planned_ms, to_ms=history.ended_ms)
@@ -349,16 +349,16 @@ def node_intervals(
         for each in history.steps:
             if (each.step.kind, each.step.subject) == (kind, node) and each.begun:
                 until = each.at_ms if each.done else history.ended_ms
-                found.append(replace(last, to_ms=before))
+                intervals.append(replace(last, to_ms=before))
                 changed = replace(first, ran=ran(each.step), from_ms=before, to_ms=until, changing=True)
-                found.append(changed)
+                intervals.append(changed)
                 last = replace(changed, from_ms=until, to_ms=history.ended_ms, changing=False)
                 if not each.done:
                     break
             before = max(before, each.at_ms)
         else:
-            found.append(last)
-    return tuple(found)
+            intervals.append(last)
+    return tuple(intervals)
 
 
 _WORDS = {

@@ -111,10 +111,10 @@ def kept_of(
     data = exported(runs, run, closing)
     files = {each.path: each for each in measured(evidence, run)}
     known = known_of(evidence, run, files, data)
-    found = tuple(files[path] for path in sorted(files) if path not in _MADE)
-    about = [(name, ", ".join(each)) for name, each in versions_met(evidence, run, found).items()]
+    shown = tuple(files[path] for path in sorted(files) if path not in _MADE)
+    about = [(name, ", ".join(each)) for name, each in versions_met(evidence, run, shown).items()]
     brokers = brokers_met(data)
     about += [("brokers met", "; ".join(brokers))] if brokers else []
     about += [("doubted", each) for each in known.doubts]
-    told = tuple(about)
-    return Kept(evidence=evidence, run=run, files=files, known=known, shown=found, about=told, ledger=ledger)
+    facts = tuple(about)
+    return Kept(evidence=evidence, run=run, files=files, known=known, shown=shown, about=facts, ledger=ledger)

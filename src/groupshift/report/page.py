@@ -136,7 +136,7 @@ def glance(*pairs: tuple[str, Cell]) -> Section:
 
 
 def table(
-    found: Iterable[T],
+    things: Iterable[T],
     columns: Columns[T],
     *,
     numeric: Collection[str] = (),
@@ -144,11 +144,11 @@ def table(
     most: int = 0,
     whole: str = "",
 ) -> Table:
-    """Return a table with a row for each of ``found``, which are dataclasses or mappings.
+    """Return a table with a row for each of ``things``, which are dataclasses or mappings.
 
     Of more than ``most`` (0: all) the first are shown; ``whole`` says where all of them are. ``numeric`` are
     the heads of columns with numbers."""
-    listed = list(found)
+    listed = list(things)
     shown = listed[: most or None]
     return Table(
         heads=[*columns],

@@ -108,8 +108,8 @@ def lanes(
             alike.setdefault((bar.fill, bar.look, bar.title), []).append((left, right - left, top))
         middle = top + height / 2
         for each, x in zip(lane.dots, dots([axis.x(each.at_ms) for each in lane.dots]), strict=True):
-            told = element("title", each.title)
-            signs.append(element("circle", told, cx=x, cy=middle, r=8, class_=each.look))
+            title_element = element("title", each.title)
+            signs.append(element("circle", title_element, cx=x, cy=middle, r=8, class_=each.look))
             signs.append(label(each.sign, x, middle + 4, "on", "middle"))
     for (fill, look, titled), boxes in alike.items():
         paint = {"class_": look} if look else {"fill": fill}
@@ -171,8 +171,8 @@ def owners(tenures: Sequence[Tenure], modes: Modes, axis: Axis, colours: Mapping
         f"{len(counts)} partitions and {len(colours)} members; {sum(counts.values())} hand-overs. "
         "The table below says the same in figures."
     )
-    found = [Lane(name=str(at), bars=bars) for at, bars in of.items()]
-    return lanes("Owners over time", said, found, axis, name="owners", modes=modes)
+    rows = [Lane(name=str(at), bars=bars) for at, bars in of.items()]
+    return lanes("Owners over time", said, rows, axis, name="owners", modes=modes)
 
 
 _FLOOR = 190

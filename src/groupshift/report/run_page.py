@@ -91,13 +91,13 @@ def document_of(run: Run[P], kept: Kept | None) -> str:
     record, planned = history.record, history.record.created_at_ms
     page_of_move: Callable[[Run[P], History, Kept | None], PageParts] = getattr(run.move, "page", _usual)
     parts = page_of_move(run, history, kept)
-    asked = f", asked for by {record.requester}" if record.requester else ""
+    requested = f", asked for by {record.requester}" if record.requester else ""
     where = f"cluster {record.target.cluster}" if record.target.cluster else str(record.target)
     turned = max((each.at_ms for each in history.there), default=planned)
     page = Page(
         title=parts.title,
         top=headline_of(history, parts.sentence, parts.now),
-        lead=f"Run {record.run}, planned {moment_utc(planned)}{asked}: {where}",
+        lead=f"Run {record.run}, planned {moment_utc(planned)}{requested}: {where}",
         alarms=[Alarm(lead="Evidence:", text=each) for each in (kept.troubles if kept else ())],
         sections=[
             *parts.first,
@@ -146,11 +146,11 @@ def way_sentence(history: History, way: tuple[str, str], progress: str, back: st
     return f"{said} It waits: {history.waiting}." if history.waiting else said
 
 
-def sections_of(found: Sequence[questions.Section]) -> list[Section]:
+def sections_of(parts: Sequence[questions.Section]) -> list[Section]:
     """Return sections of the engine, sentences and rows below their heads, as those of a page."""
     return [
         section(each.title, *each.sentences, Table(heads=each.head, rows=each.rows) if each.rows else None)
-        for each in found
+        for each in parts
     ]
 
 
@@ -179,17 +179,17 @@ class Closed:
 
     def find(self, run: str) -> RunRecord:
         """Return a run as `Runs` does; the closed one in its last state."""
-        found = self._runs.find(run)
-        return replace(found, state=RunState(self._closing["state"])) if run == self._run else found
+        record = self._runs.find(run)
+        return replace(record, state=RunState(self._closing["state"])) if run == self._run else record
 
     def events(self, run: str, *, step: str = "") -> tuple[Event, ...]:
         """Return events as `Runs` does; those of the closed run end with its end."""
-        found = self._runs.events(run, step=step)
+        events_so_far = self._runs.events(run, step=step)
         if run != self._run or step:
-            return found
-        seq = found[-1].seq + 1 if found else 1
+            return events_so_far
+        seq = events_so_far[-1].seq + 1 if events_so_far else 1
         closed = Event(seq=seq, at_ms=self._at_ms, token=0, kind=EventKind.CLOSED, body=self._closing)
-        return (*found, closed)
+        return (*events_so_far, closed)
 
 
 def closed_reader(move: Move[P], runs: Runs, clock: Clock, run: str, closing: Json | None = None) -> Run[P]:
@@ -198,8 +198,8 @@ def closed_reader(move: Move[P], runs: Runs, clock: Clock, run: str, closing: Js
     if closing:
         ends = [each for each in runs.events(run) if each.kind is EventKind.CLOSED]
         if not ends or dict(ends[-1].body) != dict(closing) or runs.find(run).state.is_open:
-            found: Any = Closed(runs, run, closing, clock.now_ms())
-            runs = found
+            closed: Any = Closed(runs, run, closing, clock.now_ms())
+            runs = closed
     ports: Any = None
     return Run.reader(move, Tools(runs=runs, clock=clock), ports, run)
 
@@ -288,9 +288,9 @@ def node_lanes(
     signs = []
     for made in compared(history):
         if made.verdict is not None:
-            told = f"{made.subject} with {made.base}: {made.verdict}, {clock(made.at_ms)}"
+            words = f"{made.subject} with {made.base}: {made.verdict}, {clock(made.at_ms)}"
             look = f"dot {made.verdict}"
-            signs.append(Dot(at_ms=made.at_ms, sign=SIGNS[made.verdict], title=told, look=look))
+            signs.append(Dot(at_ms=made.at_ms, sign=SIGNS[made.verdict], title=words, look=look))
     shown = [*(Lane(name=name, over=bars) for name, bars in of.items()), Lane(name="compared", dots=signs)]
     said = "; ".join(bar.title for bars in of.values() for bar in bars)
     times = [each.at_ms for each in history.steps if each.at_ms]

@@ -52,10 +52,10 @@ def line(x: tuple[float, float], y: tuple[float, float], look: str) -> Markup:
 def picture(name: str, title: str, said: str, height: float, *parts: object) -> Markup:
     """Return an SVG of this height (pixels) and the full width, with a title and a sentence for those who
     cannot see it. ``name`` tells it from other pictures of the page."""
-    told = (element("title", title, id=f"{name}-title"), element("desc", said, id=f"{name}-desc"))
+    labels = (element("title", title, id=f"{name}-title"), element("desc", said, id=f"{name}-desc"))
     size = {"viewBox": f"0 0 {WIDTH} {round(height)}", "width": WIDTH, "height": round(height)}
     named = f"{name}-title {name}-desc"
-    return element("svg", *told, *parts, **size, role="img", aria_labelledby=named)
+    return element("svg", *labels, *parts, **size, role="img", aria_labelledby=named)
 
 
 def colour(index: int) -> str:

@@ -54,7 +54,7 @@ def _states(
 
     What is raised on purpose (no answer, no permission) concerns all of them and ends the scan."""
     try:
-        found = [state_of(each, known.get(each.view.group)) for each in reader.read(window)]
+        states = [state_of(each, known.get(each.view.group)) for each in reader.read(window)]
     except GroupshiftError:
         raise
     except Exception as error:  # noqa: BLE001 - named in the group's problems
@@ -76,7 +76,7 @@ def _states(
             problems=(problem,),
         )
     else:
-        yield from found
+        yield from states
 
 
 def _totals(state: GroupState) -> Counter[str]:
@@ -99,9 +99,9 @@ class FleetScans:
     brake: Brake
     toggles: Toggles
 
-    def scan(self, told: Told) -> ScanReport:
-        """Look at every group once, window by window, and keep what was found; changes no group. ``told`` is
-        told how many groups are done, and of how many.
+    def scan(self, progress: Told) -> ScanReport:
+        """Look at every group once, window by window, and keep what was found; changes no group.
+        ``progress`` is told how many groups are done, and of how many.
 
         What was stored before a failure is completed by the next scan."""
         ensemble = self.reader.name
@@ -109,7 +109,7 @@ class FleetScans:
         record = self.scans.begin(ensemble, self.clock.now_ms())
         former = self.scans.latest(ensemble, record.number)
         totals: Counter[str] = Counter()
-        told(0, len(names))
+        progress(0, len(names))
         for at in range(0, len(names), WINDOW):
             window = names[at : at + WINDOW]
             known = self.scans.known(ensemble, window)
@@ -124,7 +124,7 @@ class FleetScans:
                     changes.append(appeared(state))
             self.scans.put(record, states, changes)
             totals.update(groups=len(states), changes=len(changes))
-            told(min(totals["groups"], len(names)), len(names))
+            progress(min(totals["groups"], len(names)), len(names))
         gone = self.scans.sweep(record)
         totals.update(vanished=gone, changes=gone)
         done = replace(record, ended_at_ms=self.clock.now_ms(), totals=dict(totals))
@@ -149,18 +149,18 @@ class FleetScans:
     def fit(self, rules: WaveRules) -> tuple[str, ...]:
         """The groups that the last scan found fully migrated and at rest long enough, smallest first."""
         now = self.clock.now_ms()
-        found = ((each.partitions, each.group) for each in self.states() if not unfit(each, rules, now))
-        return ordered(found, rules.limit)
+        fitting = ((each.partitions, each.group) for each in self.states() if not unfit(each, rules, now))
+        return ordered(fitting, rules.limit)
 
     def asked_back(self, patterns: Sequence[str], rules: WaveRules) -> tuple[str, ...]:
         """The groups of these names or patterns whose mode node asks for kafka, smallest first.
 
         Raises `Rejected` when a pattern names no such group."""
-        found = [(each.partitions, each.group) for each in self.states() if wanted_back(each, patterns)]
+        matching = [(each.partitions, each.group) for each in self.states() if wanted_back(each, patterns)]
         for pattern in patterns:
-            if not any(is_asked_for(group, (pattern,)) for _, group in found):
+            if not any(is_asked_for(group, (pattern,)) for _, group in matching):
                 raise Rejected(f"{pattern!r} names no group in kafka mode; see: groupshift scan --last")
-        return ordered(found, rules.limit)
+        return ordered(matching, rules.limit)
 
     def toggle(
         self, report: ScanReport, rules: WaveRules, shown: Shown = lambda _toggle: None, *, execute: bool

@@ -99,8 +99,8 @@ def fingerprint(view: GroupView, times: NodeTimes) -> str:
     return ".".join(halves)
 
 
-def rest_of(now_ms: int, seen: str, known_ms: int | None, before: GroupState | None) -> Rest:
-    """Return since when both halves are at rest; ``seen`` is the fingerprint now, ``known_ms`` is
+def rest_of(now_ms: int, now: str, known_ms: int | None, before: GroupState | None) -> Rest:
+    """Return since when both halves are at rest; ``now`` is the fingerprint now, ``known_ms`` is
     `last_change_ms`.
 
     Of ZooKeeper the last scan and the nodes both give a moment at which the last change was over: the earlier
@@ -108,7 +108,7 @@ def rest_of(now_ms: int, seen: str, known_ms: int | None, before: GroupState | N
     changed_ms = now_ms if known_ms is None else known_ms
     if before is None:
         return Rest(zookeeper_ms=changed_ms)
-    (nodes, _, joined), (old_nodes, _, old_joined) = seen.partition("."), before.fingerprint.partition(".")
+    (nodes, _, joined), (old_nodes, _, old_joined) = now.partition("."), before.fingerprint.partition(".")
     if nodes == old_nodes:
         changed_ms = min(changed_ms, before.rest.zookeeper_ms)
     return Rest(zookeeper_ms=changed_ms, kafka_ms=before.rest.kafka_ms if joined == old_joined else now_ms)
@@ -222,7 +222,7 @@ def state_of(observed: Observed, before: GroupState | None) -> GroupState:
     """The row of one group; ``before`` is that of the last scan."""
     view, times = observed.view, observed.times
     by_ms = max(observed.read_by_ms, view.taken_at_ms)  # it may change while it is being read
-    seen = fingerprint(view, times)
+    stamp = fingerprint(view, times)
     known = last_change_ms(times, by_ms)
     life = life_of(view)
     owned = view.owners_of()
@@ -235,8 +235,8 @@ def state_of(observed: Observed, before: GroupState | None) -> GroupState:
         plain=len(view.of_kind(MemberKind.PLAIN)),
         mode=view.effective_mode,
         requested=(view.mode.data or b"")[:_SHOWN].decode("utf-8", "backslashreplace"),
-        fingerprint=seen,
-        rest=rest_of(by_ms, seen, known, before),
+        fingerprint=stamp,
+        rest=rest_of(by_ms, stamp, known, before),
         topics=tuple(sorted({partition.topic for partition in view.partitions})),
         partitions=len(view.partitions),
         owned=sum(1 for owners in owned.values() if owners),
@@ -253,16 +253,16 @@ def foreign_epochs(view: GroupView) -> tuple[str, ...]:
     """A sentence about commits in Kafka whose leader epoch is above their partition's: a Java consumer reads
     nothing from there (docs/reference/epochs-and-topic-ids.md §A)."""
     now = {end.partition: end.leader_epoch for end in view.log_ends if end.leader_epoch >= 0}
-    found = [
+    partitions = [
         f"{each.partition} ({each.leader_epoch}, now {now[each.partition]})"
         for each in view.kafka_offsets
         if each.leader_epoch > now.get(each.partition, each.leader_epoch)
     ]
     text = (
-        f"the leader epoch of the commit is too high for {sentence_list(found, _NAMED)}: a Java consumer "
-        "would read nothing; stop the group, then: groupshift repair epochs --execute"
+        f"the leader epoch of the commit is too high for {sentence_list(partitions, _NAMED)}: a Java "
+        "consumer would read nothing; stop the group, then: groupshift repair epochs --execute"
     )
-    return (text,) if found else ()
+    return (text,) if partitions else ()
 
 
 def life_of(view: GroupView) -> Life:
@@ -282,12 +282,12 @@ def lag_of(view: GroupView) -> int | None:
     first, second = view.stores.values()
     if view.effective_mode is Mode.KAFKA or not view.ids:
         first, second = second, first
-    found = [
+    lags = [
         max(0, end.end - first.get(end.partition, second.get(end.partition, 0)))
         for end in view.log_ends
         if end.partition in first or end.partition in second
     ]
-    return sum(found) if found else None
+    return sum(lags) if lags else None
 
 
 def readiness_of(view: GroupView, before: GroupState | None = None) -> tuple[StageReadiness, ...]:
@@ -295,20 +295,20 @@ def readiness_of(view: GroupView, before: GroupState | None = None) -> tuple[Sta
     (``before``) kept of the group is the first of two looks."""
     stages = [stage for stage, has_work in _WORK.items() if has_work(view)]
     wanted = {stage: [number for number in BEFORE[stage] if number not in NEEDS_FLEET] for stage in stages}
-    numbers = sorted({number for asked in wanted.values() for number in asked})
+    numbers = sorted({number for rules_of in wanted.values() for number in rules_of})
     facts = Facts(view=view, earlier=before.held if before else None)
     said = ask(tuple(numbers), facts) if numbers else ()
-    found = []
-    for stage, asked in wanted.items():
-        findings = [each for number in asked for each in said if each.rule == number]
-        found.append(
+    readiness = []
+    for stage, rules_of in wanted.items():
+        findings = [each for number in rules_of for each in said if each.rule == number]
+        readiness.append(
             StageReadiness(
                 stage=stage,
                 passed=tuple(each.rule for each in findings if each.verdict is Verdict.PASS),
                 findings=tuple(each for each in findings if each.verdict is not Verdict.PASS),
             )
         )
-    return tuple(found)
+    return tuple(readiness)
 
 
 class Aspect(StrEnum):
@@ -360,7 +360,7 @@ def vanished(group: str, before: GroupState) -> Change:
 
 def difference(before: GroupState, after: GroupState) -> tuple[Change, ...]:
     """Every difference but those that always are there (lag, offsets that advance)."""
-    told = [
+    aspects = [
         (Aspect.LIFE, before.life.value, after.life.value),
         (Aspect.MEMBERS, members_text(before), members_text(after)),
         (Aspect.MODE, before.mode.value, after.mode.value),
@@ -368,11 +368,11 @@ def difference(before: GroupState, after: GroupState) -> tuple[Change, ...]:
         (Aspect.PARTITIONS, str(before.partitions), str(after.partitions)),
         (Aspect.PROBLEMS, "; ".join(before.problems), "; ".join(after.problems)),
     ]
-    found = [(aspect, then, now) for aspect, then, now in told if then != now]
-    if not found and before.fingerprint != after.fingerprint:
-        found = [(Aspect.MOVED, "", "members restarted or partitions changed hands")]
+    changes = [(aspect, then, now) for aspect, then, now in aspects if then != now]
+    if not changes and before.fingerprint != after.fingerprint:
+        changes = [(Aspect.MOVED, "", "members restarted or partitions changed hands")]
     return tuple(
-        Change(group=after.group, aspect=aspect, before=then, after=now) for aspect, then, now in found
+        Change(group=after.group, aspect=aspect, before=then, after=now) for aspect, then, now in changes
     )
 
 

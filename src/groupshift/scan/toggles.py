@@ -169,8 +169,8 @@ class Toggles:
         if ours is not None:
             return ours
         move = self.moves[Mode.ZOOKEEPER]
-        found = self.tools.runs.of_target(move.target(self.ports, move.of(group)))
-        latest = next((each for each in found if each.state not in NOTHING_DONE), None)
+        earlier = self.tools.runs.of_target(move.target(self.ports, move.of(group)))
+        latest = next((each for each in earlier if each.state not in NOTHING_DONE), None)
         if latest is None or (latest.move, latest.state) != (move.name, RunState.MOVED):
             return None
         return latest if _leads_to(latest) is Mode.KAFKA else None

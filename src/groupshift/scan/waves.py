@@ -72,9 +72,9 @@ def unfit(state: GroupState, rules: WaveRules, now_ms: int) -> str:
     return ""
 
 
-def ordered(found: Iterable[tuple[int, str]], limit: int = 0) -> tuple[str, ...]:
+def ordered(sized: Iterable[tuple[int, str]], limit: int = 0) -> tuple[str, ...]:
     """Names of groups, given as (partitions, name): the smallest one first, for small groups risk least."""
-    return tuple(name for _, name in sorted(found)[: limit or None])
+    return tuple(name for _, name in sorted(sized)[: limit or None])
 
 
 def is_asked_for(group: str, patterns: Iterable[str]) -> bool:

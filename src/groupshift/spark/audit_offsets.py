@@ -59,7 +59,7 @@ TOLD = (
 
 
 def compared(
-    spark: SparkSession, brokers: Brokers, log: DirectLog, reading: Reading, told: LogProgress
+    spark: SparkSession, brokers: Brokers, log: DirectLog, reading: Reading, progress: LogProgress
 ) -> Looked:
     """A `groupshift.audit.run.Comparison`: executors read the log from the leaders, once, to their own disks;
     ``log`` is whose position was asked. Only differences come through this process.
@@ -68,7 +68,7 @@ def compared(
     bounds = log.bounds(reading.closed, reading.partitions)
     total = sum(each.end - each.start for each in bounds)
     once = _kept(fetched(spark, brokers, bounds=bounds).select(*RAW_COLUMNS))
-    told(total, total)
+    progress(total, total)
     return look(once, reading)
 
 
@@ -88,17 +88,17 @@ def look(records: DataFrame, reading: Reading) -> Looked:
     frames["elsewhere"] = _run("elsewhere", frames)
     keys = _kept(_run("keys", frames))
     total = keys.count()
-    found = _mismatches({**frames, "records": records, "keys": keys}, reading)
+    mismatches = _mismatches({**frames, "records": records, "keys": keys}, reading)
     away = commits.where("is_foreign").select("group_id", "src_partition").distinct().collect()
     problems = (*told_problems(reading.admin, reading.zookeeper or {}), *_unsaid(winners))
-    groups = {one.group for one in found if one.weight is not Weight.EXPLAINED}
+    groups = {one.group for one in mismatches if one.weight is not Weight.EXPLAINED}
     return Looked(
         keys=total,
-        agreeing=total - len(found),
-        mismatches=found,
+        agreeing=total - len(mismatches),
+        mismatches=mismatches,
         problems=problems,
         unread=untold(reading.admin, reading.zookeeper or {}),
-        kinds=Counter(one.kind for one in found),
+        kinds=Counter(one.kind for one in mismatches),
         elsewhere=frozenset(row.src_partition for row in away if row.group_id in groups),
     )
 
@@ -120,7 +120,7 @@ def _mismatches(frames: Mapping[str, DataFrame], reading: Reading) -> tuple[Mism
         interval_ms=terms.commit_interval_ms,
         retention_ms=terms.retention_ms,
     )
-    found = (
+    mismatches = (
         mismatch(
             (row["group_id"], row["topic"], row["partition"]),
             BY_NUMBER[row[RULE]],
@@ -128,7 +128,7 @@ def _mismatches(frames: Mapping[str, DataFrame], reading: Reading) -> tuple[Mism
         )
         for row in classified(facts).toArrow().to_pylist()
     )
-    return tuple(sorted(found, key=lambda one: one.key))
+    return tuple(sorted(mismatches, key=lambda one: one.key))
 
 
 def _unsaid(winners: DataFrame) -> Iterator[str]:
@@ -172,9 +172,9 @@ def sides(spark: SparkSession, reading: Reading) -> dict[str, DataFrame]:
             (
                 (
                     *(row.group, row.topic, row.partition, row.offset, row.leader_epoch, row.metadata),
-                    *(each in found for each in _STRAYS),
+                    *(each in kinds for each in _STRAYS),
                 )
-                for row, found in strays
+                for row, kinds in strays
             ),
         ),
         "ends": (
@@ -213,8 +213,8 @@ def _groups(spark: SparkSession, groups: Iterable[str]) -> DataFrame:
 
 def _frame(spark: SparkSession, columns: str, rows: Iterable[tuple[Any, ...]]) -> DataFrame:
     """Rows of these ``columns`` (``name type, name type``)."""
-    schema, found = arrow_schema(columns), list(rows)
-    arrays = [pa.array([row[at] for row in found], kind) for at, kind in enumerate(schema.types)]
+    schema, listed = arrow_schema(columns), list(rows)
+    arrays = [pa.array([row[at] for row in listed], kind) for at, kind in enumerate(schema.types)]
     return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=schema))
 
 
@@ -242,8 +242,8 @@ def classified(facts: DataFrame) -> DataFrame:
         .otherwise(kafka)
     )
     both = facts.withColumns({"kafka_rule": _first(KAFKA_RULES), "store_rule": _first(STORE_RULES)})
-    told = both.select("group_id", "topic", "partition", chosen.alias(RULE), *TOLD)
-    return told.where(F.col(RULE).isNotNull())
+    chosen_rows = both.select("group_id", "topic", "partition", chosen.alias(RULE), *TOLD)
+    return chosen_rows.where(F.col(RULE).isNotNull())
 
 
 def _first(rules: Iterable[AuditRule]) -> Column:
@@ -257,8 +257,8 @@ def _first(rules: Iterable[AuditRule]) -> Column:
 
 def _counts(rules: Iterable[AuditRule], number: Column) -> Column:
     """Whether this is the number of a rule that does not explain."""
-    found = [rule.number for rule in rules if rule.weight is not Weight.EXPLAINED]
-    return F.coalesce(number.isin(found), F.lit(False))
+    numbers = [rule.number for rule in rules if rule.weight is not Weight.EXPLAINED]
+    return F.coalesce(number.isin(numbers), F.lit(False))
 
 
 def _run(name: str, frames: Mapping[str, DataFrame], **args: Any) -> DataFrame:

@@ -108,12 +108,12 @@ def log_bounds(brokers: Brokers, topic: str = OFFSETS_TOPIC) -> tuple[Bounds, ..
     do not answer in time.
     """
     with closing(brokers.cluster()) as cluster:
-        found = cluster.attempt(lambda: _bounds(cluster, topic))
-    if not found:
+        bounds = cluster.attempt(lambda: _bounds(cluster, topic))
+    if not bounds:
         raise Rejected(
             f"topic {topic!r} does not exist at {brokers.bootstrap_servers}; give the cluster that has it"
         )
-    return found
+    return bounds
 
 
 def _bounds(cluster: KafkaCluster, topic: str) -> tuple[Bounds, ...]:
@@ -128,7 +128,7 @@ def _bounds(cluster: KafkaCluster, topic: str) -> tuple[Bounds, ...]:
         raise_for(_NO_LEADER if leader < 0 else 0, str(at))
         led_by.setdefault(leader, []).append(at.partition)
     questions = ((EARLIEST, 0), (LATEST, 1), (LATEST, 0))
-    asked = {
+    requests = {
         node: [
             (
                 log_offsets(cluster.broker(node), [(topic, at) for at in led], spec, isolation=level),
@@ -138,12 +138,12 @@ def _bounds(cluster: KafkaCluster, topic: str) -> tuple[Bounds, ...]:
         ]
         for node, led in led_by.items()
     }
-    found: dict[tuple[int, int], dict[int, int]] = {each: {} for each in questions}
-    for question, answer in cluster.ask_each(asked):
+    offsets: dict[tuple[int, int], dict[int, int]] = {each: {} for each in questions}
+    for question, answer in cluster.ask_each(requests):
         for each in answer.topics[0].partitions:
             raise_for(each.error_code, str(TopicPartition(topic, int(each.partition_index))))
-            found[question][int(each.partition_index)] = int(each.offset)
-    starts, stables, ends = (found[each] for each in questions)
+            offsets[question][int(each.partition_index)] = int(each.offset)
+    starts, stables, ends = (offsets[each] for each in questions)
     return tuple(
         Bounds(partition=at, start=starts[at], stable=min(stables[at], end), end=end)
         for at, end in sorted(ends.items())
@@ -252,16 +252,16 @@ class PartitionReader:
             self._asked = None
             answer = connection.receive(correlation)
             raise_for(getattr(answer, "error_code", 0), str(self._at))
-            ((found,),) = [topic.partitions for topic in answer.responses]
-            if found.error_code == _OUT_OF_RANGE and found.log_start_offset > position:
-                return found  # deleted since the ends were taken: what is left begins later
-            raise_for(found.error_code, f"{self._at} at offset {position}")
+            ((partition,),) = [topic.partitions for topic in answer.responses]
+            if partition.error_code == _OUT_OF_RANGE and partition.log_start_offset > position:
+                return partition  # deleted since the ends were taken: what is left begins later
+            raise_for(partition.error_code, f"{self._at} at offset {position}")
             # The end was known when it was asked for: a leader that has nothing there is behind.
-            raise_for(0 if found.records else _NO_LEADER, f"{self._at} has nothing at offset {position}")
+            raise_for(0 if partition.records else _NO_LEADER, f"{self._at} has nothing at offset {position}")
         except (OSError, BrokerError):
             self._leader = self._asked = None
             raise
-        return found
+        return partition
 
     def _ask(self, position: int) -> None:
         """Send the request for what lies from ``position`` on to the leader, which is looked up first."""
@@ -289,12 +289,12 @@ class PartitionReader:
         self._asked = connection, connection.send(request), position
 
 
-def _aborted_ranges(told: list[tuple[int, int]], table: Any) -> Any:
+def _aborted_ranges(aborted: list[tuple[int, int]], table: Any) -> Any:
     """Rows of (producer id, first, last) of the transactions that the broker says were aborted: each ends
     with its producer's next marker in this answer, or after it."""
     rows = []
     markers = table[table[:, CONTROL] == ABORT]
-    for producer, first in told:
+    for producer, first in aborted:
         ends = markers[(markers[:, PRODUCER] == producer) & (markers[:, OFFSET] > first), OFFSET]
         rows.append((producer, first, int(ends[0]) if len(ends) else FOR_EVER))
     return np.array(sorted(rows), dtype=np.int64).reshape(-1, 3)

@@ -38,9 +38,9 @@ def statement(folder: str, name: str) -> str:
     return files("groupshift").joinpath("sql", *folder.split("/"), f"{name}.sql").read_text(encoding="utf-8")
 
 
-def queried(spark: SparkSession, text: str, given: Mapping[str, Any], **frames: DataFrame) -> DataFrame:
-    """Return what a statement finds; of ``given`` it gets the arguments that it names (``:name``)."""
-    named = {name: value for name, value in given.items() if f":{name}" in text}
+def queried(spark: SparkSession, text: str, arguments: Mapping[str, Any], **frames: DataFrame) -> DataFrame:
+    """Return what a statement finds; of ``arguments`` it gets the arguments that it names (``:name``)."""
+    named = {name: value for name, value in arguments.items() if f":{name}" in text}
     used = {name: str(value) if isinstance(value, StrEnum) else value for name, value in named.items()}
     return spark.sql(text, args=used or None, **frames)
 
@@ -85,7 +85,7 @@ def not_asked(rule: str, holds: str, why: str) -> Ruled:
 def ruled(
     rule: str,
     holds: str,
-    found: Sequence[Offence],
+    met: Sequence[Offence],
     *,
     verdict: Verdict = Verdict.FAIL,
     hint: str = "",
@@ -93,11 +93,11 @@ def ruled(
 ) -> Ruled:
     """Return the finding of a rule: ``holds`` passes when nothing was found; else ``verdict``, naming the
     first offending rows (of ``count``, where not all of them were read)."""
-    if not (found or count):
+    if not (met or count):
         return Ruled(finding=Finding(rule=rule, verdict=Verdict.PASS, reason=holds))
-    count = count or len(found)
-    finding = Finding(rule=rule, verdict=verdict, reason=first(map(str, found), count), hint=hint)
-    return Ruled(finding=finding, offences=tuple(found), count=count)
+    count = count or len(met)
+    finding = Finding(rule=rule, verdict=verdict, reason=first(map(str, met), count), hint=hint)
+    return Ruled(finding=finding, offences=tuple(met), count=count)
 
 
 def first(said: Iterable[str], count: int) -> str:
@@ -130,15 +130,19 @@ def run(
 def _run_one(spark: SparkSession, rule: StageRule, changes: AllowedChanges, *, itself: bool) -> Ruled:
     if why := rule.unasked(changes, itself=itself):
         return not_asked(rule.rule, rule.holds, why)
-    given = {"gap": changes.gap, "replaced": changes.replaced, "mode_text": changes.mode_text}
-    given |= {"old": changes.old or "", "new": changes.new or "", "effective_mode": changes.effective_mode}
-    found = offences(queried(spark, statement("checks/snapshot", rule.statement), given).collect())
-    if not found and rule.about and not spark.sql(f"SELECT {rule.about} AS there").collect()[0]["there"]:
+    arguments = {"gap": changes.gap, "replaced": changes.replaced, "mode_text": changes.mode_text}
+    arguments |= {
+        "old": changes.old or "",
+        "new": changes.new or "",
+        "effective_mode": changes.effective_mode,
+    }
+    met = offences(queried(spark, statement("checks/snapshot", rule.statement), arguments).collect())
+    if not met and rule.about and not spark.sql(f"SELECT {rule.about} AS there").collect()[0]["there"]:
         return not_asked(rule.rule, rule.holds, "there is nothing that it could be asked of")
-    if not found and rule.explained:
-        told = offences(spark.sql(statement("checks", rule.explained)).collect())
-        return Ruled(finding=ruled(rule.rule, rule.holds, told, verdict=Verdict.PASS).finding)
-    return ruled(rule.rule, rule.holds, found, verdict=rule.verdict, hint=rule.hint)
+    if not met and rule.explained:
+        explained = offences(spark.sql(statement("checks", rule.explained)).collect())
+        return Ruled(finding=ruled(rule.rule, rule.holds, explained, verdict=Verdict.PASS).finding)
+    return ruled(rule.rule, rule.holds, met, verdict=rule.verdict, hint=rule.hint)
 
 
 def finding_data(result: Ruled) -> dict[str, Any]:
@@ -160,8 +164,8 @@ class Judgement:
     def to_data(self) -> dict[str, Any]:
         """Return ``verdict.json`` as plain values: the own fields, and the findings under ``findings``."""
         own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "results"}
-        found = [finding_data(result) for result in self.results]
-        return {"version": VERDICT_VERSION, "verdict": self.verdict, **own, "findings": found}
+        findings = [finding_data(result) for result in self.results]
+        return {"version": VERDICT_VERSION, "verdict": self.verdict, **own, "findings": findings}
 
 
 def to_json(data: Mapping[str, Any]) -> str:

@@ -87,8 +87,8 @@ def read_log(folder: Path, group: str, chroot: str = "") -> Log:
 
 def _row(one: Interval | OffsetWrite) -> dict[str, Any]:
     """The fields of an interval or a write by their names, with topic and number of its partition."""
-    told = {each.name: getattr(one, each.name) for each in fields(one)}
-    return {**told, "topic": one.partition.topic, "partition": one.partition.partition}
+    columns = {each.name: getattr(one, each.name) for each in fields(one)}
+    return {**columns, "topic": one.partition.topic, "partition": one.partition.partition}
 
 
 def write_history(history: History, output: Path, until_ms: int) -> tuple[Path, Path]:
@@ -282,13 +282,13 @@ class Audit:
 
 
 def _query(spark: SparkSession, text: str, window: Window) -> list[dict[str, Any]]:
-    given = {"from_ms": window.from_ms, "to_ms": window.to_ms - window.tolerance_ms}
-    return [row.asDict() for row in queried(spark, text, given).collect()]
+    arguments = {"from_ms": window.from_ms, "to_ms": window.to_ms - window.tolerance_ms}
+    return [row.asDict() for row in queried(spark, text, arguments).collect()]
 
 
 def _partition_rows(spark: SparkSession, duplicates: Rows, taken: Rows, lost: Rows) -> list[dict[str, Any]]:
     """A row for each partition: its deliveries, and what of the other rows lies in it."""
-    found = []
+    result_rows = []
     for total in spark.sql(statement("consumption", "partitions")).collect():
         again, changes, gaps = (
             [row for row in rows if (row["topic"], row["partition"]) == (total["topic"], total["partition"])]
@@ -302,8 +302,8 @@ def _partition_rows(spark: SparkSession, duplicates: Rows, taken: Rows, lost: Ro
             "longest_unowned_ms": longest["unowned_ms"] if longest else 0,
             "longest_unowned_at_ms": longest["released_ms"] if longest else None,
         }
-        found.append(total.asDict() | of)
-    return found
+        result_rows.append(total.asDict() | of)
+    return result_rows
 
 
 def taken_in(hand_overs: Rows, window: Window) -> list[Mapping[str, Any]]:
@@ -331,18 +331,18 @@ def _answered(rows: Rows, ask: Ask, of_kafka: Isolation) -> dict[LogAnswer, list
         for row in rows
     ]
     answers = ask(wanted) if wanted else ()
-    found: dict[LogAnswer, list[Mapping[str, Any]]] = {each: [] for each in LogAnswer}
+    by_answer: dict[LogAnswer, list[Mapping[str, Any]]] = {each: [] for each in LogAnswer}
     for number, row in enumerate(rows):
         said = {name: value for name, value in row.items() if name != "kinds"}
         if not answers:
-            found[LogAnswer.LOST].append(said)
+            by_answer[LogAnswer.LOST].append(said)
             continue
         read = answers[number]
         said["reason"] = f"{row['reason']}: {read.reason}"
         if read.answer is LogAnswer.LOST:
             said["records"] = read.records
-        found[read.answer].append(said)
-    return found
+        by_answer[read.answer].append(said)
+    return by_answer
 
 
 def measure(

@@ -241,8 +241,8 @@ def _stages(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> Section:
         "not explained": "unexplained",
         "lost": "lost",
     }
-    found = ({"stage": stage, **figures(audit, *span)} for stage, span in stages.items())
-    return section("Stage by stage", table(found, columns, numeric=columns.keys() - {"stage"}))
+    rows = ({"stage": stage, **figures(audit, *span)} for stage, span in stages.items())
+    return section("Stage by stage", table(rows, columns, numeric=columns.keys() - {"stage"}))
 
 
 def _partitions(audit: Audit) -> Section:
@@ -271,11 +271,11 @@ def _lost(audit: Audit) -> Section:
 
 def _duplicates(audit: Audit) -> Section:
     """The first ranges that were delivered again; those without an explanation come first."""
-    found = sorted(audit.measured.duplicates, key=lambda row: (row["objection"] is None, -row["records"]))
-    if not found:
+    rows = sorted(audit.measured.duplicates, key=lambda row: (row["objection"] is None, -row["records"]))
+    if not rows:
         return section("Delivered again", "No record was delivered twice.")
     listed = table(
-        found,
+        rows,
         {
             "partition": _at,
             "from": "from_offset",

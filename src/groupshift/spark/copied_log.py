@@ -43,7 +43,7 @@ class CopiedLog:
         return {number: each.log_end for number, each in self._replicas.items()}
 
     def read(
-        self, up_to: Position, partitions: Collection[int] | None = None, told: LogProgress | None = None
+        self, up_to: Position, partitions: Collection[int] | None = None, progress: LogProgress | None = None
     ) -> Iterator[LogRecord]:
         """See the port."""
         wanted = sorted(number for number in up_to if partitions is None or number in partitions)
@@ -54,18 +54,18 @@ class CopiedLog:
                 if record.offset < up_to[number]:
                     yield record
             done += up_to[number]
-            if told is not None:
-                told(done, total)
+            if progress is not None:
+                progress(done, total)
 
     @cached_property
     def _replicas(self) -> Mapping[int, ReplicaFacts]:
         """Of each partition the copy with the highest log end, the first by path among equal ones. Every file
         is read once: headers and checksums."""
         store, _ = filesystem(self._uri)
-        found = find_replicas(self._uri, self._topic)
+        replicas = find_replicas(self._uri, self._topic)
         return {
             number: max((replica_facts(store, each) for each in copies), key=lambda each: each.log_end)
-            for number, copies in sorted(found.items())
+            for number, copies in sorted(replicas.items())
         }
 
     def _records(self, replica: ReplicaFacts) -> Iterator[LogRecord]:
@@ -94,7 +94,7 @@ class DirectLog:
         return {number: each.end for number, each in self._bounds.items()}
 
     def read(
-        self, up_to: Position, partitions: Collection[int] | None = None, told: LogProgress | None = None
+        self, up_to: Position, partitions: Collection[int] | None = None, progress: LogProgress | None = None
     ) -> Iterator[LogRecord]:
         """See the port. Where each log begins, and what is stable, is as the last `position` found it."""
         bounds = self.bounds(up_to, partitions)
@@ -105,24 +105,26 @@ class DirectLog:
                 for batch in read_partition(cluster, each, Visible.DECIDED):
                     yield from log_records(batch)
                 done += each.end - each.start
-                if told is not None:
-                    told(done, total)
+                if progress is not None:
+                    progress(done, total)
 
     def bounds(self, up_to: Position, partitions: Collection[int] | None = None) -> tuple[Bounds, ...]:
         """What `read` would read of each partition, in their order."""
-        found = []
+        within = []
         for number in sorted(up_to):
             if partitions is None or number in partitions:
                 known, end = self._bounds[number], up_to[number]
                 stable = min(max(known.stable, known.start), end)
-                found.append(replace(known, start=min(known.start, end), stable=stable, end=end))
-        return tuple(found)
+                within.append(replace(known, start=min(known.start, end), stable=stable, end=end))
+        return tuple(within)
 
     def retention_ms(self) -> int | None:
         """See the port: the shortest that a broker has."""
         with closing(self._brokers.cluster()) as cluster:
-            found = cluster.attempt(lambda: [_retention(cluster, node.node_id) for node in cluster.brokers()])
-        return min((minutes * _MINUTE_MS for minutes in found if minutes is not None), default=None)
+            minutes_of = cluster.attempt(
+                lambda: [_retention(cluster, node.node_id) for node in cluster.brokers()]
+            )
+        return min((minutes * _MINUTE_MS for minutes in minutes_of if minutes is not None), default=None)
 
     def close(self) -> None:
         """Nothing stays open between calls."""
@@ -135,7 +137,7 @@ def _retention(cluster: KafkaCluster, node: int) -> int | None:
         request = describe_configs(connection, _BROKER, [str(node)], (RETENTION,))
     except UnsupportedByBroker:
         return None
-    told = (each for each in connection.ask(request).results if not each.error_code)
-    values = (config.value for each in told for config in each.configs if config.name == RETENTION)
+    results = (each for each in connection.ask(request).results if not each.error_code)
+    values = (config.value for each in results for config in each.configs if config.name == RETENTION)
     value = next(values, None)
     return int(value) if value else None

@@ -141,7 +141,7 @@ def expectations(
 
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = ProgressBarsConfig(globally=False)
-    found = {}
+    by_moment = {}
     for moment, tables in snapshots.items():
         source, results = context.data_sources.add_pandas(moment), list[Expected]()
         for name, rows in {**tables, POSITIONS: positions(tables)}.items():
@@ -161,20 +161,20 @@ def expectations(
                 batch_parameters={"dataframe": frame}, result_format={"result_format": "COMPLETE"}
             )
             results += (_expected(name, rows, one) for one in outcome.to_json_dict()["results"])
-        found[moment] = tuple(results)
-    return found
+        by_moment[moment] = tuple(results)
+    return by_moment
 
 
 def _expected(table: str, rows: Rows, result: Mapping[str, Any]) -> Expected:
     """One answer of Great Expectations."""
-    config, success, found = result["expectation_config"], bool(result["success"]), result["result"]
+    config, success, values_seen = result["expectation_config"], bool(result["success"]), result["result"]
     raised = result.get("exception_info", {})
-    detail = f"found {found.get('observed_value', 'nothing')}"
-    if values := found.get("partial_unexpected_list"):
-        detail = f"{found.get('unexpected_count', len(values))} unexpected, first {values[0]}"
+    detail = f"found {values_seen.get('observed_value', 'nothing')}"
+    if values := values_seen.get("partial_unexpected_list"):
+        detail = f"{values_seen.get('unexpected_count', len(values))} unexpected, first {values[0]}"
     elif raised.get("raised_exception"):
         detail = str(raised.get("exception_message", "could not be evaluated"))
-    unexpected = () if success else found.get("unexpected_index_list") or ()
+    unexpected = () if success else values_seen.get("unexpected_index_list") or ()
     return Expected(
         table=table,
         sentence=str(config["meta"]["sentence"]),
@@ -189,8 +189,8 @@ def expectation_data(results: Mapping[str, Sequence[Expected]]) -> tuple[dict[st
     """Return what was expected of the snapshots (by moment) and came of it, for ``verdict.json``."""
     return tuple(
         {"snapshot": moment, **asdict(one), "rows": len(one.rows)}
-        for moment, found in results.items()
-        for one in found
+        for moment, expected in results.items()
+        for one in expected
     )
 
 
@@ -213,8 +213,8 @@ def failing_rows(results: Mapping[str, Sequence[Expected]]) -> list[dict[str, An
             "partition": row.get("partition"),
             "row": json.dumps(dict(row), ensure_ascii=False),
         }
-        for moment, found in results.items()
-        for one in found
+        for moment, expected in results.items()
+        for one in expected
         for row in one.rows
     ]
 
@@ -222,13 +222,13 @@ def failing_rows(results: Mapping[str, Sequence[Expected]]) -> list[dict[str, An
 def judged(rule: str, moment: str, results: Sequence[Expected]) -> Ruled:
     """Return one finding for the suite of one snapshot; the worst severity that failed decides."""
     failed = [result for result in results if not result.success]
-    found = [
+    failing = [
         Offence(topic=None, partition=None, reason=f"table {one.table}: {one.sentence} ({one.detail})")
         for one in failed
     ]
     verdict = worst(_VERDICTS[one.severity] for one in failed) if failed else Verdict.PASS
     if verdict is Verdict.PASS:
         held = f"snapshot {moment}: all {len(results) - len(failed)} expectations hold"
-        return ruled(rule, "; ".join([held, *(f"explained: {one.reason}" for one in found)]), ())
+        return ruled(rule, "; ".join([held, *(f"explained: {one.reason}" for one in failing)]), ())
     hint = "the snapshot itself is not sound; take it again and look at the group"
-    return ruled(rule, "", found, verdict=verdict, hint=hint)
+    return ruled(rule, "", failing, verdict=verdict, hint=hint)

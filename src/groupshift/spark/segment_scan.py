@@ -86,8 +86,8 @@ def scan(
         store, _ = filesystem(uri)
         return [(index, scan_file(store, files[index], cut)) for index in group]
 
-    found = dict(spark.sparkContext.parallelize(groups, tasks).flatMap(run).collect())
-    facts = iter(found[index] for index in range(len(files)))
+    by_index = dict(spark.sparkContext.parallelize(groups, tasks).flatMap(run).collect())
+    facts = iter(by_index[index] for index in range(len(files)))
     return tuple(_replica(replica, list(islice(facts, len(replica.files)))) for replica in replicas)
 
 
@@ -100,7 +100,7 @@ def scan_file(store: fs.FileSystem, file: SegmentFile, cut: int = CUT) -> FileFa
     """The facts of one file; damage is one of them."""
     first, following, end, bucket = 0, 0, 0, 0
     ending, damage = Ending.TORN, cast("str | None", None)
-    cuts, found = [0], [np.empty((0, 4), dtype=np.int64)]
+    cuts, tables = [0], [np.empty((0, 4), dtype=np.int64)]
     for part in read_parts(store, file.path, 0, file.size, check=True):
         table, ending, damage = part.headers.table, part.headers.ending, part.headers.damage
         end = part.position + part.headers.end
@@ -115,7 +115,7 @@ def scan_file(store: fs.FileSystem, file: SegmentFile, cut: int = CUT) -> FileFa
             buckets = begins // cut
             cuts += begins[np.flatnonzero(np.diff(buckets, prepend=bucket))].tolist()
             bucket = int(buckets[-1])
-            found.append(spans(table))
+            tables.append(spans(table))
         if damage:
             break
         if ending is Ending.BLANK and not _blank(store, file, end):
@@ -129,7 +129,7 @@ def scan_file(store: fs.FileSystem, file: SegmentFile, cut: int = CUT) -> FileFa
         ending=ending,
         damage=damage,
         cuts=tuple(cuts),
-        spans=np.concatenate(found),
+        spans=np.concatenate(tables),
     )
 
 
@@ -144,8 +144,8 @@ def _blank(store: fs.FileSystem, file: SegmentFile, start: int) -> bool:
 
 def _overlooked(part: Part, following: int) -> str | None:
     """A batch that does not end is only torn when no whole one comes after it."""
-    found = find_batch(part.data, part.headers.end + 1, following)
-    return None if found < 0 else f"its length leads past a whole batch at byte {part.position + found}"
+    at = find_batch(part.data, part.headers.end + 1, following)
+    return None if at < 0 else f"its length leads past a whole batch at byte {part.position + at}"
 
 
 def _replica(replica: Replica, facts: Sequence[FileFacts]) -> ReplicaFacts:

@@ -72,14 +72,14 @@ def segments(
 
 def scan_segments(spark: SparkSession, uri: str, *, topic: str = OFFSETS_TOPIC, cut: int = CUT) -> SegmentLog:
     """What the folder holds; tasks share files that are longer than ``cut`` bytes. Raises as `segments`."""
-    found = find_replicas(uri, topic)
-    for copies in found.values():
+    replicas_of = find_replicas(uri, topic)
+    for copies in replicas_of.values():
         if len(copies) > 1:
             raise Rejected(
                 f"partition {copies[0].partition} of {topic} is in {copies[0].folder} and in "
                 f"{copies[1].folder}; give one broker's folder"
             )
-    replicas = [found[number][0] for number in sorted(found)]
+    replicas = [replicas_of[number][0] for number in sorted(replicas_of)]
     return SegmentLog(uri=uri, partitions=scan(spark, uri, replicas, cut))
 
 
@@ -154,8 +154,8 @@ def in_tasks(
     def rows(numbers: Iterable[int]) -> Iterator[pa.RecordBatch]:
         for number in numbers:
             for _, pieces in groupby(tasks[number], key=lambda piece: piece.partition):
-                found = chain.from_iterable(map(read, pieces))
-                yield from winning(found) if into.keep is Keep.WINNERS else found
+                records = chain.from_iterable(map(read, pieces))
+                yield from winning(records) if into.keep is Keep.WINNERS else records
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from into.convert(rows(number for batch in batches for number in batch.column(0).to_pylist()))

@@ -40,8 +40,8 @@ LOCAL = {**_LOOPBACK, "spark.python.daemon.module": "groupshift.spark.worker_dae
 def versions(spark: SparkSession) -> dict[str, str]:
     """Spark and the Java that runs it, as they call themselves."""
     java = spark.sparkContext._jvm  # noqa: SLF001 - PySpark has no other way to the JVM's properties
-    found = java.System.getProperty("java.version") if java is not None else "unknown"
-    return {"spark": str(spark.version), "java": str(found)}
+    java_version = java.System.getProperty("java.version") if java is not None else "unknown"
+    return {"spark": str(spark.version), "java": str(java_version)}
 
 
 def start_with(options: str, *arguments: str) -> None:

@@ -59,16 +59,16 @@ def compare(
     spark: SparkSession, library: Library, inputs: Mapping[str, Input], changes: AllowedChanges
 ) -> Compared:
     """Compare two snapshots (``before``, ``after``) that were proven whole, by what may have changed."""
-    for moment, given in inputs.items():
+    for moment, source in inputs.items():
         for name in TABLES:  # each cached as one partition
-            read(spark, given, name).coalesce(1).cache().createOrReplaceTempView(f"{moment}_{name}")
+            read(spark, source, name).coalesce(1).cache().createOrReplaceTempView(f"{moment}_{name}")
     checks.register(spark, changes)
-    manifests = {moment: given.manifest for moment, given in inputs.items()}
+    manifests = {moment: source.manifest for moment, source in inputs.items()}
     itself = manifests["before"].digest == manifests["after"].digest
-    found = sorted((row.asDict() for row in spark.table("differences").collect()), key=_order)
+    difference_rows = sorted((row.asDict() for row in spark.table("differences").collect()), key=_order)
     unread = leftovers(spark)
-    members_read = [row for row in found if not _is_of(unread, row)]
-    tables = {moment: {name: given.rows(name) for name in TABLES} for moment, given in inputs.items()}
+    members_read = [row for row in difference_rows if not _is_of(unread, row)]
+    tables = {moment: {name: source.rows(name) for name in TABLES} for moment, source in inputs.items()}
     sound = {}
     for moment, rows in tables.items():  # what no member reads is held against no log
         sound[moment] = {**rows, "log_ends": [row for row in rows["log_ends"] if not _is_of(unread, row)]}
@@ -79,7 +79,7 @@ def compare(
         ruled("V02", "every table has the promised columns", ()),
         *checks.run(spark, changes, itself=itself),
         *_by_class(members_read, changes, itself=itself),
-        _left_over(tables["after"]["offsets"], found, unread, itself=itself),
+        _left_over(tables["after"]["offsets"], difference_rows, unread, itself=itself),
         judged("V21", "before", expected["before"]),
         judged("V22", "after", expected["after"]),
     ]
@@ -98,7 +98,7 @@ def compare(
         outcome=outcome,
         inputs=inputs,
         tables=tables,
-        differences=[{**row, "allowed": _is_allowed(row, failed, unread)} for row in found],
+        differences=[{**row, "allowed": _is_allowed(row, failed, unread)} for row in difference_rows],
         expectations=expected,
     )
 
@@ -118,20 +118,20 @@ def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _counts(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     """Differences of committed offsets per class, every class named."""
-    found = Counter(str(row["class"]) for row in rows if row["table"] == "offsets")
-    return {class_: found[class_] for class_ in CLASSES}
+    counts = Counter(str(row["class"]) for row in rows if row["table"] == "offsets")
+    return {class_: counts[class_] for class_ in CLASSES}
 
 
 def _by_class(rows: Sequence[Mapping[str, Any]], changes: AllowedChanges, *, itself: bool) -> list[Ruled]:
     """Differences of what members read, by class; of what they do not see `_left_over`."""
     results = []
     for rule in (rule for rule in STAGE_RULES if rule.difference):
-        found = offences(row for row in rows if (row["table"], row["class"]) == ("offsets", rule.difference))
-        holds = f"{rule.holds} ({len(found)})" if found else rule.holds
+        met = offences(row for row in rows if (row["table"], row["class"]) == ("offsets", rule.difference))
+        holds = f"{rule.holds} ({len(met)})" if met else rule.holds
         if why := rule.unasked(changes, itself=itself) or rule.allowed:
             results.append(not_asked(rule.rule, holds, why))
         else:
-            results.append(ruled(rule.rule, holds, found, verdict=rule.verdict, hint=rule.hint))
+            results.append(ruled(rule.rule, holds, met, verdict=rule.verdict, hint=rule.hint))
     return results
 
 
@@ -149,7 +149,7 @@ def _left_over(after: Rows, rows: Sequence[Mapping[str, Any]], unread: Unread, *
     if changed:
         hint = "no member reads it, so another client wrote it: find out which one"
         return ruled("V25", holds, changed, verdict=Verdict.INCONCLUSIVE, hint=hint)
-    told = [
+    left = [
         Offence(
             topic=row["topic"],
             partition=row["partition"],
@@ -158,9 +158,9 @@ def _left_over(after: Rows, rows: Sequence[Mapping[str, Any]], unread: Unread, *
         for row in after
         if _is_of(unread, row)
     ]
-    if not told:
+    if not left:
         return not_asked("V25", holds, "there is none that nobody reads")
-    named = ruled("V25", holds, told, verdict=Verdict.PASS).finding
+    named = ruled("V25", holds, left, verdict=Verdict.PASS).finding
     return Ruled(finding=replace(named, asked=not itself))
 
 

@@ -75,7 +75,7 @@ def _page(outcome: Outcome, lead: str, *sections: Section) -> str:
 
 def _summary(compared: Compared) -> Section:
     before, after = compared.tables["before"], compared.tables["after"]
-    taken = {moment: given.manifest.taken_at_ms for moment, given in compared.inputs.items()}
+    taken = {moment: source.manifest.taken_at_ms for moment, source in compared.inputs.items()}
     held = [result for results in compared.expectations.values() for result in results]
     modes = [
         str(tables["group"][0]["effective_mode"]) if tables["group"] else "unknown"

@@ -52,15 +52,15 @@ class SparkLogVerification:
         """See the port."""
         if self.java_home:
             os.environ.setdefault("JAVA_HOME", self.java_home)
-        given = compare_inputs.verify(snapshot)
-        if given.manifest.digest != digest:
+        inputs = compare_inputs.verify(snapshot)
+        if inputs.manifest.digest != digest:
             raise Broken(f"snapshot {snapshot} was altered since it was taken: nothing was compared")
         spark = large_session("groupshift verify", self.memory, brief=True)
         log = fetched(spark, self.brokers, decoding(count, Keep.WINNERS))
-        kept = differences.read(spark, given, "offsets")
-        found = unlike(differences.committed(kept), states.commits(log))
+        kept = differences.read(spark, inputs, "offsets")
+        differing = unlike(differences.committed(kept), states.commits(log))
         with _whole(), room_in(output):
-            return _left(found, output, count)
+            return _left(differing, output, count)
 
 
 def unlike(kept: DataFrame, commits: DataFrame) -> DataFrame:
@@ -70,12 +70,12 @@ def unlike(kept: DataFrame, commits: DataFrame) -> DataFrame:
     return kept.sparkSession.sql(shipped(_UNLIKE), kept=kept, commits=commits)
 
 
-def _left(found: DataFrame, output: Path, count: int) -> Compared:
+def _left(differing: DataFrame, output: Path, count: int) -> Compared:
     """Write every difference, then the verdict; the log is read once."""
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
-    found.write.parquet(str(output / DIFFERENCES))
-    kept = found.sparkSession.read.parquet(str(output / DIFFERENCES))
+    differing.write.parquet(str(output / DIFFERENCES))
+    kept = differing.sparkSession.read.parquet(str(output / DIFFERENCES))
     number, first = kept.count(), kept.orderBy("group", "topic", "partition").limit(_SAID).collect()
     verdict = Verdict.FAIL if number else Verdict.PASS
     document = {"version": 1, "verdict": verdict.value, "partitions": count, "differences": number}

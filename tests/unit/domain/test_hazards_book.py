@@ -238,7 +238,7 @@ def test_ranges_of_a_role_do_not_overlap_and_entries_are_whole(hazard: Hazard) -
     assert hazard.affected
     link = urlsplit(hazard.source)
     assert (link.scheme, bool(link.netloc), bool(link.path.strip("/"))) == ("https", True, True)
-    for text in (hazard.title, hazard.happens, hazard.remedy, hazard.seen):
+    for text in (hazard.title, hazard.happens, hazard.remedy, hazard.basis):
         assert text == text.strip()
         assert not text.endswith(".")
     assert hazard.sure in {"verified", "read", "reported"}

@@ -98,7 +98,7 @@ def problems(name: str, template: tuple[str, ...], fields: Sequence[str]) -> tup
     """What is wrong with a template, one clause each; ``name`` is its key in the settings."""
     if not template or not template[0]:
         return (f"{name} is empty: name a program and its arguments",)
-    unknown = [found for each in template for found in _PLACE.findall(each) if found not in fields]
+    unknown = [place for each in template for place in _PLACE.findall(each) if place not in fields]
     if _PLACE.search(template[0]):
         return (f"{name} takes its program {template[0]!r} from the change: name the program itself",)
     return tuple(f"{name} holds {{{each}}}, which is none of {', '.join(fields)}" for each in unknown)
@@ -289,9 +289,9 @@ class CommandFleet:
     def took_up(self, change: Change) -> bool:
         """As the program says with ``taken_up``; where it says nothing, when any slot carries the id."""
         answer = self._ask("observe", change)
-        told = answer.get("taken_up")
-        if isinstance(told, bool):
-            return told
+        taken_up = answer.get("taken_up")
+        if isinstance(taken_up, bool):
+            return taken_up
         return any(slot.change_id == change.change_id for slot in self._read(answer))
 
     def observe(self, change: Change) -> ChangeStatus:
@@ -316,10 +316,10 @@ class CommandFleet:
         """One program's answer."""
         return self._programs.ask(name, *terms(change))
 
-    def _slot(self, told: Mapping[str, Any]) -> Slot:
+    def _slot(self, fields: Mapping[str, Any]) -> Slot:
         """Names and ids stay as they are: they go back to the programs."""
-        trouble = self._programs.masked(str(told.get("trouble") or ""))
-        slot: Slot = built(Slot, {**told, "name": str(told["name"]), "trouble": trouble})
+        trouble = self._programs.masked(str(fields.get("trouble") or ""))
+        slot: Slot = built(Slot, {**fields, "name": str(fields["name"]), "trouble": trouble})
         return slot
 
 

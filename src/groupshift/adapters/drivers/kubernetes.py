@@ -89,16 +89,16 @@ class KubernetesFleet:
         """Done when every slot of the change runs its kind, in a pod of the wanted revision that is ready,
         and the controller of a StatefulSet has said so if that is all of it: before, no change is taken."""
         workloads = self._workloads(change.group)
-        found = settled(self._slots(workloads, change.group), change, f"namespace {self._api.namespace}")
+        status = settled(self._slots(workloads, change.group), change, f"namespace {self._api.namespace}")
         late = [
             each.name
             for each in workloads
             if each.rolling_out and not set(each.slots).isdisjoint(change.slots)
         ]
-        if not found.done or not late:
-            return found
+        if not status.done or not late:
+            return status
         detail = f"the controller of StatefulSet {', '.join(late)} has not said yet that its rollout is over"
-        return replace(found, done=False, detail=detail)
+        return replace(status, done=False, detail=detail)
 
     def _slots(self, workloads: list[Workload], group: str) -> tuple[Slot, ...]:
         clients = tuple(self._clients(group)) if workloads else ()
@@ -121,10 +121,10 @@ class KubernetesFleet:
         raise Transient(f"{workload.kind} {workload.name} was changed by others {_TRIES} times; try again")
 
     def _reread(self, workload: Workload) -> Workload:
-        found = self._api.read(WORKLOADS[workload.kind], workload.name)
-        if found is None:
+        document = self._api.read(WORKLOADS[workload.kind], workload.name)
+        if document is None:
             raise Conflict(f"{workload.kind} {workload.name} was removed meanwhile; look and decide again")
-        return self._with_pods({**found, "kind": workload.kind})
+        return self._with_pods({**document, "kind": workload.kind})
 
     def _demand_known(self, change: Change, workloads: list[Workload]) -> None:
         if not workloads:
@@ -145,12 +145,12 @@ class KubernetesFleet:
                 f"group {group!r} cannot be the value of a label: it may have 63 letters, digits and ._-, "
                 "with a letter or digit first and last; use the driver command for it"
             )
-        found = [
+        workloads = [
             self._with_pods({**document, "kind": kind})
             for kind, resource in WORKLOADS.items()
             for document in self._api.find(resource, f"{GROUP}={group}")
         ]
-        return sorted(found, key=lambda each: (each.replicas, each.name))
+        return sorted(workloads, key=lambda each: (each.replicas, each.name))
 
     def _with_pods(self, document: dict[str, Any]) -> Workload:
         selector = _selector(document)
@@ -164,19 +164,19 @@ class KubernetesFleet:
     def _template(self, workload: Workload, revision: str) -> Mapping[str, Any] | None:
         """The pod template of a revision; None when the history no longer has it."""
         resource = "controllerrevisions" if workload.stateful else "replicasets"
-        found = self._api.read(resource, revision) if revision else None
-        if found is None:
+        document = self._api.read(resource, revision) if revision else None
+        if document is None:
             return None
-        template = dict((found["data"] if workload.stateful else found)["spec"]["template"])
+        template = dict((document["data"] if workload.stateful else document)["spec"]["template"])
         metadata = dict(template.get("metadata") or {})
-        told = {k: v for k, v in (metadata.get("labels") or {}).items() if k != "pod-template-hash"}
-        return {**template, "metadata": {**metadata, "labels": told}}
+        own_labels = {k: v for k, v in (metadata.get("labels") or {}).items() if k != "pod-template-hash"}
+        return {**template, "metadata": {**metadata, "labels": own_labels}}
 
 
 def _selector(document: Mapping[str, Any]) -> str:
     """The label selector of a workload's pods as a query takes it (its equalities; `owned` does the rest)."""
-    told = document["spec"]["selector"].get("matchLabels") or {}
-    return ",".join(f"{key}={value}" for key, value in sorted(told.items()))
+    match_labels = document["spec"]["selector"].get("matchLabels") or {}
+    return ",".join(f"{key}={value}" for key, value in sorted(match_labels.items()))
 
 
 _REFUSED, _GONE, _CONFLICT, _TOO_MANY = (400, 401, 403, 405, 415, 422), 404, 409, 429
@@ -197,10 +197,10 @@ class KubernetesApi:
         """The documents of an apps/v1 resource, or of ``pods``, that have these labels, by name."""
         base = "api/v1" if resource == "pods" else "apis/apps/v1"
         path = f"/{base}/namespaces/{self.namespace}/{resource}"
-        found = self._request("GET", path, query=[("labelSelector", selector)])
-        if not isinstance(found.get("items"), list) or not all(map(_is_named, found["items"])):
+        answer = self._request("GET", path, query=[("labelSelector", selector)])
+        if not isinstance(answer.get("items"), list) or not all(map(_is_named, answer["items"])):
             raise _stranger(path)
-        return sorted(found["items"], key=lambda document: str(document["metadata"]["name"]))
+        return sorted(answer["items"], key=lambda document: str(document["metadata"]["name"]))
 
     def read(self, resource: str, name: str) -> Document | None:
         """One document of apps/v1; None when there is none of that name."""
@@ -397,8 +397,8 @@ def _state(workload: Workload, slot: str, pod: Document | None) -> SlotState:
 
 def _runs(workload: Workload, pod: Document, revision: str) -> bool:
     """Whether a pod is of this revision."""
-    told = labels(pod).get(_HASH[workload.kind], "")
-    return bool(told) and revision in {told, f"{workload.name}-{told}"}
+    pod_hash = labels(pod).get(_HASH[workload.kind], "")
+    return bool(pod_hash) and revision in {pod_hash, f"{workload.name}-{pod_hash}"}
 
 
 def is_ready(pod: Document) -> bool:
@@ -424,8 +424,8 @@ def _trouble(workload: Workload, pod: Document | None) -> str:
 
 
 def _waits(container: Document) -> str:
-    told = (container.get("state") or {}).get("waiting") or {}
-    return ": ".join(str(told[key]) for key in ("reason", "message") if told.get(key))
+    waiting = (container.get("state") or {}).get("waiting") or {}
+    return ": ".join(str(waiting[key]) for key in ("reason", "message") if waiting.get(key))
 
 
 def _stuck_for_good(workload: Workload, pod: Document) -> bool:
@@ -441,5 +441,5 @@ def member_of(pod: Document, group: str, clients: tuple[str, ...]) -> str | None
     host = str(pod.get("spec", {}).get("hostname") or name_of(pod))[:_LONGEST_HOST_NAME]
     names = "|".join(re.escape(each) for each in sorted({host, name_of(pod)}))
     pattern = re.compile(rf"(?:{re.escape(group)}_)?(?:{names})(?:-\d{{13}}-[0-9a-f]{{1,8}})?")
-    found = [each for each in clients if pattern.fullmatch(each)]
-    return found[0] if len(found) == 1 else None
+    matching = [each for each in clients if pattern.fullmatch(each)]
+    return matching[0] if len(matching) == 1 else None

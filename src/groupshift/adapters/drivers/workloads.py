@@ -87,9 +87,11 @@ class Memory:
         if text is None:
             return cls()
         try:
-            told = load_json(text, "it")
-            changes = tuple(built(Accepted, {**each, "change_id": each["id"]}) for each in told["changes"])
-            return cls(changes=changes, fences=built(Mapping[str, int], told["fences"]))
+            document = load_json(text, "it")
+            changes = tuple(
+                built(Accepted, {**each, "change_id": each["id"]}) for each in document["changes"]
+            )
+            return cls(changes=changes, fences=built(Mapping[str, int], document["fences"]))
         except (Rejected, ValueError, KeyError, TypeError, AttributeError) as error:
             raise Rejected(
                 f"annotation {CHANGES} of {title(workload)} is not groupshift's ({error!r}); "
@@ -141,8 +143,8 @@ class Workload:
     @property
     def observed(self) -> bool:
         """Whether its controller has seen the present specification."""
-        seen = status(self.document).get("observedGeneration", 0)
-        return bool(seen >= self.document["metadata"].get("generation", 0))
+        generation = status(self.document).get("observedGeneration", 0)
+        return bool(generation >= self.document["metadata"].get("generation", 0))
 
     @property
     def template_kind(self) -> MemberKind:
@@ -203,11 +205,11 @@ def title(document: Document) -> str:
 
 def kind_of(template: Document) -> MemberKind:
     """The kind of member that a pod or template runs. Raises `Rejected` for a label that names none."""
-    told = labels(template).get(KIND, MemberKind.OLD.value)
+    label = labels(template).get(KIND, MemberKind.OLD.value)
     try:
-        return _RUN[told]
+        return _RUN[label]
     except KeyError as error:
-        raise Rejected(f"label {KIND} is {told!r}; use one of {', '.join(_RUN)}") from error
+        raise Rejected(f"label {KIND} is {label!r}; use one of {', '.join(_RUN)}") from error
 
 
 def owned(documents: Iterable[Document], owner: Document) -> tuple[Document, ...]:
@@ -276,7 +278,7 @@ def _patch(workload: Workload, memory: Memory, spec: Mapping[str, Any]) -> dict[
 
 def _specification(workload: Workload, change: Change, templates: Templates) -> Mapping[str, Any]:
     """The patch of the template: as it was before the changes taken back, or what the annotation says."""
-    undone = [found for each in change.undoes if (found := workload.memory.find(each))]
+    undone = [accepted for each in change.undoes if (accepted := workload.memory.find(each))]
     if undone:
         template = templates(workload, undone[0].before)
         if template is not None:
@@ -297,11 +299,11 @@ def _told(workload: Workload, to: MemberKind, gone: str) -> Mapping[str, Any]:
             f'add one such as {{"image": "registry/app:2", "env": {{"NAME": "value"}}}}'
         )
     try:
-        told = load_json(text, "it")
-        image, env = told.get("image"), dict(told.get("env") or {})
+        note = load_json(text, "it")
+        image, env = note.get("image"), dict(note.get("env") or {})
     except (Rejected, ValueError, TypeError, AttributeError) as error:
         raise Rejected(f"annotation {key} of {title(workload.document)} cannot be used: {error}") from error
-    if not (image or env) or set(told) - {"image", "env"}:
+    if not (image or env) or set(note) - {"image", "env"}:
         raise Rejected(f"annotation {key} of {title(workload.document)} needs image or env, and nothing else")
     container: dict[str, Any] = {"name": _container(workload.document)}
     if image:
@@ -315,10 +317,10 @@ def _told(workload: Workload, to: MemberKind, gone: str) -> Mapping[str, Any]:
 
 def _container(document: Document) -> str:
     names = [str(each["name"]) for each in document["spec"]["template"]["spec"]["containers"]]
-    told = notes_on(document).get(CONTAINER)
-    if told is not None and told in names:
-        return told
-    if told is None and len(names) == 1:
+    name = notes_on(document).get(CONTAINER)
+    if name is not None and name in names:
+        return name
+    if name is None and len(names) == 1:
         return names[0]
     raise Rejected(
         f"{title(document)} has the containers {', '.join(names)}: name the member's one in the annotation "

@@ -172,11 +172,11 @@ def log_in(connection: BrokerConnection, access: Access) -> None:
             raise LoginRefused(f"{key} has a null character or half of a surrogate pair: choose another")
 
     def exchange(token: bytes) -> bytes:
-        told = connection.ask(connection.request(Api.SASL_AUTHENTICATE, auth_bytes=token))
-        if told.error_code in _NOT_ACCEPTED:
-            raise LoginRefused(told.error_message or "authentication failed")
-        raise_for(told.error_code, "login")
-        return bytes(told.auth_bytes)
+        reply = connection.ask(connection.request(Api.SASL_AUTHENTICATE, auth_bytes=token))
+        if reply.error_code in _NOT_ACCEPTED:
+            raise LoginRefused(reply.error_message or "authentication failed")
+        raise_for(reply.error_code, "login")
+        return bytes(reply.auth_bytes)
 
     if mechanism not in _HASHES:
         exchange(f"\0{user}\0{password}".encode())  # PLAIN, RFC 4616
@@ -202,8 +202,8 @@ def prove(access: Access, exchange: Callable[[bytes], bytes], *, nonce: str) -> 
     hash_ = _HASHES[access.mechanism]
     bare = f"n={access.user.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
     first = exchange(f"n,,{bare}".encode())
-    told = _attributes(first)
-    count = told.get("i", "")
+    challenge = _attributes(first)
+    count = challenge.get("i", "")
     digits = count.isascii() and count.isdigit() and len(count) <= len(str(_MOST_ITERATIONS))
     if not digits or not _FEWEST_ITERATIONS <= int(count) <= _MOST_ITERATIONS:
         raise LoginRefused(
@@ -211,33 +211,33 @@ def prove(access: Access, exchange: Callable[[bytes], bytes], *, nonce: str) -> 
             f"{_MOST_ITERATIONS} are accepted: fewer would let it guess the password; set the user's "
             "credential again with --add-config and iterations=4096 or more"
         )
-    salt = base64.b64decode(told.get("s", ""), validate=True)
+    salt = base64.b64decode(challenge.get("s", ""), validate=True)
     if not salt:
         raise LoginRefused("the broker sends no salt for SCRAM: set the user's credential again")
-    if not told.get("r", "").startswith(nonce):
+    if not challenge.get("r", "").startswith(nonce):
         raise ValueError("its nonce does not begin with ours")
-    last = f"c=biws,r={told['r']}"
+    last = f"c=biws,r={challenge['r']}"
     signed = b",".join((bare.encode(), first, last.encode()))
     salted = hashlib.pbkdf2_hmac(hash_, access.password.encode(), salt, int(count))
     key = hmac.digest(salted, b"Client Key", hash_)
     mask = hmac.digest(hashlib.new(hash_, key).digest(), signed, hash_)
     proof = base64.b64encode(bytes(one ^ other for one, other in zip(key, mask, strict=True)))
-    given = _attributes(exchange(f"{last},p={proof.decode()}".encode())).get("v", "")
+    proven = _attributes(exchange(f"{last},p={proof.decode()}".encode())).get("v", "")
     signature = hmac.digest(hmac.digest(salted, b"Server Key", hash_), signed, hash_)
-    if not hmac.compare_digest(base64.b64decode(given, validate=True), signature):
+    if not hmac.compare_digest(base64.b64decode(proven, validate=True), signature):
         raise ValueError("its signature is not that of a server that knows the password")
 
 
-def _attributes(told: bytes) -> dict[str, str]:
+def _attributes(text: bytes) -> dict[str, str]:
     """Attributes of a message of the server, by letter. Raises ValueError, also for an extension that the
     client has to know (``m``)."""
     try:
-        found = dict(part.split("=", 1) for part in told.decode().split(","))
+        attributes = dict(part.split("=", 1) for part in text.decode().split(","))
     except ValueError:
         raise ValueError("its message is none of SCRAM") from None
-    if "m" in found:
+    if "m" in attributes:
         raise ValueError("it demands an extension")
-    return found
+    return attributes
 
 
 logger = logging.getLogger(__name__)
@@ -341,11 +341,11 @@ class BrokerConnection:
         while correlation not in self._answers:
             waiting, request = self._asked[0]
             body = self._channel.read(self._access.wait_s if timeout_s is None else timeout_s)
-            found, answer = answer_of(request, body)
-            if found != waiting:
-                raise Malformed(f"{self.address} answered request {found} where {waiting} was expected")
+            answered, answer = answer_of(request, body)
+            if answered != waiting:
+                raise Malformed(f"{self.address} answered request {answered} where {waiting} was expected")
             self._asked.popleft()
-            self._answers[found] = answer
+            self._answers[answered] = answer
         return self._answers.pop(correlation)
 
     def ask(self, request: Any, *, timeout_s: float | None = None) -> Any:

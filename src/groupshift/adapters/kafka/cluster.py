@@ -267,9 +267,9 @@ class KafkaCluster:
                     self._cluster_ids.setdefault(self.cluster_id, "{}:{}".format(*server))
             self._nodes.clear()
         if len(self._cluster_ids) > 1:
-            told = " and ".join(f"{at} is of {each!r}" for each, at in self._cluster_ids.items())
+            places = " and ".join(f"{at} is of {each!r}" for each, at in self._cluster_ids.items())
             raise Rejected(
-                f"bootstrap servers {self.address} are of several clusters ({told}): name those of one"
+                f"bootstrap servers {self.address} are of several clusters ({places}): name those of one"
             )
 
     def brokers(self) -> tuple[BrokerRow, ...]:
@@ -311,23 +311,23 @@ class KafkaCluster:
         broker does not tell (no rights) is absent."""
         if not topics:
             return {}
-        found: dict[str, TopicNow] = {}
+        by_name: dict[str, TopicNow] = {}
         for each in self._metadata(self._any(), sorted(topics), at_most=_IDS).topics:
             code, name = int(each.error_code), str(each.name)
             if code == ErrorCode.unknown_topic_or_partition:
-                found[name] = TopicNow(topic=name, exists=False)
+                by_name[name] = TopicNow(topic=name, exists=False)
             elif not code:
                 led = ((int(at.partition_index), getattr(at, "leader_epoch", -1)) for at in each.partitions)
                 topic_id = id_text(getattr(each, "topic_id", None))
                 epochs = {number: int(epoch) for number, epoch in led}
-                found[name] = TopicNow(topic=name, topic_id=topic_id, epochs=epochs)
-        return found
+                by_name[name] = TopicNow(topic=name, topic_id=topic_id, epochs=epochs)
+        return by_name
 
     def coordinators(self, groups: Iterable[str]) -> tuple[dict[str, int], dict[str, int]]:
         """Node id of each group's coordinator, and the error code of each group that has none now."""
-        told = dict(coordinators_told(self._any(), sorted(set(groups))))
-        errors = {group: int(each.error_code) for group, each in told.items() if each.error_code}
-        return {group: int(each.node_id) for group, each in told.items() if not each.error_code}, errors
+        answers = dict(coordinators_told(self._any(), sorted(set(groups))))
+        errors = {group: int(each.error_code) for group, each in answers.items() if each.error_code}
+        return {group: int(each.node_id) for group, each in answers.items() if not each.error_code}, errors
 
     def coordinated(self, groups: Iterable[str]) -> dict[str, int]:
         """Node id of the coordinator of each group. Raises `BrokerError` where one has none, `Malformed`
@@ -355,12 +355,13 @@ class KafkaCluster:
         )
 
     def ask_each(
-        self, asked: Mapping[int, Sequence[tuple[Any, T]]], *, in_flight: int = 4
+        self, questions: Mapping[int, Sequence[tuple[Any, T]]], *, in_flight: int = 4
     ) -> Iterator[tuple[T, Any]]:
         """Send each broker (by node id) its requests and give every answer with what stood beside its
         request. All brokers work at the same time, with a few requests under way at each."""
         waiting = [
-            (self.broker(node), deque(requests), deque[tuple[int, T]]()) for node, requests in asked.items()
+            (self.broker(node), deque(requests), deque[tuple[int, T]]())
+            for node, requests in questions.items()
         ]
         while waiting:
             for connection, requests, sent in waiting:
@@ -380,8 +381,8 @@ class KafkaCluster:
         missing = sorted(set(brokers) - registered)
         if missing:
             return f"broker {', '.join(map(str, missing))} is not registered"
-        told = (metadata(self.broker(node), [topic] if topic else None) for node in sorted(brokers))
-        return next((found for each in told if (found := replicas_lacking(each.topics, brokers))), "")
+        answers = (metadata(self.broker(node), [topic] if topic else None) for node in sorted(brokers))
+        return next((lack for each in answers if (lack := replicas_lacking(each.topics, brokers))), "")
 
     def met(self) -> tuple[str, ...]:
         """Every broker with its address; the release that its requests belong to, where it was asked."""

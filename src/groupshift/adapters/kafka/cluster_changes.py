@@ -118,8 +118,8 @@ _SET, _DELETE = 0, 1
 
 def topic_configs(connection: BrokerConnection, topic: str) -> dict[str, str]:
     """What is set for a topic itself, no defaults. Raises `BrokerError`."""
-    (told,) = connection.ask(describe_configs(connection, TOPIC, [topic])).results
-    return set_values(told, OF_TOPIC, f"topic {topic!r}")
+    (configs,) = connection.ask(describe_configs(connection, TOPIC, [topic])).results
+    return set_values(configs, OF_TOPIC, f"topic {topic!r}")
 
 
 def alter(connection: BrokerConnection, kind: int, name: str, values: Mapping[str, str | None]) -> None:
@@ -130,13 +130,13 @@ def alter(connection: BrokerConnection, kind: int, name: str, values: Mapping[st
         {"name": each, "config_operation": _DELETE if value is None else _SET, "value": value}
         for each, value in sorted(values.items())
     ]
-    asked = connection.request(
+    request = connection.request(
         Api.INCREMENTAL_ALTER_CONFIGS,
         at_least=1,
         resources=[{"resource_type": kind, "resource_name": name, "configs": changes}],
         validate_only=False,
     )
-    answer = connection.ask(asked)
+    answer = connection.ask(request)
     for each in answer.responses:
         raise_for(each.error_code, f"configurations of {name!r} are not changed", said=each.error_message)
 
@@ -146,13 +146,13 @@ def names(partitions: int, prefix: str = PREFIX) -> dict[int, str]:
 
     The last character runs through 94 neighbours: where 31, the factor of Java's hash, divides the count, it
     alone decides, and ten digits would not reach all."""
-    found: dict[int, str] = {}
+    groups: dict[int, str] = {}
     for tried in itertools.count():
         name = f"{prefix}{tried}{chr(ord('!') + tried % 94)}"
-        found.setdefault(partition_of(name, partitions), name)
-        if len(found) == partitions:
+        groups.setdefault(partition_of(name, partitions), name)
+        if len(groups) == partitions:
             break
-    return found
+    return groups
 
 
 def _refuse(refused: Mapping[str, str]) -> None:
@@ -241,16 +241,16 @@ class LiveTopicExpansion(OfCluster):
     @attempted
     def _ask(self, count: int, *, validate_only: bool) -> None:
         any_broker = self._cluster.broker(self._cluster.brokers()[0].node_id)
-        told = metadata(any_broker, [OFFSETS_TOPIC])
-        if not validate_only and len(told.topics[0].partitions) == count:
+        described = metadata(any_broker, [OFFSETS_TOPIC])
+        if not validate_only and len(described.topics[0].partitions) == count:
             return  # a try before this one was not answered in time, and done
-        controller = int(told.controller_id)
+        controller = int(described.controller_id)
         if controller < 0:
             text = "the cluster has no controller; wait until it has one"
             raise BrokerError(ErrorCode.not_controller, text)
         connection = self._cluster.broker(controller)
         try:
-            asked = connection.request(
+            request = connection.request(
                 Api.CREATE_PARTITIONS,
                 at_least=_CREATE_VERSION,
                 at_most=_CREATE_VERSION,
@@ -262,5 +262,5 @@ class LiveTopicExpansion(OfCluster):
             raise UnsupportedByBroker(
                 f"{why}: make the partitions with kafka-topics.sh --alter of its release, then plan anew"
             ) from None
-        for each in connection.ask(asked, timeout_s=_MADE_S + 5.0).results:
+        for each in connection.ask(request, timeout_s=_MADE_S + 5.0).results:
             raise_for(each.error_code, f"{count} partitions of {OFFSETS_TOPIC}", said=each.error_message)

@@ -47,21 +47,21 @@ def _epoch_ends(cluster: KafkaCluster, places: Sequence[Place]) -> dict[Place, i
     """The end offset of each epoch that its leader tells; one that is refused or has no leader is absent."""
     leaders = cluster.leaders({topic for topic, _, _ in places})
     led = ((leaders.get(TopicPartition(*place[:2]), _NONE), place) for place in places)
-    found: dict[Place, int] = {}
+    ends: dict[Place, int] = {}
     for epoch, answer in cluster.ask_at((each for each in led if each[0] != _NONE), _epoch_questions):
         for topic in answer.topics:
             for each in topic.partitions:
                 if not each.error_code:
-                    found[str(topic.topic), int(each.partition), epoch] = int(each.end_offset)
-    return found
+                    ends[str(topic.topic), int(each.partition), epoch] = int(each.end_offset)
+    return ends
 
 
 def _epoch_questions(connection: BrokerConnection, places: Iterable[Place]) -> Iterable[tuple[Any, int]]:
     """One request for each epoch: an answer does not repeat which was asked for."""
     ask = partial(connection.request, Api.OFFSET_FOR_LEADER_EPOCH, at_least=2, replica_id=-1)
-    for epoch, found in grouped((epoch, (topic, number)) for topic, number, epoch in places).items():
+    for epoch, partitions in grouped((epoch, (topic, number)) for topic, number, epoch in places).items():
         known = {"current_leader_epoch": -1, "leader_epoch": epoch}
-        for part in in_parts(found, _PARTITIONS_A_REQUEST):
+        for part in in_parts(partitions, _PARTITIONS_A_REQUEST):
             named = grouped((topic, {"partition": number, **known}) for topic, number in part)
             yield ask(topics=[{"topic": name, "partitions": each} for name, each in named.items()]), epoch
 
@@ -81,16 +81,16 @@ def with_topic_ids(
     answers = _by_id(cluster, [row for row in rows if row.topic in ids], ids)
     doubted = {row.group for row in rows if answers.get(_key(row)) == _NONE}
     still = {_key(row): row.offset for row in again(doubted)} if doubted else {}
-    found = []
+    result_rows = []
     for row in rows:
         answer = answers.get(_key(row))
         if answer == row.offset:
-            found.append(replace(row, topic_id=ids[row.topic].topic_id))
+            result_rows.append(replace(row, topic_id=ids[row.topic].topic_id))
         elif answer == _NONE and still.get(_key(row)) == row.offset:
-            found.append(replace(row, topic_id=FORMER))
+            result_rows.append(replace(row, topic_id=FORMER))
         else:
-            found.append(row)
-    return found
+            result_rows.append(row)
+    return result_rows
 
 
 def _by_id(cluster: KafkaCluster, rows: Iterable[OffsetRow], ids: Mapping[str, TopicNow]) -> dict[_Key, int]:
@@ -102,23 +102,23 @@ def _by_id(cluster: KafkaCluster, rows: Iterable[OffsetRow], ids: Mapping[str, T
         able = groups if connection.highest(Api.OFFSET_FETCH) >= BY_ID else ()
         ask = partial(connection.request, Api.OFFSET_FETCH, at_least=BY_ID, at_most=BY_ID)
         for part in in_parts(able, _GROUPS_A_REQUEST):
-            asked = []
+            entries = []
             for group in part:
                 numbers = grouped((ids[row.topic].topic_id, row.partition) for row in by_group[group])
                 topics = [{"topic_id": id_of(at), "partition_indexes": each} for at, each in numbers.items()]
-                asked.append({"group_id": group, "topics": topics})
-            yield ask(groups=asked, require_stable=True), None
+                entries.append({"group_id": group, "topics": topics})
+            yield ask(groups=entries, require_stable=True), None
 
     names = {each.topic_id: name for name, each in ids.items()}
-    found: dict[_Key, int] = {}
+    offsets: dict[_Key, int] = {}
     for _, answer in cluster.ask_at(((nodes[group], group) for group in sorted(nodes)), questions):
         for group in answer.groups:
             for topic in group.topics if not group.error_code else ():
                 name = names.get(id_text(topic.topic_id))
                 for each in topic.partitions:
                     if name is not None and not each.error_code:
-                        found[group.group_id, name, int(each.partition_index)] = int(each.committed_offset)
-    return found
+                        offsets[group.group_id, name, int(each.partition_index)] = int(each.committed_offset)
+    return offsets
 
 
 def _key(row: OffsetRow) -> _Key:

@@ -82,11 +82,11 @@ def commit_rows(cluster: KafkaCluster, rows: Iterable[OffsetRow]) -> Refusals:
 
     def work() -> None:
         nodes = cluster.coordinated({group for group, _ in left.values()})
-        asked = grouped((nodes[group], number) for number, (group, _) in left.items())
+        numbers_of = grouped((nodes[group], number) for number, (group, _) in left.items())
         again = 0
         requests = {
             node: [(_commit(cluster.broker(node), *left[number]), number) for number in numbers]
-            for node, numbers in asked.items()
+            for node, numbers in numbers_of.items()
         }
         for number, answer in cluster.ask_each(requests, in_flight=16):
             group, part = left.pop(number)
@@ -112,9 +112,9 @@ def _commit_parts(rows: Iterable[OffsetRow]) -> Iterator[tuple[str, list[OffsetR
     """Each group with its rows, cut where a request would become one that a coordinator may refuse as too
     large: it writes each as one batch. Those with a topic id are asked apart, so that one without does not
     take the others' protection away."""
-    for (group, _), found in grouped(((row.group, bool(row.topic_id)), row) for row in rows).items():
+    for (group, _), of_group in grouped(((row.group, bool(row.topic_id)), row) for row in rows).items():
         size, part = 0, list[OffsetRow]()
-        for row in found:
+        for row in of_group:
             bytes_ = _COMMIT_ROW_BYTES + len((row.group + row.topic + (row.metadata or "")).encode())
             if part and size + bytes_ > _PART_BYTES:
                 yield group, part
@@ -138,8 +138,8 @@ def _codes(rows: Iterable[OffsetRow], answer: Any) -> Iterator[tuple[OffsetRow, 
 
 def _commit(connection: BrokerConnection, group: str, rows: Iterable[OffsetRow]) -> Any:
     """By topic ids where the rows have them (all or none do) and the broker takes them, else by name."""
-    found = list(rows)
-    by_id = all(row.topic_id for row in found) and connection.highest(Api.OFFSET_COMMIT) >= _TOPICS_BY_ID
+    batch = list(rows)
+    by_id = all(row.topic_id for row in batch) and connection.highest(Api.OFFSET_COMMIT) >= _TOPICS_BY_ID
     partitions = grouped(
         (
             (row.topic, (row.topic_id or "") if by_id else ""),
@@ -150,7 +150,7 @@ def _commit(connection: BrokerConnection, group: str, rows: Iterable[OffsetRow])
                 "committed_metadata": row.metadata,
             },
         )
-        for row in found
+        for row in batch
     )
     return connection.request(
         Api.OFFSET_COMMIT,
@@ -198,8 +198,8 @@ def _deleted(cluster: KafkaCluster, groups: Collection[str], hold: Callable[[], 
     left, refused = set(groups), dict[str, int]()
     exactly = {"at_least": _DELETE_VERSION, "at_most": _DELETE_VERSION}
 
-    def questions(connection: BrokerConnection, asked: Sequence[str]) -> Iterator[tuple[Any, None]]:
-        for part in in_parts(sorted(asked), _GROUPS_A_REQUEST):
+    def questions(connection: BrokerConnection, names: Sequence[str]) -> Iterator[tuple[Any, None]]:
+        for part in in_parts(sorted(names), _GROUPS_A_REQUEST):
             yield connection.request(Api.DELETE_GROUPS, groups_names=part, **exactly), None
 
     def work() -> None:
@@ -275,18 +275,20 @@ def _in_use(connection: BrokerConnection, group: str) -> str:
     coordinator deletes single offsets of such a group, too."""
     native = connection.highest(DESCRIBED[Kind.CONSUMER]) >= 0
     kinds = (Kind.CLASSIC, Kind.CONSUMER) if native else (Kind.CLASSIC,)
-    told = [connection.ask(request) for kind in kinds for request, _ in describe(connection, kind, [group])]
-    found = [str(each.group_state) for answer in told for each in answer.groups if not each.error_code]
-    return next((state for state in found if state not in _UNUSED), "")
+    answers = [
+        connection.ask(request) for kind in kinds for request, _ in describe(connection, kind, [group])
+    ]
+    states = [str(each.group_state) for answer in answers for each in answer.groups if not each.error_code]
+    return next((state for state in states if state not in _UNUSED), "")
 
 
 def _committed(connection: BrokerConnection, group: str) -> list[OffsetRow]:
-    found: list[OffsetRow] = []
+    rows: list[OffsetRow] = []
     for _, code, topics in fetch_now(connection, [group]):
         if code != ErrorCode.group_id_not_found:
             raise_for(code, f"offsets of group {group!r} are not given")
-            found += offset_rows(group, topics)[0]
-    return found
+            rows += offset_rows(group, topics)[0]
+    return rows
 
 
 _TOPIC, _CLIENT = "__consumer_offsets", "__admin_client"
@@ -318,13 +320,13 @@ class ProducerErasing:
         """See the port."""
         failed: list[KafkaError] = []
 
-        def told(error: KafkaError | None, _record: Message) -> None:
+        def on_delivery(error: KafkaError | None, _record: Message) -> None:
             if error is not None:
                 failed.append(error)
 
         producer = Producer(self._settings)
         for number, (partition, key) in enumerate(keys, 1):
-            producer.produce(_TOPIC, partition=partition, key=key, value=None, on_delivery=told)
+            producer.produce(_TOPIC, partition=partition, key=key, value=None, on_delivery=on_delivery)
             if not number % _AT_ONCE:
                 producer.flush(self._timeout_s)
         left = producer.flush(self._timeout_s)

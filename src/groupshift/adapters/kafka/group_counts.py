@@ -35,12 +35,12 @@ class LiveGroupLists(OfCluster):
         """See the port."""
         self._cluster.refuse_several()
         listed, totals = listing(self._cluster)
-        found: dict[int, Counter[tuple[Kind, str]]] = {node: Counter() for node in totals}
+        counts: dict[int, Counter[tuple[Kind, str]]] = {node: Counter() for node in totals}
         for group in listed.values():
             kind = Kind(group.row.type) if group.row.type in _TYPES else Kind.UNKNOWN
             for node in group.brokers:
-                found[node][kind, group.row.state] += 1
-        return found
+                counts[node][kind, group.row.state] += 1
+        return counts
 
 
 _NAMES = (
@@ -105,36 +105,36 @@ class JmxToolGauges:
             ) from missing
         except subprocess.TimeoutExpired as late:
             raise Transient(f"JMX at {where} does not answer in {self._timeout_s:g} s") from late
-        found = list(gauges(done.stdout))
-        if found:
-            return broker(address, found)
+        values = list(gauges(done.stdout))
+        if values:
+            return broker(address, values)
         raise _without_answer(address, done.stderr)
 
 
 def gauges(said: str) -> Iterator[Gauge]:
     """The attributes in what the tool prints as properties; its line with the time is none."""
     for line in said.splitlines():
-        found = _LINE.fullmatch(line.strip())
-        if found:
-            pairs = (pair.partition("=") for pair in found["keys"].split(","))
+        match = _LINE.fullmatch(line.strip())
+        if match:
+            pairs = (pair.partition("=") for pair in match["keys"].split(","))
             yield Gauge(
                 keys={key: value for key, _, value in pairs},
-                attribute=found["attribute"],
-                value=found["value"],
+                attribute=match["attribute"],
+                value=match["value"],
             )
 
 
-def broker(address: str, found: list[Gauge]) -> GaugedBroker:
+def broker(address: str, values: list[Gauge]) -> GaugedBroker:
     """What these attributes say together. Raises `Rejected` when they are not those of a broker."""
     try:
-        return _broker(address, found)
+        return _broker(address, values)
     except (KeyError, ValueError, OverflowError):  # what stands there answers with other names and numbers
         raise _no_broker(address) from None
 
 
-def _broker(address: str, found: list[Gauge]) -> GaugedBroker:
-    ((node, release),) = ((each.keys["id"], each.value) for each in found if each.attribute == "Version")
-    numbers = {each.keys["name"]: _number(each) for each in found if each.attribute == "Value"}
+def _broker(address: str, values: list[Gauge]) -> GaugedBroker:
+    ((node, release),) = ((each.keys["id"], each.value) for each in values if each.attribute == "Version")
+    numbers = {each.keys["name"]: _number(each) for each in values if each.attribute == "Value"}
     groups = numbers[_GROUPS]
     types: dict[Kind, int] = {}
     states: dict[tuple[Kind, str], int] = {
@@ -143,7 +143,7 @@ def _broker(address: str, found: list[Gauge]) -> GaugedBroker:
         if name.startswith(_GROUPS) and name != _GROUPS
     }
     partitions: dict[str, int] = {}
-    for each in found:
+    for each in values:
         kind, counts = each.attribute.removesuffix(_COUNT), each.attribute.endswith(_COUNT)
         if each.attribute == "group-count" and each.keys.get("protocol") in set(Kind):
             types[Kind(each.keys["protocol"])] = _number(each)

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster, OfCluster, attempted
 from groupshift.adapters.kafka.requests import ABSENT_IS_DEAD, describe, fetch_offsets, fetched
-from groupshift.adapters.kafka.rows import offset_rows, told
+from groupshift.adapters.kafka.rows import group_answer, offset_rows
 from groupshift.adapters.kafka.snapshots import listing, log_ends
 from groupshift.adapters.kafka.wire import BrokerError, Malformed, by_partition, error_name, raise_for
 from groupshift.domain.group import CommittedOffset, GroupView, LogEnd
@@ -52,23 +52,23 @@ class _Answers:
 
 def _ask(cluster: KafkaCluster, coordinators: Mapping[str, int]) -> _Answers:
     """Describe each group at its coordinator (a node id) and fetch all its committed offsets."""
-    found = _Answers()
+    answers = _Answers()
 
     def describe_all(answer: Any) -> None:
-        found.described |= {str(each.group_id): each for each in answer.groups}
+        answers.described |= {str(each.group_id): each for each in answer.groups}
 
-    def fetch_all(asked: Sequence[str], answer: Any) -> None:
-        found.offsets |= {group: (code, topics) for group, code, topics in fetched(asked, answer)}
+    def fetch_all(names: Sequence[str], answer: Any) -> None:
+        answers.offsets |= {group: (code, topics) for group, code, topics in fetched(names, answer)}
 
     def questions(connection: BrokerConnection, groups: Sequence[str]) -> Iterator[tuple[Any, Any]]:
         for request, _ in describe(connection, Kind.CLASSIC, groups, at_most=ABSENT_IS_DEAD):
             yield request, describe_all
-        for request, asked in fetch_offsets(connection, groups, stable=False):
-            yield request, partial(fetch_all, asked)
+        for request, names in fetch_offsets(connection, groups, stable=False):
+            yield request, partial(fetch_all, names)
 
     for read, answer in cluster.ask_at(((node, group) for group, node in coordinators.items()), questions):
         read(answer)
-    return found
+    return answers
 
 
 class KafkaGroups(OfCluster):
@@ -105,13 +105,13 @@ class KafkaGroups(OfCluster):
         problems: list[str] = []
         if missing:
             connection = self._cluster.coordinator(view.group)
-            ((request, asked),) = fetch_offsets(connection, [view.group], partitions=missing, stable=False)
-            answered = {name: each for name, *each in fetched(asked, connection.ask(request))}
+            ((request, names),) = fetch_offsets(connection, [view.group], partitions=missing, stable=False)
+            answered = {name: each for name, *each in fetched(names, connection.ask(request))}
             code, topics = answered.get(view.group, (0, ()))
             raise_for(code, f"offsets of group {view.group!r} are not given")
             offsets, problems = _offsets(view.group, topics)
-            told = by_partition(topics)
-            if unsaid := [str(partition) for partition in missing if partition not in told]:
+            rows = by_partition(topics)
+            if unsaid := [str(partition) for partition in missing if partition not in rows]:
                 problems.append(
                     f"the coordinator of group {view.group!r} said nothing about the committed offsets of "
                     f"{', '.join(unsaid)}: whether they exist is unknown; read the group again"
@@ -137,18 +137,18 @@ def _side(
     read, ``counts`` the number of partitions of every topic. A group that is Dead although it is ``listed``
     speaks another protocol, or is just gone."""
     offsets, problems = _offsets(group, answers.offsets[group][1])
-    found = told(Kind.CLASSIC, answers.described[group], None)
-    members, consumers = found.group.members, found.group.protocol_type == CONSUMERS
+    description = group_answer(Kind.CLASSIC, answers.described[group], None)
+    members, consumers = description.group.members, description.group.protocol_type == CONSUMERS
     strangers = [member for member in members if consumers and member.client_id not in embedded]
     unread = tuple(
         f"the {what} of Kafka member {each.member_id!r} cannot be read "
-        f"({found.unread[each.member_id, what]}): "
+        f"({description.unread[each.member_id, what]}): "
         "what it consumes is known in part only; check what client it runs"
         for what, of in (("subscription", strangers), ("assignment", members))
         for each in of
-        if (each.member_id, what) in found.unread
+        if (each.member_id, what) in description.unread
     )
-    if listed and found.group.state == GONE:
+    if listed and description.group.state == GONE:
         text = (
             f"the brokers list group {group!r} but its coordinator describes it as Dead: it appears to use "
             "another group protocol than classic (convert it first), or was deleted just now"
@@ -158,7 +158,7 @@ def _side(
     told_members = (each if each.member_id in known else replace(each, topics=()) for each in members)
     return GroupView(
         group=group,
-        kafka=replace(found.group, members=tuple(told_members)),
+        kafka=replace(description.group, members=tuple(told_members)),
         topics=counts,
         kafka_offsets=tuple(offsets),
         problems=(*problems, *unread),
@@ -270,7 +270,9 @@ class KafkaEnsemble(OfCluster):
 def _learn(cluster: KafkaCluster) -> _Known:
     leaders = cluster.all_leaders()
     return _Known(
-        coordinators={group: told.brokers[-1] for group, told in listing(cluster)[0].items()},
+        coordinators={
+            group: group_listing.brokers[-1] for group, group_listing in listing(cluster)[0].items()
+        },
         leaders=leaders,
         counts=dict(Counter(at.topic for at in leaders)),
     )

@@ -42,7 +42,7 @@ class KafkaRecordLog:
 
     def read(self, gaps: Sequence[Gap]) -> Sequence[GapRead]:
         """See the port."""
-        found: dict[int, GapRead] = {}
+        by_number: dict[int, GapRead] = {}
         for level in dict.fromkeys(gap.isolation for gap in gaps):
             of_level = ((gap.partition, n) for n, gap in enumerate(gaps) if gap.isolation is level)
             places = grouped(of_level).values()
@@ -50,13 +50,13 @@ class KafkaRecordLog:
                 consumer = Consumer({**self._settings, "isolation.level": level.value})
             except KafkaException as error:
                 why = self._said(error)
-                found |= {n: GapRead(gap=gaps[n], problem=why) for numbers in places for n in numbers}
+                by_number |= {n: GapRead(gap=gaps[n], problem=why) for numbers in places for n in numbers}
                 continue
             with closing(consumer):
                 for numbers in places:
                     read = self._of_partition(consumer, [gaps[n] for n in numbers])
-                    found |= dict(zip(numbers, read, strict=True))
-        return [found[number] for number in range(len(gaps))]
+                    by_number |= dict(zip(numbers, read, strict=True))
+        return [by_number[number] for number in range(len(gaps))]
 
     def _of_partition(self, consumer: Consumer, gaps: Sequence[Gap]) -> Sequence[GapRead]:
         """All gaps of one partition, in one pass from the first to the last of them."""
@@ -88,12 +88,12 @@ class KafkaRecordLog:
             if position is None or wanted - position > _NEAR:
                 position = wanted
                 consumer.assign([KafkaPartition(*at, position)])
-            given = consumer.consume(_AT_ONCE, timeout=0.1)
-            if given:
+            messages = consumer.consume(_AT_ONCE, timeout=0.1)
+            if messages:
                 deadline = time.monotonic() + self._timeout_s
             elif time.monotonic() >= deadline:
                 counted.ended(None, f"no answer within {self._timeout_s:g} s")
-            for message in given:
+            for message in messages:
                 error, offset = message.error(), message.offset()
                 if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
                     counted.ended(None, without_secrets(error.str(), self._properties))

@@ -67,7 +67,7 @@ def metadata(connection: BrokerConnection, topics: Iterable[str] | None, *, at_m
     From version 4 on a request can forbid making them; after 9 topics are named by id too. The answer has
     leader epochs from 7 on, and ids of topics from 10 on."""
     named = None if topics is None else [{"topic_id": None, "name": name} for name in topics]
-    asked = connection.request(
+    request = connection.request(
         Api.METADATA,
         at_least=4,
         at_most=at_most,
@@ -76,7 +76,7 @@ def metadata(connection: BrokerConnection, topics: Iterable[str] | None, *, at_m
         include_cluster_authorized_operations=False,
         include_topic_authorized_operations=False,
     )
-    return connection.ask(asked)
+    return connection.ask(request)
 
 
 def replicas_lacking(topics: Iterable[Any], wanted: Collection[int]) -> str:
@@ -134,19 +134,19 @@ def named(items: Iterable[tuple[str, Any]], of: str = "partitions") -> list[dict
     return [{"name": name, of: each} for name, each in grouped(items).items()]
 
 
-def fetched(asked: Sequence[str], answer: Any) -> Iterator[tuple[str, int, Any]]:
+def fetched(names: Sequence[str], answer: Any) -> Iterator[tuple[str, int, Any]]:
     """Group, error code and topics of each group in an answer with offsets."""
     if hasattr(answer, "groups"):
         for each in answer.groups:
             yield each.group_id, int(each.error_code), each.topics
     else:
-        yield asked[0], int(answer.error_code), answer.topics
+        yield names[0], int(answer.error_code), answer.topics
 
 
 def fetch_now(connection: BrokerConnection, groups: Sequence[str]) -> Iterator[tuple[str, int, Any]]:
     """Ask this very broker for the stable offsets of these groups: as `fetched`."""
-    for request, asked in fetch_offsets(connection, groups):
-        yield from fetched(asked, connection.ask(request))
+    for request, names in fetch_offsets(connection, groups):
+        yield from fetched(names, connection.ask(request))
 
 
 def list_offsets(connection: BrokerConnection, partitions: Sequence[TopicPartition]) -> list[tuple[Any, int]]:
@@ -164,14 +164,14 @@ def log_offsets(
 ) -> Any:
     """The request for the log starts or ends (``spec``) of partitions that this broker leads; an isolation
     level is known from version 2 on."""
-    asked = ((name, {"partition_index": number, "timestamp": spec}) for name, number in partitions)
+    wanted = ((name, {"partition_index": number, "timestamp": spec}) for name, number in partitions)
     return connection.request(
         Api.LIST_OFFSETS,
         at_least=_BY_OFFSET,
         at_most=_PLAIN,
         replica_id=-1,
         isolation_level=isolation,
-        topics=named(asked),
+        topics=named(wanted),
     )
 
 
@@ -186,9 +186,9 @@ def find_coordinators(connection: BrokerConnection, groups: Sequence[str]) -> li
 
 def coordinators_told(connection: BrokerConnection, groups: Sequence[str]) -> Iterator[tuple[str, Any]]:
     """Each group and what the broker answers for it: ``error_code`` and ``node_id``."""
-    asked = find_coordinators(connection, groups)
-    answers = connection.ask_all(request for request, _ in asked)
-    for (_, part), answer in zip(asked, answers, strict=True):
+    requests = find_coordinators(connection, groups)
+    answers = connection.ask_all(request for request, _ in requests)
+    for (_, part), answer in zip(requests, answers, strict=True):
         if hasattr(answer, "coordinators"):
             yield from ((each.key, each) for each in answer.coordinators)
         else:
@@ -197,19 +197,19 @@ def coordinators_told(connection: BrokerConnection, groups: Sequence[str]) -> It
 
 def coordinator_of(answer: Any) -> int | None:
     """The node id in the answer about one group; None while there is none."""
-    told = answer.coordinators[0] if hasattr(answer, "coordinators") else answer
-    return None if told.error_code else int(told.node_id)
+    coordinator = answer.coordinators[0] if hasattr(answer, "coordinators") else answer
+    return None if coordinator.error_code else int(coordinator.node_id)
 
 
 def named_by(connection: BrokerConnection, names: Sequence[str]) -> dict[str, int]:
     """The node that this very broker names as coordinator of each group; `NOBODY` where it says that there
     is none now. Raises `BrokerError` for anything else."""
-    found = {}
+    nodes = {}
     for name, each in coordinators_told(connection, names):
         if int(each.error_code) != ErrorCode.coordinator_not_available:
             raise_for(each.error_code, f"{connection.address} names no coordinator of {name!r}")
-        found[name] = NOBODY if each.error_code else int(each.node_id)
-    return found
+        nodes[name] = NOBODY if each.error_code else int(each.node_id)
+    return nodes
 
 
 def ask_versions(connection: BrokerConnection) -> Any:
@@ -220,28 +220,28 @@ def ask_versions(connection: BrokerConnection) -> Any:
 
 def supported(answer: Any) -> dict[str, tuple[int, int]]:
     """Lowest and highest level of each feature; before version 4 those whose lowest is 0 are missing."""
-    told = getattr(answer, "supported_features", ())
-    return {each.name: (int(each.min_version), int(each.max_version)) for each in told}
+    features = getattr(answer, "supported_features", ())
+    return {each.name: (int(each.min_version), int(each.max_version)) for each in features}
 
 
 def finalised(answer: Any) -> dict[str, int]:
     """Level of each feature that is finalised, as this broker knows it now."""
-    told = getattr(answer, "finalized_features", ())
-    return {each.name: int(each.max_version_level) for each in told}
+    features = getattr(answer, "finalized_features", ())
+    return {each.name: int(each.max_version_level) for each in features}
 
 
 def settings_of(versions: Any, configs: Any) -> BrokerSettings:
     """What a broker's answers to ApiVersions and DescribeConfigs (of `OF_GROUPS`) say of it."""
     highest = {int(each.api_key): int(each.max_version) for each in versions.api_keys}
-    (told,) = configs.results
+    (result,) = configs.results
     return BrokerSettings(
         heartbeats=highest.get(Api.CONSUMER_GROUP_HEARTBEAT, -1),
         listings=highest.get(Api.LIST_GROUPS, -1),
         descriptions=highest.get(Api.DESCRIBE_GROUPS, -1),
         features=finalised(versions),
         metadata=supported(versions).get(METADATA, (0, 0))[1],
-        properties={each.name: each.value or "" for each in told.configs},
-        untold=error_name(told.error_code) if told.error_code else "",
+        properties={each.name: each.value or "" for each in result.configs},
+        untold=error_name(result.error_code) if result.error_code else "",
     )
 
 
@@ -250,11 +250,11 @@ def describe_configs(
 ) -> Any:
     """The request for configurations of these topics, groups, or this very broker (``kind``): those of
     ``keys``, or all; sources of values are told from version 1 on."""
-    asked = [{"resource_type": kind, "resource_name": name, "configuration_keys": keys} for name in names]
+    resources = [{"resource_type": kind, "resource_name": name, "configuration_keys": keys} for name in names]
     return connection.request(
         Api.DESCRIBE_CONFIGS,
         at_least=1 if keys is None else 0,
-        resources=asked,
+        resources=resources,
         include_synonyms=False,
         include_documentation=False,
     )
@@ -269,14 +269,14 @@ def set_values(result: Any, source: int, what: str) -> dict[str, str]:
 def configs_of_groups(connection: BrokerConnection, groups: Sequence[str]) -> Mapping[str, dict[str, str]]:
     """What is set for each of these groups; groups for which nothing is are left out. Raises
     `BrokerError`."""
-    found: dict[str, dict[str, str]] = {}
-    asked = (describe_configs(connection, GROUP, part) for part in in_parts(groups, _GROUPS_A_REQUEST))
-    for answer in connection.ask_all(asked):
+    by_group: dict[str, dict[str, str]] = {}
+    requests = (describe_configs(connection, GROUP, part) for part in in_parts(groups, _GROUPS_A_REQUEST))
+    for answer in connection.ask_all(requests):
         for each in answer.results:
             group = str(each.resource_name)
             if values := set_values(each, OF_GROUP, f"group {group!r}"):
-                found[group] = values
-    return found
+                by_group[group] = values
+    return by_group
 
 
 class FeatureChange(IntEnum):
@@ -291,14 +291,14 @@ def describe_quorum(connection: BrokerConnection) -> QuorumView:
     topic = {"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}
     answer = connection.ask(connection.request(Api.DESCRIBE_QUORUM, at_most=2, topics=[topic]))
     raise_for(answer.error_code, "the metadata quorum is not told")
-    (found,) = answer.topics[0].partitions
-    raise_for(found.error_code, "the metadata quorum is not told")
-    ends = {int(each.replica_id): int(each.log_end_offset) for each in found.current_voters}
+    (partition,) = answer.topics[0].partitions
+    raise_for(partition.error_code, "the metadata quorum is not told")
+    ends = {int(each.replica_id): int(each.log_end_offset) for each in partition.current_voters}
     return QuorumView(
-        leader=int(found.leader_id),
+        leader=int(partition.leader_id),
         voters=tuple(sorted(ends)),
-        high_watermark=int(found.high_watermark),
-        behind=tuple(sorted(node for node, end in ends.items() if end < int(found.high_watermark))),
+        high_watermark=int(partition.high_watermark),
+        behind=tuple(sorted(node for node, end in ends.items() if end < int(partition.high_watermark))),
     )
 
 
@@ -317,7 +317,7 @@ def update_features(
         {"feature": name, "max_version_level": level, "upgrade_type": change}
         for name, level in levels.items()
     ]
-    asked = connection.request(
+    request = connection.request(
         Api.UPDATE_FEATURES,
         at_least=1,  # 0 cannot tell a safe downgrade from an unsafe one
         at_most=2,
@@ -325,7 +325,7 @@ def update_features(
         feature_updates=updates,
         validate_only=validate_only,
     )
-    answer = connection.ask(asked, timeout_s=timeout_s + 5.0)
+    answer = connection.ask(request, timeout_s=timeout_s + 5.0)
     what = ", ".join(f"{name} to {level}" for name, level in levels.items())
     raise_for(answer.error_code, f"features are not changed ({what})", said=answer.error_message)
     for each in getattr(answer, "results", ()):

@@ -36,7 +36,7 @@ _BLOBS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class GroupAnswer:
     """A group as its coordinator describes it. ``unread`` says why the ``subscription`` or ``assignment`` of
     a member (by its id) tells no topics or partitions; ``patterns`` are regular expressions of members."""
 
@@ -45,7 +45,7 @@ class Told:
     patterns: Mapping[str, str] = field(default_factory=dict)
 
 
-def told(kind: Kind, answer: Any, coordinator: int | None) -> Told:
+def group_answer(kind: Kind, answer: Any, coordinator: int | None) -> GroupAnswer:
     """From one group in the answer to the request for groups of its kind (`DESCRIBED`).
 
     What members have now is told, not their target, which is not yet theirs; several members of a share group
@@ -74,7 +74,7 @@ def told(kind: Kind, answer: Any, coordinator: int | None) -> Told:
         for member in answer.members
         if getattr(member, "subscribed_topic_regex", None)
     }
-    return Told(group=group, unread=unread, patterns=patterns)
+    return GroupAnswer(group=group, unread=unread, patterns=patterns)
 
 
 def _consumer(member: Any, unread: dict[tuple[str, str], str]) -> KafkaMember:
@@ -82,12 +82,12 @@ def _consumer(member: Any, unread: dict[tuple[str, str], str]) -> KafkaMember:
     read: dict[str, dict[str, Any]] = {}
     for what, (schema, source, name) in _BLOBS.items():
         blob = bytes(getattr(member, source))
-        read[what] = found = read_blob(schema, without_null(blob))
-        if blob and name not in found:  # empty bytes are of a member that is still joining
-            unread[member.member_id, what] = found.get("problem", f"{len(blob)} bytes end too early")
-        elif "" in (each if isinstance(each, str) else each["topic"] for each in found.get(name, ())):
+        read[what] = fields = read_blob(schema, without_null(blob))
+        if blob and name not in fields:  # empty bytes are of a member that is still joining
+            unread[member.member_id, what] = fields.get("problem", f"{len(blob)} bytes end too early")
+        elif "" in (each if isinstance(each, str) else each["topic"] for each in fields.get(name, ())):
             unread[member.member_id, what] = "a topic has no name"
-            del found[name]
+            del fields[name]
     subscription, assignment = read["subscription"], read["assignment"]
     assigned = assignment.get("assignedPartitions") or ()
     return _member(
@@ -153,8 +153,8 @@ def _partitions(topics: Iterable[tuple[str, Iterable[int]]]) -> frozenset[TopicP
 
 def kind_of(listed: Any) -> Kind:
     """The kind of a group in an answer to ListGroups; unknown below version 5, and for types to come."""
-    told = getattr(listed, "group_type", "").lower()
-    return Kind(told) if told in set(Kind) - {Kind.ABSENT} else Kind.UNKNOWN
+    group_type = getattr(listed, "group_type", "").lower()
+    return Kind(group_type) if group_type in set(Kind) - {Kind.ABSENT} else Kind.UNKNOWN
 
 
 @dataclass(slots=True, kw_only=True)
@@ -168,9 +168,9 @@ class Described:
     unread: list[str] = field(default_factory=list)
 
 
-def described(found: Told) -> Described:
+def described(answer: GroupAnswer) -> Described:
     """The rows of one group; a regular expression is a subscription to ``~expression``."""
-    group = found.group
+    group = answer.group
     row = GroupRow(
         group=group.group,
         type=group.kind.value,
@@ -195,14 +195,14 @@ def described(found: Told) -> Described:
                 member_type=(member.speaks or Kind.STREAMS).value if native else None,
             )
         )
-        why = next((why for (each, _), why in found.unread.items() if each == member.member_id), "")
+        why = next((why for (each, _), why in answer.unread.items() if each == member.member_id), "")
         if why:
             rows.unread.append(
                 f"what Kafka member {member.member_id!r} of group {group.group!r} consumes cannot be read "
                 f"({why}): check what client it runs"
             )
             continue
-        pattern = found.patterns.get(member.member_id)
+        pattern = answer.patterns.get(member.member_id)
         topics = {*member.topics, *([f"~{pattern}"] if pattern else ())}
         rows.subscriptions += [SubscriptionRow(**at, topic=topic) for topic in sorted(topics)]
         rows.assignments += [

@@ -28,7 +28,7 @@ from groupshift.adapters.kafka.requests import (
     list_groups,
     list_offsets,
 )
-from groupshift.adapters.kafka.rows import Described, described, offset_rows, told, within_logs
+from groupshift.adapters.kafka.rows import Described, described, group_answer, offset_rows, within_logs
 from groupshift.adapters.kafka.transactions import FirstCommits
 from groupshift.adapters.kafka.wire import by_partition, error_name, is_retriable, raise_for
 from groupshift.domain.group import LogEnd
@@ -67,7 +67,7 @@ def listing(cluster: KafkaCluster) -> tuple[dict[str, Listed], dict[int, int]]:
     """Every group that a broker lists, and how many each broker lists (by node id).
 
     Raises what `KafkaCluster` raises: a broker that does not answer hides groups, so nothing is told then."""
-    found: dict[str, Listed] = {}
+    by_group: dict[str, Listed] = {}
     counts: dict[int, int] = {}
     nodes = [node.node_id for node in cluster.brokers()]
     for node, answer in cluster.ask_each(
@@ -76,15 +76,15 @@ def listing(cluster: KafkaCluster) -> tuple[dict[str, Listed], dict[int, int]]:
         raise_for(answer.error_code, f"broker {node} does not list its groups")
         counts[node] = len(answer.groups)
         for each in answer.groups:
-            other = found.get(each.group_id)
+            other = by_group.get(each.group_id)
             row = GroupRow(
                 group=each.group_id,
                 type=getattr(each, "group_type", "").lower(),
                 state=getattr(each, "group_state", ""),
                 protocol_type=each.protocol_type,
             )
-            found[each.group_id] = Listed(row=row, brokers=(*(other.brokers if other else ()), node))
-    return found, counts
+            by_group[each.group_id] = Listed(row=row, brokers=(*(other.brokers if other else ()), node))
+    return by_group, counts
 
 
 def log_ends(
@@ -100,22 +100,22 @@ def log_ends(
             failed[at] = _UNKNOWN_TOPIC if leader is None else _NO_LEADER
         else:
             led.append((leader, at))
-    found: dict[int, dict[TopicPartition, Any]] = {EARLIEST: {}, LATEST: {}}
+    offsets: dict[int, dict[TopicPartition, Any]] = {EARLIEST: {}, LATEST: {}}
     for spec, answer in cluster.ask_at(led, list_offsets):
         for at, each in by_partition(answer.topics).items():
             if each.error_code or each.offset < 0:
                 failed[at] = int(each.error_code) or _NO_LEADER
             else:
-                found[spec][at] = each
+                offsets[spec][at] = each
     ends = {
         at: LogEnd(
             partition=at,
             start=int(start.offset),
             end=int(end.offset),
-            leader_epoch=max(int(getattr(told, "leader_epoch", -1)) for told in (start, end)),
+            leader_epoch=max(int(getattr(bound, "leader_epoch", -1)) for bound in (start, end)),
         )
-        for at, start in found[EARLIEST].items()
-        if (end := found[LATEST].get(at)) is not None
+        for at, start in offsets[EARLIEST].items()
+        if (end := offsets[LATEST].get(at)) is not None
     }
     return ends, failed
 
@@ -192,11 +192,11 @@ class Reading:
         rows = self.offsets[group]
         if rows and not self.members:
             return False
-        found = self.described[group]
-        if found.group.state == GONE or (rows and not found.assignments):
+        description = self.described[group]
+        if description.group.state == GONE or (rows and not description.assignments):
             return False
         committed = {(row.topic, row.partition) for row in rows}
-        return not rows or any((at.topic, at.partition) not in committed for at in found.assignments)
+        return not rows or any((at.topic, at.partition) not in committed for at in description.assignments)
 
     def give_up(self) -> None:
         """Say of every group that is still pending what could not be read, and end."""
@@ -230,8 +230,10 @@ class Reading:
             if absent or code == _GROUP_ID_NOT_FOUND or (not code and each.group_state == GONE):
                 self._other_protocol(group)
             elif not code:
-                found = self.described[group] = described(told(kind, each, self._coordinators[group]))
-                self.problems += [ProblemRow(group=group, problem=text) for text in found.unread]
+                description = self.described[group] = described(
+                    group_answer(kind, each, self._coordinators[group])
+                )
+                self.problems += [ProblemRow(group=group, problem=text) for text in description.unread]
                 del self._ask[group]
             elif self._final(group, code, "is not described"):
                 self._undescribed(group)
@@ -249,8 +251,8 @@ class Reading:
             group=GroupRow(group=group, type="", state=GONE, coordinator=self._coordinators.get(group))
         )
 
-    def _read_fetched(self, asked: Sequence[str], answer: Any) -> None:
-        for group, code, topics in fetched(asked, answer):
+    def _read_fetched(self, names: Sequence[str], answer: Any) -> None:
+        for group, code, topics in fetched(names, answer):
             if code == _GROUP_ID_NOT_FOUND:
                 self._unfetched.discard(group)
             elif code:
@@ -380,22 +382,29 @@ class LiveGroupSnapshots(OfCluster):
         self._in_rounds(reading, lambda: reading.round(self._cluster, done))
         described = [reading.described[group] for group in reading.groups]
         committed = {row.topic for rows in reading.offsets.values() for row in rows}
-        read = {row.topic for found in described for row in found.subscriptions if row.topic[:1] != "~"}
-        read |= {row.topic for found in described for row in found.assignments}
+        read = {
+            row.topic
+            for description in described
+            for row in description.subscriptions
+            if row.topic[:1] != "~"
+        }
+        read |= {row.topic for description in described for row in description.assignments}
         ends, missing = self.log_ends(committed | read, committed - read)
         tell("log ends", len(ends), len(ends))
         rows = _offsets(reading)
         topics = self._cluster.attempt(lambda: topics_now(self._cluster, rows))
         again = lambda groups: self.committed(groups).offsets  # noqa: E731
         offsets = self._cluster.attempt(lambda: with_topic_ids(self._cluster, rows, topics, again))
-        coordinated = Counter(found.group.coordinator for found in described)
+        coordinated = Counter(description.group.coordinator for description in described)
         return ClusterState(
             cluster_id=self._cluster.cluster_id,
             taken_at_ms=taken_at_ms,
-            groups=[found.group for found in described],
-            members=[row for found in described for row in found.members],
-            subscriptions=[row for found in described for row in found.subscriptions],
-            assignments=within_logs((row for found in described for row in found.assignments), ends),
+            groups=[description.group for description in described],
+            members=[row for description in described for row in description.members],
+            subscriptions=[row for description in described for row in description.subscriptions],
+            assignments=within_logs(
+                (row for description in described for row in description.assignments), ends
+            ),
             offsets=offsets,
             log_ends=ends,
             brokers=[
@@ -450,16 +459,16 @@ class LiveGroupSnapshots(OfCluster):
         self._in_rounds(ends, lambda: ends.round(self._cluster))
         return sorted(ends.rows, key=lambda row: (row.topic, row.partition)), ends.problems
 
-    def _in_rounds(self, asked: Reading | LogEnds, ask: Callable[[], None]) -> None:
+    def _in_rounds(self, reading: Reading | LogEnds, ask: Callable[[], None]) -> None:
         deadline = time.monotonic() + self._patience_s
-        while before := asked.pending:
+        while before := reading.pending:
             self._cluster.attempt(ask)
-            if not asked.pending:
+            if not reading.pending:
                 return
-            if asked.pending < before:
+            if reading.pending < before:
                 deadline = time.monotonic() + self._patience_s
             elif time.monotonic() >= deadline:
-                asked.give_up()
+                reading.give_up()
             self._clock.sleep(_PAUSE_S)
 
 
@@ -470,7 +479,7 @@ def _offsets(reading: Reading) -> list[OffsetRow]:
 def _listed_elsewhere(listed: Mapping[str, Listed], reading: Reading) -> list[ProblemRow]:
     """Groups that a broker lists without coordinating them: a view of the past, or two coordinators
     (docs/reference/group-coordinator.md §3)."""
-    found = []
+    problems = []
     for group in reading.groups:
         coordinator = reading.described[group].group.coordinator
         brokers = listed[group].brokers if group in listed else ()
@@ -480,5 +489,5 @@ def _listed_elsewhere(listed: Mapping[str, Listed], reading: Reading) -> list[Pr
                 f"group {group!r}: listed by broker {', '.join(map(str, others))}{LISTED_TOO}"
                 f"{coordinator}: it moved just now, or two brokers serve it; take the snapshot again"
             )
-            found.append(ProblemRow(group=group, problem=text))
-    return found
+            problems.append(ProblemRow(group=group, problem=text))
+    return problems

@@ -45,7 +45,7 @@ def open_commits(cluster: KafkaCluster) -> dict[int, frozenset[OpenTransaction]]
     for node, answer in cluster.ask_at(((node, node) for node in nodes), _listing):
         raise_for(answer.error_code, f"broker {node} does not list its transactions")
         listed[node] = tuple(str(each.transactional_id) for each in answer.transaction_states)
-    found: dict[int, set[OpenTransaction]] = defaultdict(set)
+    by_partition: dict[int, set[OpenTransaction]] = defaultdict(set)
     describing = {
         node: [(cluster.broker(node).request(Api.DESCRIBE_TRANSACTIONS, transactional_ids=ids), node)]
         for node, ids in listed.items()
@@ -60,8 +60,8 @@ def open_commits(cluster: KafkaCluster) -> dict[int, frozenset[OpenTransaction]]
             )
             for topic in each.topics:
                 for partition in topic.partitions if topic.topic == OFFSETS_TOPIC else ():
-                    found[int(partition)].add(at)
-    return {partition: frozenset(transactions) for partition, transactions in found.items()}
+                    by_partition[int(partition)].add(at)
+    return {partition: frozenset(transactions) for partition, transactions in by_partition.items()}
 
 
 def unstable(cluster: KafkaCluster, leaders: Sequence[int]) -> tuple[int, ...]:
@@ -75,12 +75,12 @@ def unstable(cluster: KafkaCluster, leaders: Sequence[int]) -> tuple[int, ...]:
         for level in _LEVELS if connection.highest(Api.LIST_OFFSETS) >= _BY_ISOLATION else ():
             yield log_offsets(connection, each, LATEST, isolation=level), level
 
-    found: dict[int, dict[int, int]] = {level: {} for level in _LEVELS}
+    offsets: dict[int, dict[int, int]] = {level: {} for level in _LEVELS}
     for level, answer in cluster.ask_at(led, questions):
         for each in answer.topics[0].partitions:
             raise_for(each.error_code, f"the end of partition {each.partition_index} of {OFFSETS_TOPIC}")
-            found[level][int(each.partition_index)] = int(each.offset)
-    ends, stable = (found[level] for level in _LEVELS)
+            offsets[level][int(each.partition_index)] = int(each.offset)
+    ends, stable = (offsets[level] for level in _LEVELS)
     return tuple(sorted(at for at, end in ends.items() if stable[at] < end))
 
 

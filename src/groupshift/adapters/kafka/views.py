@@ -36,7 +36,7 @@ from groupshift.adapters.kafka.requests import (
     settings_of,
     supported,
 )
-from groupshift.adapters.kafka.rows import kind_of, told
+from groupshift.adapters.kafka.rows import group_answer, kind_of
 from groupshift.adapters.kafka.transactions import OFFSETS_TOPIC, open_commits, unstable
 from groupshift.adapters.kafka.wire import Api, BrokerError, by_partition, error_name, grouped, raise_for
 from groupshift.domain.cluster import (
@@ -85,14 +85,14 @@ class _Views(OfCluster):
         """The answers of every broker, by node id, in the order of its ``questions``; all work at
         the same time."""
         nodes = sorted(node.node_id for node in self._cluster.brokers())
-        asked = {
+        requests = {
             node: [(request, node) for request in questions(self._cluster.broker(node), node)]
             for node in nodes
         }
-        found: dict[int, list[Any]] = {node: [] for node in nodes}
-        for node, answer in self._cluster.ask_each(asked):
-            found[node].append(answer)
-        return found
+        answers: dict[int, list[Any]] = {node: [] for node in nodes}
+        for node, answer in self._cluster.ask_each(requests):
+            answers[node].append(answer)
+        return answers
 
 
 class LiveDowngradeViews(_Views):
@@ -122,7 +122,7 @@ class LiveDowngradeViews(_Views):
                 describe_configs(connection, BROKER, [str(node)]),
             )
         )
-        brokers = tuple(_broker(node, *told) for node, told in answers.items())
+        brokers = tuple(_broker(node, *answers_of_it) for node, answers_of_it in answers.items())
         connections = [self._cluster.broker(broker.node_id) for broker in brokers]
         controller, topic = _offsets_topic(connections[0])
         highest: dict[str, int] = {}  # all brokers tell levels of one log, some behind
@@ -152,7 +152,7 @@ def _groups(node: int, listing: Any) -> Sequence[Any] | None:
 
 def _broker(node: int, listing: Any, versions: Any, configs: Any) -> BrokerView:
     """One broker from its answers to ListGroups, ApiVersions and DescribeConfigs."""
-    groups, (told,) = _groups(node, listing), configs.results
+    groups, (described,) = _groups(node, listing), configs.results
     return BrokerView(
         node_id=node,
         groups=tuple(
@@ -169,10 +169,10 @@ def _broker(node: int, listing: Any, versions: Any, configs: Any) -> BrokerView:
         finalised=finalised(versions),
         properties={
             each.name: Property(value=each.value, static=each.config_source == _STATIC)
-            for each in (() if told.error_code else told.configs)
+            for each in (() if described.error_code else described.configs)
             if each.config_source in _CONFIGURED
         },
-        untold=error_name(told.error_code) if told.error_code else "",
+        untold=error_name(described.error_code) if described.error_code else "",
     )
 
 
@@ -181,7 +181,7 @@ def _configs(connection: BrokerConnection, brokers: Sequence[BrokerView]) -> dic
     if not any(each.supported.get(METADATA, (0, 0))[1] >= _GENERAL for each in brokers):
         return {}
     every = connection.highest(Api.LIST_CONFIG_RESOURCES) >= _OF_TYPES
-    asked = {"configs_asked": Asked.EVERY if every else Asked.LISTED}
+    extent = {"configs_asked": Asked.EVERY if every else Asked.LISTED}
     try:
         names = sorted({group.group for broker in brokers for group in broker.groups})
         if every:
@@ -191,11 +191,11 @@ def _configs(connection: BrokerConnection, brokers: Sequence[BrokerView]) -> dic
             answer = connection.ask(request)
             raise_for(answer.error_code, "the groups with configurations are not listed")
             names = sorted(str(each.resource_name) for each in answer.config_resources)
-        return {**asked, "group_configs": configs_of_groups(connection, names)}
+        return {**extent, "group_configs": configs_of_groups(connection, names)}
     except BrokerError as why:
         if why.retriable:
             raise
-        return {**asked, "configs_problem": str(why)}
+        return {**extent, "configs_problem": str(why)}
 
 
 def _offsets_topic(connection: BrokerConnection, *passing: int) -> tuple[int, TopicView]:
@@ -228,27 +228,27 @@ class LivePlacementViews(OfCluster):
     @attempted
     def owners(self, groups: Collection[str]) -> Mapping[str, tuple[int, ...]]:
         """See the port."""
-        found: dict[str, tuple[int, ...]] = dict.fromkeys(sorted(groups), ())
+        nodes_of: dict[str, tuple[int, ...]] = dict.fromkeys(sorted(groups), ())
         for node in self._cluster.brokers():
             connection = self._cluster.broker(node.node_id)
             for group, code, _ in fetch_now(connection, sorted(groups)):
                 if code != _NOT_COORDINATOR:
                     raise_for(code, f"{connection.address} does not tell the offsets of {group!r}")
-                    found[group] = (*found[group], node.node_id)
-        return found
+                    nodes_of[group] = (*nodes_of[group], node.node_id)
+        return nodes_of
 
     @attempted
     def answering(self, groups: Collection[str]) -> frozenset[str]:
         """See the port: an offset that is not stable yet counts."""
         nodes = self._cluster.coordinated(groups)
-        found: set[str] = set()
-        for node, asked in grouped((nodes[group], group) for group in sorted(groups)).items():
+        names_answering: set[str] = set()
+        for node, names in grouped((nodes[group], group) for group in sorted(groups)).items():
             connection = self._cluster.broker(node)
-            for group, code, topics in fetch_now(connection, asked):
+            for group, code, topics in fetch_now(connection, names):
                 raise_for(code, f"{connection.address} does not tell the offsets of {group!r}")
                 if any(at.committed_offset >= 0 or at.error_code for at in by_partition(topics).values()):
-                    found.add(group)
-        return frozenset(found)
+                    names_answering.add(group)
+        return frozenset(names_answering)
 
     @attempted
     def topics(self, names: Collection[str]) -> Topics:
@@ -285,8 +285,8 @@ class LivePlacementViews(OfCluster):
         ids: dict[int, set[str]] = {}
         held: tuple[int, ...] = ()
         for number in range(2):
-            for partition, found in open_commits(self._cluster).items():
-                ids.setdefault(partition, set()).update(each.transactional_id for each in found)
+            for partition, transactions in open_commits(self._cluster).items():
+                ids.setdefault(partition, set()).update(each.transactional_id for each in transactions)
             now = unstable(self._cluster, topic.leaders)
             held = tuple(each for each in now if number == 0 or each in held)
             if ids.keys() >= set(held):
@@ -322,7 +322,7 @@ class LiveProtocolViews(_Views):
                 describe_configs(connection, BROKER, [str(node)], OF_GROUPS),
             )
         )
-        brokers = tuple(_look(node, group, *told) for node, told in answers.items())
+        brokers = tuple(_look(node, group, *answers_of_it) for node, answers_of_it in answers.items())
         named = [broker.coordinator for broker in brokers if broker.coordinator is not None]
         unknown = KafkaGroup(group=group, kind=Kind.UNKNOWN)
         described = self._describe(group, named[0], brokers) if named else unknown
@@ -345,15 +345,15 @@ class LiveProtocolViews(_Views):
             if kind is Kind.CONSUMER and connection.highest(DESCRIBED[kind]) < 0:
                 continue
             ((request, _),) = describe(connection, kind, [group])
-            (found,) = connection.ask(request).groups
-            code = int(found.error_code)
+            (description,) = connection.ask(request).groups
+            code = int(description.error_code)
             if code == _LOADING:
                 return KafkaGroup(group=group, kind=Kind.UNKNOWN, state=LOADING, coordinator=node)
             if code == _UNSUPPORTED and kind in listed:
                 return KafkaGroup(group=group, kind=kind, state=listed[kind], coordinator=node)
-            if code not in {_UNSUPPORTED, _NOT_FOUND} and found.group_state != GONE:
+            if code not in {_UNSUPPORTED, _NOT_FOUND} and description.group_state != GONE:
                 raise_for(code, f"group {group!r} is not described")
-                return told(kind, found, node).group
+                return group_answer(kind, description, node).group
         kind = Kind.UNKNOWN if Kind.UNKNOWN in listed else Kind.ABSENT
         return KafkaGroup(group=group, kind=kind, coordinator=node)
 

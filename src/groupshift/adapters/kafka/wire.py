@@ -72,10 +72,10 @@ class Api(IntEnum):
 
 def grouped(pairs: Iterable[tuple[_K, _V]]) -> dict[_K, list[_V]]:
     """The second of each pair by the first: the groups of a coordinator, the partitions of a topic."""
-    found: dict[_K, list[_V]] = defaultdict(list)
+    groups: dict[_K, list[_V]] = defaultdict(list)
     for key, value in pairs:
-        found[key].append(value)
-    return dict(found)
+        groups[key].append(value)
+    return dict(groups)
 
 
 def in_parts(items: Sequence[_V], size: int) -> Iterator[tuple[_V, ...]]:
@@ -193,9 +193,9 @@ def _items_of(schema: Any) -> Mapping[str, Any]:
     return {name: get_args(kind)[0] if get_origin(kind) is tuple else None for name, kind in kinds.items()}
 
 
-def id_text(found: UUID | None) -> str:
+def id_text(topic_id: UUID | None) -> str:
     """A topic's id as Kafka's tools print it (URL-safe base64 without padding); empty for none."""
-    return urlsafe_b64encode(found.bytes).decode().rstrip("=") if found else ""
+    return urlsafe_b64encode(topic_id.bytes).decode().rstrip("=") if topic_id else ""
 
 
 def id_of(text: str) -> UUID:

@@ -67,11 +67,11 @@ class ParquetAudits:
         Raises:
             Rejected: there is none.
             Broken: it is not what was written."""
-        told = self.summary(folder)
+        summary = self.summary(folder)
         try:
-            (entry,) = told["files"]
+            (entry,) = summary["files"]
             data = (opened(folder) / _FILE).verified(entry["sha256"])
-            return audit_of(told, decoded(f"{folder}/{_FILE}", data))
+            return audit_of(summary, decoded(f"{folder}/{_FILE}", data))
         except (KeyError, ValueError, TypeError, AttributeError, Broken) as wrong:
             raise Broken(f"the audit in {folder} is no longer what was written ({wrong})") from wrong
 
@@ -82,12 +82,12 @@ class ParquetAudits:
         place = opened(root)
         try:
             chosen = fs.FileSelector(place.path, allow_not_found=True, recursive=True)
-            found = place.system.get_file_info(chosen)
+            files = place.system.get_file_info(chosen)
         except OSError as failed:
             raise Transient(
                 f"the audits in {root} cannot be listed ({failed.strerror or failed}): try again"
             ) from failed
-        kept = (Path(each.path) for each in found if each.base_name == MANIFEST)
+        kept = (Path(each.path) for each in files if each.base_name == MANIFEST)
         return tuple(sorted(each.parent.name for each in kept if each.parent.parent == Path(place.path)))
 
     def summary(self, folder: str) -> Mapping[str, Any]:

@@ -80,9 +80,9 @@ def read_manifest(folder: Path, of: SnapshotOf = SnapshotOf.CLUSTER) -> Manifest
 
 
 def verify(
-    folder: Path, told: Callable[[int], None] = lambda _: None, of: SnapshotOf = SnapshotOf.CLUSTER
+    folder: Path, progress: Callable[[int], None] = lambda _: None, of: SnapshotOf = SnapshotOf.CLUSTER
 ) -> Input:
-    """Read every file of a snapshot and compare it with its manifest; ``told`` gets the bytes read.
+    """Read every file of a snapshot and compare it with its manifest; ``progress`` gets the bytes read.
 
     A snapshot of a group has all its tables with exactly their columns, one of a cluster at least the
     offsets, and columns that may be null may be absent.
@@ -116,7 +116,7 @@ def verify(
     with ThreadPoolExecutor(2) as pool:
         for entry, names in zip(manifest.files, pool.map(proven, manifest.files), strict=True):
             columns[entry.table] = columns.get(entry.table, names) & names
-            told(entry.bytes)
+            progress(entry.bytes)
     return Input(folder=folder, manifest=manifest, tables=tables, columns=columns)
 
 
@@ -139,21 +139,21 @@ def _proven(path: Path, entry: FileEntry, table: Table, *, whole: bool) -> froze
                 f"{entry.sha256[:12]}…); nothing was compared; take the snapshot again"
             )
         file = pq.ParquetFile(path)
-        rows, found = file.metadata.num_rows, {one.name: str(one.type) for one in file.schema_arrow}
+        rows, columns = file.metadata.num_rows, {one.name: str(one.type) for one in file.schema_arrow}
     except (pa.ArrowException, OSError, ValueError) as wrong:
         raise Broken(f"{path} is not a Parquet file ({wrong}); take the snapshot again") from wrong
     if rows != entry.rows:
         raise Broken(f"{path} has {rows} rows where its manifest promises {entry.rows}")
     for column in table.columns:
-        if column.name not in found and (whole or not column.nullable):
+        if column.name not in columns and (whole or not column.nullable):
             raise Broken(f"{path} lacks the column {column.name}; take the snapshot again")
-        if column.name in found and found[column.name] not in _TYPES[column.type]:
+        if column.name in columns and columns[column.name] not in _TYPES[column.type]:
             raise Broken(
-                f"column {column.name} of {path} is {found[column.name]} where {column.type} is promised"
+                f"column {column.name} of {path} is {columns[column.name]} where {column.type} is promised"
             )
-    if whole and len(found) > len(table.columns):
+    if whole and len(columns) > len(table.columns):
         raise Broken(f"{path} has columns that table {table.name} has not; take the snapshot again")
-    return frozenset(found)
+    return frozenset(columns)
 
 
 def comparable(before: Manifest, after: Manifest, comparison: Comparison) -> None:

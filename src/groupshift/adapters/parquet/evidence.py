@@ -55,18 +55,18 @@ class ParquetEvidence:
 
     def manifest(self, migration: str, stage: str, moment: Moment) -> Manifest | None:
         """See the port."""
-        found = self._verified(migration, stage, moment)
-        return found[0] if found else None
+        verified = self._verified(migration, stage, moment)
+        return verified[0] if verified else None
 
     def read(self, migration: str, stage: str, moment: Moment) -> Mapping[str, Sequence[Row]]:
         """See the port."""
-        found = self._verified(migration, stage, moment)
-        if found is None:
+        verified = self._verified(migration, stage, moment)
+        if verified is None:
             raise Rejected(
                 f"there is no snapshot {moment} of stage {stage} of migration {migration} below "
                 f"{without_login(self._root)}: take it first"
             )
-        manifest, files = found
+        manifest, files = verified
         folder = without_login(self.path(migration, stage, moment))
         return {
             entry.table: decoded(f"{folder}/{entry.file}", data)

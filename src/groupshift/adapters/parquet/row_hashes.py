@@ -89,8 +89,8 @@ def hashed(table: pa.Table, values: Sequence[Field]) -> Hashes:
 
     def take_in(columns: Sequence[_Column], part: slice) -> None:
         for lanes, codes in columns:
-            for words, found, (_, factor) in zip(lanes, hashes, _LANES, strict=True):
-                _chained(found[part], words[part] if codes is None else words[codes[part]], factor)
+            for words, hashes_of_lane, (_, factor) in zip(lanes, hashes, _LANES, strict=True):
+                _chained(hashes_of_lane[part], words[part] if codes is None else words[codes[part]], factor)
 
     for start in range(0, len(table), _ROWS_AT_ONCE):
         part = slice(start, start + _ROWS_AT_ONCE)
@@ -128,8 +128,8 @@ def _words(column: pa.ChunkedArray, name: str) -> _Column:
 def _texts(texts: pa.LargeBinaryArray) -> tuple[Words, Words]:
     """Both words of each text, eight bytes of all texts at a time."""
     count = len(texts)
-    _, given, data = texts.buffers()
-    bounds = np.frombuffer(given, dtype=np.int64, count=count + 1, offset=8 * texts.offset)
+    _, offsets, data = texts.buffers()
+    bounds = np.frombuffer(offsets, dtype=np.int64, count=count + 1, offset=8 * texts.offset)
     held = np.zeros(int(bounds[-1] - bounds[0]) + 8, dtype=np.uint8)
     if data is not None:
         held[:-8] = np.frombuffer(data, dtype=np.uint8)[bounds[0] : bounds[-1]]

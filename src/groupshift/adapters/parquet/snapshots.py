@@ -96,10 +96,10 @@ def _written(draft: Path, table: Table, rows: Sequence[Any]) -> Iterator[FileEnt
     """Write the rows of a table, a million a file; an empty table is one empty file. What a live snapshot
     cannot know (when an offset was committed; topic ids, of brokers before 4.1) is no column, which is not
     the same as null."""
-    told = {each.name for each in fields(ROWS[table.name])}
+    attributes = {each.name for each in fields(ROWS[table.name])}
     if all(getattr(row, _TOPIC_ID, None) is None for row in rows):
-        told.discard(_TOPIC_ID)
-    names = [column.name for column in table.columns if column.name in told]
+        attributes.discard(_TOPIC_ID)
+    names = [column.name for column in table.columns if column.name in attributes]
     for number, start in enumerate(range(0, max(1, len(rows)), _ROWS_A_FILE)):
         path = draft / f"{table.name}-{number:05}.parquet"
         part = rows[start : start + _ROWS_A_FILE]
@@ -163,10 +163,10 @@ def files_of(folder: Path) -> dict[str, str]:
     Raises:
         OSError: a file cannot be read, or is no regular one.
     """
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not path.is_symlink():
             with opened(path, below=folder) as file:
                 named = path.relative_to(folder.parent).as_posix()
-                found[named] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
+                digests[named] = hashlib.file_digest(file, "sha256").hexdigest()
+    return digests

@@ -190,10 +190,10 @@ class Place:
             Broken: it was altered, or as `required`.
         """
         data = self.required()
-        found = hashlib.sha256(data).hexdigest()
-        if found != sha256:
+        digest = hashlib.sha256(data).hexdigest()
+        if digest != sha256:
             raise Broken(
-                f"evidence file {self.path} has SHA-256 {found}, its manifest or the journal says {sha256}: "
+                f"evidence file {self.path} has SHA-256 {digest}, its manifest or the journal says {sha256}: "
                 "the file was altered after it was written; take no decision on this evidence"
             )
         return data

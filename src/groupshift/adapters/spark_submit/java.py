@@ -35,8 +35,8 @@ def _machine_home() -> Path | None:
     for java in candidates:
         with suppress(OSError):
             said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
-            found = re.search(r'version "(\d+)', said.stderr)
-            if found and int(found[1]) in _SUPPORTED:
+            version = re.search(r'version "(\d+)', said.stderr)
+            if version and int(version[1]) in _SUPPORTED:
                 return java.resolve().parent.parent
     return None
 

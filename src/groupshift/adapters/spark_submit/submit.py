@@ -134,12 +134,12 @@ class SparkSubmit:
 def _spark_submit() -> str:
     """The script beside the running interpreter, else the one on the PATH."""
     beside = Path(sys.executable).parent / "spark-submit"
-    found = str(beside) if beside.exists() else shutil.which("spark-submit")
-    if found is None:
+    program = str(beside) if beside.exists() else shutil.which("spark-submit")
+    if program is None:
         raise Transient(
             "spark-submit was not found; install the extra: pip install 'kafka-groupshift[spark]'"
         )
-    return found
+    return program
 
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -208,10 +208,10 @@ def shipped_code() -> Iterator[Path]:
 
 def _files(package: Path) -> list[Path]:
     """The package's files in order, without what Python and tools made of them."""
-    found = [Path(folder) / name for folder, _, names in os.walk(package, followlinks=True) for name in names]
+    paths = [Path(folder) / name for folder, _, names in os.walk(package, followlinks=True) for name in names]
     return sorted(
         path
-        for path in found
+        for path in paths
         if path.suffix not in _LEFT_OUT
         and not any(part.startswith(".") or part == "__pycache__" for part in path.relative_to(package).parts)
     )

@@ -162,8 +162,8 @@ class Database:
                     raise Rejected(f"{journal} cannot hold a value ({why}); correct it") from error
                 pause_s = next(pauses_s, None) if passing(error) else None
                 if pause_s is None:
-                    told = f"{journal} did not answer ({why}); check journal.url and run it again"
-                    raise Transient(told) from error
+                    sentence = f"{journal} did not answer ({why}); check journal.url and run it again"
+                    raise Transient(sentence) from error
             time.sleep(pause_s)
 
     def _once(self, work: Callable[[Transaction], T], *, reads: bool) -> T:
@@ -176,8 +176,8 @@ class Database:
             try:
                 result = work(transaction)
             except UnicodeEncodeError as wrong:
-                told = f"{wrong.object[:80]!r} is no UTF-8 and fits no journal; nothing was changed"
-                raise Rejected(f"{told}: correct it") from wrong
+                sentence = f"{wrong.object[:80]!r} is no UTF-8 and fits no journal; nothing was changed"
+                raise Rejected(f"{sentence}: correct it") from wrong
             try:
                 begun.commit()
             except DBAPIError as error:

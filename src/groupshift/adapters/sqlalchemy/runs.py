@@ -61,15 +61,15 @@ class SqlRuns:
 
     def find(self, run: str) -> RunRecord:
         """See the port."""
-        found = self._runs("find_run", run=run)
-        if not found:
+        records = self._runs("find_run", run=run)
+        if not records:
             raise _unknown(run)
-        return found[0]
+        return records[0]
 
     def of_origin(self, origin: str) -> RunRecord | None:
         """See the port."""
-        found = self._runs("find_of_origin", origin=origin) if origin else ()
-        return found[0] if found else None
+        records = self._runs("find_of_origin", origin=origin) if origin else ()
+        return records[0] if records else None
 
     def in_the_way(self, target: Target) -> tuple[RunRecord, ...]:
         """See the port."""
@@ -89,8 +89,8 @@ class SqlRuns:
         previews: bool = True,
     ) -> tuple[RunRecord, ...]:
         """See the port."""
-        asked = {"move": move, "target": target, "open_only": int(open_only), "previews": int(previews)}
-        return self._runs(f"list_recent.{self._database.kind}", limit=limit, **asked)
+        parameters = {"move": move, "target": target, "open_only": int(open_only), "previews": int(previews)}
+        return self._runs(f"list_recent.{self._database.kind}", limit=limit, **parameters)
 
     def _runs(self, query: str, **values: object) -> tuple[RunRecord, ...]:
         return tuple(map(_run, self._database.rows(query, **values)))
@@ -163,8 +163,8 @@ def _require_free(transaction: Transaction, run: RunRecord) -> None:
     """Raise `Conflict` when an open run is in the way, and let nobody open one until this is written."""
     if transaction.postgresql:
         transaction.execute("lock_cluster.postgresql", {"cluster": run.target.cluster})
-    found = map(_run, transaction.rows("in_the_way", **_target(run.target)))
-    require_free(run.target, (each for each in found if each.run != run.run))
+    others = map(_run, transaction.rows("in_the_way", **_target(run.target)))
+    require_free(run.target, (each for each in others if each.run != run.run))
 
 
 def _lock(transaction: Transaction, run: str, at_ms: int) -> None:

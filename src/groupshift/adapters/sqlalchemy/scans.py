@@ -74,10 +74,10 @@ class SqlScans:
         """See the port."""
         about = {"ensemble": record.ensemble, "number": record.number}
         rows = [{**about, "group": each.group, "state": state_text(each)} for each in states]
-        found = [{**about, **asdict(each), "aspect": each.aspect.value} for each in changes]
+        change_rows = [{**about, **asdict(each), "aspect": each.aspect.value} for each in changes]
 
         def work(transaction: Transaction) -> None:
-            for query, values in (("upsert_scan_state", rows), ("upsert_scan_change", found)):
+            for query, values in (("upsert_scan_state", rows), ("upsert_scan_change", change_rows)):
                 if values:
                     transaction.execute(query, values)
 
@@ -118,10 +118,10 @@ class SqlScans:
     def _pages(self, query: str, *last: str, **values: Any) -> Iterator[list[dict[str, Any]]]:
         """Page after page: the next one begins behind the columns ``last`` of a page's last row; the first of
         them is asked for as ``after``."""
-        asked = {**values, "after": "", "limit": PAGE}
-        while rows := self._database.rows(query, **asked):
+        parameters = {**values, "after": "", "limit": PAGE}
+        while rows := self._database.rows(query, **parameters):
             yield rows
-            asked |= {**{name: rows[-1][name] for name in last}, "after": rows[-1][last[0]]}
+            parameters |= {**{name: rows[-1][name] for name in last}, "after": rows[-1][last[0]]}
 
 
 def _scan(row: dict[str, Any]) -> ScanRecord:

@@ -90,8 +90,8 @@ class Reading:
     @property
     def exists(self) -> bool:
         """Whether ZooKeeper has anything of the group below the nodes that were asked for."""
-        found = any((*self.directories, self.mode)) or bool(self.owners or self.offsets)
-        return found or bool(self.refused)
+        there = any((*self.directories, self.mode)) or bool(self.owners or self.offsets)
+        return there or bool(self.refused)
 
 
 def read_groups(read: Read, groups: Sequence[str], extent: Extent) -> list[Reading]:
@@ -121,10 +121,10 @@ def _read_once(reading: Reading, extent: Extent) -> Rounds[None]:
     asks: list[Ask] = [Data(paths.mode), *listed]
     if extent is not Extent.OFFSETS:
         asks = [*directories, *asks, Children(paths.owners)]
-    found = yield from _answers(reading, asks)
-    reading.directories = (found.get(directories[0]), found.get(directories[1]))
-    reading.mode = found[Data(paths.mode)]
-    reading.ids, reading.migration_ids, committed = (found[each] or () for each in listed)
+    answers = yield from _answers(reading, asks)
+    reading.directories = (answers.get(directories[0]), answers.get(directories[1]))
+    reading.mode = answers[Data(paths.mode)]
+    reading.ids, reading.migration_ids, committed = (answers[each] or () for each in listed)
 
     members: list[str] = []
     if extent is Extent.EVERY_NODE:
@@ -135,16 +135,16 @@ def _read_once(reading: Reading, extent: Extent) -> Rounds[None]:
             paths.migration_id_of(name) if name in aware else paths.id_of(name) for name in reading.ids
         ]
     again = directories if extent is Extent.EVERY_NODE else []
-    topics = [f"{paths.owners}/{topic}" for topic in found.get(Children(paths.owners)) or ()]
+    topics = [f"{paths.owners}/{topic}" for topic in answers.get(Children(paths.owners)) or ()]
     topics += [f"{paths.offsets}/{topic}" for topic in committed]
-    found = yield from _answers(reading, [*map(Data, members), *again, *map(Children, topics)])
-    reading.members = {path: node for path in members if (node := found[Data(path)]) is not None}
+    answers = yield from _answers(reading, [*map(Data, members), *again, *map(Children, topics)])
+    reading.members = {path: node for path in members if (node := answers[Data(path)]) is not None}
     gone = set(members) - reading.members.keys() - set(reading.refused)
-    reading.settled = not gone and _unchanged(reading, again, found)
+    reading.settled = not gone and _unchanged(reading, again, answers)
     if extent is Extent.EVERY_NODE and not reading.settled:
         return
 
-    nodes = [f"{topic}/{name}" for topic in topics for name in found[Children(topic)] or ()]
+    nodes = [f"{topic}/{name}" for topic in topics for name in answers[Children(topic)] or ()]
     again = directories if extent is Extent.MEMBERS else []
     untold: list[str] = []  # registrations that a migration id does not tell, or none of a living member
     if extent is Extent.MEMBERS:
@@ -154,12 +154,12 @@ def _read_once(reading: Reading, extent: Extent) -> Rounds[None]:
             for name in reading.ids
             if (node := ids.get(name)) and not tells_registration(node)
         ]
-    found = yield from _answers(reading, [*map(Data, nodes), *map(Data, untold), *again])
-    leaves = [node for path in nodes if (node := found[Data(path)]) is not None]  # the others went away
+    answers = yield from _answers(reading, [*map(Data, nodes), *map(Data, untold), *again])
+    leaves = [node for path in nodes if (node := answers[Data(path)]) is not None]  # the others went away
     reading.owners = [node for node in leaves if node.path.startswith(f"{paths.owners}/")]
     reading.offsets = [node for node in leaves if node.path.startswith(f"{paths.offsets}/")]
-    reading.members |= {path: node for path in untold if (node := found[Data(path)]) is not None}
-    reading.settled &= _unchanged(reading, again, found)
+    reading.members |= {path: node for path in untold if (node := answers[Data(path)]) is not None}
+    reading.settled &= _unchanged(reading, again, answers)
 
 
 def _answers(reading: Reading, asks: Sequence[Ask]) -> Rounds[dict[Ask, Any]]:
@@ -169,10 +169,10 @@ def _answers(reading: Reading, asks: Sequence[Ask]) -> Rounds[dict[Ask, Any]]:
     return {ask: None if isinstance(each, Refused) else each for ask, each in zip(asks, answers, strict=True)}
 
 
-def _unchanged(reading: Reading, again: Sequence[Ask], found: Mapping[Ask, Any]) -> bool:
+def _unchanged(reading: Reading, again: Sequence[Ask], answers: Mapping[Ask, Any]) -> bool:
     """Whether nobody came or went since the directories were read first, as far as they were read again."""
     then = [node.pzxid if node else -1 for node in reading.directories]
-    return not again or then == [found[each].pzxid if found[each] else -1 for each in again]
+    return not again or then == [answers[each].pzxid if answers[each] else -1 for each in again]
 
 
 def _view(reading: Reading) -> GroupView:
@@ -182,8 +182,8 @@ def _view(reading: Reading) -> GroupView:
         migration = reading.members.get(paths.migration_id_of(name)) if name in aware else None
         registered = reading.members.get(paths.id_of(name), migration)
         if registered is not None:
-            found, unread = member_of(registered, migration)
-            members.append(found)
+            member, unread = member_of(registered, migration)
+            members.append(member)
             problems += unread
     owners = [owner_of(node) for node in reading.owners]
     offsets = [offset_of(node) for node in reading.offsets]
@@ -269,19 +269,19 @@ class ZookeeperGroups:
         A name that Kafka allows and that cannot be a node is in Kafka only."""
         names = list(dict.fromkeys(filter(is_node_name, groups)))
         readings = self._call(lambda read: read_groups(read, names, Extent.MEMBERS))
-        found = dict(zip(names, map(_view_of, readings), strict=True))
-        return tuple(found.get(group, (GroupView(group=group), NodeTimes())) for group in groups)
+        views = dict(zip(names, map(_view_of, readings), strict=True))
+        return tuple(views.get(group, (GroupView(group=group), NodeTimes())) for group in groups)
 
     def read(self, groups: Collection[str] | None = None) -> Mapping[str, ZookeeperGroup]:
         """See the port."""
         wanted = [name for name in self.groups() if groups is None or name in groups]
-        found: dict[str, ZookeeperGroup] = {}
+        by_group: dict[str, ZookeeperGroup] = {}
         for at in range(0, len(wanted), _WINDOW):
             readings = self._call(
                 partial(read_groups, groups=wanted[at : at + _WINDOW], extent=Extent.OFFSETS)
             )
-            found |= {reading.paths.group: _group_of(reading) for reading in readings}
-        return found
+            by_group |= {reading.paths.group: _group_of(reading) for reading in readings}
+        return by_group
 
     def close(self) -> None:
         """Close the connection."""
@@ -369,11 +369,11 @@ def _group_of(reading: Reading) -> ZookeeperGroup:
         offsets: dict[tuple[str, int], Znode] = {}
         problems = [_refused(path) for path in reading.refused]
         for node in reading.offsets:
-            found = offset_of(node)
-            if isinstance(found, CommittedOffset):
-                offsets[found.partition] = Znode(offset=found.offset, mtime_ms=node.mtime_ms)
+            offset = offset_of(node)
+            if isinstance(offset, CommittedOffset):
+                offsets[offset.partition] = Znode(offset=offset.offset, mtime_ms=node.mtime_ms)
             else:
-                problems.append(found if isinstance(found, str) else found.problem)
+                problems.append(offset if isinstance(offset, str) else offset.problem)
         return ZookeeperGroup(
             mode=effective_mode(as_mode(reading.mode), reading.ids, reading.migration_ids),
             members=len(reading.ids),

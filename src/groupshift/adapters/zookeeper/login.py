@@ -97,8 +97,8 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
         ready = [each for each in rlist if isinstance(each, ssl.SSLSocket) and each.pending()]
         if ready:
             return ready, (), ()
-        found: tuple[Sequence[Any], ...] = super().select(rlist, *rest)
-        return found
+        selected: tuple[Sequence[Any], ...] = super().select(rlist, *rest)
+        return selected
 
 
 def make_client(hosts: str, session_s: float, login: ZookeeperLogin = ANYBODY, **more: Any) -> KazooClient:
@@ -152,16 +152,16 @@ def unique() -> str:
 def read_login(properties: Mapping[str, Any], prefix: str, problems: list[str]) -> ZookeeperLogin:
     """The login that ``properties`` describe under keys that begin with ``prefix``; other keys are not looked
     at. A sentence for each that is wrong is added to ``problems``; none quotes a secret."""
-    given = {key: str(properties[prefix + key]) for key in KEYS if properties.get(prefix + key) is not None}
-    _check_sasl(given, prefix, problems)
-    verify = given.get("ssl.verify", "true").lower()
+    values = {key: str(properties[prefix + key]) for key in KEYS if properties.get(prefix + key) is not None}
+    _check_sasl(values, prefix, problems)
+    verify = values.get("ssl.verify", "true").lower()
     if verify not in {"true", "false"}:
         problems.append(f"{prefix}ssl.verify {verify!r} is neither true nor false: write one of them")
     texts: dict[str, Any] = {
-        key.partition(".")[2].replace(".", "_"): given[key] for key in given.keys() - _NO_FIELDS
+        key.partition(".")[2].replace(".", "_"): values[key] for key in values.keys() - _NO_FIELDS
     }
     login = ZookeeperLogin(
-        tls=any(key.startswith("ssl.") for key in given),
+        tls=any(key.startswith("ssl.") for key in values),
         verify=verify != "false",
         **texts,
     )
@@ -185,17 +185,17 @@ def read_tool_login(user: tuple[str, str], properties: Mapping[str, str]) -> Zoo
     return replace(login, username=name, password=password, digest=True) if name else login
 
 
-def _check_sasl(given: Mapping[str, str], prefix: str, problems: list[str]) -> None:
-    asked = [key for key in given if key.startswith("sasl.")]
-    if not asked:
+def _check_sasl(texts: Mapping[str, str], prefix: str, problems: list[str]) -> None:
+    sasl_keys = [key for key in texts if key.startswith("sasl.")]
+    if not sasl_keys:
         return
-    mechanism = given.get("sasl.mechanism", "")
+    mechanism = texts.get("sasl.mechanism", "")
     if mechanism != MECHANISM:
         problems.append(f"{prefix}sasl.mechanism is {mechanism!r}: set it to {MECHANISM}, the one there is")
     problems.extend(
         f"{prefix}{key} is missing: {prefix}sasl.mechanism needs it, set it"
         for key in ("sasl.username", "sasl.password")
-        if not given.get(key)
+        if not texts.get(key)
     )
     if importlib.util.find_spec("puresasl") is None:
         problems.append(

@@ -47,14 +47,14 @@ class ZookeeperModeSwitch:
 
         def write(session: Session) -> None:
             for _ in range(_ATTEMPTS):
-                found = _read(session, path)
-                known = parse_holder(found.data if found else None)
+                node = _read(session, path)
+                known = parse_holder(node.data if node else None)
                 if known == holder:
                     return
                 if known and known.fences(holder):
                     raise _fenced(path, holder, known)
                 with contextlib.suppress(BadVersionError, NodeExistsError, NoNodeError):
-                    _write(session, path, holder.encode(), found.version if found else None)
+                    _write(session, path, holder.encode(), node.version if node else None)
             raise Conflict(f"{path} was changed by others {_ATTEMPTS} times in a row: {_LOOK}")
 
         self._connection.call(write)
@@ -68,15 +68,15 @@ class ZookeeperModeSwitch:
         sent: list[bool] = []
 
         def write(session: Session) -> ModeNode:
-            found = read_mode(session, path)
-            if sent and _follows(expected, found, data):
-                return found
+            node = read_mode(session, path)
+            if sent and _follows(expected, node, data):
+                return node
             guard = _guard(session, paths.fence, holder)
-            _demand(path, expected, found)
-            if found.data == data:
-                return found
+            _demand(path, expected, node)
+            if node.data == data:
+                return node
             sent.append(True)
-            version = None if found.data is None else found.version
+            version = None if node.data is None else node.version
             with _conflicts(path):
                 _write(session, path, data, version, guard)
             after = read_mode(session, path)
@@ -92,13 +92,13 @@ class ZookeeperModeSwitch:
         path = paths.mode
 
         def remove(session: Session) -> None:
-            found = read_mode(session, path)
-            if found.data is None:
+            node = read_mode(session, path)
+            if node.data is None:
                 return
             guard = _guard(session, paths.fence, holder)
-            _demand(path, expected, found)
+            _demand(path, expected, node)
             with _conflicts(path):
-                session.delete(path, found.version, guard=guard)
+                session.delete(path, node.version, guard=guard)
             if read_mode(session, path).data is not None:
                 raise Conflict(f"{path} was created again right after its deletion: {_LOOK}")
 
@@ -173,15 +173,15 @@ def _conflicts(path: str) -> Iterator[None]:
         raise Conflict(f"{path} was changed in the same moment ({type(lost).__name__}): {_LOOK}") from lost
 
 
-def _follows(expected: ModeNode, found: ModeNode, data: bytes) -> bool:
-    """Whether ``found`` is ``expected`` after exactly one write of ``data``."""
-    same_node = expected.data is None or found.czxid == expected.czxid
-    return found.data == data and found.version == expected.version + 1 and same_node
+def _follows(expected: ModeNode, node: ModeNode, data: bytes) -> bool:
+    """Whether ``node`` is ``expected`` after exactly one write of ``data``."""
+    same_node = expected.data is None or node.czxid == expected.czxid
+    return node.data == data and node.version == expected.version + 1 and same_node
 
 
-def _demand(path: str, expected: ModeNode, found: ModeNode) -> None:
-    if (found.identity, found.version) != (expected.identity, expected.version):
-        raise Conflict(f"{path} holds {_shown(found)}, expected was {_shown(expected)}: {_LOOK}")
+def _demand(path: str, expected: ModeNode, node: ModeNode) -> None:
+    if (node.identity, node.version) != (expected.identity, expected.version):
+        raise Conflict(f"{path} holds {_shown(node)}, expected was {_shown(expected)}: {_LOOK}")
 
 
 def _shown(node: ModeNode) -> str:

@@ -124,7 +124,7 @@ def member_of(registered: Node, migration: Node | None) -> tuple[Member, tuple[s
     if registration.pattern is Pattern.STATIC:
         subscription = tuple(sorted(registration.subscription))
     generated = _GENERATED_ID.fullmatch(name.removeprefix(f"{group}_"))
-    found = Member(
+    member = Member(
         member_id=name,
         kind=MemberKind.OLD if migration is None else MemberKind.AWARE,
         host=generated["host"] if generated else None,
@@ -136,7 +136,7 @@ def member_of(registered: Node, migration: Node | None) -> tuple[Member, tuple[s
         version=awareness.software,
         session_id=registered.owner or None,
     )
-    return found, (*_persistent(registered), *problems, *more)
+    return member, (*_persistent(registered), *problems, *more)
 
 
 def tells_registration(migration: Node) -> bool:

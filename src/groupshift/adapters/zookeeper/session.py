@@ -391,7 +391,7 @@ def understands(session: Session) -> bool:
 
 def read_in_rounds(read: Read, readers: Sequence[Rounds[T]]) -> list[T]:
     """What each reader returns; the n-th rounds of all are one call of ``read``."""
-    found: dict[int, T] = {}
+    by_number: dict[int, T] = {}
     asks = {number: next(reader) for number, reader in enumerate(readers)}
     while asks:
         answers = iter(read([ask for each in asks.values() for ask in each]))
@@ -400,9 +400,9 @@ def read_in_rounds(read: Read, readers: Sequence[Rounds[T]]) -> list[T]:
             try:
                 following[number] = readers[number].send(list(islice(answers, len(each))))
             except StopIteration as done:
-                found[number] = done.value
+                by_number[number] = done.value
         asks = following
-    return [found[number] for number in range(len(readers))]
+    return [by_number[number] for number in range(len(readers))]
 
 
 def read_all(session: Session, asks: Sequence[Ask], *, together: bool) -> list[Answer]:
@@ -419,8 +419,8 @@ def read_all(session: Session, asks: Sequence[Ask], *, together: bool) -> list[A
     ]
     for ask, request in zip(asks, requests, strict=True):
         try:
-            found = session.result(request)
-            answers.append(node_of(ask.path, *found) if isinstance(ask, Data) else tuple(sorted(found)))
+            reply = session.result(request)
+            answers.append(node_of(ask.path, *reply) if isinstance(ask, Data) else tuple(sorted(reply)))
         except NoNodeError:
             answers.append(None)
         except NoAuthError:

@@ -28,9 +28,9 @@ def settled(view: ProtocolView, to: Protocol) -> tuple[Finding, ...]:
 
 
 @SETTLED.rule("PS01")
-def kind(asked: Settling) -> Iterator[Says]:
+def kind(facts: Settling) -> Iterator[Says]:
     """The group is of the wanted type, to its coordinator and in every broker's list."""
-    view, to = asked
+    view, to = facts
     if view.group.kind.value != to.value:
         yield Says("not_of_type", kind=view.group.kind, wanted=to)
     listed = {broker.lists for broker in view.brokers} - {None, Kind.UNKNOWN}
@@ -40,26 +40,26 @@ def kind(asked: Settling) -> Iterator[Says]:
 
 
 @SETTLED.rule("PS02")
-def state(asked: Settling) -> Iterator[Says]:
+def state(facts: Settling) -> Iterator[Says]:
     """Stable with members, Empty without."""
-    group = asked[0].group
+    group = facts[0].group
     expected = EMPTY if group.empty else STABLE
     if group.state != expected:
         yield Says("not_at_rest", state=group.state, expected=expected)
 
 
 @SETTLED.rule("PS03")
-def epochs(asked: Settling) -> Iterator[Says]:
+def epochs(facts: Settling) -> Iterator[Says]:
     """The assignment is of the group's epoch."""
-    group = asked[0].group
+    group = facts[0].group
     if group.epoch is not None and group.members and group.epoch != group.assignment_epoch:
         yield Says("epochs_differ", assignment=group.assignment_epoch, epoch=group.epoch)
 
 
 @SETTLED.rule("PS04")
-def members_on_it(asked: Settling) -> Iterator[Says]:
+def members_on_it(facts: Settling) -> Iterator[Says]:
     """Every member is at the group's epoch."""
-    group = asked[0].group
+    group = facts[0].group
     late = [
         f"{m.name} at {m.epoch}" for m in group.members if group.epoch is not None and m.epoch != group.epoch
     ]
@@ -68,9 +68,9 @@ def members_on_it(asked: Settling) -> Iterator[Says]:
 
 
 @SETTLED.rule("PS05")
-def no_other(asked: Settling) -> Iterator[Says]:
+def no_other(facts: Settling) -> Iterator[Says]:
     """Nobody speaks the other protocol."""
-    view, to = asked
+    view, to = facts
     if others := [member.name for member in view.group.speaking(to.other)]:
         yield Says("speak_other", other=to.other, members=others)
     if view.group.undeclared and to is Protocol.CONSUMER:
@@ -78,20 +78,20 @@ def no_other(asked: Settling) -> Iterator[Says]:
 
 
 @SETTLED.rule("PS06")
-def agreed(asked: Settling) -> Iterator[Says]:
+def agreed(facts: Settling) -> Iterator[Says]:
     """All brokers name the same coordinator, and none is loading."""
-    for said in disagreements(asked[0]):
+    for said in disagreements(facts[0]):
         yield Says("brokers_disagree", said=said)
 
 
 @SETTLED.rule("PS08")
-def once(asked: Settling) -> Iterator[Says]:
+def once(facts: Settling) -> Iterator[Says]:
     """No partition has two owners."""
-    seen: dict[str, list[str]] = {}
-    for member in asked[0].group.members:
+    owners: dict[str, list[str]] = {}
+    for member in facts[0].group.members:
         for partition in member.assigned:
-            seen.setdefault(str(partition), []).append(member.name)
-    twice = [f"{at} ({', '.join(sorted(names))})" for at, names in seen.items() if len(names) > 1]
+            owners.setdefault(str(partition), []).append(member.name)
+    twice = [f"{at} ({', '.join(sorted(names))})" for at, names in owners.items() if len(names) > 1]
     if twice:
         yield Says("two_owners", partitions=sorted(twice))
 
@@ -105,13 +105,13 @@ def _rule(number: str) -> Callable[[_Look], Look[Facts]]:
     """The rule asked of `Facts`; a view without brokers is an error, never a pass."""
 
     def keep(look: _Look) -> Look[Facts]:
-        def asked(facts: Facts) -> Iterator[Says]:
+        def of_group(facts: Facts) -> Iterator[Says]:
             if facts.view.protocol is None:
                 yield Says("brokers_unread", group=facts.view.group)
             else:
                 yield from look(facts.view.protocol, facts)
 
-        return RULES.rule(number)(asked)
+        return RULES.rule(number)(of_group)
 
     return keep
 
@@ -152,8 +152,8 @@ def _at_rest(view: ProtocolView, facts: Facts) -> Iterator[Says]:
 def _admitted(view: ProtocolView, facts: Facts) -> Iterator[Says]:
     """What the coordinator will answer to the members to come."""
     if isinstance(facts.wanted, Aim):
-        asked = ProtocolFacts(view=view, to=facts.wanted.to, way=facts.wanted.way)
-        yield from (each for each in predicted(asked) if each.sentence != "answer_fits")
+        protocol_facts = ProtocolFacts(view=view, to=facts.wanted.to, way=facts.wanted.way)
+        yield from (each for each in predicted(protocol_facts) if each.sentence != "answer_fits")
 
 
 @_rule("PR06")

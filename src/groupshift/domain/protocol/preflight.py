@@ -74,12 +74,12 @@ _SERVER = {"range": "range", **dict.fromkeys(("roundrobin", *_STICKY), "uniform"
 def ask(facts: ProtocolFacts) -> tuple[Finding, ...]:
     """Return what the rules say, passed ones included; of what is no group of consumers only the rule that
     says so speaks."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for rule in RULES.values():
-        found += rule.ask(facts)
-        if not movable(found):
+        findings += rule.ask(facts)
+        if not movable(findings):
             break
-    return tuple(found)
+    return tuple(findings)
 
 
 def movable(findings: Iterable[Finding]) -> bool:
@@ -155,10 +155,10 @@ def _release(settings: BrokerSettings) -> str:
 
 def _by_value(facts: ProtocolFacts, values: Iterable[str]) -> list[str]:
     """A clause for each of the brokers' values: at which brokers it is."""
-    found: dict[str, list[str]] = defaultdict(list)
+    nodes_of: dict[str, list[str]] = defaultdict(list)
     for value, broker in zip(values, facts.view.brokers, strict=True):
-        found[value].append(str(broker.node_id))
-    return [f"{value} at broker {', '.join(at)}" for value, at in found.items()]
+        nodes_of[value].append(str(broker.node_id))
+    return [f"{value} at broker {', '.join(at)}" for value, at in nodes_of.items()]
 
 
 @_rule("P06")
@@ -248,8 +248,8 @@ def assignor(facts: ProtocolFacts) -> Iterator[Says]:
     if group.kind is not Kind.CLASSIC or not known:
         return
     if facts.way is Way.ONLINE and group.protocol in _STICKY and facts.view.settings.checks_user_data:
-        seen = "it did" if any(member.user_data for member in group.members) else "not in the last one"
-        yield Says("data_in_assignments", assignor=group.protocol, seen=seen)
+        before = "it did" if any(member.user_data for member in group.members) else "not in the last one"
+        yield Says("data_in_assignments", assignor=group.protocol, seen=before)
     near = _SERVER.get(group.protocol, "")
     if near not in known:
         yield Says("assignor_unlike", assignor=group.protocol, known=", ".join(known), default=known[0])
@@ -301,10 +301,10 @@ def _strays(state: ClusterState, topics: Collection[str]) -> Iterator[Says]:
     group is, or may not. Whether it minds depends on its client."""
     rows = [row for row in state.offsets if row.offset >= 0 and (not topics or row.topic in topics)]
     strays = [(row, state.topics.strays(row)) for row in rows]
-    if former := [row for row, found in strays if Stray.FORMER_TOPIC in found]:
+    if former := [row for row, kinds in strays if Stray.FORMER_TOPIC in kinds]:
         names = sorted(f"{row.topic}-{row.partition} at {row.offset}" for row in former)
         yield Says("former_topic", partitions=names)
-    if foreign := [row for row, found in strays if found & EPOCHS]:
+    if foreign := [row for row, kinds in strays if kinds & EPOCHS]:
         names = sorted(
             f"{row.topic}-{row.partition} (epoch {row.leader_epoch}, "
             f"now {state.topics.current_epoch(row.topic, row.partition)})"

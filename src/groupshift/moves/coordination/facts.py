@@ -116,8 +116,8 @@ def look(ports: CoordinationPorts, request: CoordinationRequest) -> LiveGroup:
     """Read the group and its fleet, and ask what the own login may do; where there is reason to ask whether
     old members commit to Kafka (C24) a second time, up to one commit interval later. Raises as the ports."""
     live = glance(ports, request)
-    seen = looked_twice(ports, live.facts, lambda: glance(ports, request).facts)
-    return replace(live, facts=seen, identities=identities(ports.side.access.prove(seen.view)))
+    latest = looked_twice(ports, live.facts, lambda: glance(ports, request).facts)
+    return replace(live, facts=latest, identities=identities(ports.side.access.prove(latest.view)))
 
 
 def looked_twice(ports: CoordinationPorts, first: Facts, again: Callable[[], Facts]) -> Facts:
@@ -128,7 +128,7 @@ def looked_twice(ports: CoordinationPorts, first: Facts, again: Callable[[], Fac
     deadline = ports.clock.now_ms() + ports.terms.commit_interval_ms
     while True:
         ports.clock.sleep(_LOOK_AGAIN_S)
-        seen = replace(again(), earlier=first.view)
-        certain = commits_to_kafka(first.view, seen.view) or not worth_a_second_look(seen.view)
+        latest = replace(again(), earlier=first.view)
+        certain = commits_to_kafka(first.view, latest.view) or not worth_a_second_look(latest.view)
         if certain or ports.clock.now_ms() >= deadline:
-            return seen
+            return latest

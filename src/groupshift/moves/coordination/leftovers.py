@@ -119,11 +119,11 @@ def stale_offsets(side: ZookeeperSide, runs: Runs, group: str) -> tuple[Leftover
     view = side.groups.read(group)
     if not view.exists and not view.kafka_offsets:
         raise Rejected(f"group {group} is not known to ZooKeeper or Kafka; list groups with: groupshift scan")
-    found = leftover(group, offsets_of(view.kafka_offsets), offsets_of(view.zookeeper_offsets))
+    stale = leftover(group, offsets_of(view.kafka_offsets), offsets_of(view.zookeeper_offsets))
     target = Target(kind="group", name=group, within=side.cluster_id())
     for held in runs.in_the_way(target):
-        return found, f"run {held.run} of {held.target} is open: finish it or roll it back first"
-    return found, against_removal(view)
+        return stale, f"run {held.run} of {held.target} is open: finish it or roll it back first"
+    return stale, against_removal(view)
 
 
 def remove_stale_offsets(
@@ -141,9 +141,9 @@ def remove_stale_offsets(
         if why := stale_offsets(side, runs, group)[1]:
             raise Conflict(f"nothing was removed: {why}")
 
-    found, _ = stale_offsets(side, runs, group)
+    stale, _ = stale_offsets(side, runs, group)
     require_removable()
-    if found is None:
+    if stale is None:
         return None
     refused = restoring.delete([group], require_removable)
     if group in refused:
@@ -151,6 +151,6 @@ def remove_stale_offsets(
     if left := offsets_of(side.groups.read(group).kafka_offsets):
         raise Transient(
             f"group {group} still has {len(left):,} committed offsets in Kafka after their deletion; "
-            f"run it again: {found.command}"
+            f"run it again: {stale.command}"
         )
-    return found
+    return stale

@@ -111,9 +111,9 @@ class CoordinationMove(GroupMove[CoordinationPorts]):
         """Ask what the soak asked, in the mode that the run led to."""
         if run.going_back:
             return Checked(outcome=Outcome.PASS, detail="the run was taken back: there is nothing to watch")
-        found = rules.RULES.soaks(run, Step(phase=StageName.SOAK, kind="soak"))
+        checked = rules.RULES.soaks(run, Step(phase=StageName.SOAK, kind="soak"))
         detail = "a group can change as long as it has members: watch it again after each change of them"
-        return replace(found, detail=detail, heals=False)
+        return replace(checked, detail=detail, heals=False)
 
     def closing(self, run: Run[CoordinationPorts], state: RunState) -> tuple[str, str]:
         """See `Move`."""
@@ -141,8 +141,8 @@ class _JudgeAlone(Judge[CoordinationPorts]):
 
     def check(self, run: Run[CoordinationPorts], step: Step, record: StepRecord) -> Checked:
         """See `Handler`."""
-        found = super().check(run, step, record)
-        return replace(found, outcome=Outcome.PASS) if found.outcome is Outcome.INCONCLUSIVE else found
+        checked = super().check(run, step, record)
+        return replace(checked, outcome=Outcome.PASS) if checked.outcome is Outcome.INCONCLUSIVE else checked
 
 
 _HANDLERS = {**HANDLERS, "judge": _JudgeAlone(rules.RULES.live)}

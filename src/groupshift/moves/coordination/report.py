@@ -147,13 +147,13 @@ def _replaced(places: Sequence[str]) -> str:
 def shown(run: Run[CoordinationPorts], gate: Step) -> tuple[Section, ...]:
     """Return what a gate shows in full: how large the canary's share is, what its watch measured, and, of the
     toggle, the rehearsal."""
-    about, found = run.there.about["canary"], []
+    about, sections_shown = run.there.about["canary"], []
     if about["watch_s"]:
         said = (
             f"The canary held {about['held']} of {about['partitions']} partitions when this was planned; it "
             f"is watched for {about['watch_s']} s."
         )
-        found.append(Section(title="The canary", sentences=(said,)))
+        sections_shown.append(Section(title="The canary", sentences=(said,)))
     parts = {"What the canary measured": WATCH}
     if gate.name == TOGGLE_GATE:
         parts["Rehearsal of the rollback"] = REHEARSE
@@ -162,8 +162,8 @@ def shown(run: Run[CoordinationPorts], gate: Step) -> tuple[Section, ...]:
             (each.rule, each.verdict.value, each.reason) for _, said in _looks(run, kind) for each in said
         ]
         if rows:
-            found.append(Section(title=title, head=JUDGED_HEAD[1:], rows=tuple(rows)))
-    return tuple(found)
+            sections_shown.append(Section(title=title, head=JUDGED_HEAD[1:], rows=tuple(rows)))
+    return tuple(sections_shown)
 
 
 def _looks(run: Run[CoordinationPorts], kind: str) -> Iterator[tuple[Step, Findings]]:
@@ -181,8 +181,8 @@ def sections(run: Run[CoordinationPorts]) -> tuple[Section, ...]:
     more = [
         (step.key, each.rule, each.verdict.value, each.reason)
         for kind in (WATCH, REHEARSE)
-        for step, found in _looks(run, kind)
-        for each in found
+        for step, findings in _looks(run, kind)
+        for each in findings
     ]
     return group_sections(run, (said, *(str(each) for each in about["notes"])), more)
 

@@ -91,9 +91,9 @@ class RehearseToggle(Handler[CoordinationPorts]):
         toggle = _toggle(run)
         if toggle.key in run.records:
             return PASSED
-        found = rehearsed(run, toggle)
-        outcome = outcome_of(found)
-        return Checked(outcome=outcome, findings=found, heals=outcome in _MAY_HEAL)
+        findings = rehearsed(run, toggle)
+        outcome = outcome_of(findings)
+        return Checked(outcome=outcome, findings=findings, heals=outcome in _MAY_HEAL)
 
 
 class _ModeNode(Handler[CoordinationPorts]):

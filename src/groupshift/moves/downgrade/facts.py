@@ -134,11 +134,11 @@ class InventoryGroup:
     @property
     def kinds(self) -> frozenset[Kind]:
         """Every type that it is said to be of; more than one where sources differ."""
-        told: set[Kind] = {each.kind for each in self.listed.values() if each.kind is not Kind.UNKNOWN}
+        kinds_of_it: set[Kind] = {each.kind for each in self.listed.values() if each.kind is not Kind.UNKNOWN}
         if self.logged is not None and self.logged.family not in _UNTYPED:
             simple = self.logged.family is GroupFamily.SIMPLE
-            told.add(Kind.CLASSIC if simple else Kind(self.logged.family.value))
-        return frozenset(told)
+            kinds_of_it.add(Kind.CLASSIC if simple else Kind(self.logged.family.value))
+        return frozenset(kinds_of_it)
 
     @property
     def empty(self) -> bool:
@@ -153,8 +153,8 @@ class InventoryGroup:
     @property
     def protocol_type(self) -> str:
         """``consumer``, ``connect``, …; empty for offsets only."""
-        told = next((each.protocol_type for each in self.listed.values()), "")
-        return told or (self.logged.protocol_type if self.logged else "")
+        listed_type = next((each.protocol_type for each in self.listed.values()), "")
+        return listed_type or (self.logged.protocol_type if self.logged else "")
 
 
 Inventory = tuple[InventoryGroup, ...]

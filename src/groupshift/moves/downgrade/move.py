@@ -69,11 +69,11 @@ class DowngradeMove(ClusterMove[DowngradePorts]):
     def look(self, ports: DowngradePorts, request: DowngradeRequest) -> DowngradeFacts:
         """See `Move`: the cluster, and all of its offsets log."""
         log = ports.copies(request.segments) if request.segments else ports.log
-        found = look_at(ports.views, log, request)
+        facts = look_at(ports.views, log, request)
         if not request.jmx:
-            return found
+            return facts
         gauged = tuple(ports.gauges.read(each) for each in request.jmx)
-        return replace(found, counts=CountView(gauged=gauged, listed=ports.lists.count()))
+        return replace(facts, counts=CountView(gauged=gauged, listed=ports.lists.count()))
 
     def assess(self, request: DowngradeRequest, facts: DowngradeFacts) -> Findings:
         """See `Move`."""

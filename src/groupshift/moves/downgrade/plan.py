@@ -120,8 +120,8 @@ def _files(facts: DowngradeFacts) -> Iterator[Step]:
             if speaks_newer(broker.properties, facts.target):
                 yield _step("lower-inter-broker", str(broker.node_id), said)
     for broker in facts.view.brokers:
-        found = (each.name for each in misfits(broker.properties, facts.target))
-        names = [name for name in found if facts.view.kraft or name != INTER_BROKER]
+        misfitting = (each.name for each in misfits(broker.properties, facts.target))
+        names = [name for name in misfitting if facts.view.kraft or name != INTER_BROKER]
         if names:
             yield _step("edit-properties", str(broker.node_id), {**said, "names": ", ".join(names)})
 

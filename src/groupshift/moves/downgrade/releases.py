@@ -319,8 +319,8 @@ def misfits(properties: Mapping[str, Property], target: Target) -> Iterator[Misf
 def speaks_newer(properties: Mapping[str, Property], target: Target) -> bool:
     """With ZooKeeper: whether a broker speaks and writes by a version that the target does not know (by
     that of its own release where none is set)."""
-    told = properties.get(INTER_BROKER)
-    return told is None or bool(_fatal(INTER_BROKER, told.value or "", target))
+    version = properties.get(INTER_BROKER)
+    return version is None or bool(_fatal(INTER_BROKER, version.value or "", target))
 
 
 def _fatal(name: str, value: str, target: Target) -> str:
@@ -338,8 +338,8 @@ def _fatal(name: str, value: str, target: Target) -> str:
             short = ", ".join(each for each in parts if "." not in each)
             return f"{release} wants names of classes, not {short}, and ends at its start" if short else ""
         case _ if name == INTER_BROKER and version < _V40.lowest:  # also in KRaft, where nobody checks it
-            found, highest = _VERSION.match(value), tuple(map(int, target.line.name.split(".")))
-            newer = found is not None and (int(found[1]), int(found[2])) > highest
+            match, highest = _VERSION.match(value), tuple(map(int, target.line.name.split(".")))
+            newer = match is not None and (int(match[1]), int(match[2])) > highest
             return f"{release} knows versions up to {target.line.name}" if newer else ""
         case _:
             return ""

@@ -126,16 +126,16 @@ def pause(plan: Plan, ahead: Sequence[Step]) -> str:
 def page(_run: Run[DowngradePorts], history: History, _kept: Kept | None) -> PageParts:
     """Return the parts of the page of a run: figures, the releases of its nodes over time, and what the rules
     and the hazard book said."""
-    about, found = history.about, compared(history)
-    equal = [each for each in found if each.verdict is Verdict.PASS]
-    groups = max((each.groups or 0 for each in found), default=0)
+    about, comparisons = history.about, compared(history)
+    equal = [each for each in comparisons if each.verdict is Verdict.PASS]
+    groups = max((each.groups or 0 for each in comparisons), default=0)
     figures = glance(
         ("took", duration(history.ended_ms - history.record.created_at_ms)),
         ("from", about["now"]),
         ("to", f"{about['release']}, {about['coordinator']} coordinator"),
         ("nodes", len(history.of_kind("replace"))),
         ("steps read back", f"{sum(each.done for each in history.steps)} of {len(history.steps)}"),
-        ("comparisons equal", f"{len(equal)} of {len(found)}"),
+        ("comparisons equal", f"{len(equal)} of {len(comparisons)}"),
         ("groups", groups or None),
         ("commits went on", "yes" if any(each.step.args.get("live") for each in history.there) else "no"),
     )
@@ -232,10 +232,10 @@ def releases(history: History) -> tuple[NodeInterval, ...]:
 def _findings(history: History) -> Section:
     """What the rules and the hazard book said when the first broker was about to be touched."""
     title = "Hazards and go or no go"
-    asked = history.of_kind("prove")
-    keys = {each.step.key for each in asked}
+    proofs = history.of_kind("prove")
+    keys = {each.step.key for each in proofs}
     looks = [e.body for e in history.events if e.kind is EventKind.CHECKED and e.step in keys]
-    results = [each.result for each in asked if "records" in each.result]
+    results = [each.result for each in proofs if "records" in each.result]
     results += [each["result"] for each in looks[-1:] if "records" in each.get("result", {})]
     if not results:
         return section(title, "The go or no go was not asked yet.")

@@ -59,9 +59,11 @@ def known(facts: DowngradeFacts) -> Iterator[Says]:
     for broker in facts.view.brokers:
         line, said = broker.line, facts.said
         if line is None and said is None:
-            told = broker.supported.get(METADATA)
+            levels = broker.supported.get(METADATA)
             tells = (
-                f"metadata.version up to {told[1]}, which is of no release that we know" if told else "none"
+                f"metadata.version up to {levels[1]}, which is of no release that we know"
+                if levels
+                else "none"
             )
             yield Says("release_untold", node=broker.node_id, tells=tells)
         elif line is not None and said is not None and not line.holds(said):
@@ -89,8 +91,8 @@ def older(facts: DowngradeFacts) -> Iterator[Says]:
     """The target is older than what runs."""
     standings: dict[Standing, list[int]] = defaultdict(list)
     for broker in facts.view.brokers:
-        found = standing(facts.version(broker), broker.coordinator, facts.target)
-        standings[found].append(broker.node_id)
+        order = standing(facts.version(broker), broker.coordinator, facts.target)
+        standings[order].append(broker.node_id)
     for kind in (Standing.NEWER, Standing.SAME, Standing.UNKNOWN):
         if nodes := standings[kind]:
             yield Says(f"target_{kind}", target=facts.target, brokers=nodes)
@@ -115,11 +117,11 @@ def newer(facts: DowngradeFacts) -> Iterator[Says]:
     """No group of a type that the target does not have, or has with fewer records."""
     release = facts.target.release
     for kind, feature in ((Kind.SHARE, SHARE), (Kind.STREAMS, STREAMS)):
-        found = of_kind(facts.groups, kind)
-        if not found:
+        of_it = of_kind(facts.groups, kind)
+        if not of_it:
             continue
         highest, level = facts.target.line.supports(feature), facts.view.finalised.get(feature, 0)
-        groups = _counted(found, kind)
+        groups = _counted(of_it, kind)
         if not highest:
             yield Says("type_unknown", groups=groups, release=release)
         elif level > highest:
@@ -131,13 +133,13 @@ def newer(facts: DowngradeFacts) -> Iterator[Says]:
 @_rule("W07")
 def consumers(facts: DowngradeFacts) -> Iterator[Says]:
     """Every group of type consumer is converted where the target does not serve them."""
-    found = of_kind(facts.groups, Kind.CONSUMER)
+    of_it = of_kind(facts.groups, Kind.CONSUMER)
     if facts.serves_consumers:
         return
-    if busy := tuple(each for each in found if not each.empty):
+    if busy := tuple(each for each in of_it if not each.empty):
         groups, first = _counted(busy, Kind.CONSUMER), shell(busy[0].group)
         yield Says("native_busy", groups=groups, target=facts.target, first=first)
-    if left := tuple(each for each in found if each.empty):
+    if left := tuple(each for each in of_it if each.empty):
         yield Says("native_left", groups=_counted(left, Kind.CONSUMER))
 
 
@@ -156,8 +158,10 @@ def one_type(facts: DowngradeFacts) -> Iterator[Says]:
 def others(facts: DowngradeFacts) -> Iterator[Says]:
     """Groups of other things than consumers are classic: they are named, and nothing is to be done."""
     classic = (each for each in facts.groups if each.kinds <= {Kind.CLASSIC})
-    if found := tuple(each for each in classic if each.protocol_type not in {"", CONSUMERS}):
-        yield Says("other_groups", groups=_names(found), kinds=sorted({each.protocol_type for each in found}))
+    if foreign := tuple(each for each in classic if each.protocol_type not in {"", CONSUMERS}):
+        yield Says(
+            "other_groups", groups=_names(foreign), kinds=sorted({each.protocol_type for each in foreign})
+        )
 
 
 @_rule("W10")
@@ -224,11 +228,11 @@ def properties(facts: DowngradeFacts) -> Iterator[Says]:
     ignored: dict[tuple[str, ...], list[int]] = defaultdict(list)
     zookeeper, line = not facts.view.kraft, facts.target.line.name
     for broker in facts.view.brokers:
-        found = tuple(misfits(broker.properties, facts.target))
-        for each in found:
+        unfit = tuple(misfits(broker.properties, facts.target))
+        for each in unfit:
             if each.fatal:
                 fatal[each].append(broker.node_id)
-        if unknown := tuple(each.name for each in found if not each.fatal):
+        if unknown := tuple(each.name for each in unfit if not each.fatal):
             ignored[unknown].append(broker.node_id)
         if zookeeper and INTER_BROKER not in broker.properties:
             yield Says("inter_broker_unset", node=broker.node_id, name=INTER_BROKER, line=line)
@@ -266,16 +270,16 @@ def replayed(facts: DowngradeFacts) -> Iterator[Says]:
             by_rule[each.rule].append(each)
     if odd := by_rule.pop(_OTHERS, []):
         yield Says("loading_unknown", target=facts.target, count=len(odd), why=odd[0].reason)
-    for rule, found in sorted(by_rule.items()):
+    for rule, verdicts in sorted(by_rule.items()):
         yield Says(
             "groups_lost",
-            count=len(found),
+            count=len(verdicts),
             total=len(facts.log.verdicts),
             target=facts.target,
             rule=rule,
-            groups=sentence_list([repr(each.group_id) for each in found], _NAMED),
-            why=found[0].reason,
-            first=_first(found[0]),
+            groups=sentence_list([repr(each.group_id) for each in verdicts], _NAMED),
+            why=verdicts[0].reason,
+            first=_first(verdicts[0]),
             remedy=_REMEDY.get(rule, _STAY),
         )
 
@@ -283,13 +287,13 @@ def replayed(facts: DowngradeFacts) -> Iterator[Says]:
 @_rule("W17")
 def compaction(facts: DowngradeFacts) -> Iterator[Says]:
     """The target can read what is written, or will when the topic is compacted."""
-    release, log, found = facts.target.release, facts.log, facts.path.compaction
-    if found is Compaction.IMPOSSIBLE:
+    release, log, compaction_now = facts.target.release, facts.log, facts.path.compaction
+    if compaction_now is Compaction.IMPOSSIBLE:
         yield Says("unreadable_commits", release=release)
-    elif found is Compaction.NEEDED and log is not None:
+    elif compaction_now is Compaction.NEEDED and log is not None:
         count, types = sum(log.new_types.values()), ", ".join(map(str, log.new_types))
         yield Says("compaction_needed", count=count, types=types, release=release)
-    elif found is Compaction.UNKNOWN:
+    elif compaction_now is Compaction.UNKNOWN:
         yield Says("compaction_unknown", release=release)
 
 
@@ -314,26 +318,26 @@ _REMEDY = {
 }
 
 
-def _first(found: GroupVerdict) -> str:
+def _first(verdict: GroupVerdict) -> str:
     """The record for which a group is lost, as the end of a sentence."""
-    record = found.record
+    record = verdict.record
     if record is None:
         return ""
     kind = record.type_name or f"type {record.record_type}"
-    of = "" if record.group_id in {None, found.group_id} else f" of group {record.group_id!r}"
+    of = "" if record.group_id in {None, verdict.group_id} else f" of group {record.group_id!r}"
     tombstone = ", a tombstone" if record.is_tombstone else ""
     return f"; first: partition {record.src_partition} offset {record.src_offset}, {kind}{of}{tombstone}"
 
 
-def _counted(found: Sequence[InventoryGroup], kind: Kind) -> str:
+def _counted(groups: Sequence[InventoryGroup], kind: Kind) -> str:
     """How many groups of a type, and the first ones by name."""
-    noun = "group" if len(found) == 1 else "groups"
-    return f"{len(found)} {noun} of type {kind} ({_names(found)})"
+    noun = "group" if len(groups) == 1 else "groups"
+    return f"{len(groups)} {noun} of type {kind} ({_names(groups)})"
 
 
-def _names(found: Sequence[InventoryGroup]) -> str:
+def _names(groups: Sequence[InventoryGroup]) -> str:
     """The first names of groups, each in quotes."""
-    return sentence_list([repr(each.group) for each in found], _NAMED)
+    return sentence_list([repr(each.group) for each in groups], _NAMED)
 
 
 def bugs(facts: DowngradeFacts) -> tuple[Finding, ...]:
@@ -405,5 +409,7 @@ def _droppable(facts: DowngradeFacts) -> bool:
     """Whether everything fatal in the brokers' files may be left out; with ZooKeeper a version must be set
     and all brokers restarted before, which no run does."""
     files = (broker.properties for broker in facts.view.brokers)
-    fatal = {each.name for found in files for each in misfits(found, facts.target) if each.fatal}
+    fatal = {
+        each.name for properties_of in files for each in misfits(properties_of, facts.target) if each.fatal
+    }
     return facts.view.kraft and fatal <= {PROTOCOLS, ASSIGNORS}

@@ -75,8 +75,8 @@ class _Listed(Handler[DowngradePorts]):
     def listed(self, run: Downgrading, step: Step) -> tuple[InventoryGroup | None, str]:
         """Return the group as listed now, and why that may not be all."""
         view = run.ports.views.look()
-        found = next((each for each in inventory(view, None) if each.group == step.subject), None)
-        return found, hidden(run, view)
+        group = next((each for each in inventory(view, None) if each.group == step.subject), None)
+        return group, hidden(run, view)
 
 
 class Convert(_Listed):
@@ -88,10 +88,10 @@ class Convert(_Listed):
     def act(self, run: Downgrading, step: Step, intent: Json) -> Json | Instruction:
         """Convert an empty group by a member of our own; a group with members is a person's to restart.
         Nothing where the group is classic already, or a broker does not list all its groups yet."""
-        found, why = self.listed(run, step)
-        if why or found is None or Kind.CONSUMER not in found.kinds:
+        group, why = self.listed(run, step)
+        if why or group is None or Kind.CONSUMER not in group.kinds:
             return {}
-        if not found.empty:
+        if not group.empty:
             return self.busy(step)
         run.hold(step)
         run.ports.cluster.convert_empty(step.subject)
@@ -104,12 +104,12 @@ class Convert(_Listed):
     def check(self, run: Downgrading, step: Step, record: StepRecord) -> Checked:
         """Whether every broker lists the group as classic, or nobody lists it any more. A person is asked
         while it has members; an empty one that is still listed as before is converted again."""
-        found, why = self.listed(run, step)
+        group, why = self.listed(run, step)
         if why:
             return _waits(why)
-        if found is None or Kind.CONSUMER not in found.kinds:
+        if group is None or Kind.CONSUMER not in group.kinds:
             return PASSED
-        if found.empty:
+        if group.empty:
             return _waits(f"group {step.subject} is still listed as consumer", again=True)
         return Checked(outcome=Outcome.PERSON, detail=self.busy(step).text)
 
@@ -126,13 +126,13 @@ class ConvertEmpty(Convert):
 
     def check(self, run: Downgrading, step: Step, record: StepRecord) -> Checked:
         """Classic, and our member is gone again: a process that was cut off may have left it behind."""
-        found, why = self.listed(run, step)
+        group, why = self.listed(run, step)
         if why:
             return _waits(why, again=True)
-        if found is None or (found.empty and Kind.CONSUMER not in found.kinds):
+        if group is None or (group.empty and Kind.CONSUMER not in group.kinds):
             return PASSED
-        left = "still has a member" if not found.empty else "is still listed as consumer"
-        return _waits(f"group {step.subject} {left}", again=found.empty)
+        left = "still has a member" if not group.empty else "is still listed as consumer"
+        return _waits(f"group {step.subject} {left}", again=group.empty)
 
 
 class DeleteConfigs(_Listed):
@@ -177,8 +177,8 @@ class SetConfigs(Handler[DowngradePorts]):
 
     def check(self, run: Downgrading, step: Step, record: StepRecord) -> Checked:
         """Whether brokers tell exactly what was deleted."""
-        found = run.ports.views.look().group_configs.get(step.subject, {})
-        same = dict(found) == dict(run.records[step.undoes].intent["configs"])
+        configs = run.ports.views.look().group_configs.get(step.subject, {})
+        same = dict(configs) == dict(run.records[step.undoes].intent["configs"])
         return PASSED if same else _waits(f"brokers do not tell all of {step.subject}'s configurations yet")
 
 
@@ -219,8 +219,8 @@ class SetLevel(_Listed):
 
 def _topic_is(run: Downgrading, wanted: Mapping[str, str | None]) -> Checked:
     """Whether the offsets topic itself is configured so; None: by no value of its own."""
-    found = run.ports.cluster.topic_configs()
-    other = [name for name, value in wanted.items() if found.get(name) != value]
+    configs = run.ports.cluster.topic_configs()
+    other = [name for name, value in wanted.items() if configs.get(name) != value]
     return _waits(f"brokers do not tell {', '.join(other)} yet") if other else PASSED
 
 
@@ -229,10 +229,10 @@ class QuickenCompaction(Handler[DowngradePorts]):
 
     def intend(self, run: Downgrading, step: Step) -> Json:
         """What the topic is configured with before anything is changed; None: the broker's default."""
-        found = run.ports.cluster.topic_configs()
+        configs = run.ports.cluster.topic_configs()
         known = run.records.get(step.key)
         former = known.intent.get("former") if known is not None else None
-        return {"former": former or {name: found.get(name) for name in step.args["wanted"]}}
+        return {"former": former or {name: configs.get(name) for name in step.args["wanted"]}}
 
     def act(self, run: Downgrading, step: Step, intent: Json) -> Json:
         """Set what makes segments roll and the cleaner run soon: ``args["wanted"]``."""
@@ -307,8 +307,8 @@ class AwaitSnapshot(Handler[DowngradePorts]):
         """See `Handler`. Where the driver cannot see a node's snapshots, a person has to."""
         wanted = int(record.intent["offset"])
         nodes = [int(each.subject) for each in run.there.steps if each.kind == "replace"]
-        found = {node: run.ports.nodes.observe(node).snapshot for node in nodes}
-        offsets = {node: offset for node, offset in found.items() if offset is not None}
+        newest = {node: run.ports.nodes.observe(node).snapshot for node in nodes}
+        offsets = {node: offset for node, offset in newest.items() if offset is not None}
         there, known = all(each >= wanted for each in offsets.values()), len(offsets) == len(nodes)
         if there and (known or run.accepted(step)):
             by = {} if known else {"seen_by": run.options.who}
@@ -362,13 +362,13 @@ def alike(plan: Plan) -> bool:
 def answers_as(view: ClusterView, wanted: Replacement) -> bool:
     """Return whether the broker answers as one of the wanted release does, and has loaded all it
     coordinates. Within a line brokers tell no release."""
-    found = next((each for each in view.brokers if each.node_id == wanted.node_id), None)
-    if found is None or found.loading:
+    broker = next((each for each in view.brokers if each.node_id == wanted.node_id), None)
+    if broker is None or broker.loading:
         return False
     target = target_of(wanted.release, wanted.coordinator)
-    if found.line is None:
-        return standing(target.version, found.coordinator, target) is not Order.OLDER
-    return found.line.holds(target.version) and found.coordinator is target.coordinator
+    if broker.line is None:
+        return standing(target.version, broker.coordinator, target) is not Order.OLDER
+    return broker.line.holds(target.version) and broker.coordinator is target.coordinator
 
 
 class ReplaceNode(Handler[DowngradePorts]):

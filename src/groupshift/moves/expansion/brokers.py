@@ -259,23 +259,23 @@ class Place(Handler[ExpansionPorts]):
         it is because some are ``down``."""
         record = run.records[step.key]
         try:
-            found = run.ports.views.look().count
+            count = run.ports.views.look().count
         except Transient:
             if not down:
                 raise
             return {name: record.result[name] for name in _KEPT if name in record.result}
-        if found <= count_of(run):
+        if count <= count_of(run):
             return {name: record.result[name] for name in _ACCEPTED if COUNTED in record.result}
         reason = (
-            f"the offsets topic has {found} partitions, not {counts_of(run.there).to}: somebody else changed "
-            f"it when there was only the way forward, and brokers that start again count {found}"
+            f"the offsets topic has {count} partitions, not {counts_of(run.there).to}: somebody else changed "
+            f"it when there was only the way forward, and brokers that start again count {count}"
         )
         if run.accepted(step, [reason], verdict=Verdict.FAIL):
-            return {COUNTED: found, "accepted_by": run.options.who, "reasons": [reason]}
+            return {COUNTED: count, "accepted_by": run.options.who, "reasons": [reason]}
         if down:
             run.asked.pop(step.key, None)  # nothing is shown while a broker is down
             return {name: record.result[name] for name in _KEPT if name in record.result}
-        return {_GROWN: found, "reasons": [reason]}
+        return {_GROWN: count, "reasons": [reason]}
 
     def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
         """Whether every broker runs and uses the count that was agreed on; a higher one that somebody made
@@ -286,12 +286,12 @@ class Place(Handler[ExpansionPorts]):
                 f"broker {down[0]} does not run: {trouble}; bring it up, or run it again: it is started again"
             )
             return Checked(outcome=Outcome.FAIL, detail=detail)
-        if found := record.result.get(_GROWN):
+        if grown := record.result.get(_GROWN):
             reason = record.result["reasons"][0]
             run.accepted(step, [reason])
             detail = (
                 f"{reason}; more groups move then, snapshot {SNAPSHOT} has them; no client may start; to go "
-                f"on to {found}: groupshift continue {run.name} --accept '{step.key}' --execute"
+                f"on to {grown}: groupshift continue {run.name} --accept '{step.key}' --execute"
             )
             return Checked(outcome=Outcome.PERSON, detail=detail)
         return self._placed(run, record)

@@ -69,11 +69,11 @@ class PlacementFacts:
     @cached_property
     def listing(self) -> Mapping[str, tuple[int, ...]]:
         """Every group that a broker lists, and the brokers that do."""
-        found: dict[str, tuple[int, ...]] = {}
+        brokers_of: dict[str, tuple[int, ...]] = {}
         for broker in self.view.cluster.brokers:
             for each in broker.groups:
-                found[each.group] = (*found.get(each.group, ()), broker.node_id)
-        return found
+                brokers_of[each.group] = (*brokers_of.get(each.group, ()), broker.node_id)
+        return brokers_of
 
     @cached_property
     def hashed(self) -> Hashed:
@@ -81,26 +81,26 @@ class PlacementFacts:
         return Hashed(self.listing.keys() | (self.log.groups.keys() if self.log else set()))
 
     @cached_property
-    def told(self) -> Mapping[int, frozenset[int]]:
+    def counts(self) -> Mapping[int, frozenset[int]]:
         """The counts that each broker may use, by what it answers; where that fits several (one broker leads
         everything, or leaders lie so regularly that two counts lead to the same ones), by where the newest
         commits of the groups that it serves lie, as far as the log tells."""
         telling = any(len(counts) > 1 for counts in self.view.counted.values()) and self.log_tells
         newest = self.log.newest if telling and self.log is not None else {}
-        leaders, found = self.view.topic.leaders, dict[int, frozenset[int]]()
+        leaders, counts_of = self.view.topic.leaders, dict[int, frozenset[int]]()
         for node, counts in self.view.counted.items():
             served = {
                 group: where
                 for group, where in (newest.items() if len(counts) > 1 else ())
                 if any(expected(group, count, leaders) == node for count in counts)
             }
-            found[node] = counts_by_newest(served, counts)
-        return found
+            counts_of[node] = counts_by_newest(served, counts)
+        return counts_of
 
     @property
     def fitting(self) -> frozenset[int]:
         """Every count that all brokers may use; none where they disagree."""
-        return frozenset.intersection(*self.told.values()) if self.told else frozenset()
+        return frozenset.intersection(*self.counts.values()) if self.counts else frozenset()
 
     @property
     def unclear(self) -> tuple[int, ...]:
@@ -109,15 +109,21 @@ class PlacementFacts:
         if len(self.view.cluster.brokers) == 1:
             return ()
         leading = () if self.log_tells else self.view.topic.leaders
-        several = (node for node, counts in self.told.items() if len(counts) > 1)
+        several = (node for node, counts in self.counts.items() if len(counts) > 1)
         return tuple(sorted(node for node in several if node not in leading))
 
     @cached_property
     def in_force(self) -> int | None:
         """The count that all brokers use: the topic's where that fits; None where they disagree, or it cannot
         be told."""
-        found = self.fitting
-        return self.view.count if self.view.count in found else next(iter(found)) if len(found) == 1 else None
+        fitting = self.fitting
+        return (
+            self.view.count
+            if self.view.count in fitting
+            else next(iter(fitting))
+            if len(fitting) == 1
+            else None
+        )
 
     @property
     def before(self) -> int:
@@ -151,27 +157,27 @@ class PlacementFacts:
     @cached_property
     def unrestorable(self) -> Mapping[str, str]:
         """Offsets of groups that move which cannot be committed again, by name, each with why."""
-        found = {
+        reasons = {
             f"{each.group!r} {each.topic}-{each.partition}": self.topics.unrestorable(
                 each.topic, each.partition, each.topic_id
             )
             for each in (self.log.commits if self.log else ())
             if each.group in self.moving
         }
-        return {name: why for name, why in found.items() if why}
+        return {name: why for name, why in reasons.items() if why}
 
     @cached_property
     def several_owners(self) -> Mapping[str, tuple[int, ...]]:
         """Groups that two brokers serve, or none, by what each broker counts; empty where it cannot be
         told."""
-        using = {node: min(counts) for node, counts in self.told.items() if len(counts) == 1}
+        using = {node: min(counts) for node, counts in self.counts.items() if len(counts) == 1}
         if len(using) != len(self.view.cluster.brokers) or len(set(using.values())) < 2:  # noqa: PLR2004
             return {}
         return dict(several_owners(self.hashed.groups, using, self.view.topic.leaders))
 
 
 def look_at(
-    views: PlacementViews, log: OffsetsLog | None, to: int | None = None, told: LogProgress | None = None
+    views: PlacementViews, log: OffsetsLog | None, to: int | None = None, progress: LogProgress | None = None
 ) -> PlacementFacts:
     """Look at every broker, then read the whole log of the offsets topic (None: leave that out). It is held
     against the count in force, and brokers are asked about every topic with a commit.
@@ -185,7 +191,7 @@ def look_at(
     if log is None:
         _require_more(facts)
         return facts
-    reading = LogReading(log.read(log.position(), None, told) if view.count else ())
+    reading = LogReading(log.read(log.position(), None, progress) if view.count else ())
     places = LoggedPlaces(reading, view.count or 1, view.count, old=view.old)
     facts = replace(facts, log=places)
     if view.count:

@@ -38,8 +38,8 @@ class PartitionLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elsewhere(OffsetRow):
-    """A live commit that lies at ``found`` although the group belongs to ``home``; its ``offset`` is -1 where
-    it cannot be read.
+    """A live commit that lies in partition ``lies_at`` although the group belongs to ``home``; its ``offset``
+    is -1 where it cannot be read.
 
     ``at_home`` is what the newest record at home says (None: nothing, or it is a tombstone),
     ``newer`` whether this was committed later than that (None: it cannot be told). ``record_offset`` and
@@ -47,7 +47,7 @@ class Elsewhere(OffsetRow):
     ``readable``: all of its value is understood. ``expires_ms`` is an expiry of its own (-1: none),
     ``deleted_ms`` when a tombstone of this key was written last, in whatever partition (-1: none is)."""
 
-    found: int
+    lies_at: int
     home: int
     committed_ms: int
     record_offset: int
@@ -171,15 +171,15 @@ class LogReading:
     ) -> tuple[PartitionLoad, ...]:
         """Return the live load of these partitions where each live record of a group lies at ``place``."""
         by_place = defaultdict[int, dict[str, list[LogRecord]]](lambda: defaultdict(list))
-        for group, found in self.live.items():
-            for each in found:
+        for group, records in self.live.items():
+            for each in records:
                 by_place[place(group, each)][group].append(each)
         return tuple(
             PartitionLoad(
                 partition=number,
                 groups=len(by_place[number]),
                 live_records=sum(map(len, by_place[number].values())),
-                live_bytes=sum(_size(each) for found in by_place[number].values() for each in found),
+                live_bytes=sum(_size(each) for records in by_place[number].values() for each in records),
             )
             for number in numbers
         )
@@ -212,8 +212,8 @@ class LoggedPlaces:
             if (away := [each for each in reading.live[group] if each.partition != home])
         }
         self.strays: Mapping[str, Sequence[tuple[int, bytes]]] = {
-            group: sorted((each.partition, each.key or b"") for each in found)
-            for group, found in self._away.items()
+            group: sorted((each.partition, each.key or b"") for each in records)
+            for group, records in self._away.items()
         }
         """Partition and key of everything live elsewhere, by group."""
 
@@ -231,16 +231,16 @@ class LoggedPlaces:
     def groups(self) -> Mapping[str, frozenset[int]]:
         """Groups with anything live, by the partitions where they have it."""
         loaded = {
-            group: frozenset(each.partition for each in found if not self._old or _kind(each) in _CLASSIC)
-            for group, found in self._reading.live.items()
+            group: frozenset(each.partition for each in records if not self._old or _kind(each) in _CLASSIC)
+            for group, records in self._reading.live.items()
         }
-        return {group: found for group, found in loaded.items() if found}
+        return {group: records for group, records in loaded.items() if records}
 
     @cached_property
     def newest(self) -> Mapping[str, tuple[int, int]]:
         """Time (epoch ms) and partition of each group's newest commit, by its own time; groups of which no
         commit has one are left out."""
-        found: dict[str, tuple[int, int]] = {}
+        newest_of: dict[str, tuple[int, int]] = {}
         for group, records in self._reading.live.items():
             times = [
                 ((decode(each, partitions=None).decoded or {}).get(_TIME, _UNKNOWN), each.partition)
@@ -249,8 +249,8 @@ class LoggedPlaces:
             ]
             latest = max(times, default=(_UNKNOWN, 0))
             if latest[0] != _UNKNOWN:
-                found[group] = latest
-        return found
+                newest_of[group] = latest
+        return newest_of
 
     @cached_property
     def elsewhere(self) -> tuple[Elsewhere, ...]:
@@ -259,19 +259,20 @@ class LoggedPlaces:
         for (_, key), each in self._reading.winners.items():
             if each.value is None and key[:2] in _COMMITS:
                 deleted[key] = max(deleted.get(key, _UNKNOWN), each.timestamp_ms)
-        found = []
+        displaced = []
         for group, away in self._away.items():
             for each in (one for one in away if _kind(one) in _COMMITS):
                 key, home = _logical(each.key or b""), self._homes[group]
                 compared = _compared(each, self._reading.winners.get((home, key)), home)
-                found.append(replace(compared, deleted_ms=deleted.get(key, _UNKNOWN)))
-        return tuple(found)
+                displaced.append(replace(compared, deleted_ms=deleted.get(key, _UNKNOWN)))
+        return tuple(displaced)
 
     @cached_property
     def others(self) -> Mapping[str, int]:
         """How many live records elsewhere are no commits, by group."""
         numbers = {
-            group: sum(_kind(each) not in _COMMITS for each in found) for group, found in self._away.items()
+            group: sum(_kind(each) not in _COMMITS for each in records)
+            for group, records in self._away.items()
         }
         return {group: number for group, number in numbers.items() if number}
 
@@ -361,14 +362,14 @@ def _group(key: bytes) -> str | None:
         return None
 
 
-def _committed(found: Decoded) -> dict[str, Any]:
+def _committed(record: Decoded) -> dict[str, Any]:
     """The fields of an `OffsetRow` that a commit of the log has; offset -1 where that cannot be read."""
-    said = found.decoded or {}
+    said = record.decoded or {}
     epoch, topic_id = said.get("leaderEpoch", _UNKNOWN), said.get("topicId")
     return {
-        "group": found.group_id or "",
-        "topic": found.topic or "",
-        "partition": _UNKNOWN if found.partition is None else found.partition,
+        "group": record.group_id or "",
+        "topic": record.topic or "",
+        "partition": _UNKNOWN if record.partition is None else record.partition,
         "offset": said.get("offset", _UNKNOWN),
         "leader_epoch": None if epoch == _UNKNOWN else epoch,
         "metadata": said.get("metadata") or "",
@@ -378,20 +379,20 @@ def _committed(found: Decoded) -> dict[str, Any]:
 
 def _compared(there: LogRecord, here: LogRecord | None, home: int) -> Elsewhere:
     """A commit elsewhere beside what home says of the same key."""
-    found = decode(there, partitions=None)
+    decoded = decode(there, partitions=None)
     own = None if here is None else decode(here, partitions=None)
-    said, homes_said = found.decoded or {}, (own.decoded if own else None) or {}
+    said, homes_said = decoded.decoded or {}, (own.decoded if own else None) or {}
     times = said.get(_TIME, _UNKNOWN), homes_said.get(_TIME, _UNKNOWN)
     if here is not None and here.value is None:  # deleted or expired at home: a tombstone has no other time
         times = times[0], here.timestamp_ms
     return Elsewhere(
-        **_committed(found),
-        found=there.partition,
+        **_committed(decoded),
+        lies_at=there.partition,
         home=home,
         committed_ms=times[0],
         record_offset=there.offset,
         expires_ms=said.get("expireTimestamp", _UNKNOWN),
-        readable=found.decode_status is DecodeStatus.OK,
+        readable=decoded.decode_status is DecodeStatus.OK,
         at_home=homes_said.get("offset"),
         home_record_offset=here.offset if here is not None else None,
         newer=times[0] > times[1] if _UNKNOWN not in times else None,

@@ -94,8 +94,8 @@ class ExpansionMove(ClusterMove[ExpansionPorts]):
 
     def look(self, ports: ExpansionPorts, request: ExpansionRequest) -> Placement:
         """See `Move`: the brokers, and all of the offsets log."""
-        found = plan_expansion(ports.views, ports.log, request.to)
-        return replace(found, fenced=fence_of(ports.nodes) is not None)
+        placement = plan_expansion(ports.views, ports.log, request.to)
+        return replace(placement, fenced=fence_of(ports.nodes) is not None)
 
     def assess(self, request: ExpansionRequest, facts: Placement) -> Findings:
         """See `Move`."""
@@ -150,8 +150,8 @@ class ExpansionMove(ClusterMove[ExpansionPorts]):
         findings = audit.judgement.findings
         # a client committed at a former coordinator, or the run went on in spite of it
         residue = audit.facts.log.residue if audit.facts.log else frozenset()
-        if found := counts_of(run.there).moving & residue:
-            reason = f"something lies elsewhere of {naming(found)}, which the run moved"
+        if moved := counts_of(run.there).moving & residue:
+            reason = f"something lies elsewhere of {naming(moved)}, which the run moved"
             hint = "stop their clients, and see what is there: groupshift repair placement"
             findings += (Finding(rule=STRAYS, verdict=Verdict.FAIL, reason=reason, hint=hint),)
         try:

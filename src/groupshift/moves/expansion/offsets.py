@@ -88,9 +88,9 @@ def still_placed(run: Expanding) -> Checked:
     """Return whether brokers count as they did when it was asked for; else that step, and all after it, are
     done again."""
     kind = "restore" if run.going_back else "place"
-    asked = next((each for each in run.plan.steps if each.kind == kind), None)
-    record = run.records.get(asked.key) if asked is not None else None
-    if asked is None or record is None or record.state is not StepState.DONE:
+    place = next((each for each in run.plan.steps if each.kind == kind), None)
+    record = run.records.get(place.key) if place is not None else None
+    if place is None or record is None or record.state is not StepState.DONE:
         return PASSED
     plan = counts_of(run.there)
     known = int(record.result.get(COUNTED, plan.before if run.going_back else plan.to))
@@ -99,9 +99,9 @@ def still_placed(run: Expanding) -> Checked:
         return PASSED
     detail = (
         f"groups are placed by {counts[0]} partitions, not by {known}: somebody else changed the topic "
-        f"since step {asked.key} was done; it is done again"
+        f"since step {place.key} was done; it is done again"
     )
-    return Checked(outcome=Outcome.WAIT, detail=detail, redo_from=asked.key)
+    return Checked(outcome=Outcome.WAIT, detail=detail, redo_from=place.key)
 
 
 def _sentences(said: Sequence[str]) -> dict[str, object]:
@@ -115,8 +115,8 @@ def _differs(rule: str, result: Json, why: str) -> Checked:
     """What is not as it should be."""
     more = f"; and {result['left'] - _SAID} more" if result["left"] > _SAID else ""
     reason = f"{why}: {'; '.join(result['reasons'])}{more} (digest of all: {result['digest']})"
-    found = Finding(rule=rule, verdict=Verdict.FAIL, reason=reason, hint=_REMEDY)
-    return Checked(outcome=Outcome.FAIL, findings=(found,))
+    finding = Finding(rule=rule, verdict=Verdict.FAIL, reason=reason, hint=_REMEDY)
+    return Checked(outcome=Outcome.FAIL, findings=(finding,))
 
 
 class _Committing(Handler[ExpansionPorts]):
@@ -165,9 +165,9 @@ class _Committing(Handler[ExpansionPorts]):
         theirs = tuple(
             each
             for each in differing
-            if each.found is not None or unlike(former.get(key_of(each.wanted), each.wanted), each.wanted)
+            if each.current is not None or unlike(former.get(key_of(each.wanted), each.wanted), each.wanted)
         )
-        keep, missing = ({key_of(each.wanted) for each in found} for found in (theirs, differing))
+        keep, missing = ({key_of(each.wanted) for each in ones} for ones in (theirs, differing))
         wanted = [row for row in rows if key_of(row) not in keep]
         missing |= {
             key for row in wanted if (key := key_of(row)) in elsewhere and not unlike(elsewhere[key], row)
@@ -178,7 +178,7 @@ class _Committing(Handler[ExpansionPorts]):
         if not self.everything:
             return (*read_back(run.ports.reader, wanted, refused, whole=True).differing, *theirs)
         reasons = ((row, refusal_of(refused, row)) for row in wanted)  # it is there, and would not be again
-        return (*(NotRestored(wanted=row, found=None, reason=why) for row, why in reasons if why), *theirs)
+        return (*(NotRestored(wanted=row, current=None, reason=why) for row, why in reasons if why), *theirs)
 
 
 class Rehearse(_Committing):
@@ -239,11 +239,11 @@ class Restore(_Committing):
             state = ports.reader.take(sorted(groups))
             demand_answers(state)
             leaders = ports.views.look().topic.leaders
-            found = agreement(state.offsets, ports.log.read(ports.log.position()), count).differing
+            differing = agreement(state.offsets, ports.log.read(ports.log.position()), count).differing
             astray = [
                 f"{sentence}: broker {leaders[partition_of(group, count)]} uses no {count} partitions; "
                 "restart it"
-                for group, sentence in found
+                for group, sentence in differing
                 if group in groups
             ]
             result = {**self.counted(rows, [*said, *astray]), **other}
@@ -261,15 +261,15 @@ def _unlike(run: Expanding, rows: Iterable[OffsetRow]) -> tuple[NotRestored, ...
     return read_back(run.ports.reader, rows, whole=True).differing
 
 
-def _sentence(found: NotRestored, former: Mapping[Key, Elsewhere]) -> str:
+def _sentence(missing: NotRestored, former: Mapping[Key, Elsewhere]) -> str:
     """What is wrong with an offset, and who committed what instead."""
-    wanted, elsewhere = found.wanted, former.get(key_of(found.wanted))
+    wanted, elsewhere = missing.wanted, former.get(key_of(missing.wanted))
     said = f"{wanted.group!r} {wanted.topic}-{wanted.partition}: {wanted.offset} in the snapshot"
-    there = found.found or elsewhere
+    there = missing.current or elsewhere
     if there is None:
-        return f"{said}, not committed ({found.reason or 'it is not answered'})"
+        return f"{said}, not committed ({missing.reason or 'it is not answered'})"
     more = " with another epoch or other metadata" if there.offset == wanted.offset else ""
-    where = "since" if found.found is not None else "at its former coordinator since"
+    where = "since" if missing.current is not None else "at its former coordinator since"
     return f"{said}, {there.offset}{more} was committed {where}"
 
 
@@ -293,12 +293,12 @@ class Verify(Handler[ExpansionPorts]):
         """Hold the last snapshot against the bytes of the log, in Spark, in a folder of this attempt."""
         taken = run.snapshot(step.subject)
         folder = run.ports.evidence / run.name / run.attempt(step)
-        found = run.ports.verify(Path(taken.folder), taken.manifest_sha256, count_of(run), folder)
+        verification = run.ports.verify(Path(taken.folder), taken.manifest_sha256, count_of(run), folder)
         return {
             "verification": str(folder),
-            "verdict": found.verdict.value,
-            "outcome": dict(found.files),
-            **_sentences(found.reasons),
+            "verdict": verification.verdict.value,
+            "outcome": dict(verification.files),
+            **_sentences(verification.reasons),
         }
 
     def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
@@ -323,14 +323,14 @@ class Audit(Handler[ExpansionPorts]):
     def act(self, run: Expanding, step: Step, intent: Json) -> Json:
         """Ask every rule of an audit of placement, with whether each broker's file has the new count, and
         whether the journal shows every step before this one. Returns what does not hold."""
-        found = audit_placement(run.ports.views, run.ports.log)
-        findings = found.judgement.findings
+        audit = audit_placement(run.ports.views, run.ports.log)
+        findings = audit.judgement.findings
         said = [each.with_remedy for each in against(findings)]
         if not run.going_back and count_of(run) == counts_of(run.there).to:  # what was to be set is read back
             unset = (each for each in findings if each.rule == _STATIC and each.verdict is not Verdict.PASS)
             said += [each.with_remedy for each in unset]
         said += unproven(run, step)
-        records = found.facts.log.records if found.facts.log else 0
+        records = audit.facts.log.records if audit.facts.log else 0
         return {"records": records, **_sentences(said)}
 
     def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:

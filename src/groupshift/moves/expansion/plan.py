@@ -43,13 +43,13 @@ def met(facts: PlacementFacts) -> dict[str, dict[str, str]]:
     }
 
 
-def planned(found: Placement, drain_s: int) -> Plan:
+def planned(placement: Placement, drain_s: int) -> Plan:
     """Return the plan that the engine walks; groups may take ``drain_s`` seconds to become empty. Of a
     cluster whose driver can keep clients out (``found.fenced``) it does so until the end.
 
     A group may lose an offset to its expiry before groups are deleted: then only a rollback helps. What the
     last comparison finds may be accepted by a person."""
-    facts, cluster = found.facts, found.facts.view.cluster
+    facts, cluster = placement.facts, placement.facts.view.cluster
     nodes = [each.node_id for each in cluster.brokers]
     about = {
         "cluster_id": cluster.cluster_id,
@@ -59,7 +59,7 @@ def planned(found: Placement, drain_s: int) -> Plan:
         "brokers": nodes,
         "movers": [[each.group, each.before, each.after] for each in facts.movers],
         "met": met(facts),
-        "checks": findings_data(found.judgement.findings),
+        "checks": findings_data(placement.judgement.findings),
     }
     why = (
         "an OLD coordinator would answer what stays there"
@@ -76,7 +76,7 @@ def planned(found: Placement, drain_s: int) -> Plan:
         ),
         _step("agree", SNAPSHOT),
         _step("approve", "plan", said),
-        *([_step("fence", undo=reopen)] if found.fenced else []),
+        *([_step("fence", undo=reopen)] if placement.fenced else []),
         compare_step(
             "go",
             (BEFORE_DELETE, SNAPSHOT),
@@ -97,7 +97,7 @@ def planned(found: Placement, drain_s: int) -> Plan:
         compare_step("prove", (VERIFIED, SNAPSHOT), Comparison.EXPANSION, then=OnDifference.ACCEPTABLE),
         _step("verify", VERIFIED, said),
         _step("audit", TOPIC),
-        *([reopen] if found.fenced else []),
+        *([reopen] if placement.fenced else []),
     ]
     return make_plan(steps, about)
 

@@ -94,8 +94,12 @@ def count_of(run: Expanding) -> int:
     records = run.records
     for kind in ("place", "restore"):
         for each in run.plan.steps:
-            if each.kind == kind and each.key in records and (found := records[each.key].result.get(COUNTED)):
-                return int(found)
+            if (
+                each.kind == kind
+                and each.key in records
+                and (counted := records[each.key].result.get(COUNTED))
+            ):
+                return int(counted)
     return counts_of(run.there).to
 
 
@@ -121,10 +125,10 @@ def dropped(run: Expanding) -> frozenset[Key]:
     """Return the offsets that a person let go of at the rehearsal: not restored, and not missed
     afterwards."""
     records = run.records
-    found = (records[each.key].result for each in run.there.steps if each.key in records)
+    results = (records[each.key].result for each in run.there.steps if each.key in records)
     return frozenset(
         (str(group), str(topic), int(partition))
-        for result in found
+        for result in results
         if "accepted_by" in result
         for group, topic, partition, *_ in result.get(DROPPED, ())
     )
@@ -164,8 +168,8 @@ def movers_now(run: Expanding, view: PlacementView) -> frozenset[str]:
     plan's where some came since."""
     plan = counts_of(run.there)
     names = {each.group for each in listed(view.cluster)} | live_in_log(run, view)
-    found = Hashed(names).movers(plan.before, plan.to)
-    return frozenset(each.group for each in found)
+    movers = Hashed(names).movers(plan.before, plan.to)
+    return frozenset(each.group for each in movers)
 
 
 def live_in_log(run: Expanding, view: PlacementView) -> frozenset[str]:

@@ -90,9 +90,9 @@ def repairs(
     return tuple(_repair(by_key[key], kept_since_ms, topics or Topics()) for key in sorted(by_key))
 
 
-def _repair(found: Sequence[Elsewhere], kept_since_ms: int, topics: Topics) -> Repair:
+def _repair(commits: Sequence[Elsewhere], kept_since_ms: int, topics: Topics) -> Repair:
     """What to do about one key: by the newest of its commits elsewhere, unless home was committed later."""
-    newest, *others = sorted(found, key=lambda each: (each.committed_ms, each.found), reverse=True)
+    newest, *others = sorted(commits, key=lambda each: (each.committed_ms, each.lies_at), reverse=True)
     if newest.newer is False:
         return Repair(mend=Mend.OVERWRITTEN, chosen=newest, others=tuple(others))
     offset, unrestorable = newest.offset, topics.unrestorable(newest.topic, newest.partition, newest.topic_id)
@@ -102,7 +102,7 @@ def _repair(found: Sequence[Elsewhere], kept_since_ms: int, topics: Topics) -> R
     higher = max((each.offset for each in others), default=offset)
     doubts: tuple[tuple[bool, str], ...] = (
         (bool(unrestorable), unrestorable),
-        (not all(each.readable for each in found), "a commit cannot be read"),
+        (not all(each.readable for each in commits), "a commit cannot be read"),
         (offset < 0, f"the newest commit says {offset}, which is no offset"),
         (
             newest.deleted_ms > newest.committed_ms or newest.expires_ms != _UNKNOWN,
@@ -111,7 +111,7 @@ def _repair(found: Sequence[Elsewhere], kept_since_ms: int, topics: Topics) -> R
         (newest.committed_ms == _UNKNOWN or timeless, "a commit has no time"),
         (
             bool(twins),
-            f"partitions {newest.found} and another have {offset} and {twins} of the same time",
+            f"partitions {newest.lies_at} and another have {offset} and {twins} of the same time",
         ),
         (
             higher > offset,
@@ -143,8 +143,8 @@ class PlannedRepair:
     @property
     def counts(self) -> Mapping[Mend, int]:
         """How many offsets are restored, left alone, left to a person."""
-        found = Counter(each.mend for each in self.repairs)
-        return {mend: found[mend] for mend in Mend}
+        counted = Counter(each.mend for each in self.repairs)
+        return {mend: counted[mend] for mend in Mend}
 
     @property
     def count(self) -> int:
@@ -175,12 +175,12 @@ class Repaired:
 
 
 def plan_repair(
-    views: PlacementViews, log: OffsetsLog, within_ms: int, told: LogProgress | None = None
+    views: PlacementViews, log: OffsetsLog, within_ms: int, progress: LogProgress | None = None
 ) -> PlannedRepair:
     """Look and plan; nothing is changed. What was committed longer than ``within_ms`` before the look (or
     than offsets are kept) is left to a person. Nothing may be committed where it would not stay, or could
     undo what somebody else does. Raises as `audit_placement`."""
-    audit = audit_placement(views, log, told)
+    audit = audit_placement(views, log, progress)
     facts, read = audit.facts, audit.facts.log
     since = facts.view.cluster.taken_at_ms - min(within_ms, retention_ms(facts.view))
     unmet = [f"X07: {written_by_others(read.others_wrote)}"] if read and read.others_wrote else []
@@ -189,8 +189,8 @@ def plan_repair(
         for each in audit.judgement.findings
         if each.rule in _DEMANDED and each.verdict is not Verdict.PASS
     ]
-    found = repairs(read.elsewhere, since, facts.topics) if read else ()
-    return PlannedRepair(audit=audit, repairs=found, against="; ".join(unmet))
+    planned = repairs(read.elsewhere, since, facts.topics) if read else ()
+    return PlannedRepair(audit=audit, repairs=planned, against="; ".join(unmet))
 
 
 def repair(planned: PlannedRepair, restoring: OffsetRestoring, reader: ClusterGroups) -> Repaired:
@@ -221,15 +221,15 @@ def _left_alone(reader: GroupSnapshots, wanted: Sequence[Elsewhere]) -> dict[Key
     state = reader.take(sorted({each.group for each in wanted}))
     answered = {key_of(row): row for row in state.offsets}
     problems = {each.group: each.problem for each in state.problems if not each.of_listing}
-    found = {}
+    kept = {}
     for each in wanted:
         there, why = answered.get(key_of(each)), problems.get(each.group, "")
         says = None if there is None else there.offset
         if not why and says != each.at_home and (there is None or unlike(there, each)):
             why = f"somebody changed it: the log said {each.at_home}, its coordinator answers {says}"
         if why:
-            found[key_of(each)] = NotRestored(wanted=each.row, found=there, reason=why)
-    return found
+            kept[key_of(each)] = NotRestored(wanted=each.row, current=there, reason=why)
+    return kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,7 +267,7 @@ def repair_shadows(planned: PlannedRepair, tools: ShadowTools) -> Repaired:
     refused = tools.restoring.commit(wanted)
     logged = logged_offsets(tools.log.read(tools.log.position()), planned.count)
     differing = tuple(
-        NotRestored(wanted=row, found=None, reason=refused.get(row.group, "it is not in the log"))
+        NotRestored(wanted=row, current=None, reason=refused.get(row.group, "it is not in the log"))
         for row in wanted
         if row.group in refused or logged.get(key_of(row)) != said(row)
     )
@@ -275,7 +275,7 @@ def repair_shadows(planned: PlannedRepair, tools: ShadowTools) -> Repaired:
     erased, kept = _erase(planned, tools, left)
     return Repaired(
         restored=Restored(equal=len(wanted) - len(differing), differing=differing),
-        changed=tuple(NotRestored(wanted=row, found=None, reason=left[row.group]) for row in untouched),
+        changed=tuple(NotRestored(wanted=row, current=None, reason=left[row.group]) for row in untouched),
         erased=erased,
         strays_left=kept,
     )
@@ -399,6 +399,6 @@ def repair_epochs(plan: EpochPlan, restoring: OffsetRestoring, reader: ClusterGr
                 wanted.append(each.wanted)
                 continue
             why = (there and there.left) or problems.get(each.row.group) or _CHANGED
-            changed.append(NotRestored(wanted=each.wanted, found=None, reason=why))
+            changed.append(NotRestored(wanted=each.wanted, current=None, reason=why))
         restored += restore_offsets(restoring, reader, wanted)
     return Repaired(restored=restored, changed=tuple(changed))

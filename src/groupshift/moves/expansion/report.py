@@ -60,13 +60,13 @@ _MEASURES: Mapping[str, Callable[[PartitionLoad], int]] = {
 }
 
 
-def overview(found: Placement, named: int = _NAMED) -> Iterator[questions.Section]:
+def overview(placement: Placement, named: int = _NAMED) -> Iterator[questions.Section]:
     """Yield the parts of an assessment: what each broker uses, what this and other counts cost, the busiest
     partition and the mean now and then, and ``named`` groups that move. All partitions are on the page, all
     groups in `overview_data`."""
-    facts, brokers = found.facts, []
+    facts, brokers = placement.facts, []
     for broker in facts.view.cluster.brokers:
-        counts, static = sorted(facts.told.get(broker.node_id, ())), configured(broker)
+        counts, static = sorted(facts.counts.get(broker.node_id, ())), configured(broker)
         uses = " or ".join(map(str, counts[:_COUNTS])) + (" …" if len(counts) > _COUNTS else "")
         of, leads = broker.coordinator.value.upper(), facts.view.topic.leaders.count(broker.node_id)
         of_file = "" if static is None else str(static)
@@ -109,15 +109,15 @@ def overview(found: Placement, named: int = _NAMED) -> Iterator[questions.Sectio
     )
 
 
-def overview_data(found: Placement) -> Json:
+def overview_data(placement: Placement) -> Json:
     """Return the same as data, with every partition and every group; no loads where the log was not read. Of
     a partition then nothing is said of what is overwritten or deleted: it stays where it lies."""
-    facts, live = found.facts, ("partition", "groups", "live_records", "live_bytes")
+    facts, live = placement.facts, ("partition", "groups", "live_records", "live_bytes")
     return {
         "from": facts.before,
         "to": facts.to,
         "partitions": facts.view.count,
-        "uses": {str(each): sorted(counts) for each, counts in facts.told.items()},
+        "uses": {str(each): sorted(counts) for each, counts in facts.counts.items()},
         "costs": facts.costs,
         "moving": facts.movers,
         "load": {
@@ -127,9 +127,9 @@ def overview_data(found: Placement) -> Json:
     }
 
 
-def render(found: Placement) -> str:
+def render(placement: Placement) -> str:
     """The assessment as an HTML document, with pictures of the load; it needs nothing besides itself."""
-    facts, log, findings = found.facts, found.facts.log, found.judgement.findings
+    facts, log, findings = placement.facts, placement.facts.log, placement.judgement.findings
     cluster, groups = facts.view.cluster, len(facts.hashed.groups)
     bad = [each for each in findings if each.verdict is not Verdict.PASS]
     rules = table(
@@ -161,14 +161,15 @@ def render(found: Placement) -> str:
     page = Page(
         title=f"__consumer_offsets from {facts.before} to {facts.to} partitions",
         top=Headline(
-            verdict=found.judgement.verdict, word="it may begin" if found.clean else "it may not begin"
+            verdict=placement.judgement.verdict,
+            word="it may begin" if placement.clean else "it may not begin",
         ),
         lead=f"Cluster {cluster.cluster_id}, looked at {moment_utc(cluster.taken_at_ms)}",
         sections=[
             at_a_glance,
             section("What the rules say", rules if bad else Word(f"{passed(findings, 'rules')}.", tag="p")),
             section("Load by partition", *pictures) if log else None,
-            *sections_of(tuple(overview(found, _SHOWN))),
+            *sections_of(tuple(overview(placement, _SHOWN))),
         ],
     )
     return render_page(page)
@@ -226,8 +227,8 @@ def counted(history: History) -> int:
 def _made_by_another(history: History) -> int:
     """How many partitions somebody else gave the topic, where that was accepted, or groups were committed
     again by it in a rollback; else 0."""
-    asked = (each for each in history.steps if each.step.kind in {"place", "restore"})
-    return next((int(found) for each in asked if (found := each.result.get(COUNTED))), 0)
+    placing = (each for each in history.steps if each.step.kind in {"place", "restore"})
+    return next((int(count) for each in placing if (count := each.result.get(COUNTED))), 0)
 
 
 def _deleted(history: History) -> bool:
@@ -237,8 +238,8 @@ def _deleted(history: History) -> bool:
 
 def _restored(history: History) -> int | None:
     """How many offsets were committed again and read back as they were; None while none were."""
-    found = [each for each in history.steps if each.step.kind == "restore" and "equal" in each.result]
-    return int(found[-1].result["equal"]) if found else None
+    results = [each for each in history.steps if each.step.kind == "restore" and "equal" in each.result]
+    return int(results[-1].result["equal"]) if results else None
 
 
 def _sentence(history: History) -> str:
@@ -307,33 +308,33 @@ def _after(history: History) -> tuple[tuple[str, str], ...]:
     """What to do when a run is over: first what has to be cured of what steps found wrong, the log before the
     offsets, and of another count than the plan's."""
     run, other = history.record.run, _made_by_another(history)
-    wrong, found = {each.step.kind for each in history.accepted}, list[tuple[str, str]]()
+    wrong, commands = {each.step.kind for each in history.accepted}, list[tuple[str, str]]()
     if not wrong:
         where = ": every group is where it was" if history.state.goes_back and not other else ""
-        found.append((f"Clients may start{where}.", ""))
+        commands.append((f"Clients may start{where}.", ""))
     if wrong or history.state.goes_back:
         if "audit" in wrong:
-            found.append(
+            commands.append(
                 (
                     "Restart no broker and start no client before this is clean:",
                     "groupshift audit placement",
                 )
             )
         if other:
-            found.append((f"Set {COUNT}={other} in the file of every broker.", ""))
+            commands.append((f"Set {COUNT}={other} in the file of every broker.", ""))
         if wrong - {"audit", "place"}:
             correct = "Correct what differs before its clients start"
-            found.append((f"{correct}: the offsets of before are in snapshot S.", ""))
+            commands.append((f"{correct}: the offsets of before are in snapshot S.", ""))
     else:
         look = "For as long as offsets are kept, look for commits that came late, and for offsets that fell:"
-        found.append((look, f"groupshift watch {run}"))
+        commands.append((look, f"groupshift watch {run}"))
     check = ("To prove that nobody changed this evidence since:", f"groupshift verify-evidence {run}")
-    return (*found, check)
+    return (*commands, check)
 
 
 def _glance(history: History) -> Section:
     """The run in figures; for how long no client was allowed counts from the drain to the end, or so far."""
-    plan, found, offsets = counts_of(history.plan), compared(history), _restored(history)
+    plan, comparisons, offsets = counts_of(history.plan), compared(history), _restored(history)
     drained = next((each.at_ms for each in history.of_kind("drain") if each.done), 0)
     expiring = sum(int(each.result.get("expiring", 0)) for each in history.of_kind("agree"))
     read = [each.result["records"] for each in history.of_kind("audit") if "records" in each.result]
@@ -342,11 +343,14 @@ def _glance(history: History) -> Section:
         ("partitions to be", counted(history)),
         ("nobody consumed for", duration(history.ended_ms - drained) if drained else None),
         ("brokers", len(plan.brokers)),
-        ("groups", max((each.groups or 0 for each in found), default=0) or None),
+        ("groups", max((each.groups or 0 for each in comparisons), default=0) or None),
         ("groups that move", f"{len(plan.moving):,}"),
         ("offsets committed again", None if offsets is None else f"{offsets:,}"),
         ("of them with an expiry of their own, which is lost", expiring or None),
-        ("comparisons equal", f"{sum(each.verdict is Verdict.PASS for each in found)} of {len(found)}"),
+        (
+            "comparisons equal",
+            f"{sum(each.verdict is Verdict.PASS for each in comparisons)} of {len(comparisons)}",
+        ),
         ("records in the log at the end", f"{read[-1]:,}" if read else None),
         ("steps read back", f"{sum(each.done for each in history.steps)} of {len(history.steps)}"),
     )
@@ -356,8 +360,8 @@ def count_lanes(history: History) -> tuple[NodeInterval, ...]:
     """Return the count by which each broker coordinates, from the plan to what was journaled last; the one
     that is restarted first is the first. What a broker counts after its restart is known when each was asked
     (`UNKNOWN` before)."""
-    asked = history.of_kind("place")
-    after = str(counted(history)) if all(each.done for each in asked) else UNKNOWN
+    placing = history.of_kind("place")
+    after = str(counted(history)) if all(each.done for each in placing) else UNKNOWN
     return node_intervals(history, "restart", str(counts_of(history.plan).before), lambda _step: after)
 
 

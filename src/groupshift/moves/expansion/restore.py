@@ -51,7 +51,7 @@ class NotRestored:
     was refused, where it was."""
 
     wanted: OffsetRow
-    found: OffsetRow | None
+    current: OffsetRow | None
     reason: str = ""
 
 
@@ -92,11 +92,11 @@ def read_back(
     state = reader.committed(groups) if groups else Committed()
     if whole:
         demand_answers(state)
-    found = {key_of(row): row for row in state.offsets}
+    now = {key_of(row): row for row in state.offsets}
     differing = tuple(
-        NotRestored(wanted=row, found=found.get(key_of(row)), reason=refusal_of(refused or {}, row))
+        NotRestored(wanted=row, current=now.get(key_of(row)), reason=refusal_of(refused or {}, row))
         for row in rows
-        if (there := found.get(key_of(row))) is None or unlike(there, row)
+        if (there := now.get(key_of(row))) is None or unlike(there, row)
     )
     return Restored(equal=len(rows) - len(differing), differing=differing)
 
@@ -110,13 +110,13 @@ def demand_answers(state: ClusterState | Committed) -> None:
 
 
 def some_groups(
-    found: Iterable[T], group: Callable[[T], str], at_a_time: int = _GROUPS_AT_A_TIME
+    rows: Iterable[T], group: Callable[[T], str], at_a_time: int = _GROUPS_AT_A_TIME
 ) -> Iterator[list[T]]:
     """Yield what was found of some groups at a time, by their names; ``group`` is whose one is. What is
     answered of groups is asked for right before they change, and a process that another one overtook stops
     between two of these."""
     by_group: dict[str, list[T]] = defaultdict(list)
-    for each in found:
+    for each in rows:
         by_group[group(each)].append(each)
     names = sorted(by_group)
     for start in range(0, len(names), at_a_time):
@@ -140,7 +140,7 @@ def agreement(rows: Iterable[OffsetRow], records: Iterable[LogRecord], count: in
     Raises `Rejected` for a count below 1."""
     answered = {key_of(row): said(row) for row in rows if row.offset > _NONE}
     live = list(_live(records, count))
-    logged = {key: told for key, told, _ in live if told[0] > _NONE}
+    logged = {key: saying for key, saying, _ in live if saying[0] > _NONE}
     differing = tuple(
         (key[0], f"{key[0]!r} {key[1]}-{key[2]}: answered {_told(here)}, in the log {_told(there)}")
         for key in sorted({*answered, *logged})
@@ -152,7 +152,7 @@ def agreement(rows: Iterable[OffsetRow], records: Iterable[LogRecord], count: in
 
 def logged_offsets(records: Iterable[LogRecord], count: int) -> dict[Key, Said]:
     """Every live commit that lies where ``count`` partitions put its group."""
-    return {key: told for key, told, _ in _live(records, count)}
+    return {key: said for key, said, _ in _live(records, count)}
 
 
 def _live(records: Iterable[LogRecord], count: int) -> Iterator[tuple[Key, Said, int]]:
@@ -168,11 +168,11 @@ def _live(records: Iterable[LogRecord], count: int) -> Iterator[tuple[Key, Said,
             latest[key] = record
     for key, record in latest.items():
         if record.value is not None:
-            found = decode(record, partitions=None).decoded or {}
-            told = found.get("offset", _NONE), found.get("leaderEpoch", _NONE), found.get("metadata") or ""
-            yield key, told, found.get("expireTimestamp", _NONE)
+            fields = decode(record, partitions=None).decoded or {}
+            said = fields.get("offset", _NONE), fields.get("leaderEpoch", _NONE), fields.get("metadata") or ""
+            yield key, said, fields.get("expireTimestamp", _NONE)
 
 
-def _told(found: Said | None) -> str:
+def _told(said: Said | None) -> str:
     """What one source says of an offset, for a sentence about both."""
-    return "nothing" if found is None else f"offset {found[0]}, epoch {found[1]}, {len(found[2])} of metadata"
+    return "nothing" if said is None else f"offset {said[0]}, epoch {said[1]}, {len(said[2])} of metadata"

@@ -82,11 +82,13 @@ def counting(facts: PlacementFacts) -> Iterator[Says]:
     elif fitting:
         yield _not_adopted(facts)
     else:
-        for node, told in sorted(facts.told.items()):
+        for node, counts in sorted(facts.counts.items()):
             uses = (
-                f"counts {sentence_list([str(each) for each in sorted(told)])}" if told else "fits no count"
+                f"counts {sentence_list([str(each) for each in sorted(counts)])}"
+                if counts
+                else "fits no count"
             )
-            if count not in told:
+            if count not in counts:
                 yield Says("counts_otherwise", node=node, uses=uses, count=count)
 
 
@@ -112,16 +114,16 @@ def one_owner(facts: PlacementFacts) -> Iterator[Says]:
     """In a mixed window two brokers serve one group, and both take commits."""
     if facts.view.differing:
         return
-    unclear = any(len(each) != 1 for each in facts.told.values())
+    unclear = any(len(each) != 1 for each in facts.counts.values())
     if facts.view.answers and not facts.fitting and unclear:
         yield Says("owner_unclear")
-    found = facts.several_owners
-    if two := {group: nodes for group, nodes in found.items() if len(nodes) > 1}:
-        asked = {group: facts.view.owned[group] for group in two if group in facts.view.owned}
-        proven = sum(len(nodes) > 1 for nodes in asked.values())
-        direct = f" ({proven} of {len(asked)} asked directly were)" if asked else ""
+    owners = facts.several_owners
+    if two := {group: nodes for group, nodes in owners.items() if len(nodes) > 1}:
+        direct_owners = {group: facts.view.owned[group] for group in two if group in facts.view.owned}
+        proven = sum(len(nodes) > 1 for nodes in direct_owners.values())
+        direct = f" ({proven} of {len(direct_owners)} asked directly were)" if direct_owners else ""
         yield Says("two_owners", are=_are(two), direct=direct, groups=_with_numbers(two, "by"))
-    if none := [group for group, nodes in found.items() if not nodes]:
+    if none := [group for group, nodes in owners.items() if not nodes]:
         yield Says("no_owner", are=_are(none), groups=_quoted(none))
 
 
@@ -132,13 +134,13 @@ def listed_once(facts: PlacementFacts) -> Iterator[Says]:
     both = {group: nodes[:1] for group, nodes in facts.listing.items() if 1 == len(set(nodes)) < len(nodes)}
     twice = {group: nodes for group, nodes in facts.listing.items() if len(set(nodes)) > 1}
     serious = facts.several_owners.keys() | facts.moving
-    for name, found, against in (
+    for name, groups, against in (
         ("listed_twice_by_one", both, facts.moving),
         ("listed_by_two", twice, serious),
     ):
-        if found:
-            verdict = Verdict.FAIL if found.keys() & against else Verdict.INCONCLUSIVE
-            yield Says(name, verdict=verdict, are=_are(found), groups=_with_numbers(found, "at"))
+        if groups:
+            verdict = Verdict.FAIL if groups.keys() & against else Verdict.INCONCLUSIVE
+            yield Says(name, verdict=verdict, are=_are(groups), groups=_with_numbers(groups, "at"))
 
 
 @_rule("X07")
@@ -197,7 +199,7 @@ def controlled(facts: PlacementFacts) -> Iterator[Says]:
 def no_transactions(facts: PlacementFacts) -> Iterator[Says]:
     """Markers go where the transaction coordinator counted, records where the group coordinator did."""
     view, verdict = facts.view, Verdict.INCONCLUSIVE if facts.to is None else Verdict.FAIL
-    if ids := sorted({each for found in view.open_transactions.values() for each in found}):
+    if ids := sorted({each for producers in view.open_transactions.values() for each in producers}):
         where = sorted(view.open_transactions)
         yield Says("transaction_open", verdict=verdict, ids=_quoted(ids), partitions=where)
     if view.unlisted_transactions:
@@ -206,7 +208,7 @@ def no_transactions(facts: PlacementFacts) -> Iterator[Says]:
 
 def transacting(view: PlacementView) -> str:
     """Who writes offsets in a transaction now, with what to do; empty when nobody does."""
-    ids = sorted({each for found in view.open_transactions.values() for each in found})
+    ids = sorted({each for producers in view.open_transactions.values() for each in producers})
     if ids:
         return f"transactional id {sentence_list(ids)} writes offsets now; stop that producer"
     if not view.unlisted_transactions:
@@ -243,8 +245,8 @@ def busy_groups(cluster: ClusterView) -> frozenset[str]:
 @_rule("X14")
 def restorable(facts: PlacementFacts) -> Iterator[Says]:
     """Offsets can be committed again; what a share group keeps cannot."""
-    found = {each.group for each in listed(facts.view.cluster) if each.kind is Kind.SHARE}
-    if share := sorted(found & facts.moving):
+    share_groups = {each.group for each in listed(facts.view.cluster) if each.kind is Kind.SHARE}
+    if share := sorted(share_groups & facts.moving):
         yield Says("share_groups", groups=_first(share))
     if lost := facts.unrestorable:
         many = "1 offset cannot" if len(lost) == 1 else f"{len(lost)} offsets cannot"
@@ -280,8 +282,8 @@ def _quoted(names: Collection[str]) -> str:
 
 def _with_numbers(groups: Mapping[str, Collection[int]], word: str) -> str:
     """Each group with its brokers."""
-    found = sorted(groups.items())
-    return _first([f"{group!r} {word} {' and '.join(map(str, nodes))}" for group, nodes in found])
+    pairs = sorted(groups.items())
+    return _first([f"{group!r} {word} {' and '.join(map(str, nodes))}" for group, nodes in pairs])
 
 
 def _are(groups: Collection[object]) -> str:
@@ -335,12 +337,12 @@ class Placement:
 
 
 def audit_placement(
-    views: PlacementViews, log: OffsetsLog | None, told: LogProgress | None = None
+    views: PlacementViews, log: OffsetsLog | None, progress: LogProgress | None = None
 ) -> Placement:
     """Look at every broker, then read the whole log of the offsets topic (None: leave that out).
 
     Raises as `look_at`."""
-    facts = look_at(views, log, told=told)
+    facts = look_at(views, log, progress=progress)
     suspected = list(facts.several_owners)[:ASKED_DIRECTLY]
     if suspected:
         facts = replace(facts, view=replace(facts.view, owned=views.owners(suspected)))

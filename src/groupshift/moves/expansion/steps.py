@@ -77,11 +77,11 @@ class Agree(Handler[ExpansionPorts]):
         taken, log, plan = run.snapshot(SNAPSHOT), run.ports.log, counts_of(run.there)
         rows = run.ports.store.offsets(Path(taken.folder), taken.manifest_sha256)
         known = plan.moving | {each.group for each in listed(run.ports.views.look().cluster)}
-        found = agreement(rows, log.read(log.position()), plan.before)
+        compared = agreement(rows, log.read(log.position()), plan.before)
         moving = {row.group for row in rows} & plan.moving
         # a group that no broker lists and that stays was not asked for: rule X15 warned of it
-        differing = [said for group, said in found.differing if group in known]
-        expiring = [group for group in found.expiring if group in moving]
+        differing = [said for group, said in compared.differing if group in known]
+        expiring = [group for group in compared.expiring if group in moving]
         return {
             "offsets": len(rows),
             "groups_that_move": len(moving),

@@ -48,7 +48,7 @@ class MemberLook:
         return self.view.taken_at_ms
 
     @property
-    def told(self) -> bool:
+    def described(self) -> bool:
         """Whether the coordinator says who is in the group. With the feature off it lists a group of type
         consumer as it was and describes nobody; while it loads it knows nothing yet."""
         group = self.view.group
@@ -82,7 +82,7 @@ class MemberWatch:
 
     def after(self, look: MemberLook) -> MemberWatch:
         """The watch once it has had this look too."""
-        if not look.told:
+        if not look.described:
             return replace(self, latest=look)
         there = present(look.view.group.members)
         met = {**Counter(member.name for member in look.view.group.members), **self.met}
@@ -138,11 +138,11 @@ WATCHED: Rules[_Seen] = Rules("moves/protocol/liveness_rules.toml")
 """What a watch asks after each look."""
 
 
-def _missing(seen: _Seen, names: Mapping[str, int]) -> Iterator[str]:
+def _missing(pair: _Seen, names: Mapping[str, int]) -> Iterator[str]:
     """A clause for each of these names that is missing for too long."""
-    watch, look = seen
+    watch, look = pair
     there = present(look.view.group.members)
-    for name in sorted(set(names) & set(watch.missing) if look.told else ()):
+    for name in sorted(set(names) & set(watch.missing) if look.described else ()):
         if look.at_ms - watch.missing[name] >= watch.gone_s * 1000:
             some = f"{there[name]} of {names[name]} members named " if names[name] > 1 else ""
             verb = "are in" if some else "is not in"
@@ -150,25 +150,25 @@ def _missing(seen: _Seen, names: Mapping[str, int]) -> Iterator[str]:
 
 
 @WATCHED.rule("PM01")
-def _expected(seen: _Seen) -> Iterator[Says]:
+def _expected(pair: _Seen) -> Iterator[Says]:
     """Members that the driver has in a place."""
-    for clause in _missing(seen, seen[0].expected):
+    for clause in _missing(pair, pair[0].expected):
         yield Says("expected_missing", who=clause)
 
 
 @WATCHED.rule("PM02")
-def _met(seen: _Seen) -> Iterator[Says]:
+def _met(pair: _Seen) -> Iterator[Says]:
     """Others that an earlier look saw."""
-    watch = seen[0]
+    watch = pair[0]
     others = {name: count for name, count in watch.met.items() if name not in watch.expected}
-    for clause in _missing(seen, others):
+    for clause in _missing(pair, others):
         yield Says("seen_missing", who=clause)
 
 
 @WATCHED.rule("PM03")
-def _served(seen: _Seen) -> Iterator[Says]:
+def _served(pair: _Seen) -> Iterator[Says]:
     """With the feature off native members are refused one by one."""
-    watch, look = seen
+    watch, look = pair
     group, why = look.view.group, look.view.settings.serves
     if group.kind is Kind.CONSUMER and not group.empty and why:
         yield Says("served_no_longer", why=why, named=_named(watch))
@@ -180,25 +180,25 @@ def _named(watch: MemberWatch) -> str:
 
 
 @WATCHED.rule("PM04")
-def _moving(seen: _Seen) -> Iterator[Says]:
+def _moving(pair: _Seen) -> Iterator[Says]:
     """A member that has partitions and commits nothing while their logs grow."""
-    watch, look = seen
+    watch, look = pair
     names = {member.member_id: member.name for member in look.view.group.members}
-    found: dict[str, list[TopicPartition]] = {}
+    standing: dict[str, list[TopicPartition]] = {}
     for at, stands in watch.standing.items():
         grown = look.ends.get(at, stands.end) > stands.end
         if grown and look.at_ms - stands.since_ms >= watch.still_s * 1000:
-            found.setdefault(names.get(stands.owner, stands.owner), []).append(at)
-    for name in sorted(found):
-        yield Says("stands_still", member=name, partitions=sorted(found[name]), still_s=watch.still_s)
+            standing.setdefault(names.get(stands.owner, stands.owner), []).append(at)
+    for name in sorted(standing):
+        yield Says("stands_still", member=name, partitions=sorted(standing[name]), still_s=watch.still_s)
     if look.unread:
         yield Says("offsets_unread", why=look.unread)
 
 
 @WATCHED.rule("PM05")
-def _found(seen: _Seen) -> Iterator[Says]:
+def _found(pair: _Seen) -> Iterator[Says]:
     """As after the group's partition of __consumer_offsets moved."""
-    watch, look = seen
+    watch, look = pair
     group = look.view.group
     listing = (each for each in look.view.brokers if each.lists is not None and each.state != GONE)
     nodes = [broker.node_id for broker in listing]
@@ -213,7 +213,7 @@ def look_at(group: GroupView) -> MemberLook | None:
     view = group.protocol
     if view is None:
         return None
-    if view.group.kind not in {Kind.CLASSIC, Kind.CONSUMER} or not MemberLook(view=view).told:
+    if view.group.kind not in {Kind.CLASSIC, Kind.CONSUMER} or not MemberLook(view=view).described:
         return MemberLook(view=view)
     if group.problems:
         return MemberLook(view=view, unread=group.problems[0])
@@ -238,12 +238,12 @@ class Watcher:
     def look(self) -> Checked:
         """Look once. Raises as the ports."""
         group = self._run.ports.side.groups.read(group_of(self._run))
-        seen = look_at(group)
-        if seen is None:
+        latest = look_at(group)
+        if latest is None:
             return Checked(outcome=Outcome.ERROR, detail="the brokers of the group were not read")
-        self._members = self._members.after(seen)
+        self._members = self._members.after(latest)
         whole = self._run.there.about["whole"]
-        findings = settled(seen.view, self._to) if whole else ()
+        findings = settled(latest.view, self._to) if whole else ()
         findings = (*findings, *self._members.findings())
         detail = "a group can change as long as it has members: watch it again after each change of them"
         return Checked(outcome=outcome_of(findings), findings=findings, detail=detail)

@@ -98,7 +98,7 @@ def places_of(view: GroupView, places: tuple[Place, ...]) -> tuple[Place, ...]:
     if places:
         return places
     names = [member.client_id or member.member_id for member in view.members]
-    found = (
+    occupied = (
         Place(
             name=name if names.count(name) == 1 else member.member_id,
             kind=member.kind,
@@ -107,7 +107,7 @@ def places_of(view: GroupView, places: tuple[Place, ...]) -> tuple[Place, ...]:
         )
         for name, member in zip(names, view.members, strict=True)
     )
-    return tuple(sorted(found, key=lambda place: place.name))
+    return tuple(sorted(occupied, key=lambda place: place.name))
 
 
 def roll_back_plan(there: Plan, records: Mapping[str, StepRecord], number: int, terms: GroupTerms) -> Plan:
@@ -119,10 +119,10 @@ def roll_back_plan(there: Plan, records: Mapping[str, StepRecord], number: int, 
         if each.kind == REPLACE_MEMBERS and each.key in records and not records[each.key].left_out
     ]
     online = [each for each in acts if UNDONE_BY[StageName(each.phase)] is StageName.UNDO_MEMBERS]
-    found = []
+    undos = []
     for together in [online] if online else [[each] for each in reversed(acts)]:
         slots = [slot for each in together for slot in each.args["slots"]]
         restores = together[0].phase in {StageName.CANARY, StageName.ROLL, StageName.EMPTY}
-        found.append(taken_back(together, slots, terms, restores=restores))
-    steps = [step for _, around in undone(found, there, records, terms) for step in around]
+        undos.append(taken_back(together, slots, terms, restores=restores))
+    steps = [step for _, around in undone(undos, there, records, terms) for step in around]
     return make_rollback(steps, number)

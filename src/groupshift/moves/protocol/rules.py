@@ -70,18 +70,18 @@ def assess(request: ProtocolRequest, live: LiveGroup) -> Findings:
     view = live.facts.view.protocol
     if view is None:
         return (*group_rules.ask(LIVE, live.facts), *live.identities)
-    asked = ProtocolFacts(
+    facts = ProtocolFacts(
         view=view,
         to=request.to,
         way=request.aim.way,
         versions={**client_versions(request.client), **broker_versions(request.broker)},
         state=live.facts.view.snapshot,
     )
-    found = preflight.ask(asked)
-    if preflight.movable(found):
+    findings = preflight.ask(facts)
+    if preflight.movable(findings):
         numbers = LIVE if not view.group.empty else ("PR02", "C29")
-        found = (*found, *group_rules.ask(numbers, live.facts), *known_bugs(asked))
-    return (*found, *live.identities)
+        findings = (*findings, *group_rules.ask(numbers, live.facts), *known_bugs(facts))
+    return (*findings, *live.identities)
 
 
 _MOVES = {Protocol.CONSUMER: Comparison.PROTOCOL, Protocol.CLASSIC: Comparison.PROTOCOL_BACK}
@@ -95,7 +95,7 @@ def known_bugs(facts: ProtocolFacts) -> Findings:
 def hazard_facts(facts: ProtocolFacts) -> HazardFacts:
     """What is known of versions and conditions; the rest is asked for."""
     group, settings = facts.group, facts.view.settings
-    told = tuple(
+    releases = tuple(
         Met(where=f"broker {each.node_id}", version=line_of(each.settings.metadata))
         for each in facts.view.brokers
     )
@@ -113,7 +113,7 @@ def hazard_facts(facts: ProtocolFacts) -> HazardFacts:
         }
     if facts.state is not None:
         known[Trait.COMMIT_METADATA] = any((row.metadata or "").rstrip("\0") for row in facts.state.offsets)
-    return HazardFacts(versions={Role.BROKER: told, **facts.versions}, traits=known)
+    return HazardFacts(versions={Role.BROKER: releases, **facts.versions}, traits=known)
 
 
 class ProtocolRules(GroupRules[ProtocolPorts]):

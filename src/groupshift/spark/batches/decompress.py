@@ -238,12 +238,12 @@ def _messages(content: Any, wrapper: Any, origin: Origin) -> Any:
     """
     tables, at = [], 0
     while at < len(content):
-        found = read_headers(_frozen(content[at:]))
-        if found.damage or not len(found.table) or (found.table[:, ATTRIBUTES] & CODEC_MASK).any():
+        inner = read_headers(_frozen(content[at:]))
+        if inner.damage or not len(inner.table) or (inner.table[:, ATTRIBUTES] & CODEC_MASK).any():
             raise origin.broken(wrapper, "the messages in it are damaged")
-        found.table[:, [START, END]] += at
-        tables.append(found.table)
-        at += found.end
+        inner.table[:, [START, END]] += at
+        tables.append(inner.table)
+        at += inner.end
     if not tables:
         return np.empty((0, len(wrapper)), dtype=np.int64)
     rows = np.concatenate(tables)

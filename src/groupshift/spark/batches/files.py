@@ -38,13 +38,13 @@ def filesystem(uri: str) -> tuple[fs.FileSystem, str]:
     if "://" not in uri:
         return fs.LocalFileSystem(), str(Path(uri).absolute())  # tasks may run in another folder
     try:
-        found, path = fs.FileSystem.from_uri(uri)
+        system, path = fs.FileSystem.from_uri(uri)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise Rejected(
             f"segments at {without_login(uri)!r} cannot be opened ({without_login(str(error))}); give a "
             "folder, or the URI of a store that Arrow reads"
         ) from None  # its words may hold the key of a store
-    return found, path
+    return system, path
 
 
 def read_parts(
@@ -121,8 +121,8 @@ def find_replicas(uri: str, topic: str) -> Mapping[int, Sequence[Replica]]:
                 f"{where.parent.name} again"
             )
         if segment := _SEGMENT.fullmatch(where.name):
-            found = SegmentFile(path=entry.path, base=int(segment[1]), size=entry.size)
-            files[int(parent[1]), str(where.parent)].append(found)
+            segment_file = SegmentFile(path=entry.path, base=int(segment[1]), size=entry.size)
+            files[int(parent[1]), str(where.parent)].append(segment_file)
     if not files:
         raise Rejected(
             f"{uri!r} holds no segment file of {topic}; give a broker's log folder, or a copy of it with its "

@@ -117,14 +117,14 @@ def visible(table: Any, transactions: Transactions, wanted: Visible) -> Any:
 
 def within(table: Any, ranges: Any) -> Any:
     """Which batches belong to one of these transactions: sorted rows of (producer id, first, last)."""
-    found = np.zeros(len(table), dtype=np.bool_)
+    marks = np.zeros(len(table), dtype=np.bool_)
     if len(ranges):
-        _mark(table, ranges, found)
-    return found
+        _mark(table, ranges, marks)
+    return marks
 
 
 @compiled
-def _mark(table: Any, ranges: Any, found: Any) -> None:
+def _mark(table: Any, ranges: Any, marks: Any) -> None:
     for row in range(len(table)):
         if table[row, ATTRIBUTES] & TRANSACTIONAL:
             producer, offset = table[row, PRODUCER], table[row, OFFSET]
@@ -135,4 +135,4 @@ def _mark(table: Any, ranges: Any, found: Any) -> None:
                     ranges[middle, 0] == producer and ranges[middle, 1] <= offset
                 )
                 low, high = (middle + 1, high) if begun else (low, middle)
-            found[row] = low > 0 and ranges[low - 1, 0] == producer and offset <= ranges[low - 1, 2]
+            marks[row] = low > 0 and ranges[low - 1, 0] == producer and offset <= ranges[low - 1, 2]

@@ -61,18 +61,18 @@ def _nothing(_what: str, _done: int, _total: int) -> None:
 
 
 def compare(
-    request: Request, told: Told = _nothing, session: Callable[[], SparkSession] | None = None
+    request: Request, progress: Told = _nothing, session: Callable[[], SparkSession] | None = None
 ) -> Outcome:
     """Compare, and leave ``verdict.json``, ``manifest.json`` and the folder ``differences`` (Parquet) below
     ``output``: the folder first, the manifest last. Killed and called again on the same inputs it does what
-    is missing. ``told`` gets the progress; ``session`` gives Spark where this process has it.
+    is missing. ``progress`` gets the progress; ``session`` gives Spark where this process has it.
 
     Raises:
         Rejected: the snapshots cannot be compared, or ``output`` holds something else.
         Broken: a snapshot was altered or truncated.
         Transient: a disk is full.
     """
-    output, inputs = request.output, _verified(request, told)
+    output, inputs = request.output, _verified(request, progress)
     rules = {rule.field: rule for rule in in_force(RULES[request.comparison], live=request.live)}
     values = differences.compared(rules, (inputs[side].columns["offsets"] for side in SIDES))
     identity = {
@@ -98,12 +98,12 @@ def compare(
             values=values,
             progress=Progress(root=output / FOLDER, identity=identity),
             session=session or started,
-            told=told,
+            tell=progress,
             sizes=request.sizes,
         )
         try:
-            outcome, found = _compared(job, request)
-            _leave(output, outcome, found)
+            outcome, parts = _compared(job, request)
+            _leave(output, outcome, parts)
         finally:
             job.progress.sweep()
             shutil.rmtree(output / _PART, ignore_errors=True)
@@ -111,7 +111,7 @@ def compare(
     return outcome
 
 
-def _verified(request: Request, told: Told) -> Mapping[str, compare_inputs.Input]:
+def _verified(request: Request, progress: Told) -> Mapping[str, compare_inputs.Input]:
     """Both snapshots by side, proven whole and fit to be compared."""
     folders = {"before": request.before, "after": request.after}
     manifests = {side: compare_inputs.read_manifest(folder) for side, folder in folders.items()}
@@ -125,7 +125,7 @@ def _verified(request: Request, told: Told) -> Mapping[str, compare_inputs.Input
     def count(size: int) -> None:
         nonlocal done
         done += size
-        told("MiB hashed", done >> 20, total)
+        progress("MiB hashed", done >> 20, total)
 
     return {side: compare_inputs.verify(folder, count) for side, folder in folders.items()}
 
@@ -189,11 +189,11 @@ def _compared(job: Work, request: Request) -> tuple[Outcome, list[Path]]:
     return outcome, paths
 
 
-def _leave(output: Path, outcome: Outcome, found: list[Path]) -> None:
+def _leave(output: Path, outcome: Outcome, parts: list[Path]) -> None:
     """Put the results in place whole: differences, verdict, and the manifest that names them last."""
     part = output / _PART
     part.mkdir()
-    for number, folder in enumerate(found):
+    for number, folder in enumerate(parts):
         for piece, path in enumerate(sorted(folder.glob("*.parquet"))):
             shutil.copyfile(path, part / f"differences-{number:04d}-{piece:04d}.parquet")
     os.replace(part, output / DIFFERENCES)  # noqa: PTH105 - the atomic one

@@ -76,10 +76,10 @@ def classified(before: DataFrame, after: DataFrame, rules: Rules, log_ends: Data
 _SPARK = {ColumnType.STRING: "string", ColumnType.INT: "int", ColumnType.LONG: "long"}
 
 
-def read(spark: SparkSession, given: Input, name: str) -> DataFrame:
+def read(spark: SparkSession, source: Input, name: str) -> DataFrame:
     """Return a table of a snapshot; columns that are in none of its files are null; without files it has no
     row."""
-    return read_files(spark, given.tables[name], given.paths(name))
+    return read_files(spark, source.tables[name], source.paths(name))
 
 
 def read_files(spark: SparkSession, table: Table, paths: Sequence[str]) -> DataFrame:

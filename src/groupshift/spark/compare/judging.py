@@ -100,7 +100,7 @@ def counted(paths: Sequence[Path]) -> list[dict[str, Any]]:
 
 def of_equal_files(work: Work) -> Iterator[Ruled]:
     """Yield the judgement of every rule that is asked when every file lies on both sides: all is equal."""
-    for rule in work.asked:
+    for rule in work.comparing:
         lacking = _lacking(work, rule)
         if rule.kind is Kind.BECOMES:
             lacking = lacking or "the snapshots are the same files: nothing has become anything"
@@ -122,7 +122,7 @@ def judged(work: Work, paths: Sequence[Path], counts: Mapping[str, int]) -> Iter
         rows = work.spark.sql(checks.statement(_FOLDER, "not_allowed"), args={"most": _FIRST}).collect()
         for row in sorted(rows, key=lambda row: (row["group"], row["topic"], row["partition"])):
             first.setdefault(row["rule"], []).append(row.asDict())
-    for rule in work.asked:
+    for rule in work.comparing:
         lacking = _lacking(work, rule)
         offending, count = first.get(rule.number, []), counts.get(rule.number, 0)
         for frame in [] if lacking or count else _broken(work, rule):
@@ -142,7 +142,7 @@ def _broken(work: Work, rule: EqualityRule) -> list[DataFrame]:
             work.committed(side).createOrReplaceTempView(f"{side}_counted")
             text = checks.statement(_FOLDER, "keys_unique")
             frames.append(work.spark.sql(text, args={"rows": f"{side}_counted"}))
-        work.told("keys counted", 0, len(frames))
+        work.tell("keys counted", 0, len(frames))
         return frames
     names: Sequence[str] = ()
     if rule.kind is Kind.WITHIN:
@@ -165,11 +165,11 @@ def _ruled(
         reason = f"{rule.title} was not compared: {lacking}"
         hint = "take both snapshots with it, or see that it does not matter here"
         unmeasured = Finding(rule=rule.number, verdict=Verdict.INCONCLUSIVE, reason=reason, hint=hint)
-        found = Ruled(finding=unmeasured)
+        ruled = Ruled(finding=unmeasured)
     else:
         hint, holds = f"{rule.reason} ({rule.source})", f"{rule.title}: {rule.text}"
-        found = checks.ruled(rule.number, holds, offences(offending), hint=hint, count=count)
-    return replace(found, about={"field": rule.field, "demand": rule.text})
+        ruled = checks.ruled(rule.number, holds, offences(offending), hint=hint, count=count)
+    return replace(ruled, about={"field": rule.field, "demand": rule.text})
 
 
 def _lacking(work: Work, rule: EqualityRule) -> str:
@@ -179,25 +179,25 @@ def _lacking(work: Work, rule: EqualityRule) -> str:
         return "" if work.inputs["after"].paths("log_ends") else "the later snapshot has no table log_ends"
     if rule.field in differences.VALUES:
         return "" if rule.field in work.values else f"a snapshot has no column {column}"
-    if lacking := [name for name in rule.tables if not all(given.paths(name) for given in inputs)]:
+    if lacking := [name for name in rule.tables if not all(each_input.paths(name) for each_input in inputs)]:
         return f"a snapshot has no table {', '.join(lacking)}"
     if column not in _GROUP_COLUMNS or "groups" not in rule.tables:
         return ""
-    if not all(column in given.columns["groups"] for given in inputs):
+    if not all(column in each_input.columns["groups"] for each_input in inputs):
         return f"a snapshot has no column {column}"
-    told = rule.field is not Field.GENERATION or all(_tells(given, column) for given in inputs)
-    return "" if told else f"a snapshot tells no {column} (of classic groups only the log does)"
+    known = rule.field is not Field.GENERATION or all(_tells(each_input, column) for each_input in inputs)
+    return "" if known else f"a snapshot tells no {column} (of classic groups only the log does)"
 
 
-def _tells(given: Input, column: str) -> bool:
+def _tells(source: Input, column: str) -> bool:
     """Whether some group has a value there."""
-    return any(row[column] is not None for row in given.rows("groups", [column]))
+    return any(row[column] is not None for row in source.rows("groups", [column]))
 
 
 def incomplete(work: Work) -> tuple[Finding, ...]:
     """Return what could not be read when a snapshot was taken, as its table ``problems`` says; that nothing
     is there to compare; and for a copy in another cluster what is not proven by equal numbers."""
-    found = []
+    findings = []
     for side, word in zip(SIDES, ("earlier", "later"), strict=True):
         problems = [
             ProblemRow(group=row["group"], problem=row["problem"])
@@ -210,7 +210,7 @@ def incomplete(work: Work) -> tuple[Finding, ...]:
         ]
         if said:
             reason = f"the {word} snapshot is not complete: {checks.first(said, len(said))}"
-            found.append(
+            findings.append(
                 _error(reason, "what could not be read is not proven equal: take the snapshot again")
             )
     states = [row["state"] for side in SIDES for row in work.inputs[side].rows("groups", ["state"])]
@@ -220,19 +220,20 @@ def incomplete(work: Work) -> tuple[Finding, ...]:
         hint = (
             "see that their names are right, and that this user may describe groups: brokers list no others"
         )
-        found.append(_error(reason, hint))
+        findings.append(_error(reason, hint))
     if any(rule.kind is Kind.WITHIN for rule in work.rules.values()):
-        found += (*_renamed(work), *_numbers(work))
-    return tuple(found)
+        findings += (*_renamed(work), *_numbers(work))
+    return tuple(findings)
 
 
 def _renamed(work: Work) -> Iterator[Finding]:
     """Topics that the other cluster has under the name of a mirror."""
     source, target = (_topics(work, side, "offsets") for side in SIDES)
-    found = mirrored_names(source, target, target | _topics(work, "after", "log_ends"))
-    if found:
+    mirrors = mirrored_names(source, target, target | _topics(work, "after", "log_ends"))
+    if mirrors:
         said = [
-            f"{topic!r} is {' or '.join(map(repr, sorted(names)))}" for topic, names in sorted(found.items())
+            f"{topic!r} is {' or '.join(map(repr, sorted(names)))}"
+            for topic, names in sorted(mirrors.items())
         ]
         more = f" and {len(said) - _NAMED} more" if len(said) > _NAMED else ""
         yield _error(
@@ -244,11 +245,11 @@ def _renamed(work: Work) -> Iterator[Finding]:
 
 def _topics(work: Work, side: str, table: str) -> frozenset[str]:
     """The topics that a table of one snapshot names."""
-    found: set[str] = set()
+    names: set[str] = set()
     for path in work.inputs[side].paths(table):
         column = pq.read_table(path, columns=["topic"], read_dictionary=["topic"])["topic"]
-        found.update(str(each) for each in pc.unique(column).to_pylist())
-    return frozenset(found)
+        names.update(str(each) for each in pc.unique(column).to_pylist())
+    return frozenset(names)
 
 
 def _numbers(work: Work) -> Iterator[Finding]:

@@ -59,7 +59,7 @@ class Work:
     values: Sequence[Field]
     progress: Progress
     session: Callable[[], SparkSession]
-    told: Told
+    tell: Told
     sizes: Sizes
     few_left: bool = True
 
@@ -76,7 +76,7 @@ class Work:
         return min(max(wanted, _FEWEST_SEGMENTS), _MOST_SEGMENTS)
 
     @property
-    def asked(self) -> list[EqualityRule]:
+    def comparing(self) -> list[EqualityRule]:
         """The rules that compare anything, in the order of their numbers."""
         return [rule for rule in self.rules.values() if rule.kind is not Kind.IGNORE]
 
@@ -108,9 +108,9 @@ class Work:
                 held += entry.rows
             parts += [(side, number, group) for number, group in enumerate(groups)]
         for done, part in enumerate(parts):
-            self.told(what, done, len(parts))
+            self.tell(what, done, len(parts))
             yield part
-        self.told(what, len(parts), len(parts))
+        self.tell(what, len(parts), len(parts))
 
 
 def left_by_bytes(work: Work) -> dict[str, list[str]]:
@@ -141,10 +141,10 @@ def differing_segments(work: Work, left: Mapping[str, Collection[str]]) -> NDArr
 
 def _segment_sums(work: Work, side: str, files: Sequence[str]) -> pa.Table:
     def of_file(path: Path) -> pa.Table:
-        found = Segments.none(work.segments)
+        segments_of_file = Segments.none(work.segments)
         for table in row_hashes.committed(path, work.values):
-            found.add_rows(row_hashes.hashed(table, work.values))
-        return found.table()
+            segments_of_file.add_rows(row_hashes.hashed(table, work.values))
+        return segments_of_file.table()
 
     sums = Segments.none(work.segments)
     for table in work.of_files(side, files, of_file):
@@ -166,20 +166,20 @@ def found_differences(work: Work, segments: NDArray[np.int64]) -> list[Path]:
         taken[side].append(work.progress.part(name, partial(_take, work, (side, files), range_of)))
     left = []
     for number in range(ranges):
-        work.told("keys compared", number, ranges)
+        work.tell("keys compared", number, ranges)
         left.append(work.progress.part(f"keys-{number:04d}", partial(_leave_equal, taken, number)))
     pieces = [path for folder in left for path in folder.glob("*.parquet")]
     work.few_left = sum(pq.read_metadata(path).num_rows for path in pieces) <= _FEW_ROWS
     ends = rows.read(work.spark, work.inputs["after"], "log_ends")
-    found = []
+    parts = []
     for number, folder in enumerate(left):
-        work.told("rows compared", number, ranges)
-        found.append(work.progress.part(f"found-{number:04d}", partial(_compare, work, folder, ends)))
-    work.told("rows compared", ranges, ranges)
-    return found
+        work.tell("rows compared", number, ranges)
+        parts.append(work.progress.part(f"found-{number:04d}", partial(_compare, work, folder, ends)))
+    work.tell("rows compared", ranges, ranges)
+    return parts
 
 
-def _take(work: Work, given: tuple[str, Sequence[str]], range_of: NDArray[np.int32], part: Path) -> None:
+def _take(work: Work, files: tuple[str, Sequence[str]], range_of: NDArray[np.int32], part: Path) -> None:
     """Rows of the segments that have a range, with their hashes; a file a range."""
 
     def of_file(path: Path) -> pa.Table:
@@ -188,7 +188,7 @@ def _take(work: Work, given: tuple[str, Sequence[str]], range_of: NDArray[np.int
         )
 
     part.mkdir()
-    table = pa.concat_tables(work.of_files(*given, of_file))
+    table = pa.concat_tables(work.of_files(*files, of_file))
     numbers = table.column("range").to_numpy()
     for number in np.unique(numbers):
         rows_ = table.filter(pa.array(numbers == number)).drop_columns("range")
@@ -199,10 +199,10 @@ def _chosen(work: Work, table: pa.Table, range_of: NDArray[np.int32]) -> pa.Tabl
     ranges = range_of[row_hashes.segment(row_hashes.hashed(table, ()).key, work.segments)]
     chosen = table.filter(pa.array(ranges >= 0))
     of_rows = row_hashes.hashed(chosen, work.values)
-    found = row_hashes.plain(chosen, work.values).append_column("range", pa.array(ranges[ranges >= 0]))
+    rows = row_hashes.plain(chosen, work.values).append_column("range", pa.array(ranges[ranges >= 0]))
     for name, words in zip(_HASHES, (of_rows.key, of_rows.first, of_rows.second), strict=True):
-        found = found.append_column(name, pa.array(words))
-    return found
+        rows = rows.append_column(name, pa.array(words))
+    return rows
 
 
 def _leave_equal(taken: Mapping[str, list[Path]], number: int, part: Path) -> None:

@@ -13,8 +13,8 @@ from kio.index import load_response_schema
 from kio.schema.errors import ErrorCode
 
 from groupshift.adapters.kafka.requests import settings_of
+from groupshift.adapters.kafka.rows import group_answer as group_told
 from groupshift.adapters.kafka.rows import kind_of
-from groupshift.adapters.kafka.rows import told as group_told
 from groupshift.adapters.kafka.wire import fill
 from groupshift.domain.group_protocol import POLICY, Kind, Policy, Protocol
 from groupshift.domain.partitions import TopicPartition

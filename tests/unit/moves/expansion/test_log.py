@@ -46,7 +46,7 @@ def test_a_commit_elsewhere_is_lost_where_home_has_nothing() -> None:
     """Or something older; not where home is newer."""
     home = partition_of("g9", 8)
     (alone,) = places(commit("g9", 0, ms=5)).elsewhere
-    assert (alone.group, alone.found, alone.home, alone.offset, alone.at_home) == ("g9", 0, home, 7, None)
+    assert (alone.group, alone.lies_at, alone.home, alone.offset, alone.at_home) == ("g9", 0, home, 7, None)
     assert (alone.lost, alone.shadows) == (True, False)
     (older,) = places(commit("g9", 0, ms=9), commit("g9", home, ms=5, offset=3)).elsewhere
     assert (older.newer, older.lost, older.at_home) == (True, True, 3)
@@ -109,7 +109,7 @@ def test_what_lies_elsewhere_is_what_the_oracle_says(written: list[tuple[str, in
     state = materialise(decode(each, partitions=8) for each in records)
     random.Random(len(written)).shuffle(records)
     found = places(*records)
-    seen = {(each.group, each.found, each.home, each.record_offset, each.newer) for each in found.elsewhere}
+    seen = {(each.group, each.lies_at, each.home, each.record_offset, each.newer) for each in found.elsewhere}
     assert seen == {
         (there.group_id, there.src_partition, one.expected_partition, there.record_offset, one.newer)
         for one in state.foreign_commits

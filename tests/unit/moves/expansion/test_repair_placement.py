@@ -108,7 +108,7 @@ def test_offsets_below_zero_are_none_and_others_are_read_back_exactly() -> None:
     for change in ({"offset": 1}, {"leader_epoch": None}, {"metadata": "other"}):
         world.offsets[rows[0].group, "t", 0] = replace(rows[0], **change)
         (left,) = read_back(world, rows).differing
-        assert left.found == replace(rows[0], **change)
+        assert left.current == replace(rows[0], **change)
     bare = replace(rows[0], metadata=None, leader_epoch=-1)
     world.offsets[rows[0].group, "t", 0] = replace(rows[0], metadata="", leader_epoch=None)
     assert read_back(world, [bare]).differing == ()
@@ -144,7 +144,7 @@ def test_a_deletion_since_the_look_is_not_undone() -> None:
     plan = planned(commit("g9", 0, offset=42, ms=9_000), commit("g9", home, offset=5, ms=1_000))
     world = Coordinators()
     (left,) = repair(plan, world, world).changed
-    assert (left.found, world.given) == (None, [])
+    assert (left.current, world.given) == (None, [])
     assert left.reason == "somebody changed it: the log said 5, its coordinator answers None"
 
 
@@ -172,7 +172,7 @@ def test_what_somebody_committed_since_the_look_is_left_alone() -> None:
     row = plan.repairs[0].chosen.row
     world.offsets[row.group, row.topic, row.partition] = replace(row, offset=1)
     done = repair(plan, world, world)
-    assert [(each.wanted.group, each.found and each.found.offset) for each in done.changed] == [
+    assert [(each.wanted.group, each.current and each.current.offset) for each in done.changed] == [
         (row.group, 1)
     ]
     assert world.offsets[row.group, row.topic, row.partition].offset == 1
