@@ -137,7 +137,7 @@ def tell_progress(run: Run[Any], progress: Progress, *, as_json: bool) -> None:
         verdict = styled(data["verdict"], COLOUR[data["verdict"]])
         said = f": {data['reason']} (run {data['run']})"
         parts = iter([joined(verdict, " ", styled(data["state"], "bold"), said)])
-    elif "stopped" in data:
+    elif isinstance(progress, Stopped):
         parts = _stopped_parts(data)
     tell(data, parts, data["next"], as_json=as_json)
 

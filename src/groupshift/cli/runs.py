@@ -10,7 +10,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -99,7 +99,7 @@ def status(  # noqa: PLR0913 - the options of a verb
         )
 
         console, shown = Console(), None
-        with suppress(KeyboardInterrupt):
+        with suppress(KeyboardInterrupt) if watch else nullcontext():
             while True:
                 chosen_runs = (status_of(at.runs, run),) if run else chosen()
                 if watch and chosen_runs != shown and console.is_terminal:

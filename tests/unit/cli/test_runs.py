@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from groupshift.cli import options, run_driving, run_place
-from groupshift.cli.run_output import status_data
+from groupshift.cli.run_output import status_data, tell_progress
 from groupshift.domain.run import IRREVERSIBLE, RunState, Step, make_plan
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.handlers import Judge
+from groupshift.engine.move import Run, Tools
+from groupshift.engine.progress import Paused
+from groupshift.engine.registry import move_named
 from groupshift.engine.status import RunStatus, StepStatus
 from groupshift.errors import Transient
 from groupshift.ports.runs import EventKind
@@ -544,3 +548,28 @@ def test_s12_the_keys_of_the_store_of_evidence_are_in_no_status() -> None:
     where = "s3://***@bucket/run"
     job = {"job": "compare", "arguments": ["--output", where], "inputs": {where: "ab"}, "output": where}
     assert shown == {"spark_job": job, "attempt": 2}
+
+
+def test_a_process_that_pauses_shows_where_the_run_stands(
+    bench: ToyBench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its steps, not what it stopped at: it did not stop."""
+    assert bench.call("toy", "plan", *bench.request(), "--execute") == 0
+    runs: Any = bench.runs()
+    ports: Any = None
+    with closing(runs):
+        run = Run.reader(move_named("toy"), Tools(runs=runs, clock=bench.clock), ports, bench.run)
+        capsys.readouterr()
+        tell_progress(run, Paused(step=run.plan.steps[0]), as_json=False)
+    assert "what is done" in capsys.readouterr().out
+
+
+def test_a_status_that_is_interrupted_is_no_success(bench: ToyBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only who watches ends it so; exit code 0 would say that all runs were listed."""
+
+    def interrupted(*_asked: object, **_more: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("groupshift.cli.runs.statuses", interrupted)
+    assert bench.call("status") == 130
+    assert bench.call("status", "--watch") == 0
