@@ -92,7 +92,7 @@ def test_every_task_does_its_part_of_the_run(story: Any) -> None:
     done = []
     for name in PHASES:
         told.execute(name)
-        done.append(len(told.driver.ports.views.looked_up))
+        done.append(len(told.driver.ports.views.asked))
     assert done == [0, 1, 1, 1, 3, 3, 5, 5]
     told.execute("verdict")
     assert (len(told.parked), state(told)) == (1, RunState.MOVED)
@@ -105,7 +105,7 @@ def test_without_an_approval_nothing_is_changed(story: Any, choice: str | None) 
     told = story(two_of_43())
     with pytest.raises(AirflowFailException, match="rejected"):
         begun(told, choice)  # type: ignore[arg-type]
-    assert (told.driver.ports.views.looked_up, state(told)) == ([], RunState.REJECTED)
+    assert (told.driver.ports.views.asked, state(told)) == ([], RunState.REJECTED)
     with pytest.raises(AirflowFailException, match="rejected"):
         told.execute("verdict")
 
@@ -122,7 +122,7 @@ def test_without_execute_only_the_plan_is_shown(story: Any) -> None:
         told.execute(name, execute=False)
         assert told.states[name] == "skipped"
     told.execute("verdict", execute=False)
-    assert (preview.state, told.driver.ports.views.looked_up) == (RunState.PREVIEW, [])
+    assert (preview.state, told.driver.ports.views.asked) == (RunState.PREVIEW, [])
 
 
 def test_a_person_is_asked_for_what_a_person_has_to_do(story: Any) -> None:
@@ -215,10 +215,10 @@ def test_a_task_that_died_after_the_last_step_is_green_when_tried_again(story: A
     begun(told)
     for name in PHASES:
         told.execute(name)
-    done = list(told.driver.ports.views.looked_up)
+    done = list(told.driver.ports.views.asked)
     told.execute("replace")
     told.execute("verdict")
-    assert (told.driver.ports.views.looked_up, told.states["replace.walk"]) == (done, "success")
+    assert (told.driver.ports.views.asked, told.states["replace.walk"]) == (done, "success")
 
 
 def test_what_no_step_answers_is_refused_by_the_plan(story: Any) -> None:
@@ -242,4 +242,4 @@ def test_a_run_of_airflow_that_another_one_took_over_asks_nothing_more(story: An
     assert told.states["convert.walk"] == "skipped"
     with pytest.raises(AirflowFailException, match="somebody else has it"):
         told.execute("verdict")
-    assert told.driver.ports.views.looked_up == []
+    assert told.driver.ports.views.asked == []

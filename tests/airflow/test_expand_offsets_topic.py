@@ -37,7 +37,7 @@ def through(told: Story, *names: str) -> list[int]:
         told.execute(name)
         if name == "approve_plan":
             told.answer("Approve")
-        done.append(len(told.driver.ports.views.looked_up))
+        done.append(len(told.driver.ports.views.asked))
     return done
 
 
@@ -48,7 +48,7 @@ def state(told: Story) -> RunState:
 
 def asked(told: Story) -> list[Any]:
     """What was changed in the cluster."""
-    return list(told.driver.ports.views.looked_up)
+    return list(told.driver.ports.views.asked)
 
 
 def test_the_file_and_its_graph_are_those_of_every_move(dagbag: Any) -> None:

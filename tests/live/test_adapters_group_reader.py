@@ -294,7 +294,9 @@ def test_refused_credentials_are_rejected_without_the_secret(
 def test_a_wrong_property_is_rejected_without_its_secret(cluster) -> None:
     """The sentence names the key, never its value."""
     with pytest.raises(Rejected, match=r"a property of \[kafka\.properties\] cannot be used") as caught:
-        observer(cluster.bootstrap, properties={"ssl.key.password.typo": "wonder-1"})
+        KafkaGroups(observer(cluster.bootstrap, properties={"ssl.key.password.typo": "wonder-1"})).observe(
+            "g"
+        )
     assert "wonder-1" not in str(caught.value)
 
 

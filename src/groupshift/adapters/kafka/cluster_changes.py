@@ -16,7 +16,6 @@ Implements `groupshift.ports.changes.ClusterActs` and `groupshift.ports.changes.
 from __future__ import annotations
 
 import datetime as dt
-import itertools
 import struct
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -142,16 +141,16 @@ def alter(connection: BrokerConnection, kind: int, name: str, values: Mapping[st
 
 
 def names(partitions: int, prefix: str = PREFIX) -> dict[int, str]:
-    """The group of each partition of the offsets topic.
+    """The group of each partition of the offsets topic; none for a topic that is not there (0).
 
     The last character runs through 94 neighbours: where 31, the factor of Java's hash, divides the count, it
     alone decides, and ten digits would not reach all."""
     groups: dict[int, str] = {}
-    for tried in itertools.count():
+    tried = 0
+    while len(groups) < partitions:
         name = f"{prefix}{tried}{chr(ord('!') + tried % 94)}"
         groups.setdefault(partition_of(name, partitions), name)
-        if len(groups) == partitions:
-            break
+        tried += 1
     return groups
 
 

@@ -22,6 +22,11 @@ def test_every_partition_gets_a_group_also_where_31_divides_the_count(partitions
     assert all(name.startswith(PREFIX) for name in found.values())
 
 
+def test_a_topic_that_is_not_there_has_no_names() -> None:
+    """A broker that was just started names no partition."""
+    assert names(0) == {}
+
+
 def test_a_broker_that_does_not_know_the_offsets_topic_yet_is_asked_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
