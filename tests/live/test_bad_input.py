@@ -15,6 +15,7 @@ from kazoo.client import KazooClient
 from groupshift.domain.plan import StageName
 from groupshift.domain.reactions import Choice
 from groupshift.domain.registration import Registration, encode_awareness, encode_registration
+from groupshift.domain.requests import request_of
 from groupshift.domain.run import RunState, plan_from
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.gates import answer
@@ -22,6 +23,7 @@ from groupshift.engine.members import REPLACE_MEMBERS
 from groupshift.engine.progress import Stopped
 from groupshift.engine.questions import Answer, Question
 from groupshift.errors import Conflict, Rejected, Transient
+from groupshift.moves.coordination.facts import CoordinationRequest
 from groupshift.settings import Settings, parse
 from groupshift_sandbox.processes import free_port, wait_until
 from support.coordination_app import GroupApp, coordination_app
@@ -316,8 +318,9 @@ def test_a_value_that_cannot_be_used_is_named(
 ) -> None:
     """Field, value and remedy, before anything is asked of the group's members."""
     before = ready.tree()
+    values = {"group": ready.group, **changes}
     with pytest.raises(Rejected, match=said):
-        app.plan(**{"group": ready.group, **changes})
+        request_of(CoordinationRequest, values) and app.plan(**values)
     assert ready.tree() == before
     assert not app.tools.runs.recent(1, previews=True)
 

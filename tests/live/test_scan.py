@@ -374,7 +374,7 @@ def test_waves_toggle_what_is_fit_and_take_it_back(ensemble: Ensemble, topic, ka
     assert [now - then for then, now in zip(written, versions, strict=True)] == [1, 1, 0]
     assert scans.toggles.tools.runs.find(ours[groups[0]].run).state is RunState.ROLLED_BACK
     ensemble.scan()
-    with pytest.raises(Rejected, match="names no group whose mode node holds kafka"):
+    with pytest.raises(Rejected, match="names no group in kafka mode"):
         scans.take_back([groups[0]], NOW, execute=True)
 
 

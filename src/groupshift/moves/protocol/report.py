@@ -7,6 +7,7 @@ of docs/reference/protocol-answers.md). How long reading pauses is from what was
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from groupshift.domain.foreign_text import shell
 from groupshift.domain.group_protocol import Protocol, Way
@@ -72,7 +73,8 @@ def observed(request: ProtocolRequest, live: LiveGroup) -> Observed:
             for each in answers
         )
         sections.append(Section(title="What the coordinator will answer", head=heads, rows=shown))
-    return Observed(sections=tuple(sections), data={"answers": answers, "view": view})
+    documents = tuple({**asdict(each), "event": each.event, "code": each.code} for each in answers)
+    return Observed(sections=tuple(sections), data={"answers": documents, "view": view})
 
 
 def closing(plan: Plan, state: RunState) -> str:

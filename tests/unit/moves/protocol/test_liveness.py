@@ -94,7 +94,7 @@ def test_an_assessment_shows_members_and_the_answers_to_come(group: Processes) -
     shown = observed(request, live)
     assert [each.title for each in shown.sections] == ["Members", "What the coordinator will answer"]
     assert len(shown.sections[0].rows) == 3
-    assert [each.number for each in shown.data["answers"]] == ["PN14"]
+    assert [(each["number"], each["code"]) for each in shown.data["answers"]] == [("PN14", 0)]
     protocol = live.facts.view.protocol
     assert protocol is not None
     share = replace(protocol, group=replace(protocol.group, kind=Kind.SHARE))
