@@ -70,8 +70,8 @@ test-fast: $(READY)  ## unit, engine, golden, property, conformance and architec
 	$(PARTS) run fast -n 2 --dist worksteal tests/unit tests/engine tests/goldens tests/properties tests/conformance tests/architecture
 
 .PHONY: test-spark
-test-spark: $(READY)  ## Spark jobs and checks (a session for each process: a file stays in one)
-	$(PARTS) run spark -n 2 --dist loadfile tests/spark
+test-spark: $(READY)  ## Spark jobs and checks, some on a real Spark cluster (a session for each process: a file stays in one)
+	$(PARTS) run spark --again -n 2 --dist loadfile tests/spark
 
 .PHONY: test-live
 test-live: $(READY)  ## consumers, adapters and `groupshift run` on real ZooKeeper, Kafka and Scala members

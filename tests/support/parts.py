@@ -2,7 +2,7 @@
 
     python tests/support/parts.py begin | run PART [--again] PYTEST-ARGUMENTS… | end | landed
 
-With ``--again`` (live and Airflow parts) the tests that failed are run once more, alone, at the end of
+With ``--again`` (Spark, live and Airflow parts) the tests that failed are run once more, alone, at the end of
 their part. What passes then is *passed at the second try*: the part is green and lists it. `problems` says
 when that is not good enough. A test on the list is a fault of the product or of the test: mend it first.
 """
@@ -29,6 +29,7 @@ MOST = 3
 REMEMBERED = 5
 TWICE = 2
 SLOWEST = 20
+REASON = 1500
 BEGIN = "begin"
 
 
@@ -50,8 +51,8 @@ class Recorder:
     """A plugin of pytest that keeps what failed and how long each test took; xdist's workers report to it."""
 
     def __init__(self) -> None:
-        self.failed: dict[str, None] = {}
-        self.uncollected: dict[str, None] = {}
+        self.failed: dict[str, str] = {}
+        self.uncollected: dict[str, str] = {}
         self.ran: set[str] = set()
         self.skipped: set[str] = set()
         self.durations: dict[str, float] = {}
@@ -60,7 +61,7 @@ class Recorder:
         """One phase of one test; a worker that died counts as a failure of the test it was in."""
         self.durations[report.nodeid] = self.durations.get(report.nodeid, 0.0) + report.duration
         if report.failed:
-            self.failed[report.nodeid] = None
+            self.failed.setdefault(report.nodeid, _reason(report))
         if report.skipped:
             self.skipped.add(report.nodeid)
         self.ran.add(report.nodeid)
@@ -68,7 +69,7 @@ class Recorder:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A file that could not be read; with xdist the tests of the other files are run all the same."""
         if report.failed:
-            self.uncollected[report.nodeid] = None
+            self.uncollected[report.nodeid] = _reason(report)
 
 
 def problems(second_tries: Sequence[str], landings: Sequence[Sequence[str]]) -> list[str]:
@@ -112,6 +113,8 @@ def run(name: str, arguments: list[str], *, again: bool) -> int:
     )
     _keep(part)
     _print_part(part)
+    for test in failed:  # last of all: who reads only the end of the output must see them
+        print(f"failed: {test}\n    {(recorder.failed | recorder.uncollected)[test]}")
     if passed_later and not failed:
         return _verdict(passed_later)
     return code
@@ -189,6 +192,13 @@ def _verdict(second_tries: Iterable[str]) -> int:
 
 def _slowest(durations: Mapping[str, float]) -> list[tuple[str, float]]:
     return sorted(durations.items(), key=lambda item: -item[1])[:SLOWEST]
+
+
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    """What a failure says of itself, in the `REASON` characters at its end."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    message = crash.message if crash else report.longreprtext
+    return f"{getattr(report, 'when', 'collect')}: {message[-REASON:]}"
 
 
 def _print_part(part: Part) -> None:

@@ -70,6 +70,7 @@ def test_what_fails_twice_is_red(tree: Path) -> None:
     (tree / "tests" / "test_x.py").write_text(ONCE + NEVER)
     part = _run(tree, "run", "live", "--again", "-q", "tests/test_x.py")
     assert part.returncode == 1
+    assert part.stdout.endswith("failed: tests/test_x.py::test_never\n    call: assert False\n")
     kept = json.loads((tree / ".groupshift" / "suite" / "live.json").read_text())
     assert kept["failed"] == ["tests/test_x.py::test_never"]
     assert kept["second_tries"] == ["tests/test_x.py::test_first_time_only"]
