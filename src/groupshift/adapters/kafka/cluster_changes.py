@@ -37,7 +37,7 @@ from groupshift.adapters.kafka.requests import (
 )
 from groupshift.adapters.kafka.snapshots import listing
 from groupshift.adapters.kafka.transactions import OFFSETS_TOPIC
-from groupshift.adapters.kafka.wire import Api, BrokerError, UnsupportedByBroker, raise_for
+from groupshift.adapters.kafka.wire import Api, BrokerError, raise_for
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.errors import Rejected
@@ -248,18 +248,13 @@ class LiveTopicExpansion(OfCluster):
             text = "the cluster has no controller; wait until it has one"
             raise BrokerError(ErrorCode.not_controller, text)
         connection = self._cluster.broker(controller)
-        try:
-            request = connection.request(
-                Api.CREATE_PARTITIONS,
-                at_least=_CREATE_VERSION,
-                at_most=_CREATE_VERSION,
-                topics=[{"name": OFFSETS_TOPIC, "count": count, "assignments": None}],
-                timeout=dt.timedelta(seconds=_MADE_S),
-                validate_only=validate_only,
-            )
-        except UnsupportedByBroker as why:
-            raise UnsupportedByBroker(
-                f"{why}: make the partitions with kafka-topics.sh --alter of its release, then plan anew"
-            ) from None
+        request = connection.request(
+            Api.CREATE_PARTITIONS,
+            at_least=_CREATE_VERSION,
+            at_most=_CREATE_VERSION,
+            topics=[{"name": OFFSETS_TOPIC, "count": count, "assignments": None}],
+            timeout=dt.timedelta(seconds=_MADE_S),
+            validate_only=validate_only,
+        )
         for each in connection.ask(request, timeout_s=_MADE_S + 5.0).results:
             raise_for(each.error_code, f"{count} partitions of {OFFSETS_TOPIC}", said=each.error_message)
