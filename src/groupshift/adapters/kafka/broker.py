@@ -19,7 +19,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -33,7 +32,6 @@ from groupshift.adapters.kafka.wire import (
     answer_of,
     choose,
     fill,
-    messages,
     raise_for,
     request_frame,
     request_schema,
@@ -301,11 +299,6 @@ class BrokerConnection:
             self.close()
             raise
         self._channel.largest = LARGEST
-
-    def messages(self, api: Api, *, at_least: int = 0, at_most: int = 32_767) -> ModuleType:
-        """Classes of the newest version of ``api`` that both sides know, within the bounds: kio's
-        module. Raises `UnsupportedByBroker`."""
-        return messages(api, choose(self.versions, api, at_least=at_least, at_most=at_most))
 
     def request(self, api: Api, *, at_least: int = 0, at_most: int = 32_767, **values: Any) -> Any:
         """A request of the newest version of ``api`` that both sides know, within the bounds; ``values`` are

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, TypeVar
 
 from groupshift.adapters.kafka.broker import BrokerConnection
@@ -54,20 +53,16 @@ def _ask(cluster: KafkaCluster, coordinators: Mapping[str, int]) -> _Answers:
     """Describe each group at its coordinator (a node id) and fetch all its committed offsets."""
     answers = _Answers()
 
-    def describe_all(answer: Any) -> None:
-        answers.described |= {str(each.group_id): each for each in answer.groups}
-
-    def fetch_all(names: Sequence[str], answer: Any) -> None:
-        answers.offsets |= {group: (code, topics) for group, code, topics in fetched(names, answer)}
-
     def questions(connection: BrokerConnection, groups: Sequence[str]) -> Iterator[tuple[Any, Any]]:
         for request, _ in describe(connection, Kind.CLASSIC, groups, at_most=ABSENT_IS_DEAD):
-            yield request, describe_all
-        for request, names in fetch_offsets(connection, groups, stable=False):
-            yield request, partial(fetch_all, names)
+            yield request, None
+        yield from fetch_offsets(connection, groups, stable=False)
 
-    for read, answer in cluster.ask_at(((node, group) for group, node in coordinators.items()), questions):
-        read(answer)
+    for names, answer in cluster.ask_at(((node, group) for group, node in coordinators.items()), questions):
+        if names is None:
+            answers.described |= {str(each.group_id): each for each in answer.groups}
+        else:
+            answers.offsets |= {group: (code, topics) for group, code, topics in fetched(names, answer)}
     return answers
 
 
@@ -270,9 +265,7 @@ class KafkaEnsemble(OfCluster):
 def _learn(cluster: KafkaCluster) -> _Known:
     leaders = cluster.all_leaders()
     return _Known(
-        coordinators={
-            group: group_listing.brokers[-1] for group, group_listing in listing(cluster)[0].items()
-        },
+        coordinators={group: listed.brokers[-1] for group, listed in listing(cluster)[0].items()},
         leaders=leaders,
         counts=dict(Counter(at.topic for at in leaders)),
     )

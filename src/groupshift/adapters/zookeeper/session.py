@@ -21,6 +21,7 @@ import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import Any, ClassVar, TypeVar
 
@@ -201,7 +202,6 @@ class ZookeeperConnection:
         self._named = bool(hosts)
         self._user = (username, password)
         self._properties = dict(properties or {})
-        self._login: ZookeeperLogin | None = None
         self._timeout_s = timeout_s
         self._client: KazooClient | None = None
         self._lock = threading.RLock()
@@ -239,12 +239,10 @@ class ZookeeperConnection:
                         ) from refused
                     asked_again = True
 
-    @property
+    @cached_property
     def login(self) -> ZookeeperLogin:
         """What the properties say. Raises `Rejected` with everything that is wrong with them."""
-        if self._login is None:
-            self._login = read_tool_login(self._user, self._properties)
-        return self._login
+        return read_tool_login(self._user, self._properties)
 
     def close(self) -> None:
         """End the session; the next call opens a new one."""
