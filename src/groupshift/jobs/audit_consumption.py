@@ -83,9 +83,10 @@ def _stages(path: Path | None) -> dict[str, tuple[int, int]]:
 
 def _audit(arguments: argparse.Namespace) -> tuple[Audit, dict[str, tuple[int, int]]]:
     """Read both sources, measure, and return the audit with its stages. Raises `Rejected` and `Broken`."""
-    stages, ask = _stages(arguments.stages), nobody
+    ask: Ask = nobody
     if arguments.brokers is not None:
         ask = KafkaRecordLog(arguments.brokers, properties_of(arguments.properties)).read
+    stages = _stages(arguments.stages)
     now_ms = time.time_ns() // 1_000_000
     window = Window(
         from_ms=arguments.from_ms,
