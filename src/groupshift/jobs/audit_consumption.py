@@ -31,7 +31,7 @@ from groupshift.jobs import ended
 from groupshift.spark import consumption
 from groupshift.spark import consumption_report as report
 from groupshift.spark.checks import to_json
-from groupshift.spark.consumption import Audit, Rows, Window, measure, nobody
+from groupshift.spark.consumption import Ask, Audit, Rows, Window, measure, nobody
 from groupshift.spark.output import columns, fresh, json_object, properties_of, write_parquet, write_text
 from groupshift.spark.session import local_session
 
