@@ -63,6 +63,18 @@ def test_another_java_makes_another_archive(temporary: Path) -> None:
     assert "ArchiveClassesAtExit" in sharing_options(java=str(temporary))
 
 
+def test_of_many_archives_the_newest_three_stay(temporary: Path) -> None:
+    """Each Spark that was installed once left one of 140 MB."""
+    sharing_options()
+    for number in range(5):
+        old = temporary / f"spark-{number}.jsa"
+        old.write_bytes(FINISHED)
+        os.utime(old, (1000 + number, 1000 + number))
+    assert "ArchiveClassesAtExit" in sharing_options(java=str(temporary))
+    left = sorted(path.name for path in temporary.glob("*.jsa"))
+    assert left == ["spark-4.jsa"], "beside two drafts of now"
+
+
 def test_a_folder_that_others_may_write_to_is_not_used(temporary: Path) -> None:
     """What lies there would be executed."""
     temporary.mkdir()
