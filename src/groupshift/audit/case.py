@@ -101,23 +101,15 @@ def _lines(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Znode:
-    """An offset node: the next offset to read, and when it was last written (epoch ms, the ensemble's
-    clock)."""
-
-    offset: int
-    mtime_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ZookeeperGroup:
     """What ZooKeeper has of a group. ``mode`` is the one in effect, ``members`` all that are registered,
-    ``aware`` those of them that commit to both stores; ``problems`` say what could not be read."""
+    ``aware`` those of them that commit to both stores, ``offsets`` the next offset to read by topic and
+    partition; ``problems`` say what could not be read."""
 
     mode: Mode = Mode.ZOOKEEPER
     members: int = 0
     aware: int = 0
-    offsets: Mapping[tuple[str, int], Znode] = field(default_factory=dict)
+    offsets: Mapping[tuple[str, int], int] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
 
 
@@ -168,8 +160,8 @@ class Case:
         return None if offset is None or offset < 0 else offset
 
     @property
-    def znode(self) -> Znode | None:
-        """The offset node, if there is one."""
+    def znode(self) -> int | None:
+        """What the offset node says, if there is one."""
         return None if self.zookeeper is None else self.zookeeper.offsets.get(self.key[1:])
 
     @property
@@ -248,13 +240,13 @@ class Case:
     @property
     def node_behind(self) -> bool:
         """Whether the znode is lower than (or absent beside) the offset in Kafka."""
-        return self.answered is not None and (self.znode is None or self.znode.offset < self.answered)
+        return self.answered is not None and (self.znode is None or self.znode < self.answered)
 
     @property
     def node_within_interval(self) -> bool:
         """Whether the znode is behind for no longer than a commit interval: Kafka's first commit beyond it
         is younger."""
-        reached = -1 if self.znode is None else self.znode.offset
+        reached = -1 if self.znode is None else self.znode
         beyond: Commit | None = None
         for one in reversed(self.history):
             if one.says is None or one.says <= reached:
@@ -282,8 +274,8 @@ class Case:
         """Whether the znode is what Kafka had at some moment of the bracket."""
         if self.zookeeper is None:
             return True
-        offset = None if self.znode is None else self.znode.offset
-        return offset == self.answered or (offset is not None and offset in self.possible)
+        node = self.znode
+        return node == self.answered or (node is not None and node in self.possible)
 
     @property
     def kafka_mode(self) -> bool:

@@ -24,16 +24,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from groupshift.adapters.kafka.record_log import KafkaRecordLog
-from groupshift.domain.foreign_json import FILE_BYTES, load_object
 from groupshift.domain.modes import Isolation
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import GroupshiftError, Rejected
-from groupshift.foreign_files import read, text_of
-from groupshift.spark import consumption, consumption_report
-from groupshift.spark import consumption_report as audit_report
+from groupshift.jobs import ended
+from groupshift.spark import consumption
+from groupshift.spark import consumption_report as report
 from groupshift.spark.checks import to_json
-from groupshift.spark.consumption import Ask, Audit, Rows, Window, measure
-from groupshift.spark.output import columns, fresh, json_object, write_parquet, write_text
+from groupshift.spark.consumption import Ask, Audit, Rows, Window, measure, nobody
+from groupshift.spark.output import columns, fresh, json_object, properties_of, write_parquet, write_text
 from groupshift.spark.session import local_session
 
 VERDICT, REPORT = "audit.json", "report.html"
@@ -75,29 +74,19 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def _stages(path: Path | None) -> dict[str, tuple[int, int]]:
     """The stages of the file that ``--stages`` names, from and to in epoch ms. Raises `Rejected`."""
-    if path is None:
-        return {}
+    stages = {} if path is None else json_object(path, "--stages")
     try:
-        data = load_object(text_of(read(path)), "it", at_most=FILE_BYTES)
-        return {str(name): (int(start), int(end)) for name, (start, end) in data.items()}
-    except (OSError, ValueError, TypeError, Rejected) as error:
-        raise Rejected(
-            f"--stages {path} is not a JSON object of stage to [from_ms, to_ms] ({error})"
-        ) from error
-
-
-def _asking(arguments: argparse.Namespace) -> Ask:
-    """What asks the log; without brokers nobody does. Raises `Rejected` for properties that are none."""
-    if arguments.brokers is None:
-        return lambda _gaps: ()
-    pairs = {} if arguments.properties is None else json_object(arguments.properties, "--properties")
-    properties = {str(key): str(value) for key, value in pairs.items()}
-    return KafkaRecordLog(arguments.brokers, properties).read
+        return {name: (int(start), int(end)) for name, (start, end) in stages.items()}
+    except (ValueError, TypeError) as error:
+        raise Rejected(f"--stages {path} must map each stage to [from_ms, to_ms] ({error})") from error
 
 
 def _audit(arguments: argparse.Namespace) -> tuple[Audit, dict[str, tuple[int, int]]]:
     """Read both sources, measure, and return the audit with its stages. Raises `Rejected` and `Broken`."""
-    stages, ask = _stages(arguments.stages), _asking(arguments)
+    ask: Ask = nobody
+    if arguments.brokers is not None:
+        ask = KafkaRecordLog(arguments.brokers, properties_of(arguments.properties)).read
+    stages = _stages(arguments.stages)
     now_ms = time.time_ns() // 1_000_000
     window = Window(
         from_ms=arguments.from_ms,
@@ -119,24 +108,23 @@ def _audit(arguments: argparse.Namespace) -> tuple[Audit, dict[str, tuple[int, i
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the audit; returns the exit code (see the module text)."""
     arguments = _arguments(argv)
-    fresh(arguments.output, (VERDICT, REPORT, HAND_OVERS, DUPLICATES))
-    try:
-        audit, stages = _audit(arguments)
-    except GroupshiftError as error:
-        data = {
-            "version": consumption_report.AUDIT_VERSION,
-            "group": arguments.group,
-            "verdict": Verdict.FAIL.value,
-        }
-        write_text(arguments.output / VERDICT, to_json({**data, "error": str(error)}))
-        print(f"audit: {error}", file=sys.stderr)
-        return error.exit_code
-    write_parquet(arguments.output / HAND_OVERS, _only(audit.measured.hand_overs, _HAND_OVERS), _HAND_OVERS)
-    write_parquet(arguments.output / DUPLICATES, _only(audit.measured.duplicates, _DUPLICATES), _DUPLICATES)
-    write_text(arguments.output / REPORT, audit_report.render(audit, stages))
-    write_text(arguments.output / VERDICT, to_json(consumption_report.to_data(audit, stages)))
-    print(f"audit: {audit.verdict}; report at {arguments.output / REPORT}")
-    return 0
+    output: Path = arguments.output
+    fresh(output, (VERDICT, REPORT, HAND_OVERS, DUPLICATES))
+
+    def run() -> str:
+        try:
+            audit, stages = _audit(arguments)
+        except GroupshiftError as error:
+            data = {"version": report.AUDIT_VERSION, "group": arguments.group, "verdict": Verdict.FAIL.value}
+            write_text(output / VERDICT, to_json({**data, "error": str(error)}))
+            raise
+        write_parquet(output / HAND_OVERS, _only(audit.measured.hand_overs, _HAND_OVERS), _HAND_OVERS)
+        write_parquet(output / DUPLICATES, _only(audit.measured.duplicates, _DUPLICATES), _DUPLICATES)
+        write_text(output / REPORT, report.render(audit, stages))
+        write_text(output / VERDICT, to_json(report.to_data(audit, stages)))
+        return f"{audit.verdict}; report at {output / REPORT}"
+
+    return ended("audit", run)
 
 
 def _only(rows: Rows, columns: dict[str, str]) -> Rows:

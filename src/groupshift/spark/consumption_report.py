@@ -92,16 +92,16 @@ def to_data(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> dict[str, An
         "lost": audit.lost_records,
         "duplicates": audit.duplicate_records,
         "overlaps": audit.overlaps,
-        "unexplained": sum(1 for row in measured.duplicates if row["objection"] is not None),
+        "unexplained": audit.unexplained,
         "longest_unowned_ms": audit.longest_unowned_ms,
         "findings": [finding_data(result) for result in audit.results],
-        "lost_ranges": [dict(row) for row in measured.lost],
-        "not_proven_ranges": [dict(row) for row in measured.unproven],
-        "empty_ranges": [dict(row) for row in measured.empty],
+        "lost_ranges": measured.lost,
+        "not_proven_ranges": measured.unproven,
+        "empty_ranges": measured.empty,
         "duplicate_ranges": [_range(row) for row in measured.duplicates],
         "hand_overs": [_event(row) for row in measured.hand_overs if row["giver"] is not None],
-        "partitions": [dict(row) for row in measured.partitions],
-        "members": [dict(row) for row in measured.members],
+        "partitions": measured.partitions,
+        "members": measured.members,
         "stages": {name: figures(audit, *span) for name, span in stages.items()},
         "torn_ledgers": list(audit.torn),
         "still_held": sum(1 for row in measured.hand_overs if row["end_ms"] >= STILL_HELD_MS),
@@ -159,15 +159,14 @@ def render(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> str:
 
 def _summary(audit: Audit) -> Section:
     """The figures at a glance, of the whole window."""
-    taken = taken_in(audit.measured.hand_overs, audit.window)
     return glance(
         ("deliveries", sum(row["deliveries"] for row in audit.measured.partitions)),
         ("partitions", len(audit.measured.partitions)),
         ("members", len(audit.measured.members)),
-        ("hand-overs", len(taken)),
+        ("hand-overs", len(taken_in(audit.measured.hand_overs, audit.window))),
         ("lost", audit.lost_records),
         ("delivered again", audit.duplicate_records),
-        ("not explained", sum(1 for row in audit.measured.duplicates if row["objection"] is not None)),
+        ("not explained", audit.unexplained),
         ("overlaps", audit.overlaps),
         ("longest without owner", duration(audit.longest_unowned_ms)),
     )

@@ -62,6 +62,13 @@ def json_object(path: Path, option: str) -> dict[str, Any]:
         raise Rejected(f"{option} {path} is not a JSON object; give a file that holds one") from None
 
 
+def properties_of(path: Path | None) -> dict[str, str]:
+    """Return librdkafka's security keys from the file of ``--properties``; none without one. Raises as
+    `json_object`."""
+    pairs = {} if path is None else json_object(path, "--properties")
+    return {name: str(value) for name, value in pairs.items()}
+
+
 def columns(of: str) -> dict[str, str]:
     """Return name to type of ``name type, name type``, as Spark writes a schema."""
     return dict(each.split() for each in of.split(", "))
