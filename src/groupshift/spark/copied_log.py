@@ -137,7 +137,6 @@ def _retention(cluster: KafkaCluster, node: int) -> int | None:
         request = describe_configs(connection, _BROKER, [str(node)], (RETENTION,))
     except UnsupportedByBroker:
         return None
-    results = (each for each in connection.ask(request).results if not each.error_code)
-    values = (config.value for each in results for config in each.configs if config.name == RETENTION)
-    value = next(values, None)
-    return int(value) if value else None
+    configured = [each.configs for each in connection.ask(request).results if not each.error_code]
+    values = [config.value for configs in configured for config in configs if config.name == RETENTION]
+    return int(values[0]) if values and values[0] else None

@@ -74,21 +74,29 @@ def scan(
     """
     files = [file for replica in replicas for file in replica.files]
     total = sum(file.size for file in files)
-    tasks = max(1, min(len(files), total // (4 << 20) + 1, 4 * spark.sparkContext.defaultParallelism))
-    groups: list[list[int]] = [[] for _ in range(tasks)]
-    sizes = [0] * tasks
-    for index in sorted(range(len(files)), key=lambda index: -files[index].size):
-        least = sizes.index(min(sizes))  # the largest files first, each to the group with least
-        groups[least].append(index)
-        sizes[least] += files[index].size + 1
+    most = min(total // (4 << 20) + 1, 4 * spark.sparkContext.defaultParallelism)
+    tasks = shared([[file] for file in files], [file.size for file in files], most)
 
-    def run(group: list[int]) -> list[tuple[int, FileFacts]]:
+    def run(task: list[SegmentFile]) -> list[FileFacts]:
         store, _ = filesystem(uri)
-        return [(index, scan_file(store, files[index], cut)) for index in group]
+        return [scan_file(store, file, cut) for file in task]
 
-    by_index = dict(spark.sparkContext.parallelize(groups, tasks).flatMap(run).collect())
-    facts = iter(by_index[index] for index in range(len(files)))
+    facts = iter(spark.sparkContext.parallelize(tasks, len(tasks)).flatMap(run).collect())
     return tuple(_replica(replica, list(islice(facts, len(replica.files)))) for replica in replicas)
+
+
+def shared(pieces: Sequence[Sequence[Any]], sizes: Sequence[int], count: int) -> list[list[Any]]:
+    """Consecutive pieces put together to about ``count`` tasks of equal size; no piece is divided."""
+    share = sum(sizes) // count + 1
+    tasks: list[list[Any]] = [[]]
+    filled = 0
+    for piece, size in zip(pieces, sizes, strict=True):
+        if tasks[-1] and filled >= share:
+            tasks.append([])
+            filled = 0
+        tasks[-1] += piece
+        filled += size
+    return tasks
 
 
 def replica_facts(store: fs.FileSystem, replica: Replica) -> ReplicaFacts:

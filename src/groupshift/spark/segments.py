@@ -20,7 +20,7 @@ from groupshift.spark.batches.decompress import Origin
 from groupshift.spark.batches.files import filesystem, find_replicas, read_parts
 from groupshift.spark.batches.records import Keep, Records, read_records, winning
 from groupshift.spark.batches.transactions import Visible, visible
-from groupshift.spark.segment_scan import CUT, ReplicaFacts, scan
+from groupshift.spark.segment_scan import CUT, ReplicaFacts, scan, shared
 
 OFFSETS_TOPIC = "__consumer_offsets"
 SCHEMA = "partition int, offset long, timestamp_ms long, key binary, value binary"
@@ -113,20 +113,6 @@ def read_segments(
                 yield raw_rows(unit.partition, records)
 
     return in_tasks(spark, tasks, read, into)
-
-
-def shared(pieces: Sequence[Sequence[Any]], sizes: Sequence[int], count: int) -> list[list[Any]]:
-    """Consecutive pieces put together to about ``count`` tasks of equal size; no piece is divided."""
-    share = sum(sizes) // count + 1
-    tasks: list[list[Any]] = [[]]
-    filled = 0
-    for piece, size in zip(pieces, sizes, strict=True):
-        if tasks[-1] and filled >= share:
-            tasks.append([])
-            filled = 0
-        tasks[-1] += piece
-        filled += size
-    return tasks
 
 
 def raw_rows(partition: int, records: Records) -> pa.RecordBatch:
