@@ -32,7 +32,7 @@ from groupshift.domain.verdict import Verdict, worst
 from groupshift.errors import Broken, Rejected
 from groupshift.foreign_files import opened
 from groupshift.spark.checks import Offence, Ruled, not_asked, offences, queried, ruled, statement
-from groupshift.spark.output import columns, write_parquet
+from groupshift.spark.output import write_parquet
 
 STILL_HELD_MS = 9_007_199_254_740_991
 """Stands for the end of an interval that has not ended: later than any clock, exact in JSON."""
@@ -40,11 +40,11 @@ STILL_HELD_MS = 9_007_199_254_740_991
 _LAST_LINE = 8 << 20
 """No delivery is longer (bytes)."""
 _LEDGER = "member string, topic string, partition int, offset long, at_ms long, broken string"
-_INTERVALS = columns(
+_INTERVALS = (
     "topic string, partition int, member string, kind string, thread_id string, session long, "
     "start_zxid long, end_zxid long, start_ms long, end_ms long, ended string"
 )
-_WRITES = columns("topic string, partition int, offset long, session long, zxid long, at_ms long")
+_WRITES = "topic string, partition int, offset long, session long, zxid long, at_ms long"
 _DERIVED = ("located", "runs", "tenures", "hand_overs", "duplicates")
 
 

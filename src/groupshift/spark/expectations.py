@@ -25,7 +25,6 @@ from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.snapshot import TABLES
 from groupshift.domain.verdict import Verdict, worst
 from groupshift.spark.checks import Offence, Ruled, ruled
-from groupshift.spark.output import columns
 
 Rows = Sequence[Mapping[str, Any]]
 POSITIONS = "positions"
@@ -192,7 +191,7 @@ def expectation_data(results: Mapping[str, Sequence[Expected]]) -> tuple[dict[st
     )
 
 
-FAILING_COLUMNS = columns(
+FAILING_COLUMNS = (
     "snapshot string, table string, expectation string, severity string, topic string, row string, "
     "partition int"
 )

@@ -144,10 +144,8 @@ def scan_file(store: fs.FileSystem, file: SegmentFile, cut: int = CUT) -> FileFa
 def _blank(store: fs.FileSystem, file: SegmentFile, start: int) -> bool:
     """Whether nothing but zeros follows."""
     with store.open_input_file(file.path) as opened:
-        for at in range(start, file.size, WINDOW):
-            if np.frombuffer(opened.read_at(min(WINDOW, file.size - at), at), dtype=np.uint8).any():
-                return False
-    return True
+        pieces = (opened.read_at(WINDOW, at) for at in range(start, file.size, WINDOW))
+        return not any(np.frombuffer(piece, dtype=np.uint8).any() for piece in pieces)
 
 
 def _overlooked(part: Part, following: int) -> str | None:

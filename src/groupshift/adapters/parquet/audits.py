@@ -32,11 +32,8 @@ class ParquetAudits:
             Rejected: as `refuse`.
             Transient: it cannot be written (disk full)."""
         self.refuse(folder)
-        rows = audit.looked.mismatches
-        data = encoded(
-            DIFFERENCES,
-            {each.name: [getattr(row, each.name) for row in rows] for each in DIFFERENCES.columns},
-        )
+        rows, names = audit.looked.mismatches, [each.name for each in DIFFERENCES.columns]
+        data = encoded(DIFFERENCES, {name: [getattr(row, name) for row in rows] for name in names})
         manifest = manifest_bytes(summary(audit), [entry_of(DIFFERENCES.name, _FILE, len(rows), data)])
         files = {_FILE: data, _REPORT: report.encode(), MANIFEST: manifest}
         place = opened(folder)

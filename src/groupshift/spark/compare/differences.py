@@ -49,12 +49,9 @@ Rules = Mapping[Field, EqualityRule]
 
 def compared(rules: Rules, columns: Iterable[frozenset[str]]) -> tuple[Field, ...]:
     """Return the fields of a commit that the rules compare and that every side (its columns) has."""
-    sides = list(columns)
-    return tuple(
-        field
-        for field in VALUES
-        if rules[field].kind not in _UNCOMPARED and all(field.value in side for side in sides)
-    )
+    everywhere = frozenset.intersection(*columns)
+    kept = [field for field in VALUES if rules[field].kind not in _UNCOMPARED]
+    return tuple(field for field in kept if field.value in everywhere)
 
 
 def classified(before: DataFrame, after: DataFrame, rules: Rules, log_ends: DataFrame) -> DataFrame:
