@@ -177,8 +177,10 @@ class _Replay:
         if former:
             session = former.session
             self._end(transaction, path, Ended.REPLACED)
-        at = {"session": session, "start_zxid": transaction.zxid, "start_ms": transaction.time_ms}
-        self.held[path] = Interval(partition=partition, thread_id=thread_id, **at)
+        zxid, at_ms = transaction.zxid, transaction.time_ms
+        self.held[path] = Interval(
+            partition=partition, thread_id=thread_id, session=session, start_zxid=zxid, start_ms=at_ms
+        )
 
     def _deleted(self, transaction: Transaction, path: str, how: Ended) -> None:
         """A node is gone, by request or with its session."""
