@@ -28,10 +28,11 @@ from groupshift.domain.modes import Isolation
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import GroupshiftError, Rejected
 from groupshift.jobs import ended
+from groupshift.ports.log import NobodyAsksTheLog, RecordLog
 from groupshift.spark import consumption
 from groupshift.spark import consumption_report as report
 from groupshift.spark.checks import to_json
-from groupshift.spark.consumption import Ask, Audit, Window, measure, nobody
+from groupshift.spark.consumption import Audit, Window, measure
 from groupshift.spark.output import fresh, json_object, properties_of, write_parquet, write_text
 from groupshift.spark.session import local_session
 
@@ -83,9 +84,9 @@ def _stages(path: Path | None) -> dict[str, tuple[int, int]]:
 
 def _audit(arguments: argparse.Namespace) -> tuple[Audit, dict[str, tuple[int, int]]]:
     """Read both sources, measure, and return the audit with its stages. Raises `Rejected` and `Broken`."""
-    ask: Ask = nobody
+    log_of: RecordLog = NobodyAsksTheLog()
     if arguments.brokers is not None:
-        ask = KafkaRecordLog(arguments.brokers, properties_of(arguments.properties)).read
+        log_of = KafkaRecordLog(arguments.brokers, properties_of(arguments.properties))
     stages = _stages(arguments.stages)
     now_ms = time.time_ns() // 1_000_000
     window = Window(
@@ -99,9 +100,8 @@ def _audit(arguments: argparse.Namespace) -> tuple[Audit, dict[str, tuple[int, i
     files = consumption.write_history(log.history, arguments.output, window.to_ms)
     ledgers = consumption.read_ledgers(spark, arguments.ledgers, torn)
     ours = ledgers.where(ledgers["member"].startswith(f"{arguments.group}_"))
-    consumption.register(spark, ours, files, log.history.kinds, window.to_ms)
-    consumption.derive(spark, window.tolerance_ms)
-    measured = measure(spark, window, ask, Isolation(arguments.isolation_level))
+    consumption.register(spark, ours, files, log.history.kinds, window)
+    measured = measure(spark, window, ask=log_of.read, of_kafka=Isolation(arguments.isolation_level))
     return Audit(group=arguments.group, window=window, log=log, torn=torn, measured=measured), stages
 
 

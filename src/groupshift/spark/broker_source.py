@@ -31,7 +31,7 @@ from groupshift.spark.batches.headers import ABORT, CONTROL, LAST, OFFSET, PRODU
 from groupshift.spark.batches.records import Keep, read_records
 from groupshift.spark.batches.transactions import FOR_EVER, Transactions, Visible, resolve, spans, visible
 from groupshift.spark.segment_scan import shared
-from groupshift.spark.segments import AS_READ, OFFSETS_TOPIC, Into, in_tasks, raw_rows
+from groupshift.spark.segments import AS_READ, OFFSETS_TOPIC, Into, in_tasks
 
 _UNKNOWN_TOPIC, _NO_LEADER = 3, 5
 
@@ -172,6 +172,7 @@ def _rows(cluster: KafkaCluster, topic: str, each: _Range, wanted: Visible) -> I
     """The wanted records of one range, an Arrow batch at a time. A range behind the last stable offset is
     read twice: markers first."""
     at = TopicPartition(topic, each.partition)
+    origin = Origin(name=f"an answer for {at}", partition=at.partition)
     reader = PartitionReader(cluster, at, stable=each.stable)
     known: Transactions | None = None
     if not each.stable and wanted is not Visible.READ_UNCOMMITTED:
@@ -180,10 +181,11 @@ def _rows(cluster: KafkaCluster, topic: str, each: _Range, wanted: Visible) -> I
         known = resolve(spans(table[table[:, OFFSET] < each.end]) for table in headers)
     for part, aborted in reader.read(each.start, each.end):
         table = visible(part.headers.table, aborted if known is None else known, wanted)
-        for records in read_records(part.data, table, Origin(name=f"an answer for {at}")):
-            low, high = np.searchsorted(records.offset.to_numpy(), (each.start, each.end))
-            rows = raw_rows(each.partition, records)  # batches reach over start and end
-            yield rows.slice(int(low), int(high - low))
+        for rows in read_records(
+            part.data, table, Origin(name=f"an answer for {at}", partition=at.partition)
+        ):
+            low, high = np.searchsorted(rows.column("offset").to_numpy(), (each.start, each.end))
+            yield rows.slice(int(low), int(high - low))  # batches reach over start and end
 
 
 def read_partition(

@@ -28,7 +28,7 @@ from groupshift.spark.batches.records import read_records
 from groupshift.spark.batches.transactions import Visible, visible
 from groupshift.spark.broker_source import Bounds, Brokers, log_bounds, read_partition
 from groupshift.spark.segment_scan import ReplicaFacts, replica_facts
-from groupshift.spark.segments import OFFSETS_TOPIC, raw_rows
+from groupshift.spark.segments import OFFSETS_TOPIC
 
 
 class CopiedLog:
@@ -73,8 +73,9 @@ class CopiedLog:
         for file, facts in zip(replica.replica.files, replica.facts, strict=True):
             for part in read_parts(store, file.path, 0, facts.end, check=False):
                 table = visible(part.headers.table, replica.transactions, Visible.DECIDED)
-                for records in read_records(part.data, table, Origin(name=file.path, position=part.position)):
-                    yield from log_records(raw_rows(replica.replica.partition, records))
+                at = Origin(name=file.path, position=part.position, partition=replica.replica.partition)
+                for rows in read_records(part.data, table, at):
+                    yield from log_records(rows)
 
 
 _BROKER = 4

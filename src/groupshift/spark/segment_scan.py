@@ -158,15 +158,13 @@ def _replica(replica: Replica, facts: Sequence[FileFacts]) -> ReplicaFacts:
     """Raises `Broken` for damage, and for files that do not belong to one log."""
     following, last = 0, replica.files[-1]
     for file, each in zip(replica.files, facts, strict=True):
-        if each.damage:
+        wrong = f"damaged, {each.damage}" if each.damage else ""
+        if not wrong and each.ending is Ending.TORN and each.end < file.size and file is not last:
+            wrong = "cut off, and later segments exist"
+        if wrong:
             raise Broken(
-                f"{file.path}: byte {each.end}: the batch there is damaged, {each.damage}; copy the file "
-                "again, or take another replica's"
-            )
-        if each.ending is Ending.TORN and each.end < file.size and file is not last:
-            raise Broken(
-                f"{file.path}: byte {each.end}: the batch there is cut off, and later segments exist; copy "
-                "the file again"
+                f"{file.path}: byte {each.end}: the batch there is {wrong}; copy the file again, or take "
+                "another replica's"
             )
         if each.next and each.first < following:
             raise Broken(

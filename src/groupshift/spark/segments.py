@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from itertools import chain, groupby
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from groupshift.errors import Rejected
 from groupshift.spark.batches.decompress import Origin
 from groupshift.spark.batches.files import filesystem, find_replicas, read_parts
-from groupshift.spark.batches.records import Keep, Records, read_records, winning
+from groupshift.spark.batches.records import Keep, read_records, winning
 from groupshift.spark.batches.transactions import Visible, visible
 from groupshift.spark.segment_scan import CUT, ReplicaFacts, scan, shared
 
@@ -109,23 +108,10 @@ def read_segments(
         store, _ = filesystem(uri)
         for part in read_parts(store, unit.path, unit.start, unit.end, check=False):
             table = visible(part.headers.table, transactions[unit.partition], wanted)
-            for records in read_records(part.data, table, Origin(name=unit.path, position=part.position)):
-                yield raw_rows(unit.partition, records)
+            at = Origin(name=unit.path, position=part.position, partition=unit.partition)
+            yield from read_records(part.data, table, at)
 
     return in_tasks(spark, tasks, read, into)
-
-
-def raw_rows(partition: int, records: Records) -> pa.RecordBatch:
-    """Records of one partition as Arrow rows of `SCHEMA`."""
-    return pa.record_batch(
-        {
-            "partition": pa.array(np.full(len(records), partition, dtype=np.int32)),
-            "offset": records.offset,
-            "timestamp_ms": records.timestamp_ms,
-            "key": records.key,
-            "value": records.value,
-        }
-    )
 
 
 def in_tasks(
