@@ -181,9 +181,7 @@ def _rows(cluster: KafkaCluster, topic: str, each: _Range, wanted: Visible) -> I
         known = resolve(spans(table[table[:, OFFSET] < each.end]) for table in headers)
     for part, aborted in reader.read(each.start, each.end):
         table = visible(part.headers.table, aborted if known is None else known, wanted)
-        for rows in read_records(
-            part.data, table, Origin(name=f"an answer for {at}", partition=at.partition)
-        ):
+        for rows in read_records(part.data, table, origin):
             low, high = np.searchsorted(rows.column("offset").to_numpy(), (each.start, each.end))
             yield rows.slice(int(low), int(high - low))  # batches reach over start and end
 
