@@ -75,17 +75,13 @@ class ParquetAudits:
     def names(self, root: str) -> tuple[str, ...]:
         """The folders of audits right below ``root``, by name; none where it is not there.
 
-        Raises `Transient` when it cannot be listed."""
-        place = opened(root)
+        Raises `Transient` when it cannot be listed, and as `Place.below`."""
         try:
-            chosen = fs.FileSelector(place.path, allow_not_found=True, recursive=True)
-            files = place.system.get_file_info(chosen)
+            kept = [path.split("/") for path, _ in opened(root).below()]
         except OSError as failed:
-            raise Transient(
-                f"the audits in {root} cannot be listed ({failed.strerror or failed}): try again"
-            ) from failed
-        kept = (Path(each.path) for each in files if each.base_name == MANIFEST)
-        return tuple(sorted(each.parent.name for each in kept if each.parent.parent == Path(place.path)))
+            why = failed.strerror or failed
+            raise Transient(f"the audits in {root} cannot be listed ({why}): try again") from failed
+        return tuple(sorted(folder for folder, *below in kept if below == [MANIFEST]))
 
     def summary(self, folder: str) -> Mapping[str, Any]:
         """What `groupshift.audit.offsets.summary` said of the audit that is kept there.

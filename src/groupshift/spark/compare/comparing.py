@@ -29,7 +29,6 @@ from groupshift.spark.compare.judging import (
     incomplete,
     judged,
     needs_spark,
-    of_equal_files,
 )
 from groupshift.spark.compare.work import SIDES, Sizes, Told, Work
 from groupshift.spark.output import FOLDER, Progress, fresh, room_in, write_text
@@ -163,8 +162,7 @@ def _compared(job: Work, request: Request) -> tuple[Outcome, list[Path]]:
             allowed[row["class"]] += row["count"]
         else:
             refused[row["rule"]] += row["count"]
-    alike = same[0] == same[1] and not needs_spark(job)
-    results = of_equal_files(job) if alike else judged(job, paths, refused)
+    results = judged(job, paths, refused, alike=same[0] == same[1] and not needs_spark(job))
     outcome = Outcome(
         move=request.comparison,
         commits_went_on=request.live,

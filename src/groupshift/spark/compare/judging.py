@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -97,25 +98,16 @@ def counted(paths: Sequence[Path]) -> list[dict[str, Any]]:
     return [{**row, "count": row.pop("count_all")} for row in counts.to_pylist()]
 
 
-def of_equal_files(work: Work) -> Iterator[Ruled]:
-    """Yield the judgement of every rule that is asked when every file lies on both sides: all is equal."""
-    for rule in work.comparing:
-        lacking = _lacking(work, rule)
-        if rule.kind is Kind.BECOMES:
-            lacking = lacking or "the snapshots are the same files: nothing has become anything"
-        yield _ruled(rule, lacking=lacking)
-
-
-def judged(work: Work, paths: Sequence[Path], counts: Mapping[str, int]) -> Iterator[Ruled]:
+def judged(work: Work, paths: Sequence[Path], counts: Mapping[str, int], *, alike: bool) -> Iterator[Ruled]:
     """Yield the judgement of every rule that is asked: about commits by the differences in the folders
     ``paths``, of which the rules do not allow ``counts`` (by the rule's number), about groups and members by
-    its statements below ``sql/checks/compare``."""
+    its statements below ``sql/checks/compare``. ``alike``: every file lies on both sides, so all is equal."""
     first: dict[str, list[Mapping[str, Any]]] = {}
-    for side in SIDES:
-        for name in _SMALL:
+    if not alike:
+        for side, name in product(SIDES, _SMALL):
             frame = differences.read(work.spark, work.inputs[side], name)
             frame.createOrReplaceTempView(f"{side}_{name}")
-    work.spark.sql(checks.statement(_FOLDER, "paired_groups")).createOrReplaceTempView("paired_groups")
+        work.spark.sql(checks.statement(_FOLDER, "paired_groups")).createOrReplaceTempView("paired_groups")
     if paths:
         work.spark.read.parquet(*map(str, paths)).createOrReplaceTempView("differences")
         rows = work.spark.sql(checks.statement(_FOLDER, "not_allowed"), args={"most": _FIRST}).collect()
@@ -123,8 +115,10 @@ def judged(work: Work, paths: Sequence[Path], counts: Mapping[str, int]) -> Iter
             first.setdefault(row["rule"], []).append(row.asDict())
     for rule in work.comparing:
         lacking = _lacking(work, rule)
+        if alike and rule.kind is Kind.BECOMES:
+            lacking = lacking or "the snapshots are the same files: nothing has become anything"
         offending, count = first.get(rule.number, []), counts.get(rule.number, 0)
-        for frame in [] if lacking or count else _broken(work, rule):
+        for frame in [] if alike or lacking or count else _broken(work, rule):
             named = [row.asDict() for row in frame.limit(_MOST_NAMED).collect()]
             offending += named
             count += len(named) if len(named) < _MOST_NAMED else frame.count()
