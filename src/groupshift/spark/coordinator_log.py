@@ -29,7 +29,7 @@ from groupshift.domain.tables import shipped
 from groupshift.errors import Rejected
 from groupshift.log import decode
 from groupshift.log.state import State, materialise, retention_risks
-from groupshift.spark.batches.coordinator_records import DECODED, RAW_COLUMNS, compiled_batches, log_records
+from groupshift.spark.batches.coordinator_records import DECODED, RAW_COLUMNS, decoded_batches, log_records
 from groupshift.spark.batches.records import Keep
 from groupshift.spark.segments import Into
 from groupshift.spark.session import arrow_schema
@@ -56,7 +56,12 @@ def decoding(partitions: int | None, keep: Keep = Keep.ALL) -> Into:
         raise Rejected(
             f"a topic of {partitions} partitions holds no group; give the partition count, 1 or more"
         )
-    return Into(keep=keep, schema=DECODED, convert=compiled_batches(partitions))
+
+    def convert(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from decoded_batches(batch, partitions)
+
+    return Into(keep=keep, schema=DECODED, convert=convert)
 
 
 _GROUPS = (

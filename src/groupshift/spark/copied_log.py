@@ -22,13 +22,11 @@ from groupshift.log import LogRecord
 from groupshift.log.decode import Position
 from groupshift.ports.log import LogProgress
 from groupshift.spark.batches.coordinator_records import log_records
-from groupshift.spark.batches.decompress import Origin
-from groupshift.spark.batches.files import filesystem, find_replicas, read_parts
-from groupshift.spark.batches.records import read_records
-from groupshift.spark.batches.transactions import Visible, visible
+from groupshift.spark.batches.files import filesystem, find_replicas
+from groupshift.spark.batches.transactions import Visible
 from groupshift.spark.broker_source import Bounds, Brokers, log_bounds, read_partition
 from groupshift.spark.segment_scan import ReplicaFacts, replica_facts
-from groupshift.spark.segments import OFFSETS_TOPIC
+from groupshift.spark.segments import OFFSETS_TOPIC, Unit, unit_rows
 
 
 class CopiedLog:
@@ -71,11 +69,9 @@ class CopiedLog:
     def _records(self, replica: ReplicaFacts) -> Iterator[LogRecord]:
         store, _ = filesystem(self._uri)
         for file, facts in zip(replica.replica.files, replica.facts, strict=True):
-            for part in read_parts(store, file.path, 0, facts.end, check=False):
-                table = visible(part.headers.table, replica.transactions, Visible.DECIDED)
-                at = Origin(name=file.path, position=part.position, partition=replica.replica.partition)
-                for rows in read_records(part.data, table, at):
-                    yield from log_records(rows)
+            unit = Unit(partition=replica.replica.partition, path=file.path, start=0, end=facts.end)
+            for rows in unit_rows(store, unit, replica.transactions):
+                yield from log_records(rows)
 
 
 _BROKER = 4

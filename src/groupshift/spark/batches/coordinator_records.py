@@ -264,16 +264,6 @@ def cell(row: Decoded, column: str) -> Any:
 _NAMES = pa.array([TYPES[number].name for number in range(len(TYPES))], pa.string())
 
 
-def compiled_batches(partitions: int | None) -> Any:
-    """A function for `mapInArrow`: raw batches in, decoded batches (`COLUMNS`) out."""
-
-    def convert(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield from decoded_batches(batch, partitions)
-
-    return convert
-
-
 def decoded_batches(batch: pa.RecordBatch, partitions: int | None) -> Iterator[pa.RecordBatch]:
     """The usual records of a batch, then the odd ones."""
     raw = {name: batch.column(name) for name in RAW_COLUMNS}
