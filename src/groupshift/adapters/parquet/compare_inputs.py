@@ -145,8 +145,8 @@ def _proven(path: Path, entry: FileEntry, table: Table, *, whole: bool) -> froze
         if column.name not in columns and (whole or not column.nullable):
             raise _altered(path, f"lacks the column {column.name}")
         if column.name in columns and columns[column.name] not in _TYPES[column.type]:
-            held = f"holds {columns[column.name]} where {column.type} is promised"
-            raise _altered(path, f"in column {column.name} {held}")
+            held = f"{columns[column.name]} where {column.type} is promised"
+            raise Broken(f"column {column.name} of {path} is {held}; take the snapshot again")
     if whole and len(columns) > len(table.columns):
         raise _altered(path, f"has columns that table {table.name} has not")
     return frozenset(columns)
