@@ -14,7 +14,8 @@ from groupshift.domain.commit_places import FORMER, TopicNow, Topics
 from groupshift.domain.modes import Mode
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import ClusterState, GroupRow, LogEndRow, OffsetRow, ProblemRow
-from groupshift.log import LogRecord, encode_key, encode_value
+from groupshift.log import LogRecord
+from groupshift_testing.log_encoder import encode_key, encode_value
 from support.coordinator_story import Line, classic, commit, consumer_group, gone
 from support.coordinator_vectors import U
 

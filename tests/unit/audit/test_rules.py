@@ -25,7 +25,8 @@ from groupshift.audit.rules import KAFKA_RULES, STORE_RULES, Weight
 from groupshift.domain.modes import Mode
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import ClusterState, GroupRow, LogEndRow, OffsetRow, ProblemRow
-from groupshift.log import LogRecord, encode_key, encode_value
+from groupshift.log import LogRecord
+from groupshift_testing.log_encoder import encode_key, encode_value
 from support.coordinator_story import Line, commit, gone
 from support.coordinator_vectors import U
 

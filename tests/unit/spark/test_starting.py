@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from groupshift.adapters.spark_submit.submit import BRIEF, FOLDER, driver_options, sharing_options
-from groupshift.log import LogRecord, encode_key
+from groupshift.log import LogRecord
 from groupshift.spark.batches.coordinator_records import by_python
 from groupshift.spark.session import start_with
 from groupshift.spark.worker_daemon import loaded, one_batch
+from groupshift_testing.log_encoder import encode_key
 
 FINISHED = b"\xa8\xab\x0b\xf0 and classes"
 
