@@ -262,7 +262,7 @@ class PartitionReader:
     def _ask(self, position: int) -> None:
         """Send the request for what lies from ``position`` on to the leader, which is looked up first."""
         if self._leader is None:
-            leader = self._cluster.leaders([self._at.topic]).get(self._at)
+            leader = self._cluster.partitions_of([self._at.topic])[0].get(self._at)
             if leader is None or leader < 0:
                 raise BrokerError(_UNKNOWN_TOPIC if leader is None else _NO_LEADER, str(self._at))
             self._leader = leader
