@@ -6,8 +6,8 @@ Implements `groupshift.ports.changes.ClusterActs` and `groupshift.ports.changes.
 * Groups of groupshift's own commit once to every partition of the offsets topic: a segment is rolled only
   when something is appended, and only what is not in the newest segment is compacted. They commit for the
   offsets topic itself, so no other topic is named, and are deleted again.
-* `join_and_leave`: one classic member joins an empty group of type consumer and leaves it; that makes the
-  group classic. It commits nothing and the group's offsets stay (docs/reference/group-coordinator.md §5.3,
+* One classic member joins an empty group of type consumer and leaves it; that makes the group classic. It
+  commits nothing and the group's offsets stay (docs/reference/group-coordinator.md §5.3,
   docs/reference/coordinator-on-real-brokers.md §C).
 * The controller that the metadata names gets the request for more partitions: in ZooKeeper mode no other
   broker does it, in KRaft mode any broker hands it on.
@@ -50,13 +50,34 @@ class LiveClusterActs(OfCluster):
 
     @attempted
     def convert_empty(self, group: str) -> None:
-        """See the port."""
-        join_and_leave(self._cluster.coordinator(group), group)
+        """See the port: join as the only member, be assigned nothing, and leave."""
+        coordinator = self._cluster.coordinator(group)
+        joined = _join(coordinator, group, "")
+        if joined.error_code == ErrorCode.member_id_required:
+            joined = _join(coordinator, group, joined.member_id)
+        raise_for(joined.error_code, f"group {group!r} is not joined")
+        try:
+            assigned = _ask(
+                coordinator,
+                Api.SYNC_GROUP,
+                group_id=group,
+                generation_id=joined.generation_id,
+                member_id=joined.member_id,
+                group_instance_id=None,
+                assignments=[{"member_id": joined.member_id, "assignment": _NOTHING}],
+            )
+            raise_for(assigned.error_code, f"group {group!r} assigns nothing")
+        finally:
+            identity = {"member_id": joined.member_id, "group_instance_id": None}
+            left = _ask(coordinator, Api.LEAVE_GROUP, group_id=group, members=[identity])
+            raise_for(left.error_code, f"group {group!r} is not left")
 
     @attempted
     def topic_configs(self) -> Mapping[str, str]:
         """See the port."""
-        return topic_configs(self._any(), OFFSETS_TOPIC)
+        connection = self._any()
+        (configs,) = connection.ask(describe_configs(connection, TOPIC, [OFFSETS_TOPIC])).results
+        return set_values(configs, OF_TOPIC, f"topic {OFFSETS_TOPIC!r}")
 
     @attempted
     def configure_topic(self, values: Mapping[str, str | None]) -> None:
@@ -115,12 +136,6 @@ class LiveClusterActs(OfCluster):
 _SET, _DELETE = 0, 1
 
 
-def topic_configs(connection: BrokerConnection, topic: str) -> dict[str, str]:
-    """What is set for a topic itself, no defaults. Raises `BrokerError`."""
-    (configs,) = connection.ask(describe_configs(connection, TOPIC, [topic])).results
-    return set_values(configs, OF_TOPIC, f"topic {topic!r}")
-
-
 def alter(connection: BrokerConnection, kind: int, name: str, values: Mapping[str, str | None]) -> None:
     """Set these configurations of a topic or group; None takes one back to its default.
 
@@ -166,31 +181,6 @@ _SESSION = dt.timedelta(seconds=10)
 _WAIT_S = 60.0
 _NOTHING = struct.pack(">hii", 0, 0, -1)
 """ConsumerProtocolSubscription and ConsumerProtocolAssignment version 0 of no topic, without user data."""
-
-
-def join_and_leave(coordinator: BrokerConnection, group: str) -> None:
-    """Join as the only member, be assigned nothing, and leave.
-
-    Raises `BrokerError` for what the coordinator refuses, `UnsupportedByBroker`."""
-    joined = _join(coordinator, group, "")
-    if joined.error_code == ErrorCode.member_id_required:
-        joined = _join(coordinator, group, joined.member_id)
-    raise_for(joined.error_code, f"group {group!r} is not joined")
-    try:
-        assigned = _ask(
-            coordinator,
-            Api.SYNC_GROUP,
-            group_id=group,
-            generation_id=joined.generation_id,
-            member_id=joined.member_id,
-            group_instance_id=None,
-            assignments=[{"member_id": joined.member_id, "assignment": _NOTHING}],
-        )
-        raise_for(assigned.error_code, f"group {group!r} assigns nothing")
-    finally:
-        identity = {"member_id": joined.member_id, "group_instance_id": None}
-        left = _ask(coordinator, Api.LEAVE_GROUP, group_id=group, members=[identity])
-        raise_for(left.error_code, f"group {group!r} is not left")
 
 
 def _join(coordinator: BrokerConnection, group: str, member_id: str) -> Any:

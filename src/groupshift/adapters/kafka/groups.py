@@ -179,13 +179,13 @@ def _offsets(group: str, topics: Any) -> tuple[list[CommittedOffset], list[str]]
     ]
 
 
-@dataclass(slots=True)
 class _Known:
     """What holds for a while: the coordinator of each group, leaders and partition counts of each topic."""
 
-    coordinators: dict[str, int]
-    leaders: Mapping[TopicPartition, int]
-    counts: Mapping[str, int]
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self.leaders = cluster.all_leaders()
+        self.coordinators = {group: each.brokers[-1] for group, each in listing(cluster)[0].items()}
+        self.counts = dict(Counter(at.topic for at in self.leaders))
 
 
 class KafkaEnsemble(OfCluster):
@@ -232,7 +232,7 @@ class KafkaEnsemble(OfCluster):
         def work(known: _Known) -> tuple[dict[TopicPartition, LogEnd], list[str]]:
             ends, failed = log_ends(self._cluster, wanted, known.leaders)
             if failed:
-                self._known = _learn(self._cluster)
+                self._known = _Known(self._cluster)
                 ends, failed = log_ends(self._cluster, wanted, self._known.leaders)
             return ends, [
                 f"the log end of {at} cannot be read ({error_name(code)}): its lag is unknown; "
@@ -246,7 +246,7 @@ class KafkaEnsemble(OfCluster):
         """Run ``work`` with what is known, which is learnt anew after an error, not after a slow answer."""
 
         def attempt() -> T:
-            self._known = self._known or _learn(self._cluster)
+            self._known = self._known or _Known(self._cluster)
             try:
                 return work(self._known)
             except TimeoutError:
@@ -260,15 +260,6 @@ class KafkaEnsemble(OfCluster):
         except BaseException:
             self._known = None
             raise
-
-
-def _learn(cluster: KafkaCluster) -> _Known:
-    leaders = cluster.all_leaders()
-    return _Known(
-        coordinators={group: listed.brokers[-1] for group, listed in listing(cluster)[0].items()},
-        leaders=leaders,
-        counts=dict(Counter(at.topic for at in leaders)),
-    )
 
 
 def _told(group: str, answers: _Answers, embedded: Collection[str], known: _Known) -> GroupView:
