@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from groupshift.domain.cluster import COUNT, configured
-from groupshift.domain.run import Json, Step, StepState
+from groupshift.domain.run import Step, StepState
 from groupshift.domain.verdict import Verdict
 from groupshift.domain.verdict import counted as passed
 from groupshift.engine import questions
 from groupshift.engine.move import Run
+from groupshift.moves.expansion.facts import ExpansionRequest
 from groupshift.moves.expansion.load import PartitionLoad
 from groupshift.moves.expansion.ports import COUNTED, ExpansionPorts, counts_of
 from groupshift.moves.expansion.rules import Placement
@@ -60,7 +61,7 @@ _MEASURES: Mapping[str, Callable[[PartitionLoad], int]] = {
 def overview(placement: Placement, named: int = _NAMED) -> Iterator[questions.Section]:
     """Yield the parts of an assessment: what each broker uses, what this and other counts cost, the busiest
     partition and the mean now and then, and ``named`` groups that move. All partitions are on the page, all
-    groups in `overview_data`."""
+    groups in the data of `observed`."""
     facts, brokers = placement.facts, []
     for broker in facts.view.cluster.brokers:
         counts, static = sorted(facts.counts.get(broker.node_id, ())), configured(broker)
@@ -106,11 +107,12 @@ def overview(placement: Placement, named: int = _NAMED) -> Iterator[questions.Se
     )
 
 
-def overview_data(placement: Placement) -> Json:
-    """Return the same as data, with every partition and every group; no loads where the log was not read. Of
-    a partition then nothing is said of what is overwritten or deleted: it stays where it lies."""
+def observed(_request: ExpansionRequest, placement: Placement) -> questions.Observed:
+    """Return what was found of the cluster: `overview`, and the same as data, with every partition and every
+    group; no loads where the log was not read. Of a partition then nothing is said of what is overwritten or
+    deleted: it stays where it lies."""
     facts, live = placement.facts, ("partition", "groups", "live_records", "live_bytes")
-    return {
+    data = {
         "from": facts.before,
         "to": facts.to,
         "partitions": facts.view.count,
@@ -122,9 +124,10 @@ def overview_data(placement: Placement) -> Json:
             "then": [{name: getattr(each, name) for name in live} for each in facts.after],
         },
     }
+    return questions.Observed(sections=tuple(overview(placement)), data=data)
 
 
-def render(placement: Placement) -> str:
+def render(_request: ExpansionRequest, placement: Placement) -> str:
     """The assessment as an HTML document, with pictures of the load; it needs nothing besides itself."""
     facts, log, findings = placement.facts, placement.facts.log, placement.judgement.findings
     cluster = facts.view.cluster
