@@ -84,9 +84,19 @@ class ExpansionMove(ClusterMove[ExpansionPorts]):
         **own_handlers(),
         "snapshot": TakeClusterSnapshot(_Exceptions()),
         "compare": offsets.CompareSnapshots(_Exceptions()),
-        **steps.HANDLERS,
-        **brokers.HANDLERS,
-        **offsets.HANDLERS,
+        "drain": steps.Drain(),
+        "agree": steps.Agree(),
+        "prove": steps.Prove(),
+        "fence": steps.Fence(),
+        "reopen": steps.Fence(),
+        "delete-groups": steps.DeleteGroups(),
+        "create-partitions": brokers.CreatePartitions(),
+        "restart": brokers.Restart(),
+        "place": brokers.Place(),
+        "rehearse": offsets.Rehearse(),
+        "restore": offsets.Restore(),
+        "verify": offsets.Verify(),
+        "audit": offsets.Audit(),
     }
     observed = staticmethod(report.observed)
     assessment_page = staticmethod(report.render)
