@@ -58,10 +58,10 @@ class NotRestored:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
     """What was done: ``equal`` offsets were read back as wanted; those of ``differing`` were not, or were
-    left alone because somebody changed them between the look and the act. ``erased`` are the groups whose stray
-    records have tombstones now, which OLD coordinators take up when they load the partitions again (empty on
-    NEW ones); ``strays_left`` are groups whose stray records stay there, and may still hide a commit, each
-    with why."""
+    left alone because somebody changed them between the look and the act. ``erased`` are the groups whose
+    stray records have tombstones now, which OLD coordinators take up when they load the partitions again
+    (empty on NEW ones); ``strays_left`` are groups whose stray records stay there, and may still hide a
+    commit, each with why."""
 
     equal: int = 0
     differing: tuple[NotRestored, ...] = ()
