@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -88,7 +90,7 @@ def test_the_memory_survives_its_annotation_and_forgets_the_oldest_changes() -> 
         accepted = Accepted(change_id=change.change_id, to=change.to, slots=change.slots, before="orders-a")
         memory = memory.having(change, accepted)
     document = {"kind": "Deployment", "metadata": {"name": "d", "annotations": {}}}
-    document["metadata"]["annotations"]["groupshift.io/changes"] = memory.to_json()
+    document["metadata"]["annotations"]["groupshift.io/changes"] = json.dumps(asdict(memory))
     assert Memory.of(document) == memory
     assert (len(memory.changes), memory.fences) == (16, {"m": 19})
     assert memory.find("c3") is None
