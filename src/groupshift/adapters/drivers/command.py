@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
+from groupshift.domain.facts import Slot, SlotState
 from groupshift.domain.foreign_json import FILE_BYTES, load_object
 from groupshift.domain.foreign_text import struck_out
 from groupshift.domain.modes import MemberKind
@@ -34,8 +35,6 @@ from groupshift.ports.driver import (
     ForPerson,
     NodeStatus,
     Replacement,
-    Slot,
-    SlotState,
     Started,
     settled,
 )

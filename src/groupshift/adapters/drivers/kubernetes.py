@@ -29,8 +29,7 @@ from groupshift.adapters.drivers.workloads import (
     Document,
     Workload,
     decide,
-    demand_newest,
-    demand_same,
+    demand_acceptable,
     kind_of,
     labels,
     name_of,
@@ -38,10 +37,17 @@ from groupshift.adapters.drivers.workloads import (
     status,
 )
 from groupshift.domain.addresses import api_server_problem
+from groupshift.domain.facts import Slot, SlotState
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.foreign_files import opened
-from groupshift.ports.driver import Change, ChangeStatus, ForPerson, Slot, SlotState, Started, settled
+from groupshift.ports.driver import (
+    Change,
+    ChangeStatus,
+    ForPerson,
+    Started,
+    settled,
+)
 from groupshift.settings import KubernetesSettings
 
 WORKLOADS = {"Deployment": "deployments", "StatefulSet": "statefulsets"}
@@ -82,8 +88,7 @@ class KubernetesFleet:
                 f"slot {unknown[0]!r} is unknown; group {change.group} has {', '.join(sorted(known))}"
             )
         for each in workloads:
-            demand_newest(each, change)
-            demand_same(each, change)
+            demand_acceptable(each, change)
         concerned = [each for each in workloads if not change.slots or set(each.slots) & set(change.slots)]
         for each in concerned:
             decide(each, change, self._template)
@@ -118,7 +123,7 @@ class KubernetesFleet:
         """Compare and set; decide anew on what is there when it was changed meanwhile (controllers do)."""
         resource = WORKLOADS[workload.kind]
         for _ in range(_TRIES):
-            demand_newest(workload, change)
+            demand_acceptable(workload, change)
             patch = decide(workload, change, self._template)
             if patch is None:
                 return

@@ -10,9 +10,16 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from groupshift.domain.facts import Slot
 from groupshift.domain.plain import built
 from groupshift.errors import Conflict, Rejected, Transient
-from groupshift.ports.driver import Change, ChangeStatus, ForPerson, Slot, Started, settled
+from groupshift.ports.driver import (
+    Change,
+    ChangeStatus,
+    ForPerson,
+    Started,
+    settled,
+)
 
 _ANSWER_S = 10.0
 _LONGEST_ADDRESS = 100  # bytes; the kernel takes 107 for the path of a Unix socket

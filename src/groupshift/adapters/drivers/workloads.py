@@ -217,18 +217,15 @@ Templates = Callable[[Workload, str], Mapping[str, Any] | None]
 """Looks up the pod template of a revision of a workload; None when its history no longer has it."""
 
 
-def demand_newest(workload: Workload, change: Change) -> None:
-    """Raises `Conflict` when a run with a higher token was met under this fence."""
+def demand_acceptable(workload: Workload, change: Change) -> None:
+    """Raises `Conflict` when a run with a higher token was met under this fence, and `Rejected` when the
+    change's id was accepted before for something else."""
     highest = workload.memory.fences.get(change.fence, 0)
     if change.token < highest:
         raise Conflict(
             f"token {change.token} of {change.fence} is void: a run with token {highest} changed "
             f"{title(workload.document)} since; look at the migration with: groupshift status"
         )
-
-
-def demand_same(workload: Workload, change: Change) -> None:
-    """Raises `Rejected` when the change's id was accepted before for something else."""
     known = workload.memory.find(change.change_id)
     if known is not None and (set(known.slots), known.to) != (set(change.slots), change.to):
         raise Rejected(

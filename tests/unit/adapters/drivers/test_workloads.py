@@ -10,9 +10,10 @@ import pytest
 
 from groupshift.adapters.drivers.kubernetes import member_of, slots_of
 from groupshift.adapters.drivers.workloads import CHANGES, Accepted, Memory, Workload
+from groupshift.domain.facts import SlotState
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import Rejected
-from groupshift.ports.driver import Change, SlotState
+from groupshift.ports.driver import Change
 
 GROUP = "orders-app"
 
