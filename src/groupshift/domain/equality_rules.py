@@ -22,7 +22,7 @@ class Comparison(StrEnum):
     PROTOCOL = "protocol"
     """Members went from the classic protocol to the consumer protocol (KIP-848)."""
     PROTOCOL_BACK = "protocol-back"
-    """Members went from the consumer protocol to the classic one: §6.2, A to B."""
+    """Members went from the consumer protocol to the classic one: group-coordinator.md §6.2, A to B."""
     DOWNGRADE = "downgrade"
     """Brokers were replaced by older ones (KIP-915): §6.2, B to C. Nothing else may have changed."""
     COORDINATION = "coordination"
