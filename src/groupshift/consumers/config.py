@@ -7,6 +7,7 @@ Source: docs/reference/zookeeper-coordination.md §§6, 7, 8.1, O5; KIP-125.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -17,6 +18,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
+from importlib.resources import files
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
@@ -29,7 +31,6 @@ from groupshift.domain.addresses import joined, kafka_servers, login_problem, zo
 from groupshift.domain.assignment import Assignor, TextForm
 from groupshift.domain.reconcile import Member
 from groupshift.domain.registration import consumer_id
-from groupshift.domain.tables import table_of
 from groupshift.domain.znodes import INTERNAL_TOPICS
 from groupshift.errors import Rejected
 from groupshift.ports.consumer import Reset
@@ -56,15 +57,12 @@ class Key:
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Keys:
-    """The file."""
-
-    keys: Mapping[str, Key]
-
-
 _LOGIN = {f"zookeeper.{key}": Key(Use.HONOURED, why) for key, why in LOGIN.items()}
-KEYS: Final[Mapping[str, Key]] = {**table_of(Keys, "consumers/keys.toml").keys, **_LOGIN}
+_TABLE = json.loads(files("groupshift").joinpath("consumers", "keys.json").read_text("utf-8"))
+KEYS: Final[Mapping[str, Key]] = _LOGIN | {
+    key: Key(Use(use), why) for use, keys in _TABLE.items() for key, why in keys.items()
+}
+"""JSON and no TOML: an application that imports the library loads no parser for it."""
 
 FORCED: Final = frozenset({"group.id", "client.id", "enable.auto.commit", "enable.auto.offset.store"})
 """Keys of the embedded consumer whose value is given (§8.1)."""
