@@ -34,17 +34,9 @@ from groupshift.spark.validation_report import rules_section
 AUDIT_VERSION = 1
 
 
-_EVENT = (
-    "topic",
-    "partition",
-    "known_by",
-    "released_by",
-    "released_ms",
-    "unowned_ms",
-    "committed",
-    "reached",
-)
-_RANGE = ("topic", "partition", "from_offset", "to_offset", "records", "committed", "reached", "objection")
+_PLACE = ("topic", "partition")
+_EVENT = (*_PLACE, "known_by", "released_by", "released_ms", "unowned_ms", "committed", "reached")
+_RANGE = (*_PLACE, "from_offset", "to_offset", "records", "committed", "reached", "objection")
 
 
 def _event(row: Mapping[str, Any]) -> dict[str, Any]:
