@@ -186,14 +186,13 @@ def _rows(cluster: KafkaCluster, topic: str, each: _Range, wanted: Visible) -> I
             yield rows.slice(int(low), int(high - low))  # batches reach over start and end
 
 
-def read_partition(
-    cluster: KafkaCluster, bounds: Bounds, wanted: Visible = Visible.DECIDED, topic: str = OFFSETS_TOPIC
-) -> Iterator[pa.RecordBatch]:
-    """One partition's records within ``bounds`` in log order, in this process: rows of `segments.SCHEMA`.
+def read_partition(cluster: KafkaCluster, bounds: Bounds) -> Iterator[pa.RecordBatch]:
+    """One partition's decided records within ``bounds`` in log order, in this process: rows of
+    `segments.SCHEMA`, of the offsets topic.
 
     Raises as `PartitionReader.read`."""
-    for each in _ranges(bounds, wanted):
-        yield from _rows(cluster, topic, each, wanted)
+    for each in _ranges(bounds, Visible.DECIDED):
+        yield from _rows(cluster, OFFSETS_TOPIC, each, Visible.DECIDED)
 
 
 _VERSIONS = {"at_least": 4, "at_most": 12}
