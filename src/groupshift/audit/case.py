@@ -66,7 +66,21 @@ def read_log(
     """The log's side of an audit of ``groups`` (None: all), from records in the order of each partition.
 
     Records of aborted or open transactions must not be among them, nor any at or behind ``closed``."""
-    lines = _lines(records, opened, groups, len(closed))
+    lines: dict[_Line, list[LogRecord]] = {}  # the last few before the bracket, and all in it
+    unwanted: set[bytes | None] = set()
+    for record in records:
+        at = record.partition, record.key
+        line = lines.get(at)
+        if line is None:
+            if record.key in unwanted:
+                continue
+            if groups is not None and decode(record, partitions=len(closed)).group_id not in groups:
+                unwanted.add(record.key)
+                continue
+            line = lines[at] = []
+        line.append(record)
+        if len(line) > 2 * KEPT and record.offset < opened.get(record.partition, 0):
+            del line[:-KEPT]
     latest = {at: decode(line[-1], partitions=len(closed)) for at, line in lines.items()}
     of_commits: dict[Key, list[LogRecord]] = defaultdict(list)
     for at, last in latest.items():
@@ -76,28 +90,6 @@ def read_log(
                 of_commits[group, topic, partition].extend(lines[at])  # types 0 and 1 are one key
     kept = {key: tuple(commits) for key, commits in of_commits.items()}
     return LogSide(opened=opened, closed=closed, state=materialise(latest.values(), closed), lines=kept)
-
-
-def _lines(
-    records: Iterable[LogRecord], opened: Position, groups: Collection[str] | None, partitions: int
-) -> dict[_Line, list[LogRecord]]:
-    """Per partition and raw key: the last few records before the bracket, and all in it."""
-    lines: dict[_Line, list[LogRecord]] = {}
-    unwanted: set[bytes | None] = set()
-    for record in records:
-        at = record.partition, record.key
-        line = lines.get(at)
-        if line is None:
-            if record.key in unwanted:
-                continue
-            if groups is not None and decode(record, partitions=partitions).group_id not in groups:
-                unwanted.add(record.key)
-                continue
-            line = lines[at] = []
-        line.append(record)
-        if len(line) > 2 * KEPT and record.offset < opened.get(record.partition, 0):
-            del line[:-KEPT]
-    return lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

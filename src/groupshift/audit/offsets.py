@@ -120,7 +120,7 @@ def audit(reading: Reading, log: LogSide) -> Looked:
     not in its ``zookeeper`` does not exist there. Pure; raises nothing."""
     sources = Sources(reading.admin, log, reading.zookeeper or {}, reading.terms)
     keys = sources.all_keys()
-    cases = [sources.case(key) for key in keys if not sources.plainly_agrees(key)]
+    cases = (sources.case(key) for key in keys if not sources.plainly_agrees(key))
     mismatches = [_mismatch(case, rule) for case in cases if (rule := judge(case)) is not None]
     away = ((one.commit.group_id, one.commit.src_partition) for one in log.state.foreign_commits)
     return looked_at(reading, mismatches, keys=len(keys), unsaid=sources.unsaid(), away=away)

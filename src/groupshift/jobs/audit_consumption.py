@@ -28,11 +28,12 @@ from groupshift.domain.modes import Isolation
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import GroupshiftError, Rejected
 from groupshift.jobs import ended
+from groupshift.ports.log import NobodyAsksTheLog, RecordLog
 from groupshift.spark import consumption
 from groupshift.spark import consumption_report as report
 from groupshift.spark.checks import to_json
-from groupshift.spark.consumption import Ask, Audit, Rows, Window, measure, nobody
-from groupshift.spark.output import columns, fresh, json_object, properties_of, write_parquet, write_text
+from groupshift.spark.consumption import Audit, Window, measure
+from groupshift.spark.output import fresh, json_object, properties_of, write_parquet, write_text
 from groupshift.spark.session import local_session
 
 VERDICT, REPORT = "audit.json", "report.html"
@@ -40,12 +41,12 @@ HAND_OVERS, DUPLICATES = "hand_overs.parquet", "duplicates.parquet"
 DEFAULT_TOLERANCE_MS = 2000
 """How late a recorder may stamp what an old member printed: it shares the machine with everything else."""
 
-_HAND_OVERS = columns(
+_HAND_OVERS = (
     "topic string, partition int, member string, kind string, known_by string, start_ms long, end_ms long, "
     "ended string, records long, giver string, released_ms long, unowned_ms long, committed long, "
     "reached long"
 )
-_DUPLICATES = columns(
+_DUPLICATES = (
     "topic string, partition int, from_offset long, to_offset long, records long, first_ms long, "
     "member string, last_deliverer string, committed long, reached long, objection string"
 )
@@ -83,9 +84,9 @@ def _stages(path: Path | None) -> dict[str, tuple[int, int]]:
 
 def _audit(arguments: argparse.Namespace) -> tuple[Audit, dict[str, tuple[int, int]]]:
     """Read both sources, measure, and return the audit with its stages. Raises `Rejected` and `Broken`."""
-    ask: Ask = nobody
+    log_of: RecordLog = NobodyAsksTheLog()
     if arguments.brokers is not None:
-        ask = KafkaRecordLog(arguments.brokers, properties_of(arguments.properties)).read
+        log_of = KafkaRecordLog(arguments.brokers, properties_of(arguments.properties))
     stages = _stages(arguments.stages)
     now_ms = time.time_ns() // 1_000_000
     window = Window(
@@ -99,9 +100,8 @@ def _audit(arguments: argparse.Namespace) -> tuple[Audit, dict[str, tuple[int, i
     files = consumption.write_history(log.history, arguments.output, window.to_ms)
     ledgers = consumption.read_ledgers(spark, arguments.ledgers, torn)
     ours = ledgers.where(ledgers["member"].startswith(f"{arguments.group}_"))
-    consumption.register(spark, ours, files, log.history.kinds, window.to_ms)
-    consumption.derive(spark, window.tolerance_ms)
-    measured = measure(spark, window, ask, Isolation(arguments.isolation_level))
+    consumption.register(spark, ours, files, log.history.kinds, window)
+    measured = measure(spark, window, ask=log_of.read, of_kafka=Isolation(arguments.isolation_level))
     return Audit(group=arguments.group, window=window, log=log, torn=torn, measured=measured), stages
 
 
@@ -118,18 +118,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             data = {"version": report.AUDIT_VERSION, "group": arguments.group, "verdict": Verdict.FAIL.value}
             write_text(output / VERDICT, to_json({**data, "error": str(error)}))
             raise
-        write_parquet(output / HAND_OVERS, _only(audit.measured.hand_overs, _HAND_OVERS), _HAND_OVERS)
-        write_parquet(output / DUPLICATES, _only(audit.measured.duplicates, _DUPLICATES), _DUPLICATES)
+        write_parquet(output / HAND_OVERS, audit.measured.hand_overs, _HAND_OVERS)
+        write_parquet(output / DUPLICATES, audit.measured.duplicates, _DUPLICATES)
         write_text(output / REPORT, report.render(audit, stages))
         write_text(output / VERDICT, to_json(report.to_data(audit, stages)))
         return f"{audit.verdict}; report at {output / REPORT}"
 
     return ended("audit", run)
-
-
-def _only(rows: Rows, columns: dict[str, str]) -> Rows:
-    """The rows with these columns, in this order."""
-    return [{name: row[name] for name in columns} for row in rows]
 
 
 if __name__ == "__main__":

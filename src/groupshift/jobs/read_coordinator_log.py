@@ -84,17 +84,6 @@ def _source(spark: SparkSession, arguments: argparse.Namespace) -> DataFrame:
     return fetched(spark, brokers)
 
 
-def _dump(spark: SparkSession, folder: str) -> DataFrame:
-    """Raw records of a dump. Raises `Rejected` for another schema, `Broken` for a file that is cut off."""
-    _whole(folder)
-    frame = spark.read.parquet(folder)
-    types = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
-    for name, kind in columns(SCHEMA.replace("long", "bigint")).items():
-        if types.get(name) != kind:
-            raise Rejected(f"--dump {folder} has {types.get(name, 'no')} {name}; it must be {name} {kind}")
-    return frame.select(*RAW_COLUMNS)
-
-
 def _whole(folder: str) -> None:
     """Look at the end of every file that Spark lists: all but what a desktop left. Raises `Rejected` for a
     folder that holds none, `Broken` for one that is cut off."""
@@ -112,6 +101,17 @@ def _whole(folder: str) -> None:
                 f"--dump {path} is not a whole Parquet file ({wrong}): truncated or altered; "
                 "nothing was read; copy the dump again"
             ) from wrong
+
+
+def _dump(spark: SparkSession, folder: str) -> DataFrame:
+    """Raw records of a dump. Raises `Rejected` for another schema, `Broken` for a file that is cut off."""
+    _whole(folder)
+    frame = spark.read.parquet(folder)
+    types = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+    for name, kind in columns(SCHEMA.replace("long", "bigint")).items():
+        if types.get(name) != kind:
+            raise Rejected(f"--dump {folder} has {types.get(name, 'no')} {name}; it must be {name} {kind}")
+    return frame.select(*RAW_COLUMNS)
 
 
 def _refuse_own_source(dump: str | None, output: Path) -> None:

@@ -24,14 +24,14 @@ from groupshift.spark import validation
 from groupshift.spark import validation_report as report
 from groupshift.spark.checks import to_json
 from groupshift.spark.expectations import FAILING_COLUMNS, Library, failing_rows
-from groupshift.spark.output import columns, fresh, json_object, room_in, write_parquet, write_text
+from groupshift.spark.output import fresh, json_object, room_in, write_parquet, write_text
 from groupshift.spark.session import local_session
 from groupshift.spark.validation import Outcome
 
 VERDICT, REPORT, DIFFERENCES = "verdict.json", "report.html", "differences.parquet"
 FAILING = "failing_rows.parquet"
 _ALL = (VERDICT, REPORT, DIFFERENCES, FAILING)
-_COLUMNS = columns(
+_COLUMNS = (
     "table string, class string, topic string, partition int, store string, subject string, before string, "
     "after string, allowed bool"
 )

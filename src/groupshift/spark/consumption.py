@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import zip_longest
 from os import SEEK_END
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from groupshift.domain.verdict import Verdict, worst
 from groupshift.errors import Broken, Rejected
 from groupshift.foreign_files import opened
 from groupshift.spark.checks import Offence, Ruled, not_asked, offences, queried, ruled, statement
-from groupshift.spark.output import columns, write_parquet
+from groupshift.spark.output import write_parquet
 
 STILL_HELD_MS = 9_007_199_254_740_991
 """Stands for the end of an interval that has not ended: later than any clock, exact in JSON."""
@@ -40,11 +41,11 @@ STILL_HELD_MS = 9_007_199_254_740_991
 _LAST_LINE = 8 << 20
 """No delivery is longer (bytes)."""
 _LEDGER = "member string, topic string, partition int, offset long, at_ms long, broken string"
-_INTERVALS = columns(
+_INTERVALS = (
     "topic string, partition int, member string, kind string, thread_id string, session long, "
     "start_zxid long, end_zxid long, start_ms long, end_ms long, ended string"
 )
-_WRITES = columns("topic string, partition int, offset long, session long, zxid long, at_ms long")
+_WRITES = "topic string, partition int, offset long, session long, zxid long, at_ms long"
 _DERIVED = ("located", "runs", "tenures", "hand_overs", "duplicates")
 
 
@@ -173,9 +174,10 @@ def register(
     ledgers: DataFrame,
     history: tuple[Path, Path],
     kinds: Mapping[str, MemberKind],
-    until_ms: int,
+    window: Window,
 ) -> None:
-    """Register the three source views; deliveries after `until_ms` are left out.
+    """Register the source views and the derived ones, each cached, for several others read it; deliveries
+    after the window are left out.
 
     A member that ZooKeeper never saw below ``ids`` is a plain Kafka consumer.
     """
@@ -183,7 +185,7 @@ def register(
     for member, kind in kinds.items():
         known = F.when(F.col("member") == member, kind.value).otherwise(known)
     deliveries = (
-        ledgers.where(F.col("at_ms") <= until_ms)
+        ledgers.where(F.col("at_ms") <= window.to_ms)
         .withColumn("kind", known)
         .withColumn("delivery", F.monotonically_increasing_id())
         .cache()
@@ -191,12 +193,8 @@ def register(
     deliveries.createOrReplaceTempView("deliveries")
     for name, path in zip(("intervals", "offset_writes"), history, strict=True):
         spark.read.parquet(str(path)).cache().createOrReplaceTempView(name)
-
-
-def derive(spark: SparkSession, tolerance_ms: int) -> None:
-    """Register the derived views; each is cached, for several others read it."""
     for name in _DERIVED:
-        frame = queried(spark, statement("consumption", name), {"tolerance_ms": tolerance_ms})
+        frame = queried(spark, statement("consumption", name), {"tolerance_ms": window.tolerance_ms})
         frame.cache().createOrReplaceTempView(name)
 
 
@@ -321,11 +319,6 @@ def lost_of(rows: Rows) -> int:
 Ask = Callable[[Sequence[Gap]], Sequence[GapRead]]
 
 
-def nobody(_gaps: Sequence[Gap]) -> Sequence[GapRead]:
-    """Answers nothing: the log is not asked."""
-    return ()
-
-
 def _answered(rows: Rows, ask: Ask, of_kafka: Isolation) -> dict[LogAnswer, list[Mapping[str, Any]]]:
     """Ranges that nobody was given, by what the log says about them; without an answer they are lost."""
     gaps = [
@@ -339,12 +332,11 @@ def _answered(rows: Rows, ask: Ask, of_kafka: Isolation) -> dict[LogAnswer, list
     ]
     answers = ask(gaps) if gaps else ()
     by_answer: dict[LogAnswer, list[Mapping[str, Any]]] = {each: [] for each in LogAnswer}
-    for number, row in enumerate(rows):
+    for row, read in zip_longest(rows, answers):
         said = {name: value for name, value in row.items() if name != "kinds"}
-        if not answers:
+        if read is None:
             by_answer[LogAnswer.LOST].append(said)
             continue
-        read = answers[number]
         said["reason"] = f"{row['reason']}: {read.reason}"
         if read.answer is LogAnswer.LOST:
             said["records"] = read.records
@@ -352,12 +344,7 @@ def _answered(rows: Rows, ask: Ask, of_kafka: Isolation) -> dict[LogAnswer, list
     return by_answer
 
 
-def measure(
-    spark: SparkSession,
-    window: Window,
-    ask: Ask = nobody,
-    of_kafka: Isolation = Isolation.READ_COMMITTED,
-) -> Measured:
+def measure(spark: SparkSession, window: Window, *, ask: Ask, of_kafka: Isolation) -> Measured:
     """Run every query on the registered views (see `register`). ``ask`` asks the log
     about ranges that were delivered to nobody; ``of_kafka`` is the level of all but old members."""
     within = {"from_ms": window.from_ms, "to_ms": window.to_ms - window.tolerance_ms}

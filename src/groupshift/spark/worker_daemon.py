@@ -24,7 +24,6 @@ from groupshift.spark.batches.headers import crc32c, read_headers
 from groupshift.spark.batches.records import Keep, read_records, winning
 from groupshift.spark.batches.transactions import NONE, Visible, visible
 from groupshift.spark.coordinator_log import decoding
-from groupshift.spark.segments import raw_rows
 
 _KEY = struct.pack(">hh5sh5si", 1, 5, b"group", 5, b"topic", 0)
 """Type, group, topic, partition."""
@@ -46,7 +45,7 @@ def loaded(log: bytes) -> list[pa.RecordBatch]:
     """The decoded winners of the batches in ``log``: what a task does, so that its code is loaded."""
     data = np.frombuffer(log, np.uint8)
     table = visible(read_headers(data).table, NONE, Visible.DECIDED)
-    rows = [raw_rows(0, records) for records in read_records(data, table, Origin(name="a batch of our own"))]
+    rows = read_records(data, table, Origin(name="a batch of our own"))
     return list(decoding(1, Keep.WINNERS).convert(winning(rows)))
 
 

@@ -126,10 +126,11 @@ PIECE = 32 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where bytes were taken from, for sentences: a file or an answer, and the byte they begin at."""
+    """Where bytes were taken from: a file or an answer, the byte they begin at, and the partition."""
 
     name: str
     position: int = 0
+    partition: int = 0
 
     def broken(self, row: Any, why: str) -> Broken:
         """The error for one batch of a table."""
