@@ -33,34 +33,18 @@ from pyspark.sql import DataFrame, SparkSession
 from groupshift.domain.seal import is_beside
 from groupshift.errors import Broken, GroupshiftError, Rejected
 from groupshift.foreign_files import opened
+from groupshift.jobs import ended
 from groupshift.spark import coordinator_log as states
 from groupshift.spark.batches.coordinator_records import RAW_COLUMNS
 from groupshift.spark.broker_source import Brokers, fetched
 from groupshift.spark.coordinator_log import decoded
-from groupshift.spark.output import json_object, room_in
+from groupshift.spark.output import columns, json_object, properties_of, room_in
 from groupshift.spark.segments import SCHEMA, segments
 from groupshift.spark.session import large_session
 
 TABLES = ("raw", "decoded", "commits", "foreign", "groups", "retention")
 _UNREADABLE = "FAILED_READ_FILE"
 _FILE_READ = re.compile(r"reading file (?:file://)?(\S+?)\.?\s")
-
-
-def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    """The arguments of the job; ends the process with code 2 for what cannot be used."""
-    parser = argparse.ArgumentParser(prog="read_coordinator_log", description="Read __consumer_offsets.")
-    source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--dump", help="Parquet with partition, offset, timestamp_ms, key, value")
-    source.add_argument("--segments", help="folder with __consumer_offsets-N/*.log as copied from a broker")
-    source.add_argument("--brokers", help="bootstrap servers of a running cluster")
-    parser.add_argument("--partitions", type=int, required=True, help="partition count that groups hash by")
-    parser.add_argument("--output", type=Path, required=True, help="folder that gets the tables")
-    parser.add_argument("--up-to", type=Path, help="JSON: partition to end offset, exclusive")
-    parser.add_argument("--decoded", action="store_true", help="write every decoded record too")
-    parser.add_argument("--retention-ms", type=int, help="offsets.retention.minutes in ms")
-    parser.add_argument("--now-ms", type=int, default=0, help="the brokers' clock, for --retention-ms")
-    parser.add_argument("--properties", type=Path, help="JSON: security keys for --brokers")
-    return parser.parse_args(argv)
 
 
 def _position(path: Path) -> Mapping[int, int]:
@@ -77,24 +61,10 @@ def _source(spark: SparkSession, arguments: argparse.Namespace) -> DataFrame:
         return _dump(spark, arguments.dump)
     if arguments.segments is not None:
         return segments(spark, arguments.segments)
-    secrets = {} if arguments.properties is None else json_object(arguments.properties, "--properties")
-    properties = {key: str(value) for key, value in secrets.items()}
-    brokers = Brokers(bootstrap_servers=arguments.brokers, properties=properties)
+    brokers = Brokers(bootstrap_servers=arguments.brokers, properties=properties_of(arguments.properties))
     with closing(brokers.cluster()) as cluster:
         cluster.attempt(cluster.refuse_several)
     return fetched(spark, brokers)
-
-
-def _dump(spark: SparkSession, folder: str) -> DataFrame:
-    """Raw records of a dump. Raises `Rejected` for another schema, `Broken` for a file that is cut off."""
-    _whole(folder)
-    frame = spark.read.parquet(folder)
-    types = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
-    for column in SCHEMA.replace("long", "bigint").split(", "):
-        name, kind = column.split(" ")
-        if types.get(name) != kind:
-            raise Rejected(f"--dump {folder} has {types.get(name, 'no')} {name}; it must be {column}")
-    return frame.select(*RAW_COLUMNS)
 
 
 def _whole(folder: str) -> None:
@@ -114,6 +84,17 @@ def _whole(folder: str) -> None:
                 f"--dump {path} is not a whole Parquet file ({wrong}): truncated or altered; "
                 "nothing was read; copy the dump again"
             ) from wrong
+
+
+def _dump(spark: SparkSession, folder: str) -> DataFrame:
+    """Raw records of a dump. Raises `Rejected` for another schema, `Broken` for a file that is cut off."""
+    _whole(folder)
+    frame = spark.read.parquet(folder)
+    types = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+    for name, kind in columns(SCHEMA.replace("long", "bigint")).items():
+        if types.get(name) != kind:
+            raise Rejected(f"--dump {folder} has {types.get(name, 'no')} {name}; it must be {name} {kind}")
+    return frame.select(*RAW_COLUMNS)
 
 
 def _refuse_own_source(dump: str | None, output: Path) -> None:
@@ -142,9 +123,7 @@ def _read(arguments: argparse.Namespace) -> None:
     up_to = None if arguments.up_to is None else _position(arguments.up_to)
     spark = large_session("groupshift coordinator log")
     records = _source(spark, arguments)
-    if (
-        arguments.dump is None
-    ):  # read the source once: a topic may be compacted meanwhile, files inflated twice
+    if arguments.dump is None:  # read once: a topic may be compacted meanwhile, files inflated twice
         records = spark.read.parquet(str(_leave(records, arguments.output, "raw")))
     if arguments.decoded:
         _leave(decoded(records, arguments.partitions), arguments.output, "decoded")
@@ -177,24 +156,40 @@ def _readable() -> Iterator[None]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Read, decode, materialise, write; returns the exit code (see the module text)."""
-    arguments = _arguments(argv)
-    made = not arguments.output.exists()
-    try:
-        _refuse_own_source(arguments.dump, arguments.output)
-        with room_in(arguments.output, ""), _readable():
-            arguments.output.mkdir(parents=True, exist_ok=True)
-            for table in TABLES:
-                shutil.rmtree(arguments.output / f"{table}.parquet", ignore_errors=True)
-            _read(arguments)
-    except GroupshiftError as error:
-        if made:
+    """Read, decode, materialise, write; returns the exit code (see the module text). Ends the process with
+    code 2 for arguments that cannot be used."""
+    parser = argparse.ArgumentParser(prog="read_coordinator_log", description="Read __consumer_offsets.")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--dump", help="Parquet with partition, offset, timestamp_ms, key, value")
+    source.add_argument("--segments", help="folder with __consumer_offsets-N/*.log as copied from a broker")
+    source.add_argument("--brokers", help="bootstrap servers of a running cluster")
+    parser.add_argument("--partitions", type=int, required=True, help="partition count that groups hash by")
+    parser.add_argument("--output", type=Path, required=True, help="folder that gets the tables")
+    parser.add_argument("--up-to", type=Path, help="JSON: partition to end offset, exclusive")
+    parser.add_argument("--decoded", action="store_true", help="write every decoded record too")
+    parser.add_argument("--retention-ms", type=int, help="offsets.retention.minutes in ms")
+    parser.add_argument("--now-ms", type=int, default=0, help="the brokers' clock, for --retention-ms")
+    parser.add_argument("--properties", type=Path, help="JSON: security keys for --brokers")
+    arguments = parser.parse_args(argv)
+    output: Path = arguments.output
+    made = not output.exists()
+
+    def run() -> str:
+        try:
+            _refuse_own_source(arguments.dump, output)
+            with room_in(output, ""), _readable():
+                output.mkdir(parents=True, exist_ok=True)
+                for table in TABLES:
+                    shutil.rmtree(output / f"{table}.parquet", ignore_errors=True)
+                _read(arguments)
+        except GroupshiftError:
             with suppress(OSError):
-                arguments.output.rmdir()  # only where no table was finished
-        print(f"read_coordinator_log: {error}", file=sys.stderr)
-        return error.exit_code
-    print(f"read_coordinator_log: tables at {arguments.output}")
-    return 0
+                if made:
+                    output.rmdir()  # only where no table was finished
+            raise
+        return f"tables at {output}"
+
+    return ended("read_coordinator_log", run)
 
 
 if __name__ == "__main__":

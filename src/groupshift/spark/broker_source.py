@@ -9,7 +9,7 @@ leader up again that moved or went away, and repeats what failed, within the tim
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -30,7 +30,8 @@ from groupshift.spark.batches.files import Part
 from groupshift.spark.batches.headers import ABORT, CONTROL, LAST, OFFSET, PRODUCER, read_headers
 from groupshift.spark.batches.records import Keep, read_records
 from groupshift.spark.batches.transactions import FOR_EVER, Transactions, Visible, resolve, spans, visible
-from groupshift.spark.segments import AS_READ, OFFSETS_TOPIC, Into, in_tasks, raw_rows, shared
+from groupshift.spark.segment_scan import shared
+from groupshift.spark.segments import AS_READ, OFFSETS_TOPIC, Into, in_tasks
 
 _UNKNOWN_TOPIC, _NO_LEADER = 3, 5
 
@@ -123,21 +124,16 @@ def _bounds(cluster: KafkaCluster, topic: str) -> tuple[Bounds, ...]:
     leaders, errors = cluster.partitions_of([topic])
     if errors.get(topic) not in {None, _UNKNOWN_TOPIC}:
         raise BrokerError(errors[topic], f"topic {topic!r}")
-    led_by: dict[int, list[int]] = {}
+    led_by: dict[int, list[tuple[str, int]]] = {}
     for at, leader in sorted(leaders.items()):
         raise_for(_NO_LEADER if leader < 0 else 0, str(at))
-        led_by.setdefault(leader, []).append(at.partition)
+        led_by.setdefault(leader, []).append((topic, at.partition))
     questions = ((EARLIEST, 0), (LATEST, 1), (LATEST, 0))
-    requests = {
-        node: [
-            (
-                log_offsets(cluster.broker(node), [(topic, at) for at in led], spec, isolation=level),
-                (spec, level),
-            )
-            for spec, level in questions
-        ]
-        for node, led in led_by.items()
-    }
+
+    def request(node: int, spec: int, level: int) -> Any:
+        return log_offsets(cluster.broker(node), led_by[node], spec, isolation=level)
+
+    requests = {node: [(request(node, *each), each) for each in questions] for node in led_by}
     offsets: dict[tuple[int, int], dict[int, int]] = {each: {} for each in questions}
     for question, answer in cluster.ask_each(requests):
         for each in answer.topics[0].partitions:
@@ -176,6 +172,7 @@ def _rows(cluster: KafkaCluster, topic: str, each: _Range, wanted: Visible) -> I
     """The wanted records of one range, an Arrow batch at a time. A range behind the last stable offset is
     read twice: markers first."""
     at = TopicPartition(topic, each.partition)
+    origin = Origin(name=f"an answer for {at}", partition=at.partition)
     reader = PartitionReader(cluster, at, stable=each.stable)
     known: Transactions | None = None
     if not each.stable and wanted is not Visible.READ_UNCOMMITTED:
@@ -184,20 +181,18 @@ def _rows(cluster: KafkaCluster, topic: str, each: _Range, wanted: Visible) -> I
         known = resolve(spans(table[table[:, OFFSET] < each.end]) for table in headers)
     for part, aborted in reader.read(each.start, each.end):
         table = visible(part.headers.table, aborted if known is None else known, wanted)
-        for records in read_records(part.data, table, Origin(name=f"an answer for {at}")):
-            low, high = np.searchsorted(records.offset.to_numpy(), (each.start, each.end))
-            rows = raw_rows(each.partition, records)  # batches reach over start and end
-            yield rows.slice(int(low), int(high - low))
+        for rows in read_records(part.data, table, origin):
+            low, high = np.searchsorted(rows.column("offset").to_numpy(), (each.start, each.end))
+            yield rows.slice(int(low), int(high - low))  # batches reach over start and end
 
 
-def read_partition(
-    cluster: KafkaCluster, bounds: Bounds, wanted: Visible = Visible.DECIDED, topic: str = OFFSETS_TOPIC
-) -> Iterator[pa.RecordBatch]:
-    """One partition's records within ``bounds`` in log order, in this process: rows of `segments.SCHEMA`.
+def read_partition(cluster: KafkaCluster, bounds: Bounds) -> Iterator[pa.RecordBatch]:
+    """One partition's decided records within ``bounds`` in log order, in this process: rows of
+    `segments.SCHEMA`, of the offsets topic.
 
     Raises as `PartitionReader.read`."""
-    for each in _ranges(bounds, wanted):
-        yield from _rows(cluster, topic, each, wanted)
+    for each in _ranges(bounds, Visible.DECIDED):
+        yield from _rows(cluster, OFFSETS_TOPIC, each, Visible.DECIDED)
 
 
 _VERSIONS = {"at_least": 4, "at_most": 12}
@@ -234,13 +229,8 @@ class PartitionReader:
             position = int(table[-1, LAST]) + 1 if len(table) else int(answer.log_start_offset)
             if position < end:
                 self._ask(position)
-            aborted = [
-                (int(one.producer_id), int(one.first_offset)) for one in answer.aborted_transactions or ()
-            ]
-            yield (
-                Part(data=data, headers=headers, position=0),
-                Transactions(aborted=_aborted_ranges(aborted, table), open={}),
-            )
+            aborted = _aborted_ranges(answer.aborted_transactions or (), table)
+            yield Part(data=data, headers=headers, position=0), Transactions(aborted=aborted, open={})
 
     def _answer(self, position: int) -> Any:
         """What the leader answers for ``position``: already asked for, or asked now."""
@@ -266,7 +256,7 @@ class PartitionReader:
     def _ask(self, position: int) -> None:
         """Send the request for what lies from ``position`` on to the leader, which is looked up first."""
         if self._leader is None:
-            leader = self._cluster.leaders([self._at.topic]).get(self._at)
+            leader = self._cluster.partitions_of([self._at.topic])[0].get(self._at)
             if leader is None or leader < 0:
                 raise BrokerError(_UNKNOWN_TOPIC if leader is None else _NO_LEADER, str(self._at))
             self._leader = leader
@@ -289,12 +279,13 @@ class PartitionReader:
         self._asked = connection, connection.send(request), position
 
 
-def _aborted_ranges(aborted: list[tuple[int, int]], table: Any) -> Any:
+def _aborted_ranges(aborted: Iterable[Any], table: Any) -> Any:
     """Rows of (producer id, first, last) of the transactions that the broker says were aborted: each ends
     with its producer's next marker in this answer, or after it."""
     rows = []
     markers = table[table[:, CONTROL] == ABORT]
-    for producer, first in aborted:
+    for one in aborted:
+        producer, first = int(one.producer_id), int(one.first_offset)
         ends = markers[(markers[:, PRODUCER] == producer) & (markers[:, OFFSET] > first), OFFSET]
         rows.append((producer, first, int(ends[0]) if len(ends) else FOR_EVER))
     return np.array(sorted(rows), dtype=np.int64).reshape(-1, 3)

@@ -10,11 +10,8 @@ import os
 import sys
 from collections.abc import Mapping
 
-import pyarrow as pa
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from groupshift.adapters.spark_submit.submit import BRIEF, sharing_options
 
@@ -47,8 +44,7 @@ def versions(spark: SparkSession) -> dict[str, str]:
 def start_with(options: str, *arguments: str) -> None:
     """What the JVM is started with if this process starts it: ``options`` of its own, the classes that it
     shares with earlier ones, and ``arguments`` of spark-submit. What the environment says already stands."""
-    started = {"PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT"} & os.environ.keys()
-    if not started:
+    if not {"PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT"} & os.environ.keys():
         every = f"{options} {sharing_options()}".strip()
         submit = " ".join([*arguments, f'--driver-java-options "{every}"', "pyspark-shell"])
         os.environ["PYSPARK_SUBMIT_ARGS"] = submit
@@ -99,10 +95,3 @@ def _session(name: str, settings: Mapping[str, str]) -> SparkSession:
     session = SparkSession.builder.master(master).appName(name).config(conf=conf).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
-
-
-def arrow_schema(of: str) -> pa.Schema:
-    """The Arrow schema of ``name type, name type``, as Spark writes a schema; needs a session."""
-    types = StructType.fromDDL(of)
-    assert isinstance(types, StructType)  # noqa: S101 - several columns
-    return to_arrow_schema(types)
