@@ -266,8 +266,13 @@ def epochs(
     data = {name: getattr(planned, name) for name in ("cluster_id", "offsets", "repairs")}
     data |= {"problems": [each.problem for each in planned.problems], **_outcome(done)}
     tell(data, _epochs_parts(planned, done), _next_of_epochs(planned, done, groups), as_json=as_json)
+    return 0 if _epochs_clean(planned, done) else 1
+
+
+def _epochs_clean(planned: EpochPlan, done: Restored | None) -> bool:
+    """Whether all was read, and nothing is left to do."""
     to_do = planned.to_do if done is None else done.differing
-    return 1 if planned.problems or planned.left or to_do else 0
+    return not (planned.problems or planned.left or to_do)
 
 
 def _epochs_parts(planned: EpochPlan, done: Restored | None) -> Iterator[Shown]:
