@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Final, TypeVar
 
 from groupshift.adapters.zookeeper.session import Node
@@ -130,10 +131,7 @@ def member_of(registered: Node, migration: Node | None) -> tuple[Member, tuple[s
         host=generated["host"] if generated else None,
         pattern=registration.pattern.value,
         subscription=subscription,
-        fence=awareness.fence,
-        mode=awareness.mode,
-        acting_on=awareness.acting_on,
-        version=awareness.software,
+        **asdict(awareness),
         session_id=registered.owner or None,
     )
     return member, (*_persistent(registered), *problems, *more)
@@ -155,7 +153,7 @@ def owner_of(node: Node) -> Owner | str | None:
     if not is_thread_id(node.path.split("/")[2], thread):
         client = client_of_partition(str(partition.partition), node.data) or OTHER
         return f"owner node {node.path} holds {_shown(node.data)}, which is no thread id: {_living(client)}"
-    return Owner(partition=partition, thread_id=thread, czxid=node.czxid, session_id=node.owner)
+    return Owner(partition=partition, thread_id=thread, czxid=node.stat.czxid, session_id=node.owner)
 
 
 def offset_of(node: Node) -> CommittedOffset | NoOffset | str:
