@@ -56,10 +56,12 @@ def test_s03_a_count_that_a_broker_writes_in_other_digits_is_one_sentence(text: 
 @pytest.mark.parametrize("text", [f"t:{OTHER}", f"t:{MANY}", "t:\u0663"])
 def test_s13_streams_in_other_digits_are_one_sentence(text: str) -> None:
     """On the command line of a member."""
+    from argparse import Namespace
+
     from groupshift.cli import consume
 
     with pytest.raises(Rejected, match=r"--topic .*1 or more streams") as refused:
-        consume._topics([text])
+        consume._subscription(Namespace(whitelist=None, blacklist=None, topic=[text]))
     assert len(str(refused.value)) < 300
 
 
