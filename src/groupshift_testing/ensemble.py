@@ -14,7 +14,8 @@ from groupshift_testing.world import MemoryModeSwitch, World
 
 @dataclass(slots=True)
 class MemoryEnsemble:
-    """One `World` a group, by name; ``windows`` are the sizes of the windows that were read.
+    """`groupshift.scan.ports.EnsembleReader`: one `World` a group, by name; ``windows`` are the sizes of the
+    windows that were read.
 
     ``quiet_s`` is how long before now the nodes of every group say that it changed last."""
 
@@ -28,38 +29,21 @@ class MemoryEnsemble:
         """See the port."""
         return tuple(sorted(self.worlds))
 
-    def observe(self, group: str) -> Observed:
-        """One group, with the time of its last change."""
-        view = self.read_one(group)
-        at = view.taken_at_ms - self.quiet_s * 1000
-        return Observed(view=view, times=NodeTimes(changes=(1,), stamps=((1, at),)))
+    def read(self, groups: Sequence[str]) -> tuple[Observed, ...]:
+        """See the port: each group with the time of its last change."""
+        self.windows.append(len(groups))
+        views = [self.read_one(group) for group in groups]
+        changed = [view.taken_at_ms - self.quiet_s * 1000 for view in views]
+        return tuple(
+            Observed(view=view, times=NodeTimes(changes=(1,), stamps=((1, at_ms),)))
+            for view, at_ms in zip(views, changed, strict=True)
+        )
 
     def read_one(self, group: str) -> GroupView:
         """The view of one group; one that is not there does not exist."""
         if group in self.worlds:
             return self.worlds[group].read(group)
         return GroupView(group=group, taken_at_ms=self.clock.now_ms(), exists=False, mode=ABSENT_MODE)
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryEnsembleReader:
-    """`groupshift.scan.ports.EnsembleReader`."""
-
-    ensemble: MemoryEnsemble
-
-    @property
-    def name(self) -> str:
-        """See the port."""
-        return self.ensemble.name
-
-    def groups(self) -> tuple[str, ...]:
-        """See the port."""
-        return self.ensemble.groups()
-
-    def read(self, groups: Sequence[str]) -> tuple[Observed, ...]:
-        """See the port."""
-        self.ensemble.windows.append(len(groups))
-        return tuple(self.ensemble.observe(group) for group in groups)
 
 
 @dataclass(frozen=True, slots=True)

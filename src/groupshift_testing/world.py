@@ -2,7 +2,7 @@
 
 It is good enough to run a whole move. It settles at once: whoever reads it sees every partition assigned
 evenly to the running members. Faults are plain attributes: stop a place, lower an offset, write the mode node
-behind everyone's back. The other ports: mode switch, fleet driver, crash points.
+behind everyone's back. The other ports: mode switch, fleet driver.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from groupshift.domain.group_protocol import KafkaGroup, KafkaMember
 from groupshift.domain.modes import ABSENT_MODE, Holder, MemberKind, Mode, ModeNode, effective_mode
 from groupshift.domain.ownership_history import Tenure
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.plan import StageName
 from groupshift.errors import Conflict, Rejected
-from groupshift.ports.clock import Clock, CrashPoint
+from groupshift.ports.clock import Clock
 from groupshift.ports.driver import Change, ChangeStatus, ForPerson, Slot, SlotState, Started, settled
 
 FIRST_SESSION = 100
@@ -330,23 +329,3 @@ class MemoryFleet:
         if self.pending:
             return ChangeStatus(change_id=change.change_id, done=False, detail="waiting for a person")
         return settled(self.slots(change.group), change, "the simulated fleet")
-
-
-class Killed(BaseException):
-    """Stands for SIGKILL in tests: no handler of the code under test may catch it."""
-
-
-@dataclass(slots=True)
-class CrashOnce:
-    """`groupshift.ports.clock.CrashPoints` that raises `Killed` the first time a point is reached."""
-
-    stage: StageName
-    point: CrashPoint
-    reached_points: list[tuple[StageName, CrashPoint]] = field(default_factory=list)
-
-    def reached(self, stage: StageName, point: CrashPoint) -> None:
-        """Die, once."""
-        first = (stage, point) not in self.reached_points
-        self.reached_points.append((stage, point))
-        if first and (stage, point) == (self.stage, self.point):
-            raise Killed(f"{stage}.{point}")

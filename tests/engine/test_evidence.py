@@ -36,7 +36,7 @@ SOUND = (State.SOUND, State.UNCHECKED)
 
 @pytest.fixture(params=["memory", "sqlite"])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SealedWorld]:
-    """A world with each kind of journal."""
+    """A world with a journal in memory, and with one in a file."""
     runs: Runs = MemoryRuns() if request.param == "memory" else SqlRuns(f"sqlite:///{tmp_path / 'runs.db'}")
     yield SealedWorld(folder=tmp_path, runs=runs)
     runs.close()

@@ -24,7 +24,6 @@ from groupshift_testing.clock import ManualClock
 from groupshift_testing.ensemble import (
     MemoryBrake,
     MemoryEnsemble,
-    MemoryEnsembleReader,
     MemoryGroups,
     MemoryModes,
 )
@@ -74,7 +73,7 @@ class Fleet:
         """All use cases over this world; ``groups`` reads one group for the rules."""
         return FleetScans(
             clock=self.clock,
-            reader=MemoryEnsembleReader(self.ensemble),
+            reader=self.ensemble,
             scans=self.history,
             brake=self.brake,
             toggles=Toggles(
