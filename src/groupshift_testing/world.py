@@ -329,3 +329,7 @@ class MemoryFleet:
         if self.pending:
             return ChangeStatus(change_id=change.change_id, done=False, detail="waiting for a person")
         return settled(self.slots(change.group), change, "the simulated fleet")
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL in tests: no handler of the code under test may catch it."""
