@@ -19,6 +19,7 @@ from groupshift_sandbox.home import Home
 from groupshift_sandbox.processes import (
     Command,
     Running,
+    await_start,
     known,
     send_all,
     session_of,
@@ -150,7 +151,7 @@ def start_relay(home: Home, name: str, *, listen: int, target: str) -> Link:
         except Transient:
             return False
 
-    wait_until(answers, 60.0, f"relay {name} answers")
+    await_start(home, process, answers, 60.0)
     return link
 
 

@@ -24,7 +24,16 @@ from groupshift_sandbox.down import down
 from groupshift_sandbox.fleet import FleetDefinition, SlotDefinition
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import Broker, KafkaOptions, create_topic, start_kafka
-from groupshift_sandbox.processes import Command, Running, free_port, is_running, marked, start, wait_until
+from groupshift_sandbox.processes import (
+    Command,
+    Running,
+    await_start,
+    free_port,
+    is_running,
+    marked,
+    start,
+    wait_until,
+)
 from groupshift_sandbox.state import SandboxState, write_document
 from groupshift_sandbox.zookeeper import start_zookeeper
 
@@ -173,13 +182,7 @@ def start_supervisor(home: Home) -> Running:
     """The supervisor as process ``supervisor``; waits until it answers."""
     argv = [sys.executable, "-m", "groupshift_sandbox.supervisor", "--home", str(home.root)]
     process = start(home, Command(name="supervisor", argv=argv))
-
-    def answers() -> bool:
-        if not is_running(process):
-            raise Transient(f"the supervisor ended at start; its log is {home.logs / 'supervisor.log'}")
-        return bool(slots_of(home))
-
-    wait_until(answers, 90.0, "the supervisor answers")
+    await_start(home, process, lambda: bool(slots_of(home)), 90.0)
     return process
 
 
