@@ -20,9 +20,9 @@ from groupshift.audit.case import Key
 from groupshift.domain.partitions import TopicPartition as At
 from groupshift.domain.placement import partition_of
 from groupshift.domain.znodes import GroupPaths
-from groupshift.log import encode_key, encode_value
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.kafka import create_topic
+from groupshift_testing.log_encoder import encode_key, encode_value
 
 PARTITIONS, TOPICS, RECORDS, LOG_PARTITIONS = 10, 20, 200, 50
 TRIMMED, TRIMMED_TO = "trimmed", 100

@@ -13,7 +13,7 @@ FROM (
          w.offset AS winner_offset, w.metadata AS winner_metadata, w.leader_epoch AS winner_epoch,
          f.group_id IS NOT NULL AS has_foreign, f.offsets AS foreign_offsets, f.moving, f.first_offset, f.first_partition,
          z.group_id IS NOT NULL AS in_zookeeper, z.mode, z.members, z.aware, z.troubled,
-         n.offset AS node_offset, n.mtime_ms, e.log_start, e.log_end,
+         n.offset AS node_offset, e.log_start, e.log_end,
          coalesce(a.lacking, false) AS no_partition, coalesce(a.epoch_above, false) AS epoch_above,
          coalesce(a.epoch_low, false) AS epoch_low,
          CASE WHEN a.offset IS NULL OR a.offset < 0 OR a.lacking THEN false

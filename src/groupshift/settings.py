@@ -6,10 +6,10 @@ The command line reads a TOML file (`load`), Airflow builds the same mapping fro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, cast, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 from groupshift.domain.addresses import (
     api_server_problem,
@@ -221,22 +221,10 @@ def parse(data: Mapping[str, Any], source: str = "settings") -> Settings:
     problems = [f"unknown section [{name}]" for name in data if name not in _SECTIONS]
     sections = {name: _section(name, kind, data.get(name, {}), problems) for name, kind in _SECTIONS.items()}
     if not problems:
-        problems = [sentence for wrong, sentence in _checks(Settings(**sections)) if wrong]
-    _refuse(problems, source)
-    return Settings(**sections)
-
-
-def approval_of(data: Mapping[str, Any]) -> ApprovalSettings:
-    """Return section ``[approval]`` alone, checked. Raises `Rejected` as `parse`."""
-    problems: list[str] = []
-    approval = _section("approval", ApprovalSettings, data.get("approval", {}), problems)
-    _refuse(problems, "settings")
-    return cast("ApprovalSettings", approval)
-
-
-def _refuse(problems: Sequence[str], source: str) -> None:
+        problems = [sentence for sentence in _checks(Settings(**sections)) if sentence]
     if problems:
         raise Rejected(f"{source} cannot be used: {'; '.join(problems)}; correct these and run again")
+    return Settings(**sections)
 
 
 def _section(name: str, kind: Any, values: object, problems: list[str]) -> Any:
@@ -274,29 +262,28 @@ def _value(key: str, kind: Any, value: object, problems: list[str]) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _checks(settings: Settings) -> Iterator[tuple[object, str]]:
-    """Yield what the types cannot say: whether it is wrong, and the sentence. Values that may hold secrets
+def _checks(settings: Settings) -> Iterator[str | Literal[False] | None]:
+    """Yield what the types cannot say: a sentence, or nothing where all is well. Values that may hold secrets
     are not repeated; what only another driver needs may be missing."""
     zookeeper, fleet, where = settings.zookeeper, settings.fleet, settings.fleet.kubernetes
-    yield not settings.kafka.bootstrap_servers.strip(), "kafka.bootstrap_servers is empty"
-    yield not settings.journal.url.strip(), "journal.url is empty"
-    yield not settings.evidence.root.strip(), "evidence.root is empty"
-    yield zookeeper != ZookeeperSettings() and not zookeeper.hosts.strip(), "zookeeper.hosts is empty"
-    login = login_problem(settings.kafka.properties, "kafka.properties ")
-    yield login, str(login)
-    yield fleet.driver not in DRIVERS, f"fleet.driver {fleet.driver!r} is none of {', '.join(DRIVERS)}"
+    yield not settings.kafka.bootstrap_servers.strip() and "kafka.bootstrap_servers is empty"
+    yield not settings.journal.url.strip() and "journal.url is empty"
+    yield not settings.evidence.root.strip() and "evidence.root is empty"
+    yield zookeeper != ZookeeperSettings() and not zookeeper.hosts.strip() and "zookeeper.hosts is empty"
+    yield login_problem(settings.kafka.properties, "kafka.properties ")
+    yield fleet.driver not in DRIVERS and f"fleet.driver {fleet.driver!r} is none of {', '.join(DRIVERS)}"
     level, levels = fleet.isolation_level, [each.value for each in Isolation]
-    yield level not in levels, f"fleet.isolation_level {level!r} is none of {', '.join(levels)}"
-    process = fleet.driver == "process"
-    yield process and not fleet.socket, "fleet.socket is missing, which the driver process needs"
-    for name in ("start", "observe", "undo"):
-        missing = fleet.driver == "command" and not getattr(fleet.command, name)
-        yield missing, f"fleet.command.{name} is missing, which the driver command needs"
-    both = where.server and where.kubeconfig
-    yield both, "fleet.kubernetes names a server and a kubeconfig: keep one of both"
-    server = where.server and api_server_problem(where.server, "fleet.kubernetes.server")
-    yield server, str(server)
+    yield level not in levels and f"fleet.isolation_level {level!r} is none of {', '.join(levels)}"
+    if fleet.driver == "process":
+        yield not fleet.socket and "fleet.socket is missing, which the driver process needs"
+    if fleet.driver == "command":
+        for name in ("start", "observe", "undo"):
+            missing = not getattr(fleet.command, name)
+            yield missing and f"fleet.command.{name} is missing, which the driver command needs"
+    if where.server:
+        yield bool(where.kubeconfig) and "fleet.kubernetes names a server and a kubeconfig: keep one of both"
+        yield api_server_problem(where.server, "fleet.kubernetes.server")
     for name, value in (("command", fleet.command.timeout_s), ("kubernetes", where.timeout_s)):
-        yield value < 1, f"fleet.{name}.timeout_s {value} is less than 1"
+        yield value < 1 and f"fleet.{name}.timeout_s {value} is less than 1"
     for name, value in asdict(settings.thresholds).items():
-        yield value < 0, f"thresholds.{name} {value} is negative"
+        yield value < 0 and f"thresholds.{name} {value} is negative"

@@ -27,8 +27,9 @@ from groupshift.domain.group_protocol import ProtocolView
 from groupshift.domain.placement import NOBODY, owners, partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.errors import Conflict, Rejected
-from groupshift.log import LogRecord, decode, encode_key, encode_value
+from groupshift.log import LogRecord, decode
 from groupshift.log.releases import Coordinator
+from groupshift_testing.log_encoder import encode_key, encode_value
 
 _COMMIT, _VERSION = 1, 3
 _Place = tuple[str, int]

@@ -114,7 +114,7 @@ def _kept(home: Path) -> str:
         cluster_id="c",
         zookeeper=True,
         retention_ms=None,
-        looked=Looked(keys=1, agreeing=1, mismatches=(), kinds={}),
+        looked=Looked(keys=1, mismatches=()),
     )
     kept_as = evidence / "audits" / f"{DUE:%Y%m%dT%H%M%S}-1"
     audit_store().write(str(kept_as), found, render(found))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +47,7 @@ def _row(at: int, number: str) -> Mismatch:
 
 
 def _audit(*rows: Mismatch, problems: tuple[str, ...] = ()) -> Audit:
-    kinds = Counter(one.kind for one in rows)
-    agreeing = 150_000 - len(rows)
-    looked = Looked(keys=150_000, agreeing=agreeing, mismatches=rows, problems=problems, kinds=kinds)
+    looked = Looked(keys=150_000, mismatches=rows, problems=problems)
     return Audit(began_ms=0, ended_ms=9_000, cluster_id="c", zookeeper=True, retention_ms=None, looked=looked)
 
 

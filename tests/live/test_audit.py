@@ -30,7 +30,6 @@ from groupshift.audit.run import AuditOptions, AuditSources, audit_offsets
 from groupshift.cli.main import main
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
-from groupshift.log import encode_key, encode_value
 from groupshift.log.decode import Position
 from groupshift.spark.broker_source import Brokers
 from groupshift.spark.copied_log import DirectLog
@@ -40,6 +39,7 @@ from groupshift_sandbox.kafka import KafkaOptions, create_topic, start_kafka
 from groupshift_sandbox.kraft import KraftCluster, start_kraft
 from groupshift_sandbox.processes import marked, stop, wait_until
 from groupshift_sandbox.zookeeper import start_zookeeper
+from groupshift_testing.log_encoder import encode_key, encode_value
 from support.native_member import NativeMember, joined
 
 OFFSETS = "__consumer_offsets"

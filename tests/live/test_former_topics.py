@@ -18,7 +18,6 @@ from groupshift.cli.main import main
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
-from groupshift.log import encode_key, encode_value
 from groupshift.moves.expansion.restore import restore_offsets
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.home import Home
@@ -27,6 +26,7 @@ from groupshift_sandbox.kraft import KraftCluster, KraftOptions, start_kraft
 from groupshift_sandbox.layout import unchanged
 from groupshift_sandbox.processes import marked, stop
 from groupshift_sandbox.rolling import replace_node
+from groupshift_testing.log_encoder import encode_key, encode_value
 
 COUNT = 5
 BEFORE = "pnZcymezThatEe9XU5FPyw"

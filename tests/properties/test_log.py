@@ -15,17 +15,10 @@ from kio.schema.consumer_protocol_assignment import v3 as assignment_v3
 from kio.schema.consumer_protocol_subscription import v0, v1, v2, v3
 from kio.serial import entity_writer
 
-from groupshift.log import (
-    Decoded,
-    DecodeStatus,
-    LogRecord,
-    decode,
-    encode_key,
-    encode_value,
-)
-from groupshift.log.codec import write_message
+from groupshift.log import Decoded, DecodeStatus, LogRecord, decode
 from groupshift.log.decode import read_blob
 from groupshift.log.schema import ASSIGNMENT, SUBSCRIPTION, TYPES
+from groupshift_testing.log_encoder import encode_key, encode_value, write_message
 from support import coordinator_encoder as peer
 from support.coordinator_damage import KEY_FIELDS, damaged_records
 

@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from groupshift.audit.case import KEPT, Terms, Znode, ZookeeperGroup
+from groupshift.audit.case import KEPT, Terms, ZookeeperGroup
 from groupshift.audit.offsets import Reading
 from groupshift.domain.commit_places import FORMER, TopicNow, Topics
 from groupshift.domain.modes import Mode
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import ClusterState, GroupRow, LogEndRow, OffsetRow, ProblemRow
-from groupshift.log import LogRecord, encode_key, encode_value
+from groupshift.log import LogRecord
+from groupshift_testing.log_encoder import encode_key, encode_value
 from support.coordinator_story import Line, classic, commit, consumer_group, gone
 from support.coordinator_vectors import U
 
@@ -57,17 +58,16 @@ class World:
             self.asked.append(GroupRow(group=name, type="classic", state="Empty"))
         if roll() < _ODD:
             self.problems.append(ProblemRow(group=name, problem=f"{name} is in trouble"))
-        nodes: dict[tuple[str, int], Znode] = {}
+        nodes: dict[tuple[str, int], int] = {}
         for number in range(self.chance.randint(1, 4)):
             at = ("t1" if roll() < 0.7 else "t2", number)
             last = self.key(name, home, at)
             if roll() < 0.75:
-                offset = last if last is not None and roll() < 0.6 else self.chance.randint(0, 9)
-                nodes[at] = Znode(offset=offset, mtime_ms=self.chance.choice(_TIMES))
+                nodes[at] = last if last is not None and roll() < 0.6 else self.chance.randint(0, 9)
         if roll() < 0.75:
             self.zookeeper[name] = self.side(name, nodes)
 
-    def side(self, name: str, nodes: dict[tuple[str, int], Znode]) -> ZookeeperGroup:
+    def side(self, name: str, nodes: dict[tuple[str, int], int]) -> ZookeeperGroup:
         """The group in ZooKeeper."""
         members = self.chance.randint(0, 2)
         return ZookeeperGroup(

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from groupshift.cli.main import main
 from groupshift.domain.evidence import MANIFEST
 from groupshift.jobs import compare, read_coordinator_log
-from groupshift.log import encode_key, encode_value
+from groupshift_testing.log_encoder import encode_key, encode_value
 from spark.cluster_snapshots import TAKEN_MS, commit, commits, write
 from support.small_disk import listing, needs_mount, small_disk
 

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from groupshift.errors import Rejected
-from groupshift.log import LogRecord, decode, encode_key, encode_value
+from groupshift.log import LogRecord, decode
 from groupshift.spark.batches.coordinator_records import COLUMNS, cell, decoded_batches
 from groupshift.spark.coordinator_log import decoded
+from groupshift_testing.log_encoder import encode_key, encode_value
 from support.coordinator_damage import damaged_records
 from support.coordinator_vectors import KEYS, REAL_VALUES, VALUES
 

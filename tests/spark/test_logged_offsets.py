@@ -10,13 +10,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
-from groupshift.log import LogRecord, encode_key, encode_value
+from groupshift.log import LogRecord
 from groupshift.moves.expansion.restore import agreement
 from groupshift.spark.batches.records import Keep
 from groupshift.spark.compare.differences import committed
 from groupshift.spark.coordinator_log import commits, decoding
 from groupshift.spark.segments import OFFSETS_TOPIC, read_segments, scan_segments
 from groupshift.spark.verify_log import unlike
+from groupshift_testing.log_encoder import encode_key, encode_value
 from support.batch_encoder import Record, batch
 
 COUNT = 8

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 
-from groupshift.log import LogRecord, encode_key
+from groupshift.log import LogRecord
+from groupshift_testing.log_encoder import encode_key
 from support.coordinator_vectors import KEYS, REAL_VALUES, VALUES
 
 KEY_FIELDS = {

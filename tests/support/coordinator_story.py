@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from groupshift.domain.placement import partition_of
-from groupshift.log import Decoded, LogRecord, decode, encode_key, encode_value
+from groupshift.log import Decoded, LogRecord, decode
+from groupshift_testing.log_encoder import encode_key, encode_value
 from support.coordinator_vectors import BLOBS, T, U
 
 Line = tuple[int, dict[str, Any], int, dict[str, Any] | None]

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 from groupshift.domain.cluster import COUNT, BrokerView, ListedGroup, PlacementView, TopicView
 from groupshift.domain.placement import Answers, expected, partition_of, probe_names
 from groupshift.domain.verdict import Verdict
-from groupshift.log import LogRecord, encode_key, encode_value
+from groupshift.log import LogRecord
 from groupshift.log.decode import Position
 from groupshift.moves.expansion.facts import PlacementFacts
 from groupshift.moves.expansion.load import LoggedPlaces, LogReading
 from groupshift.moves.expansion.rules import ask
+from groupshift_testing.log_encoder import encode_key, encode_value
 from support.downgrade_clusters import broker, cluster
 
 NODES = (1, 2, 3)

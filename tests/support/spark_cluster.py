@@ -9,6 +9,7 @@ import os
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -45,14 +46,14 @@ class SparkCluster:
     folder: Path
 
     def alive_workers(self) -> int:
-        """How many workers the master knows, by its own page."""
-        with contextlib.suppress(OSError):
+        """How many workers the master knows, by its own page; none while the page is not whole yet."""
+        with contextlib.suppress(OSError, HTTPException, ValueError, KeyError):
             return int(self._told()["aliveworkers"])
         return 0
 
     def applications(self) -> list[dict[str, object]]:
         """What ran on it to its end: name, cores and state, as the master tells; nothing if it is silent."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, HTTPException, ValueError, KeyError):
             return list(self._told()["completedapps"])
         return []
 

@@ -66,7 +66,21 @@ def read_log(
     """The log's side of an audit of ``groups`` (None: all), from records in the order of each partition.
 
     Records of aborted or open transactions must not be among them, nor any at or behind ``closed``."""
-    lines = _lines(records, opened, groups, len(closed))
+    lines: dict[_Line, list[LogRecord]] = {}  # the last few before the bracket, and all in it
+    unwanted: set[bytes | None] = set()
+    for record in records:
+        at = record.partition, record.key
+        line = lines.get(at)
+        if line is None:
+            if record.key in unwanted:
+                continue
+            if groups is not None and decode(record, partitions=len(closed)).group_id not in groups:
+                unwanted.add(record.key)
+                continue
+            line = lines[at] = []
+        line.append(record)
+        if len(line) > 2 * KEPT and record.offset < opened.get(record.partition, 0):
+            del line[:-KEPT]
     latest = {at: decode(line[-1], partitions=len(closed)) for at, line in lines.items()}
     of_commits: dict[Key, list[LogRecord]] = defaultdict(list)
     for at, last in latest.items():
@@ -78,46 +92,16 @@ def read_log(
     return LogSide(opened=opened, closed=closed, state=materialise(latest.values(), closed), lines=kept)
 
 
-def _lines(
-    records: Iterable[LogRecord], opened: Position, groups: Collection[str] | None, partitions: int
-) -> dict[_Line, list[LogRecord]]:
-    """Per partition and raw key: the last few records before the bracket, and all in it."""
-    lines: dict[_Line, list[LogRecord]] = {}
-    unwanted: set[bytes | None] = set()
-    for record in records:
-        at = record.partition, record.key
-        line = lines.get(at)
-        if line is None:
-            if record.key in unwanted:
-                continue
-            if groups is not None and decode(record, partitions=partitions).group_id not in groups:
-                unwanted.add(record.key)
-                continue
-            line = lines[at] = []
-        line.append(record)
-        if len(line) > 2 * KEPT and record.offset < opened.get(record.partition, 0):
-            del line[:-KEPT]
-    return lines
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Znode:
-    """An offset node: the next offset to read, and when it was last written (epoch ms, the ensemble's
-    clock)."""
-
-    offset: int
-    mtime_ms: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZookeeperGroup:
     """What ZooKeeper has of a group. ``mode`` is the one in effect, ``members`` all that are registered,
-    ``aware`` those of them that commit to both stores; ``problems`` say what could not be read."""
+    ``aware`` those of them that commit to both stores, ``offsets`` the next offset to read by topic and
+    partition; ``problems`` say what could not be read."""
 
     mode: Mode = Mode.ZOOKEEPER
     members: int = 0
     aware: int = 0
-    offsets: Mapping[tuple[str, int], Znode] = field(default_factory=dict)
+    offsets: Mapping[tuple[str, int], int] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
 
 
@@ -168,8 +152,8 @@ class Case:
         return None if offset is None or offset < 0 else offset
 
     @property
-    def znode(self) -> Znode | None:
-        """The offset node, if there is one."""
+    def znode(self) -> int | None:
+        """What the offset node says, if there is one."""
         return None if self.zookeeper is None else self.zookeeper.offsets.get(self.key[1:])
 
     @property
@@ -248,13 +232,13 @@ class Case:
     @property
     def node_behind(self) -> bool:
         """Whether the znode is lower than (or absent beside) the offset in Kafka."""
-        return self.answered is not None and (self.znode is None or self.znode.offset < self.answered)
+        return self.answered is not None and (self.znode is None or self.znode < self.answered)
 
     @property
     def node_within_interval(self) -> bool:
         """Whether the znode is behind for no longer than a commit interval: Kafka's first commit beyond it
         is younger."""
-        reached = -1 if self.znode is None else self.znode.offset
+        reached = -1 if self.znode is None else self.znode
         beyond: Commit | None = None
         for one in reversed(self.history):
             if one.says is None or one.says <= reached:
@@ -282,8 +266,8 @@ class Case:
         """Whether the znode is what Kafka had at some moment of the bracket."""
         if self.zookeeper is None:
             return True
-        offset = None if self.znode is None else self.znode.offset
-        return offset == self.answered or (offset is not None and offset in self.possible)
+        node = self.znode
+        return node == self.answered or (node is not None and node in self.possible)
 
     @property
     def kafka_mode(self) -> bool:

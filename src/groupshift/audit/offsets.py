@@ -9,14 +9,14 @@ values.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any
 
 from groupshift.audit.case import Case, Key, LogSide, Terms, ZookeeperGroup
 from groupshift.audit.rules import KAFKA_RULES, STORE_RULES, AuditRule, Weight
-from groupshift.audit.sources import Sources, untold
+from groupshift.audit.sources import Sources
 from groupshift.domain.plain import from_plain
 from groupshift.domain.rows import GONE, ClusterState
 from groupshift.domain.snapshot import Column, ColumnType, Table
@@ -56,19 +56,22 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
-    """One look at all keys: how many there were, how many agree in every source, and the others.
+    """One look at all keys: how many there were, and those that do not agree in every source.
 
     ``problems`` are sentences about what could not be read, ``unread`` those that say that coordinators or
     ZooKeeper did not tell all of a group (empty name: of all); ``elsewhere`` the partitions of the log that
     hold commits of the suspicious groups although those belong to another."""
 
     keys: int
-    agreeing: int
     mismatches: tuple[Mismatch, ...]
     problems: tuple[str, ...] = ()
     unread: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    kinds: Mapping[str, int] = field(default_factory=dict)
     elsewhere: frozenset[int] = frozenset()
+
+    @property
+    def agreeing(self) -> int:
+        """How many keys say the same in every source."""
+        return self.keys - len(self.mismatches)
 
     @property
     def suspicious(self) -> tuple[Mismatch, ...]:
@@ -110,31 +113,49 @@ class Reading:
     partitions: Collection[int] | None = None
 
 
-def audit(
-    admin: ClusterState, log: LogSide, zookeeper: Mapping[str, ZookeeperGroup] | None, terms: Terms
-) -> Looked:
+def audit(reading: Reading, log: LogSide) -> Looked:
     """Every key of any source held against the others.
 
-    ``admin`` was read between the positions ``opened`` and ``closed`` of ``log``, and so was ``zookeeper``
-    (None: there is none; a group that is not in it does not exist there). Pure; raises nothing."""
-    sources = Sources(admin, log, zookeeper or {}, terms)
-    mismatches: list[Mismatch] = []
+    ``log`` holds the records between the positions ``opened`` and ``closed`` of ``reading``; a group that is
+    not in its ``zookeeper`` does not exist there. Pure; raises nothing."""
+    sources = Sources(reading.admin, log, reading.zookeeper or {}, reading.terms)
     keys = sources.all_keys()
-    for key in keys:
-        if sources.plainly_agrees(key):
-            continue
-        case = sources.case(key)
-        rule = judge(case)
-        if rule is not None:
-            mismatches.append(_mismatch(case, rule))
+    cases = (sources.case(key) for key in keys if not sources.plainly_agrees(key))
+    mismatches = [_mismatch(case, rule) for case in cases if (rule := judge(case)) is not None]
+    away = ((one.commit.group_id, one.commit.src_partition) for one in log.state.foreign_commits)
+    return looked_at(reading, mismatches, keys=len(keys), unsaid=sources.unsaid(), away=away)
+
+
+def looked_at(
+    reading: Reading,
+    mismatches: Sequence[Mismatch],
+    *,
+    keys: int,
+    unsaid: Iterable[str],
+    away: Iterable[tuple[str, int]],
+) -> Looked:
+    """What a look at so many ``keys`` came to: the differences, and sentences about what coordinators,
+    ZooKeeper and the log (``unsaid``) could not tell. ``away`` are groups with commits outside of their own
+    partition of the log, each with that partition."""
+    sides = (reading.zookeeper or {}).items()
+    unread: dict[str, list[str]] = defaultdict(list)
+    for row in reading.admin.problems:
+        if not row.of_leftover:
+            unread[row.group or ""].append(row.problem)
+    for group, side in sides:
+        if side.problems:
+            unread[group] += side.problems
+    suspicious = {one.group for one in mismatches if one.weight is not Weight.EXPLAINED}
     return Looked(
-        keys=len(keys),
-        agreeing=len(keys) - len(mismatches),
+        keys=keys,
         mismatches=tuple(mismatches),
-        problems=tuple(sources.problems()),
-        unread=untold(admin, zookeeper or {}),
-        kinds=Counter(one.kind for one in mismatches),
-        elsewhere=sources.elsewhere({one.group for one in mismatches if one.weight is not Weight.EXPLAINED}),
+        problems=(
+            *(row.problem for row in reading.admin.problems),
+            *(sentence for _, side in sides for sentence in side.problems),
+            *unsaid,
+        ),
+        unread={group: tuple(sentences) for group, sentences in unread.items()},
+        elsewhere=frozenset(partition for group, partition in away if group in suspicious),
     )
 
 
@@ -155,17 +176,13 @@ def unheard_of(looked: Looked, reading: Reading) -> Looked:
     known |= {row.group for row in reading.admin.offsets} | set(reading.zookeeper or {})
     known |= {one.group for one in looked.mismatches} | set(looked.unread)
     unknown = {
-        group: (
-            (
-                f"group {group!r}: neither a coordinator nor its log nor ZooKeeper knows it: "
-                "see that its name is right, letter by letter"
-            ),
-        )
+        group: f"group {group!r}: neither a coordinator nor its log nor ZooKeeper knows it: "
+        "see that its name is right, letter by letter"
         for group in reading.groups or ()
         if group not in known
     }
-    sentences_of = tuple(each for sentences in unknown.values() for each in sentences)
-    return replace(looked, problems=(*looked.problems, *sentences_of), unread={**looked.unread, **unknown})
+    unread = {**looked.unread, **{group: (sentence,) for group, sentence in unknown.items()}}
+    return replace(looked, problems=(*looked.problems, *unknown.values()), unread=unread)
 
 
 def confirmed(first: Looked, second: Looked) -> Looked:
@@ -177,14 +194,11 @@ def confirmed(first: Looked, second: Looked) -> Looked:
     both = [again[one.key] for one in first.suspicious if one.key in again]
     asked_again = {one.group for one in first.suspicious}
     left = {group: sentences for group, sentences in first.unread.items() if group not in asked_again}
-    rows = sorted((*kept, *both), key=lambda one: one.key)
     return Looked(
         keys=first.keys,
-        agreeing=first.keys - len(rows),
-        mismatches=tuple(rows),
+        mismatches=tuple(sorted((*kept, *both), key=lambda one: one.key)),
         problems=tuple(dict.fromkeys((*second.problems, *first.problems))),
         unread={**left, **second.unread},
-        kinds=Counter(one.kind for one in rows),
     )
 
 
@@ -207,7 +221,7 @@ def _mismatch(case: Case, rule: AuditRule) -> Mismatch:
         rule,
         answered=case.answered,
         logged=case.logged,
-        zookeeper=None if case.znode is None else case.znode.offset,
+        zookeeper=case.znode,
         mode=None if case.zookeeper is None else case.zookeeper.mode.value,
         log_partition=None if case.winner is None else case.winner.src_partition,
         log_offset=None if case.winner is None else case.winner.record_offset,
@@ -230,20 +244,23 @@ DIFFERENCES = Table(
     key=("group", "topic", "partition"),
 )
 """The columns are the fields of `Mismatch`."""
+_NAMES = tuple(each.name for each in fields(Mismatch))
+TOLD = _NAMES[_NAMES.index("answered") :]
+"""What the sources say of a key, by the fields of `Mismatch`."""
 _ABOUT = ("cluster_id", "began_ms", "ended_ms", "zookeeper", "retention_ms")
-_LOOKED = ("keys", "agreeing", "kinds", "problems")
 
 
 def summary(audit: Audit) -> dict[str, Any]:
     """Counts by kind and weight, and of what; only values that JSON knows."""
     looked = audit.looked
-    weights = Counter(str(one.weight) for one in looked.mismatches)
+    weights = Counter(one.weight.value for one in looked.mismatches)
     return {
         **{name: getattr(audit, name) for name in _ABOUT},
         "clean": audit.clean,
-        **{name: getattr(looked, name) for name in ("keys", "agreeing")},
-        "weights": {str(weight): weights[weight] for weight in Weight},
-        "kinds": dict(sorted(looked.kinds.items())),
+        "keys": looked.keys,
+        "agreeing": looked.agreeing,
+        "weights": {weight.value: weights[weight.value] for weight in Weight},
+        "kinds": dict(sorted(Counter(one.kind for one in looked.mismatches).items())),
         "problems": list(looked.problems),
         "unread": {group: list(sentences) for group, sentences in looked.unread.items()},
     }
@@ -252,7 +269,6 @@ def summary(audit: Audit) -> dict[str, Any]:
 def audit_of(document: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> Audit:
     """The audit of which `summary` told this, and whose differences these rows are.
 
-    Raises `KeyError` and `ValueError` for what no audit has."""
-    looked = from_plain(Looked, {name: document[name] for name in _LOOKED} | {"mismatches": rows})
-    unread = {group: tuple(sentences) for group, sentences in document.get("unread", {}).items()}
-    return Audit(**{name: document[name] for name in _ABOUT}, looked=replace(looked, unread=unread))
+    Raises `KeyError`, `TypeError` and `ValueError` for what no audit has."""
+    looked = {name: document[name] for name in ("keys", "problems", "unread")} | {"mismatches": rows}
+    return from_plain(Audit, {**{name: document[name] for name in _ABOUT}, "looked": looked})

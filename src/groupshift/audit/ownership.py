@@ -154,7 +154,15 @@ class _Replay:
         if partition := self._partition(path, "owners"):
             self._owned(transaction, path, partition, data.decode("utf-8", "replace"))
         elif partition := self._partition(path, "offsets"):
-            self._committed(transaction, path, partition, data)
+            try:
+                offset = decimal(data, path)
+            except Rejected:  # a problem only where the partition is used
+                self.no_offsets[len(self.problems)] = partition
+                self.problems.append(f"{path} was set to {data[:40]!r}, which is no offset")
+                return
+            self.used.add(partition)
+            at = {"session": transaction.session, "zxid": transaction.zxid, "at_ms": transaction.time_ms}
+            self.offsets.append(OffsetWrite(partition=partition, offset=offset, **at))
         elif self._below(path, "migration") == "mode":
             text = data.decode("utf-8", "replace")
             self.modes.append(ModeWrite(text=text, zxid=transaction.zxid, at_ms=transaction.time_ms))
@@ -163,37 +171,15 @@ class _Replay:
         """An owner node has this thread id now. Another one in the same node ends the interval before it; the
         node stays one of the session that created it."""
         self.used.add(partition)
-        former = self.held.get(path)
+        former, session = self.held.get(path), transaction.session
         if former and former.thread_id == thread_id:
             return
-        session = former.session if former else transaction.session
         if former:
+            session = former.session
             self._end(transaction, path, Ended.REPLACED)
+        zxid, at_ms = transaction.zxid, transaction.time_ms
         self.held[path] = Interval(
-            partition=partition,
-            thread_id=thread_id,
-            session=session,
-            start_zxid=transaction.zxid,
-            start_ms=transaction.time_ms,
-        )
-
-    def _committed(self, transaction: Transaction, path: str, partition: TopicPartition, data: bytes) -> None:
-        """An offset node was written. What is no offset is a problem only where the partition is used."""
-        try:
-            offset = decimal(data, path)
-        except Rejected:
-            self.no_offsets[len(self.problems)] = partition
-            self.problems.append(f"{path} was set to {data[:40]!r}, which is no offset")
-            return
-        self.used.add(partition)
-        self.offsets.append(
-            OffsetWrite(
-                partition=partition,
-                offset=offset,
-                session=transaction.session,
-                zxid=transaction.zxid,
-                at_ms=transaction.time_ms,
-            )
+            partition=partition, thread_id=thread_id, session=session, start_zxid=zxid, start_ms=at_ms
         )
 
     def _deleted(self, transaction: Transaction, path: str, how: Ended) -> None:

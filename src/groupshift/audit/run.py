@@ -24,15 +24,12 @@ class OffsetNodes(Protocol):
 
     def read(self, groups: Collection[str] | None = None) -> Mapping[str, ZookeeperGroup]:
         """These groups, or all; those that ZooKeeper does not have are left out."""
-        ...
 
     def cluster_id(self) -> str:
         """The id of the Kafka cluster that keeps its nodes there; empty where it is not told."""
-        ...
 
     def close(self) -> None:
         """Close the connection."""
-        ...
 
 
 Progress = Callable[[str, int, int], None]
@@ -129,4 +126,4 @@ def in_process(log: LogReader, reading: Reading, progress: LogProgress) -> Looke
     """A `Comparison` by the rules themselves, on records that come through this process."""
     records = log.read(reading.closed, reading.partitions, progress)
     side = read_log(records, opened=reading.opened, closed=reading.closed, groups=reading.groups)
-    return audit(reading.admin, side, reading.zookeeper, reading.terms)
+    return audit(reading, side)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from groupshift.audit.case import Case, Key, LogSide, Terms, ZookeeperGroup
 from groupshift.domain.commit_places import ZERO_ID, Stray
@@ -34,8 +34,7 @@ class Sources:
         for each in log.state.foreign_commits:
             if each.commit.live:
                 self._foreign[each.commit.group_id, each.commit.topic, each.commit.partition].append(each)
-        troubled = {row.group for row in admin.problems if row.group is not None}
-        self._asked = {row.group for row in admin.groups} - troubled
+        self._asked = asked_in_full(admin)
         self._silent = self._silent_partitions()
 
     def all_keys(self) -> tuple[Key, ...]:
@@ -50,14 +49,13 @@ class Sources:
         if answer is None or winner is None or winner.status is not DecodeStatus.OK:
             return False
         side, end = self._zookeeper.get(key[0]), self._ends.get(key[1:])
-        node = side.offsets.get(key[1:]) if side else None
         epoch = -1 if answer.leader_epoch is None else answer.leader_epoch
         return (
             (answer.offset, answer.metadata or "", epoch)
             == (winner.offset, winner.metadata, winner.leader_epoch)
             and answer.offset >= 0
             and key not in self._foreign
-            and (side is None or (node is not None and node.offset == answer.offset))
+            and (side is None or side.offsets.get(key[1:]) == answer.offset)
             and (end is None or end.log_start <= answer.offset <= end.log_end)
             and not self._strays(key)
         )
@@ -65,14 +63,13 @@ class Sources:
     def case(self, key: Key) -> Case:
         """Everything known about one key."""
         winner, foreign = self._winners.get(key), tuple(self._foreign.get(key, ()))
-        history = self._log.history(key)
         partition = winner.src_partition if winner else -1
         return Case(
             key=key,
             asked=key[0] in self._asked,
             answer=self._answers.get(key),
             winner=winner,
-            history=history,
+            history=self._log.history(key),
             opened=self._log.opened.get(partition, 0),
             foreign=foreign,
             foreign_moving=any(self._moves(one) for one in foreign),
@@ -84,19 +81,13 @@ class Sources:
             strays=self._strays(key),
         )
 
-    def problems(self) -> Iterator[str]:
-        """Sentences about what a source could not read."""
-        yield from told_problems(self._admin, self._zookeeper)
+    def unsaid(self) -> Iterator[str]:
+        """Sentences about what in the log says nothing."""
         state = self._log.state
         for what, records in ((UNREADABLE_KEYS, state.unreadable), (UNKNOWN_TYPES, state.unknown)):
             if records:
                 first = min((each.src_partition, each.src_offset) for each in records)
                 yield unsaid(what, len(records), first)
-
-    def elsewhere(self, groups: Collection[str]) -> frozenset[int]:
-        """Partitions of the log that hold commits of these groups although they belong to another."""
-        away = (one.commit for one in self._log.state.foreign_commits)
-        return frozenset(one.src_partition for one in away if one.group_id in groups)
 
     def _strays(self, key: Key) -> frozenset[Stray]:
         """What is wrong with where the answered offset belongs; the log tells the id of its topic for
@@ -105,15 +96,11 @@ class Sources:
         if answer is None or answer.offset < 0:
             return frozenset()
         strays = topics.strays(answer)
-        if (
-            Stray.NO_PARTITION in strays
-            or winner is None
-            or not winner.live
-            or winner.topic_id in {"", ZERO_ID}
-        ):
+        has_id = winner is not None and winner.live and winner.topic_id not in {"", ZERO_ID}
+        if Stray.NO_PARTITION in strays or winner is None or not has_id:
             return strays
-        former = {Stray.FORMER_TOPIC} if topics.is_former(key[1], winner.topic_id) else set[Stray]()
-        return frozenset(former | (strays - {Stray.FORMER_TOPIC}))
+        former = strays | {Stray.FORMER_TOPIC}
+        return former if topics.is_former(key[1], winner.topic_id) else former - {Stray.FORMER_TOPIC}
 
     def _moves(self, foreign: ForeignCommit) -> bool:
         """Whether somebody commits to the wrong partition: within the bracket, or later than to the right
@@ -134,23 +121,10 @@ class Sources:
         )
 
 
-def told_problems(admin: ClusterState, zookeeper: Mapping[str, ZookeeperGroup]) -> Iterator[str]:
-    """What the coordinators and ZooKeeper could not say, a sentence each."""
-    yield from (row.problem for row in admin.problems)
-    for side in zookeeper.values():
-        yield from side.problems
-
-
-def untold(admin: ClusterState, zookeeper: Mapping[str, ZookeeperGroup]) -> dict[str, tuple[str, ...]]:
-    """The same, by the group that each is about (empty: none in particular)."""
-    problems: dict[str, list[str]] = defaultdict(list)
-    for row in admin.problems:
-        if not row.of_leftover:
-            problems[row.group or ""].append(row.problem)
-    for group, side in zookeeper.items():
-        if side.problems:
-            problems[group] += side.problems
-    return {group: tuple(sentences) for group, sentences in problems.items()}
+def asked_in_full(admin: ClusterState) -> frozenset[str]:
+    """The groups of which the coordinators told all."""
+    troubled = {row.group for row in admin.problems if row.group is not None}
+    return frozenset(row.group for row in admin.groups) - troubled
 
 
 def unsaid(what: str, keys: int, first: tuple[int, int]) -> str:

@@ -135,11 +135,18 @@ class _Jute:
 
 
 def _changes(code: int, jute: _Jute) -> tuple[Change, ...]:
-    """What a transaction of this type changed. Access lists, versions and flags behind it are not read."""
+    """What a transaction of this type changed: of a multi what its parts did in order, nothing where one
+    failed. Access lists, versions and flags behind it are not read. Raises `ValueError` for a multi within a
+    multi."""
     change: Change
     match Op(code):
         case Op.MULTI:
-            return _multi(jute)
+            parts = [(jute.int32(), jute.buffer()) for _ in range(jute.count())]
+            if any(inner == Op.MULTI for inner, _ in parts):
+                raise ValueError("a multi within a multi, which no server writes")
+            if any(inner == Op.ERROR for inner, _ in parts):
+                return ()
+            return tuple(each for inner, body in parts for each in _changes(inner, _Jute(body)))
         case Op.CREATE | Op.CREATE2 | Op.CREATE_CONTAINER | Op.CREATE_TTL:
             change = Created(path=jute.text(), data=jute.buffer())
         case Op.SET_DATA | Op.RECONFIG:
@@ -154,18 +161,6 @@ def _changes(code: int, jute: _Jute) -> tuple[Change, ...]:
         case _:
             return ()
     return (change,)
-
-
-def _multi(jute: _Jute) -> tuple[Change, ...]:
-    """The changes of a multi: those of its parts in order, none where one part failed.
-
-    Raises `ValueError` for a multi within a multi."""
-    parts = [(jute.int32(), jute.buffer()) for _ in range(jute.count())]
-    if any(code == Op.MULTI for code, _ in parts):
-        raise ValueError("a multi within a multi, which no server writes")
-    if any(code == Op.ERROR for code, _ in parts):
-        return ()
-    return tuple(change for code, body in parts for change in _changes(code, _Jute(body)))
 
 
 def _transaction(entry: bytes) -> Transaction:

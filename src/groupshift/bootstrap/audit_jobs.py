@@ -8,7 +8,6 @@ the job leaves its result for the process that submitted it.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterator
@@ -20,10 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from groupshift.adapters.spark_submit.submit import SparkSubmit
+from groupshift.adapters.system import SystemClock
+from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
 from groupshift.audit.offsets import Audit
 from groupshift.audit.report import render
-from groupshift.audit.run import AuditOptions, Progress, audit_offsets
-from groupshift.bootstrap.connect import audit_sources, audit_store, brokers_of
+from groupshift.audit.run import AuditOptions, AuditSources, Progress, audit_offsets
+from groupshift.bootstrap.connect import audit_store, brokers_of, group_snapshots, zookeeper_connection
 from groupshift.domain.plain import from_plain
 from groupshift.errors import Broken, Conflict, GroupshiftError, Rejected, Transient
 from groupshift.ports.spark_jobs import ProofRequest
@@ -66,8 +67,14 @@ def run_audit(
         from groupshift.spark.audit_offsets import compared
 
         comparison = partial(compared, session(), brokers, log)
-    where, timeout_s = request.zookeeper, request.timeout_s
-    sources = audit_sources(request.kafka, where, log, comparison=comparison, timeout_s=timeout_s)
+    where = request.zookeeper
+    sources = AuditSources(
+        admin=group_snapshots(request.kafka, timeout_s=request.timeout_s),
+        log=log,
+        zookeeper=None if where is None else ZookeeperGroups(zookeeper_connection(where)),
+        clock=SystemClock(),
+        comparison=comparison,
+    )
     with closing(sources):
         audit = audit_offsets(sources, request.options, request.groups, progress)
     if request.output is not None:
@@ -110,9 +117,9 @@ def handed_over(request: AuditRequest) -> Iterator[Handed]:
     folder = Path(tempfile.mkdtemp(prefix="groupshift-audit-"))
     output = request.output or str(folder / _AUDIT)
     path = folder / _REQUEST
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        json.dump(asdict(replace(request, output=output)), file, default=list)
+    path.touch(mode=0o600, exist_ok=False)
+    document = asdict(replace(request, output=output))
+    path.write_text(json.dumps(document, default=list), encoding="utf-8")
     job = str(files("groupshift.jobs") / "audit_offsets.py")
     handed = Handed(job=job, arguments=("--request", str(path)), folder=folder, output=output)
     silent = True

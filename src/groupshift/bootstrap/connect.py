@@ -25,14 +25,13 @@ from groupshift.ports.cluster import (
 )
 from groupshift.ports.evidence import Signer, Verifier
 from groupshift.ports.group import BrokerSide, GroupSide, ZookeeperSide
-from groupshift.ports.log import CommitHashes, LogErasing, LogReader
+from groupshift.ports.log import CommitHashes, LogErasing
 from groupshift.settings import KafkaSettings, Settings, ZookeeperSettings
 
 if TYPE_CHECKING:
     from groupshift.adapters.kafka.cluster import KafkaCluster
     from groupshift.adapters.parquet.audits import ParquetAudits
     from groupshift.adapters.zookeeper.session import ZookeeperConnection
-    from groupshift.audit.run import AuditSources, Comparison
     from groupshift.spark.broker_source import Brokers
 
 
@@ -236,29 +235,6 @@ def topic_expansion(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> TopicEx
     from groupshift.adapters.kafka.cluster_changes import LiveTopicExpansion
 
     return LiveTopicExpansion(_cluster(kafka, timeout_s))
-
-
-def audit_sources(
-    kafka: KafkaSettings,
-    zookeeper: ZookeeperSettings | None,
-    log: LogReader,
-    *,
-    comparison: Comparison | None = None,
-    timeout_s: float = 10.0,
-) -> AuditSources:
-    """The sources of these clusters; they open nothing before they are used, close them after. ``comparison``
-    None: by the rules in this process. Raises `Rejected` for an address or a property that cannot be used."""
-    from groupshift.adapters.system import SystemClock
-    from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
-    from groupshift.audit.run import AuditSources
-
-    return AuditSources(
-        admin=group_snapshots(kafka, timeout_s=timeout_s),
-        log=log,
-        zookeeper=None if zookeeper is None else ZookeeperGroups(zookeeper_connection(zookeeper)),
-        clock=SystemClock(),
-        comparison=comparison,
-    )
 
 
 def audit_store() -> ParquetAudits:

@@ -169,8 +169,9 @@ def claim(
         if now is not run.state:
             since = f"run {run.run} was {run.state} and is {now} by another process since"
             raise Conflict(f"{since}; nothing was changed here; see: groupshift status {run.run}")
-        # One that is over leaves an open run of its target alone, which would be fenced off: what it may
-        # still begin asks for a free target and takes the fences then.
+        # One that is over takes no fence while another run is in the way, which would be fenced off. What it
+        # may still begin asks for a free target first, and its acts take fences of their own. What a former
+        # process of it was about to write is held up by compare-and-set alone.
         others = () if now.is_open else tools.runs.in_the_way(run.target)
         if now not in _NEVER_ACTS and not any(each.run != run.run for each in others):
             move.fence(claimed, "claimed")

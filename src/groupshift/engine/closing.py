@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from groupshift.domain.run import Json, RunState, StepRecord
@@ -39,13 +39,9 @@ def end(
     closing = _closing(run, state, reason, accepted=events)
     body = {"verdict": closing.verdict.value, "reason": closing.reason, "next": closing.following}
     body["state"] = state.value
-    closed = NewEvent(kind=EventKind.CLOSED, body=body)
-    if run.tools.seal is None:
-        run.write(*events, closed, steps=steps, state=state)
-        return closing
     if events or steps:
         run.write(*events, steps=steps)
-    run.write(*seal(run, body), closed, state=state)
+    run.write(*seal(run, body), NewEvent(kind=EventKind.CLOSED, body=body), state=state)
     return closing
 
 
@@ -58,6 +54,18 @@ def seal(run: Run[P], body: Json) -> tuple[NewEvent, ...]:
     run.write(NewEvent(kind=EventKind.SEALING, body=sealing.body))
     sealing.write()
     return (NewEvent(kind=EventKind.SEALED, body=sealing.body),)
+
+
+def decisions(events: Iterable[Event]) -> Iterator[tuple[Event, str, str]]:
+    """Yield who answered at a gate, who accepted what, and why a rollback was begun (at no step), in order:
+    the event, the choice, and who or why."""
+    for event in events:
+        if event.kind is EventKind.GATE_ANSWERED:
+            yield event, str(event.body["choice"]), str(event.body["who"])
+        elif event.kind is EventKind.ACCEPTED:
+            yield event, f"accepted ({event.body['verdict']})", str(event.body["who"])
+        elif event.kind is EventKind.ROLLBACK_BEGUN:
+            yield event, f"roll back to {event.body['to']}", str(event.body["because"])
 
 
 def said_at_end(record: RunRecord, events: Iterable[Event]) -> Json:

@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from groupshift.domain.evidence import MANIFEST
+from groupshift.domain.plain import from_plain
 from groupshift.domain.run import Json, RunState, StepState, Target
 from groupshift.domain.seal import (
     AUDITED,
@@ -44,12 +45,12 @@ from groupshift.domain.seal import (
     sha256_of,
     values_of,
 )
-from groupshift.engine.closing import said_at_end
+from groupshift.engine.closing import decisions, said_at_end
 from groupshift.engine.move import Sealing, attempt_stem
 from groupshift.errors import Broken, Conflict, Rejected
 from groupshift.ports.clock import Clock
 from groupshift.ports.evidence import EvidenceStore, Signer
-from groupshift.ports.runs import Entry, EventKind, NewEvent, Runs
+from groupshift.ports.runs import Entry, Event, EventKind, NewEvent, Runs
 
 VERSION = 1
 """Version of ``journal.json``."""
@@ -253,11 +254,6 @@ def tell_nobody(_read: int, _of: int) -> None:
     """Tell nobody of progress: the default of what calls a `Progress`."""
 
 
-def no_pages(_run: str, _closing: Json) -> Mapping[str, str]:
-    """Make no pages: the default of `Sealer.pages`."""
-    return {}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sealer:
     """Seals runs. ``evidence`` has them as its folders; ``signer`` signs the manifest (None: nobody does)."""
@@ -266,7 +262,7 @@ class Sealer:
     runs: Runs
     clock: Clock
     signer: Signer | None = None
-    pages: Pages = no_pages
+    pages: Pages = lambda _run, _closing: {}
 
     def may_seal(self) -> None:
         """Check that the key can sign: before a run begins, not when it ends.
@@ -305,7 +301,11 @@ class Sealer:
             state=str(data["state"]),
             sealed_at_ms=self.clock.now_ms(),
             files=files,
-            approvals=tuple(_approvals(data)),
+            approvals=tuple(
+                Approval(gate=event.step, choice=choice, who=who, at_ms=event.at_ms)
+                for event, choice, who in decisions(from_plain(Event, each) for each in data["events"])
+                if event.step
+            ),
             versions=versions_met(self.evidence, run, files),
             brokers=brokers_met(data),
             doubts=self._doubts(run, there, known, own),
@@ -325,7 +325,7 @@ class Sealer:
         def write() -> None:
             for path, page in {**own, PACK: text}.items():
                 self.evidence.write_text(run, *path.split("/"), text=page)
-            if signature or _lies_there(self.evidence, run, SIGNATURE):
+            if signature or SIGNATURE in (*self.evidence.files(run), *self.evidence.irregular(run)):
                 self.evidence.write_text(run, SIGNATURE, text=signature)
 
         return Sealing(body=body, write=write)
@@ -359,6 +359,7 @@ class Sealer:
         self._append(run, EventKind.AUDITED, {"files": files})
 
     def _require_over(self, run: str) -> None:
+        """Raise `Rejected` for a run that was only planned, `Conflict` for an open one."""
         state = self.runs.find(run).state
         if state is RunState.PREVIEW:
             raise Rejected(f"run {run} was only planned: there is no evidence of it to seal")
@@ -382,7 +383,7 @@ class Sealer:
         former = list(known.doubts)
         pack = sealed_pack(self.evidence, run, known)
         if pack is None:
-            how = "altered" if _lies_there(self.evidence, run, PACK) else "missing"
+            how = "altered" if PACK in (*self.evidence.files(run), *irregular) else "missing"
             former.append(f"{PACK} was {how} after it was sealed")
         signature = None if SIGNATURE in irregular else self.evidence.read_text(run, SIGNATURE)
         signatures = {str(body["signature"]) for body in (*known.sealed, *known.begun)}
@@ -403,11 +404,6 @@ def sealed_pack(evidence: EvidenceStore, run: str, known: Known) -> Pack | None:
     return pack_from_json(text) if sha256_of(text) in digests else None
 
 
-def _lies_there(evidence: EvidenceStore, run: str, path: str) -> bool:
-    """Whether anything lies at this path, a file or not."""
-    return path in evidence.files(run) or path in evidence.irregular(run)
-
-
 def measured(
     evidence: EvidenceStore, run: str, progress: Progress = tell_nobody, *, below: str = ""
 ) -> Iterator[StoredFile]:
@@ -423,19 +419,6 @@ def measured(
         progress(number, len(paths))
         if file is not None:
             yield file
-
-
-def _approvals(data: Json) -> Iterator[Approval]:
-    """Who answered at a gate, and who accepted what, in order."""
-    for event in data["events"]:
-        body, said = event["body"], ""
-        if event["kind"] == EventKind.GATE_ANSWERED:
-            said = str(body["choice"])
-        elif event["kind"] == EventKind.ACCEPTED:
-            said = f"accepted ({body['verdict']})"
-        if said:
-            who = str(body["who"])
-            yield Approval(gate=event["step"], choice=said, who=who, at_ms=event["at_ms"])
 
 
 def brokers_met(data: Json) -> tuple[str, ...]:

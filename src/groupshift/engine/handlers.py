@@ -85,14 +85,12 @@ class Approve(Calm[P]):
         """See `Handler`."""
         answered = gates.answer_of(run, step.key)
         if answered is None:
-            detail = f"gate {step.key} waits for an approval"
-            return Checked(outcome=Outcome.PERSON, detail=detail)
-        by = {"by": answered.body["who"], "choice": answered.body["choice"]}
-        if answered.body["choice"] == Choice.APPROVE.value:
-            return Checked(outcome=Outcome.PASS, result=by, detail=f"approved by {by['by']}")
-        return Checked(
-            outcome=Outcome.DECLINED, result=by, detail=f"gate {step.key} was declined by {by['by']}"
-        )
+            return Checked(outcome=Outcome.PERSON, detail=f"gate {step.key} waits for an approval")
+        who, choice = answered.body["who"], answered.body["choice"]
+        outcome, detail = Outcome.DECLINED, f"gate {step.key} was declined by {who}"
+        if choice == Choice.APPROVE.value:
+            outcome, detail = Outcome.PASS, f"approved by {who}"
+        return Checked(outcome=outcome, result={"by": who, "choice": choice}, detail=detail)
 
 
 class Rehearse(Handler[P]):
@@ -183,8 +181,7 @@ class Compare(Handler[P]):
         if reading is None:
             return Checked(outcome=Outcome.ERROR, detail=f"job {job.job} left no answer in {output}")
         if any(job.inputs.get(each.folder) != each.manifest_sha256 for each in _snapshots(run, step)):
-            detail = f"{output} is not about the snapshots of this step"
-            return Checked(outcome=Outcome.ERROR, detail=detail)
+            return Checked(outcome=Outcome.ERROR, detail=f"{output} is not about the snapshots of this step")
         result = {"findings": findings_data(reading.findings), "outcome": dict(reading.files)}
         return Checked(outcome=outcome_of(reading.findings), findings=reading.findings, result=result)
 
@@ -303,9 +300,9 @@ class Soak(Handler[P]):
         worst = max((body for _, body in notes), key=lambda body: tuple(Outcome).index(body["outcome"]))
         findings, outcome = findings_from(worst["findings"]), Outcome(worst["outcome"])
         left_ms = notes[0][0] + int(step.args["seconds"]) * 1000 - run.now()
-        if outcome is not Outcome.FAIL and left_ms > 0:
-            return Checked(outcome=Outcome.WAIT, detail=f"soaks for {left_ms // 1000} s more")
         failed = outcome is Outcome.FAIL
+        if left_ms > 0 and not failed:
+            return Checked(outcome=Outcome.WAIT, detail=f"soaks for {left_ms // 1000} s more")
         bad = [each for each in findings if failed and each.verdict is not Verdict.PASS]
         result = {"looks": len(notes), "findings": findings_data(bad)}
         detail = str(worst["detail"]) if failed else ""
@@ -331,8 +328,7 @@ class Series(Handler[P]):
         """See `Handler`."""
         notes = run.notes(step)
         seconds, wanted = int(step.args["seconds"]), int(step.args["samples"])
-        end_ms = notes[0][0] + seconds * 1000 if notes else None
-        ends = end_ms is not None and notes[-1][0] < end_ms <= run.now()
+        ends = bool(notes) and notes[-1][0] < notes[0][0] + seconds * 1000 <= run.now()
         if ends or _is_due(run, step, notes):
             run.note(step, self.sample(run, step))
             notes = run.notes(step)

@@ -23,7 +23,7 @@ from groupshift.engine.closing import closing_of, end
 from groupshift.engine.gates import answer, outdated, void
 from groupshift.engine.looks import asked, leave_out, look, make_act, react, redo, stop, stopped_event
 from groupshift.engine.move import P, Run, Standing, changes, checked_data, handler_of
-from groupshift.engine.progress import Asks, Ended, Moved, Paused, Progress, Waits
+from groupshift.engine.progress import Asks, Ended, Moved, Paused, Progress, Stopped, Waits
 from groupshift.errors import Conflict, Fenced, GroupshiftError, Rejected, Transient, Void
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind, NewEvent
@@ -46,44 +46,32 @@ def drive(run: Run[P]) -> Progress:
     """Advance until the run ends, stops, pauses, or asks what nobody answers here.
 
     Raises as `advance`."""
-    voids: list[Void] = []
+    voids = 0
     while True:
         progress = advance(run)
         match progress:
-            case Moved(work=SparkJob() as job):
-                if run.options.submit is None:
-                    return progress
-                run.submit(progress.step, job)
-            case Moved():
-                pass
+            case Moved(step=step, work=SparkJob() as job) if run.options.submit is not None:
+                run.submit(step, job)
+            case Moved(work=SparkJob()) | Ended() | Stopped():
+                return progress
             case Waits(step=step, checked=checked):
                 run.options.tell(step, checked.detail or "; ".join(checked.sentences) or "waits")
                 run.tools.clock.sleep(run.options.every_s)
-            case Asks():
-                left = _put_to_somebody(run, progress, voids)
-                if left is not None:
-                    return left
             case Paused(step=step):
                 run.write(stopped_event(step, Checked(outcome=Outcome.WAIT, detail="paused")))
                 return progress
-            case _:
-                return progress
-
-
-def _put_to_somebody(run: Run[P], asks: Asks, voids: list[Void]) -> Progress | None:
-    """Journal the answer; None: go on. What became void meanwhile is asked again, and one of ``voids``."""
-    reply = run.options.decide(asks.question)
-    if reply is None:
-        detail = f"gate {asks.step.key} waits for an answer"
-        checked = Checked(outcome=Outcome.PERSON, detail=detail)
-        return stop(run, asks.step, checked, Response(reaction=Reaction.PARK))
-    try:
-        answer(run, asks.question.gate, reply)
-    except Void as why:
-        voids.append(why)
-        if len(voids) == _ASKED_AGAIN:
-            raise
-    return None
+            case Asks(step=step, question=question):
+                reply = run.options.decide(question)
+                if reply is None:
+                    detail = f"gate {step.key} waits for an answer"
+                    checked = Checked(outcome=Outcome.PERSON, detail=detail)
+                    return stop(run, step, checked, Response(reaction=Reaction.PARK))
+                try:
+                    answer(run, question.gate, reply)
+                except Void:  # what was shown changed meanwhile: it is asked again
+                    voids += 1
+                    if voids == _ASKED_AGAIN:
+                        raise
 
 
 def leave(run: Run[P], why: str) -> None:

@@ -7,7 +7,7 @@ read with every snapshot: a record that nobody committed again is the same, byte
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from groupshift.domain.equality_rules import RULES, Comparison, Field
 from groupshift.domain.foreign_text import without_login
 from groupshift.domain.reactions import OnFail
-from groupshift.domain.rows import LISTED_TOO, ProblemRow
+from groupshift.domain.rows import LISTED_TOO, OffsetRow, ProblemRow
 from groupshift.domain.run import (
     PASSED,
     Checked,
@@ -220,8 +220,9 @@ class CompareClusters(TakeClusterSnapshot[C]):
         if not dropped or any(each.verdict is Verdict.FAIL and each.rule not in sets for each in findings):
             return False
         base, after = run.snapshot(str(step.args["base"])), record.result
-        before = _offsets(run, base.folder, base.manifest_sha256)
-        now = _offsets(run, after["folder"], after["manifest_sha256"])
+        store = run.ports.store
+        before = _places(store.offsets(Path(base.folder), base.manifest_sha256)).keys()
+        now = _places(store.offsets(Path(after["folder"]), after["manifest_sha256"])).keys()
         return before - now <= dropped and not now - before
 
     def _unlike(self, run: Run[C], step: Step, record: StepRecord) -> Findings:
@@ -249,9 +250,9 @@ class CompareClusters(TakeClusterSnapshot[C]):
         }
 
 
-def _offsets(run: Run[C], folder: str, sha256: str) -> frozenset[tuple[str, str, int]]:
-    rows = run.ports.store.offsets(Path(folder), sha256)
-    return frozenset((row.group, row.topic, row.partition) for row in rows)
+def _places(rows: Iterable[OffsetRow]) -> dict[tuple[str, str, int], int]:
+    """Return the committed offsets by group, topic and partition; -1 where there is none."""
+    return {(each.group, each.topic, each.partition): each.offset for each in rows}
 
 
 def _first(said: Sequence[str]) -> list[str]:
@@ -307,15 +308,12 @@ def fallen_offsets(
     """
     snapshot = run.snapshot(name)
     rows = run.ports.store.offsets(Path(snapshot.folder), snapshot.manifest_sha256)
-    kept = {(each.group, each.topic, each.partition): each.offset for each in rows if each.offset >= 0}
-    kept = {place: offset for place, offset in kept.items() if place not in dropped}
+    kept = {at: offset for at, offset in _places(rows).items() if offset >= 0 and at not in dropped}
     state = run.ports.reader.take(sorted({group for group, _, _ in kept}))
     silent = [each.problem for each in state.problems if not (each.of_listing or each.of_leftover)]
     if silent:
         raise Transient(f"not every group answers: {silent[0]}; run it again")
-    now = {
-        (each.group, each.topic, each.partition): each.offset for each in state.offsets if each.offset >= 0
-    }
+    now = {at: offset for at, offset in _places(state.offsets).items() if offset >= 0}
     said = [
         f"group {group}, {topic}-{partition}: {offset} then, {now.get((group, topic, partition), 'none')} now"
         for (group, topic, partition), offset in sorted(kept.items())

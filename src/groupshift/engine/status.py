@@ -16,7 +16,7 @@ from groupshift.domain.run import (
     findings_from,
     plan_from,
 )
-from groupshift.engine.closing import said_at_end
+from groupshift.engine.closing import decisions, said_at_end
 from groupshift.engine.move import P, Run
 from groupshift.engine.questions import Section
 from groupshift.ports.runs import Event, EventKind, RunRecord, Runs
@@ -130,12 +130,13 @@ def report_of(run: Run[P]) -> tuple[Section, ...]:
     parts."""
     status = status_of(run.tools.runs, run.name)
     rows = tuple((each.key, each.does, each.left_out or each.state, each.outcome) for each in status.steps)
+    decided = [(event.step, choice, who) for event, choice, who in decisions(run.events())]
     said = status.reason or status.waits_for
     sentences = (f"run {run.name} of {status.target} is {status.state}", *((said,) if said else ()))
     return (
         Section(title="What became of it", sentences=(*sentences, f"next: {status.following}")),
         Section(title="Steps", head=("step", "does", "state", "outcome"), rows=rows),
-        Section(title="Decisions", head=("gate", "choice", "who"), rows=tuple(_decisions(run.events()))),
+        Section(title="Decisions", head=("gate", "choice", "who"), rows=tuple(decided)),
         *run.move.report(run),
     )
 
@@ -169,16 +170,6 @@ def _question(events: Iterable[Event]) -> str:
         elif event.kind is EventKind.ROLLBACK_BEGUN or answered:
             open_gate = ""
     return open_gate
-
-
-def _decisions(events: Iterable[Event]) -> Iterable[tuple[str, str, str]]:
-    for event in events:
-        if event.kind is EventKind.GATE_ANSWERED:
-            yield event.step, str(event.body["choice"]), str(event.body["who"])
-        elif event.kind is EventKind.ACCEPTED:
-            yield event.step, f"accepted ({event.body['verdict']})", str(event.body["who"])
-        elif event.kind is EventKind.ROLLBACK_BEGUN:
-            yield "", f"roll back to {event.body['to']}", str(event.body["because"])
 
 
 def _following(record: RunRecord, *, helps: bool, driven: bool) -> str:

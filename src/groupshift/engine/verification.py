@@ -99,10 +99,10 @@ def objection(evidence: EvidenceStore, runs: Runs, run: str, path: str) -> str:
     for each in (*known.doubts, *(pack.doubts if pack else ())):
         if each.startswith(f"{path} "):
             return each
-    demand = known.demands.get(path)
-    wanted = demand.sha256 if demand else (pack.sha256_of if pack else {}).get(path)
     if file is None:
         return f"{path} is not there"
+    demand = known.demands.get(path)
+    wanted = demand.sha256 if demand else (pack.sha256_of if pack else {}).get(path)
     if wanted is None:
         return f"{path} was neither journaled nor sealed: nothing is known of it"
     return "" if wanted == file.sha256 else f"{path} was altered: it is not the one that was journaled"
@@ -119,21 +119,15 @@ def _verified(
     paths = {*listed, *there, *known.demands}
     said = tuple(doubted((*pack.doubts, *known.doubts), (*paths, *irregular)))
     doubtful = {check.path for check in said if listed.get(check.path) in {None, there.get(check.path)}}
-    files = (file_check(path, listed.get(path), there.get(path), known) for path in sorted(paths - OWN))
-    checks = (
-        *_of_pack(text, pack, name, known),
-        *_of_signature(text, signature, verifier, pack, known),
-        *(
-            each
-            for each in files
-            if each.path not in doubtful or each.state not in {State.ALTERED, State.MISSING}
-        ),
-        *said,
-        *(
-            Check(path=path, state=State.IRREGULAR, reason=f"{kind} is in its place, and was not read")
-            for path, kind in irregular.items()
-        ),
-    )
+    checks = [*_of_pack(text, pack, name, known), *_of_signature(text, signature, verifier, pack, known)]
+    for path in sorted(paths - OWN):
+        check = file_check(path, listed.get(path), there.get(path), known)
+        if path not in doubtful or check.state not in {State.ALTERED, State.MISSING}:
+            checks.append(check)
+    checks += said
+    for path, kind in irregular.items():
+        reason = f"{kind} is in its place, and was not read"
+        checks.append(Check(path=path, state=State.IRREGULAR, reason=reason))
     return Verification(
         run=pack.run,
         plan_hash=pack.plan_hash,
@@ -155,12 +149,12 @@ def _of_pack(text: str, pack: Pack, name: str, known: Known) -> Iterator[Check]:
     state, reason = State.SOUND, ""
     if sealed and digest in {body["digest"] for body in known.begun} - {sealed[-1]}:
         state, reason = State.UNSEALED, _INTERRUPTED
-    elif digest in sealed[:-1] and digest != sealed[-1]:
-        state = State.SWAPPED
-        reason = "it is that of an earlier sealing: somebody put it back, or two sealed at the same moment"
     elif sealed and digest != sealed[-1]:
-        state = State.SWAPPED
-        reason = f"the journal knows it as {sealed[-1][:12]}… and it is {digest[:12]}…"
+        state, reason = State.SWAPPED, f"the journal knows it as {sealed[-1][:12]}… and it is {digest[:12]}…"
+        if digest in sealed:
+            reason = (
+                "it is that of an earlier sealing: somebody put it back, or two sealed at the same moment"
+            )
     yield Check(path=PACK, state=state, reason=reason)
     if text != pack.to_json():
         reason = "it is not as it was written, though it says the same: somebody wrote it anew"
@@ -190,8 +184,7 @@ def _of_signature(
         when = "it was signed when it was sealed" if body["signed"] else "a public key was given"
         state, reason = State.UNSIGNED, f"{when}, and {SIGNATURE} is not there"
     elif not body["signed"] and signature:
-        state = State.UNLISTED
-        reason = "it was not signed when it was sealed: somebody added this signature"
+        state, reason = State.UNLISTED, "it was not signed when it was sealed: somebody added this signature"
     elif signature and not is_signature(signature):
         state, reason = State.FORGED, "it is not as signatures are written: it was altered"
     elif signature and body["signature"] and sha256 != body["signature"]:

@@ -24,16 +24,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from groupshift.adapters.kafka.record_log import KafkaRecordLog
-from groupshift.domain.foreign_json import FILE_BYTES, load_object
 from groupshift.domain.modes import Isolation
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import GroupshiftError, Rejected
-from groupshift.foreign_files import read, text_of
-from groupshift.spark import consumption, consumption_report
-from groupshift.spark import consumption_report as audit_report
+from groupshift.jobs import ended
+from groupshift.ports.log import NobodyAsksTheLog, RecordLog
+from groupshift.spark import consumption
+from groupshift.spark import consumption_report as report
 from groupshift.spark.checks import to_json
-from groupshift.spark.consumption import Ask, Audit, Rows, Window, measure
-from groupshift.spark.output import columns, fresh, json_object, write_parquet, write_text
+from groupshift.spark.consumption import Audit, Window, measure
+from groupshift.spark.output import fresh, json_object, properties_of, write_parquet, write_text
 from groupshift.spark.session import local_session
 
 VERDICT, REPORT = "audit.json", "report.html"
@@ -41,12 +41,12 @@ HAND_OVERS, DUPLICATES = "hand_overs.parquet", "duplicates.parquet"
 DEFAULT_TOLERANCE_MS = 2000
 """How late a recorder may stamp what an old member printed: it shares the machine with everything else."""
 
-_HAND_OVERS = columns(
+_HAND_OVERS = (
     "topic string, partition int, member string, kind string, known_by string, start_ms long, end_ms long, "
     "ended string, records long, giver string, released_ms long, unowned_ms long, committed long, "
     "reached long"
 )
-_DUPLICATES = columns(
+_DUPLICATES = (
     "topic string, partition int, from_offset long, to_offset long, records long, first_ms long, "
     "member string, last_deliverer string, committed long, reached long, objection string"
 )
@@ -75,29 +75,19 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def _stages(path: Path | None) -> dict[str, tuple[int, int]]:
     """The stages of the file that ``--stages`` names, from and to in epoch ms. Raises `Rejected`."""
-    if path is None:
-        return {}
+    stages = {} if path is None else json_object(path, "--stages")
     try:
-        data = load_object(text_of(read(path)), "it", at_most=FILE_BYTES)
-        return {str(name): (int(start), int(end)) for name, (start, end) in data.items()}
-    except (OSError, ValueError, TypeError, Rejected) as error:
-        raise Rejected(
-            f"--stages {path} is not a JSON object of stage to [from_ms, to_ms] ({error})"
-        ) from error
-
-
-def _asking(arguments: argparse.Namespace) -> Ask:
-    """What asks the log; without brokers nobody does. Raises `Rejected` for properties that are none."""
-    if arguments.brokers is None:
-        return lambda _gaps: ()
-    pairs = {} if arguments.properties is None else json_object(arguments.properties, "--properties")
-    properties = {str(key): str(value) for key, value in pairs.items()}
-    return KafkaRecordLog(arguments.brokers, properties).read
+        return {name: (int(start), int(end)) for name, (start, end) in stages.items()}
+    except (ValueError, TypeError) as error:
+        raise Rejected(f"--stages {path} must map each stage to [from_ms, to_ms] ({error})") from error
 
 
 def _audit(arguments: argparse.Namespace) -> tuple[Audit, dict[str, tuple[int, int]]]:
     """Read both sources, measure, and return the audit with its stages. Raises `Rejected` and `Broken`."""
-    stages, ask = _stages(arguments.stages), _asking(arguments)
+    log_of: RecordLog = NobodyAsksTheLog()
+    if arguments.brokers is not None:
+        log_of = KafkaRecordLog(arguments.brokers, properties_of(arguments.properties))
+    stages = _stages(arguments.stages)
     now_ms = time.time_ns() // 1_000_000
     window = Window(
         from_ms=arguments.from_ms,
@@ -110,38 +100,31 @@ def _audit(arguments: argparse.Namespace) -> tuple[Audit, dict[str, tuple[int, i
     files = consumption.write_history(log.history, arguments.output, window.to_ms)
     ledgers = consumption.read_ledgers(spark, arguments.ledgers, torn)
     ours = ledgers.where(ledgers["member"].startswith(f"{arguments.group}_"))
-    consumption.register(spark, ours, files, log.history.kinds, window.to_ms)
-    consumption.derive(spark, window.tolerance_ms)
-    measured = measure(spark, window, ask, Isolation(arguments.isolation_level))
+    consumption.register(spark, ours, files, log.history.kinds, window)
+    measured = measure(spark, window, ask=log_of.read, of_kafka=Isolation(arguments.isolation_level))
     return Audit(group=arguments.group, window=window, log=log, torn=torn, measured=measured), stages
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the audit; returns the exit code (see the module text)."""
     arguments = _arguments(argv)
-    fresh(arguments.output, (VERDICT, REPORT, HAND_OVERS, DUPLICATES))
-    try:
-        audit, stages = _audit(arguments)
-    except GroupshiftError as error:
-        data = {
-            "version": consumption_report.AUDIT_VERSION,
-            "group": arguments.group,
-            "verdict": Verdict.FAIL.value,
-        }
-        write_text(arguments.output / VERDICT, to_json({**data, "error": str(error)}))
-        print(f"audit: {error}", file=sys.stderr)
-        return error.exit_code
-    write_parquet(arguments.output / HAND_OVERS, _only(audit.measured.hand_overs, _HAND_OVERS), _HAND_OVERS)
-    write_parquet(arguments.output / DUPLICATES, _only(audit.measured.duplicates, _DUPLICATES), _DUPLICATES)
-    write_text(arguments.output / REPORT, audit_report.render(audit, stages))
-    write_text(arguments.output / VERDICT, to_json(consumption_report.to_data(audit, stages)))
-    print(f"audit: {audit.verdict}; report at {arguments.output / REPORT}")
-    return 0
+    output: Path = arguments.output
+    fresh(output, (VERDICT, REPORT, HAND_OVERS, DUPLICATES))
 
+    def run() -> str:
+        try:
+            audit, stages = _audit(arguments)
+        except GroupshiftError as error:
+            data = {"version": report.AUDIT_VERSION, "group": arguments.group, "verdict": Verdict.FAIL.value}
+            write_text(output / VERDICT, to_json({**data, "error": str(error)}))
+            raise
+        write_parquet(output / HAND_OVERS, audit.measured.hand_overs, _HAND_OVERS)
+        write_parquet(output / DUPLICATES, audit.measured.duplicates, _DUPLICATES)
+        write_text(output / REPORT, report.render(audit, stages))
+        write_text(output / VERDICT, to_json(report.to_data(audit, stages)))
+        return f"{audit.verdict}; report at {output / REPORT}"
 
-def _only(rows: Rows, columns: dict[str, str]) -> Rows:
-    """The rows with these columns, in this order."""
-    return [{name: row[name] for name in columns} for row in rows]
+    return ended("audit", run)
 
 
 if __name__ == "__main__":

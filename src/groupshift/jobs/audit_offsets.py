@@ -18,11 +18,8 @@ from pathlib import Path
 
 from groupshift.bootstrap.audit_jobs import leave_refusal, read_request, run_audit
 from groupshift.errors import GroupshiftError
+from groupshift.jobs import ended, progress_of
 from groupshift.spark.session import large_session
-
-
-def _line(what: str, done: int, total: int) -> None:
-    print(f"audit: {what} {done} of {total}", flush=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,15 +27,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="audit_offsets", description="Audit committed offsets in Spark.")
     parser.add_argument("--request", type=Path, required=True, help="file with what to audit")
     path: Path = parser.parse_args(argv).request
-    try:
-        request = read_request(path)
-        audit = run_audit(request, _line, lambda: large_session("groupshift audit"))
-    except GroupshiftError as error:
-        leave_refusal(path, error)
-        print(f"audit: {error}", file=sys.stderr)
-        return error.exit_code
-    print(f"audit: {audit.looked.agreeing} of {audit.looked.keys} agree; {request.output}")
-    return 0
+
+    def run() -> str:
+        try:
+            request = read_request(path)
+            looked = run_audit(
+                request, progress_of("audit"), lambda: large_session("groupshift audit")
+            ).looked
+        except GroupshiftError as error:
+            leave_refusal(path, error)
+            raise
+        return f"{looked.agreeing} of {looked.keys} agree; {request.output}"
+
+    return ended("audit", run)
 
 
 if __name__ == "__main__":

@@ -15,12 +15,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from groupshift.domain.equality_rules import Comparison
-from groupshift.errors import GroupshiftError
+from groupshift.jobs import ended, progress_of
 from groupshift.spark.compare.comparing import VERDICT, Request, compare
 from groupshift.spark.compare.work import Sizes
 
 
-def _arguments(argv: Sequence[str] | None) -> Request:
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the comparison; returns the exit code (see the module text)."""
     parser = argparse.ArgumentParser(prog="compare", description="Compare two snapshots of a cluster.")
     parser.add_argument("before", type=Path, help="folder of the earlier snapshot")
     parser.add_argument("after", type=Path, help="folder of the later snapshot")
@@ -30,7 +31,7 @@ def _arguments(argv: Sequence[str] | None) -> Request:
     parser.add_argument("--memory", default="2g", help="heap of the driver where this process starts it")
     parser.add_argument("--part-rows", type=int, default=Sizes().part, help="rows read as one part")
     parsed = parser.parse_args(argv)
-    return Request(
+    request = Request(
         before=parsed.before,
         after=parsed.after,
         output=parsed.output,
@@ -40,21 +41,11 @@ def _arguments(argv: Sequence[str] | None) -> Request:
         sizes=Sizes(part=parsed.part_rows),
     )
 
+    def run() -> str:
+        outcome = compare(request, progress_of("compare"))
+        return f"{outcome.verdict}; verdict at {request.output / VERDICT}"
 
-def _line(what: str, done: int, total: int) -> None:
-    print(f"compare: {what} {done} of {total}", flush=True)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the comparison; returns the exit code (see the module text)."""
-    request = _arguments(argv)
-    try:
-        outcome = compare(request, _line)
-    except GroupshiftError as error:
-        print(f"compare: {error}", file=sys.stderr)
-        return error.exit_code
-    print(f"compare: {outcome.verdict}; verdict at {request.output / VERDICT}")
-    return 0
+    return ended("compare", run)
 
 
 if __name__ == "__main__":

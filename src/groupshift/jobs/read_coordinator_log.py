@@ -33,11 +33,12 @@ from pyspark.sql import DataFrame, SparkSession
 from groupshift.domain.seal import is_beside
 from groupshift.errors import Broken, GroupshiftError, Rejected
 from groupshift.foreign_files import opened
+from groupshift.jobs import ended
 from groupshift.spark import coordinator_log as states
 from groupshift.spark.batches.coordinator_records import RAW_COLUMNS
 from groupshift.spark.broker_source import Brokers, fetched
 from groupshift.spark.coordinator_log import decoded
-from groupshift.spark.output import json_object, room_in
+from groupshift.spark.output import columns, json_object, properties_of, room_in
 from groupshift.spark.segments import SCHEMA, segments
 from groupshift.spark.session import large_session
 
@@ -77,24 +78,10 @@ def _source(spark: SparkSession, arguments: argparse.Namespace) -> DataFrame:
         return _dump(spark, arguments.dump)
     if arguments.segments is not None:
         return segments(spark, arguments.segments)
-    secrets = {} if arguments.properties is None else json_object(arguments.properties, "--properties")
-    properties = {key: str(value) for key, value in secrets.items()}
-    brokers = Brokers(bootstrap_servers=arguments.brokers, properties=properties)
+    brokers = Brokers(bootstrap_servers=arguments.brokers, properties=properties_of(arguments.properties))
     with closing(brokers.cluster()) as cluster:
         cluster.attempt(cluster.refuse_several)
     return fetched(spark, brokers)
-
-
-def _dump(spark: SparkSession, folder: str) -> DataFrame:
-    """Raw records of a dump. Raises `Rejected` for another schema, `Broken` for a file that is cut off."""
-    _whole(folder)
-    frame = spark.read.parquet(folder)
-    types = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
-    for column in SCHEMA.replace("long", "bigint").split(", "):
-        name, kind = column.split(" ")
-        if types.get(name) != kind:
-            raise Rejected(f"--dump {folder} has {types.get(name, 'no')} {name}; it must be {column}")
-    return frame.select(*RAW_COLUMNS)
 
 
 def _whole(folder: str) -> None:
@@ -114,6 +101,17 @@ def _whole(folder: str) -> None:
                 f"--dump {path} is not a whole Parquet file ({wrong}): truncated or altered; "
                 "nothing was read; copy the dump again"
             ) from wrong
+
+
+def _dump(spark: SparkSession, folder: str) -> DataFrame:
+    """Raw records of a dump. Raises `Rejected` for another schema, `Broken` for a file that is cut off."""
+    _whole(folder)
+    frame = spark.read.parquet(folder)
+    types = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+    for name, kind in columns(SCHEMA.replace("long", "bigint")).items():
+        if types.get(name) != kind:
+            raise Rejected(f"--dump {folder} has {types.get(name, 'no')} {name}; it must be {name} {kind}")
+    return frame.select(*RAW_COLUMNS)
 
 
 def _refuse_own_source(dump: str | None, output: Path) -> None:
@@ -142,9 +140,7 @@ def _read(arguments: argparse.Namespace) -> None:
     up_to = None if arguments.up_to is None else _position(arguments.up_to)
     spark = large_session("groupshift coordinator log")
     records = _source(spark, arguments)
-    if (
-        arguments.dump is None
-    ):  # read the source once: a topic may be compacted meanwhile, files inflated twice
+    if arguments.dump is None:  # read once: a topic may be compacted meanwhile, files inflated twice
         records = spark.read.parquet(str(_leave(records, arguments.output, "raw")))
     if arguments.decoded:
         _leave(decoded(records, arguments.partitions), arguments.output, "decoded")
@@ -179,22 +175,25 @@ def _readable() -> Iterator[None]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Read, decode, materialise, write; returns the exit code (see the module text)."""
     arguments = _arguments(argv)
-    made = not arguments.output.exists()
-    try:
-        _refuse_own_source(arguments.dump, arguments.output)
-        with room_in(arguments.output, ""), _readable():
-            arguments.output.mkdir(parents=True, exist_ok=True)
-            for table in TABLES:
-                shutil.rmtree(arguments.output / f"{table}.parquet", ignore_errors=True)
-            _read(arguments)
-    except GroupshiftError as error:
-        if made:
+    output: Path = arguments.output
+    made = not output.exists()
+
+    def run() -> str:
+        try:
+            _refuse_own_source(arguments.dump, output)
+            with room_in(output, ""), _readable():
+                output.mkdir(parents=True, exist_ok=True)
+                for table in TABLES:
+                    shutil.rmtree(output / f"{table}.parquet", ignore_errors=True)
+                _read(arguments)
+        except GroupshiftError:
             with suppress(OSError):
-                arguments.output.rmdir()  # only where no table was finished
-        print(f"read_coordinator_log: {error}", file=sys.stderr)
-        return error.exit_code
-    print(f"read_coordinator_log: tables at {arguments.output}")
-    return 0
+                if made:
+                    output.rmdir()  # only where no table was finished
+            raise
+        return f"tables at {output}"
+
+    return ended("read_coordinator_log", run)
 
 
 if __name__ == "__main__":

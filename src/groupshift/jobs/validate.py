@@ -18,31 +18,23 @@ from pathlib import Path
 from groupshift.adapters.parquet.compare_inputs import verify
 from groupshift.domain.equality import AllowedChanges
 from groupshift.domain.evidence import SnapshotOf
-from groupshift.errors import Broken, GroupshiftError, Transient
+from groupshift.errors import Broken, Transient
+from groupshift.jobs import ended
 from groupshift.spark import validation
 from groupshift.spark import validation_report as report
 from groupshift.spark.checks import to_json
 from groupshift.spark.expectations import FAILING_COLUMNS, Library, failing_rows
-from groupshift.spark.output import columns, fresh, json_object, room_in, write_parquet, write_text
+from groupshift.spark.output import fresh, json_object, room_in, write_parquet, write_text
 from groupshift.spark.session import local_session
 from groupshift.spark.validation import Outcome
 
 VERDICT, REPORT, DIFFERENCES = "verdict.json", "report.html", "differences.parquet"
 FAILING = "failing_rows.parquet"
 _ALL = (VERDICT, REPORT, DIFFERENCES, FAILING)
-_COLUMNS = columns(
+_COLUMNS = (
     "table string, class string, topic string, partition int, store string, subject string, before string, "
     "after string, allowed bool"
 )
-
-
-def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="validate", description="Compare two snapshots of a group.")
-    parser.add_argument("--before", type=Path, required=True, help="folder of the earlier snapshot")
-    parser.add_argument("--after", type=Path, required=True, help="folder of the later snapshot")
-    parser.add_argument("--output", type=Path, required=True, help="folder that gets verdict and report")
-    parser.add_argument("--rules", type=Path, required=True, help="JSON made by groupshift.domain.equality")
-    return parser.parse_args(argv)
 
 
 def read_rules(path: Path) -> AllowedChanges:
@@ -81,18 +73,24 @@ def _validate(arguments: argparse.Namespace) -> Outcome:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the comparison; returns the exit code (see the module text). Nothing of an earlier run survives,
     nor of one that could not be finished."""
-    arguments = _arguments(argv)
-    try:
-        with room_in(arguments.output, ""):
+    parser = argparse.ArgumentParser(prog="validate", description="Compare two snapshots of a group.")
+    parser.add_argument("--before", type=Path, required=True, help="folder of the earlier snapshot")
+    parser.add_argument("--after", type=Path, required=True, help="folder of the later snapshot")
+    parser.add_argument("--output", type=Path, required=True, help="folder that gets verdict and report")
+    parser.add_argument("--rules", type=Path, required=True, help="JSON made by groupshift.domain.equality")
+    arguments = parser.parse_args(argv)
+
+    def run() -> str:
+        try:
+            with room_in(arguments.output, ""):
+                fresh(arguments.output, _ALL)
+                verdict = _validate(arguments).verdict
+        except Transient:
             fresh(arguments.output, _ALL)
-            outcome = _validate(arguments)
-    except GroupshiftError as error:
-        if isinstance(error, Transient):
-            fresh(arguments.output, _ALL)
-        print(f"validate: {error}", file=sys.stderr)
-        return error.exit_code
-    print(f"validate: {outcome.verdict}; report at {arguments.output / REPORT}")
-    return 0
+            raise
+        return f"{verdict}; report at {arguments.output / REPORT}"
+
+    return ended("validate", run)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,11 @@
-"""The interpreter of schemas: bytes become a row of plain Python values, and a row the bytes it came from.
+"""The interpreter of schemas: bytes become a row of plain Python values.
 
-Reads: nothing in the bytes is trusted. A length or a count is held against the bytes that are left before
+Nothing in the bytes is trusted. A length or a count is held against the bytes that are left before
 anything is allocated, text must be UTF-8, null only where the schema allows it. Values come as JSON
 knows them: bytes as hex, a UUID in Kafka's own text form (URL-safe base64 without padding). A field
-that the version does not have, and a tagged field that was not written, is not in the row. What can be
-read without an error is written back to the same bytes. A reader is a function of the bytes, a position in
-them and the list of unknown tags met so far; it gives the value and the position behind it.
-
-Writes: byte-identical to what brokers write. Lengths and tag numbers are in their shortest form, tags in
-ascending order, a tagged field exactly if the row has it (brokers leave defaults out, so readers do not see
-them). Fields that the version does not have are ignored, others must be there.
+that the version does not have, and a tagged field that was not written, is not in the row. A reader is a
+function of the bytes, a position in them and the list of unknown tags met so far; it gives the value and the
+position behind it.
 
 Source: docs/reference/group-coordinator.md §1.2.
 """
@@ -17,14 +13,12 @@ Source: docs/reference/group-coordinator.md §1.2.
 from __future__ import annotations
 
 import struct
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from groupshift.errors import Rejected
-from groupshift.log.schema import TYPES, Field, Kind, Layout, RecordType, Schema
+from groupshift.log.schema import Field, Kind, Schema
 
 Unknown = list[tuple[str, int, bytes]]
 """Unknown tags: path of their struct, tag, bytes."""
@@ -37,9 +31,10 @@ _Length = Callable[[bytes, int], tuple[int, int]]
 _MORE = 0x80
 _VARINT_BYTES = 5
 _LENGTH_LIMIT = 1 << 31
-_FORMS = {Kind.INT8: ">b", Kind.INT16: ">h", Kind.UINT16: ">H", Kind.INT32: ">i", Kind.INT64: ">q"}
-_UUID_BYTES, _UUID_TEXT = 16, 22
-_MISSING = {False: 0xFF, True: 0}
+FORMS = {Kind.INT8: ">b", Kind.INT16: ">h", Kind.UINT16: ">H", Kind.INT32: ">i", Kind.INT64: ">q"}
+"""A number's layout, as `struct` writes it."""
+_UUID_BYTES = 16
+MISSING = {False: 0xFF, True: 0}
 """The byte in place of a struct that is null, by whether the field is tagged; 1 where there is one."""
 
 
@@ -139,7 +134,7 @@ def _reader(field: Field, version: int, *, flexible: bool) -> Read:
         return element
     counted = _compact_length if flexible else _long_length
     name, nullable, numbers = field.name, field.nullable, field.kind is Kind.INT32
-    least = struct.calcsize(_FORMS[Kind.INT32]) if numbers else 1
+    least = struct.calcsize(FORMS[Kind.INT32]) if numbers else 1
 
     def read(data: bytes, at: int, unknown: Unknown) -> tuple[list[Any] | None, int]:
         count, at = counted(data, at)
@@ -203,8 +198,8 @@ def _element_reader(field: Field, version: int, *, flexible: bool) -> Read:
         return read if field.array else _one_struct_reader(field, read)
     if field.kind is Kind.UUID:
         return _uuid
-    if field.kind in _FORMS:
-        form = struct.Struct(_FORMS[field.kind])
+    if field.kind in FORMS:
+        form = struct.Struct(FORMS[field.kind])
         return lambda data, at, _: (form.unpack_from(data, at)[0], at + form.size)
     return _bytes_reader(field, flexible=flexible)
 
@@ -237,7 +232,7 @@ def _bytes_reader(field: Field, *, flexible: bool) -> Read:
 
 def _one_struct_reader(field: Field, read: Read) -> Read:
     """A single struct, which may say first that it is not there: int8 -1, or 0 in a tagged field."""
-    missing = _MISSING[field.tag is not None]
+    missing = MISSING[field.tag is not None]
 
     def one(data: bytes, at: int, unknown: Unknown) -> tuple[dict[str, Any] | None, int]:
         if field.nullable:
@@ -252,131 +247,3 @@ def _one_struct_reader(field: Field, read: Read) -> Read:
         return row, at
 
     return one
-
-
-def encode_key(record_type: int, fields: Mapping[str, object]) -> bytes:
-    """The key of a record: ``fields`` by the names of Kafka's schemas (``group`` or ``groupId``,
-    ``topic``, ``partition``, ``memberId``, ``regularExpression``).
-
-    Raises `Rejected` for an unknown type and for a field that is missing or does not fit.
-    """
-    return struct.pack(">h", record_type) + _message(_known(record_type).key, 0, fields, {})
-
-
-def encode_value(
-    record_type: int,
-    version: int,
-    fields: Mapping[str, object],
-    *,
-    layout: str = Layout.CURRENT.value,
-    unknown_tags: Mapping[str, str] | None = None,
-) -> bytes:
-    """The value of a record in this version and layout; ``fields`` and ``unknown_tags`` as in `Decoded`.
-
-    Raises `Rejected` for a type, version or layout that is not known, and for a field that is missing
-    or does not fit.
-    """
-    known = _known(record_type)
-    for schema in known.values:
-        if schema.layout == layout and schema.oldest <= version <= schema.newest:
-            return write_message(schema, version, fields, unknown_tags or {})
-    raise Rejected(f"a value of {known.name} has no version {version} in the layout {layout!r}")
-
-
-def _known(record_type: int) -> RecordType:
-    known = TYPES.get(record_type)
-    if known is None:
-        raise Rejected(f"record type {record_type} is not known; give one of 0 to {max(TYPES)}")
-    return known
-
-
-def write_message(schema: Schema, version: int, row: Mapping[str, Any], unknown: Mapping[str, str]) -> bytes:
-    """A value, a subscription or an assignment: ``version``, which the schema has, and then its fields.
-
-    Raises `Rejected` for a row that does not fit."""
-    return struct.pack(">h", version) + _message(schema, version, row, unknown)
-
-
-def _message(schema: Schema, version: int, row: Mapping[str, Any], unknown: Mapping[str, str]) -> bytes:
-    tags: dict[str, dict[int, bytes]] = {}
-    for place, body in unknown.items():
-        path, _, tag = place.rpartition(":")
-        tags.setdefault(path, {})[int(tag)] = bytes.fromhex(body)
-    writer = _Writer(version, schema.is_flexible(version), tags)
-    try:
-        return writer.struct(schema.fields, row, "")
-    except (struct.error, TypeError, ValueError, AttributeError) as error:
-        raise Rejected(
-            f"field {writer.name} cannot be written ({error}); give what the schema says"
-        ) from error
-
-
-def _leb128(value: int) -> bytes:
-    """An unsigned LEB128 number in its shortest form."""
-    out = bytearray()
-    while value >= _MORE:
-        out.append(value % _MORE + _MORE)
-        value //= _MORE
-    return bytes((*out, value))
-
-
-@dataclass(slots=True)
-class _Writer:
-    """Writes the structs of one message: ``tags`` are unknown ones by path, ``name`` is the field at hand.
-
-    Its methods raise what `_message` turns into `Rejected`."""
-
-    version: int
-    flexible: bool
-    tags: Mapping[str, Mapping[int, bytes]]
-    name: str = ""
-
-    def struct(self, fields: tuple[Field, ...], row: Mapping[str, Any], path: str) -> bytes:
-        """One struct with its tag section."""
-        present = [field for field in fields if field.in_version(self.version)]
-        plain = b"".join(self._field(field, row, path) for field in present if field.tag is None)
-        if not self.flexible:
-            return plain
-        sections = dict(self.tags.get(path, {}))
-        for field in present:
-            if field.tag is not None and field.name in row:
-                sections[field.tag] = self._field(field, row, path)
-        tagged = b"".join(_leb128(tag) + _leb128(len(body)) + body for tag, body in sorted(sections.items()))
-        return plain + _leb128(len(sections)) + tagged
-
-    def _field(self, field: Field, row: Mapping[str, Any], path: str) -> bytes:
-        self.name = name = f"{path}.{field.name}" if path else field.name
-        if field.name not in row:
-            raise ValueError("it is missing")
-        value = row[field.name]
-        if not field.array:
-            return self._element(field, value, name, nullable=field.nullable)
-        if value is None:
-            return self._length(None, ">i", nullable=field.nullable)
-        parts = (self._element(field, one, f"{name}[{i}]", nullable=False) for i, one in enumerate(value))
-        return self._length(len(value), ">i") + b"".join(parts)
-
-    def _element(self, field: Field, value: Any, path: str, *, nullable: bool) -> bytes:
-        if field.kind is Kind.STRUCT:
-            if nullable and value is None:
-                return bytes([_MISSING[field.tag is not None]])
-            return (b"\1" if nullable else b"") + self.struct(field.fields, value, path)
-        if field.kind is Kind.UUID:
-            if len(value) != _UUID_TEXT:
-                raise ValueError(f"{value!r} is no UUID of {_UUID_TEXT} characters")
-            return urlsafe_b64decode(f"{value}==")
-        if field.kind in _FORMS:
-            return struct.pack(_FORMS[field.kind], value)
-        form = ">h" if field.kind is Kind.STRING else ">i"
-        if value is None:
-            return self._length(None, form, nullable=nullable)
-        raw: bytes = value.encode() if field.kind is Kind.STRING else bytes.fromhex(value)
-        return self._length(len(raw), form) + raw
-
-    def _length(self, length: int | None, form: str, *, nullable: bool = True) -> bytes:
-        """A length or count: ``form`` is its classic number."""
-        if length is None and not nullable:
-            raise ValueError("it is null")
-        if self.flexible:
-            return _leb128(0 if length is None else length + 1)
-        return struct.pack(form, -1 if length is None else length)

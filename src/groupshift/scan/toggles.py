@@ -68,10 +68,12 @@ class Toggles:
         group, to = toggle.group, toggle.to
         options = RunOptions(who="scan", holder=holder, patience_s=self.ports.terms.patience_s)
         try:
-            record = self._to_kafka(group, options) if to is Mode.KAFKA else self._to_zookeeper(group)
-            toggle.run = self._claimed(record, to, options) if record else None
-            if to is Mode.ZOOKEEPER and not (toggle.run and _goes_back(toggle.run)):
-                toggle.run = self._claimed(self._begun(group, to, options), to, options)
+            former, move = self._former(group, to), self.moves[to]
+            toggle.run = self._claimed(former, to, options) if former else None
+            if toggle.run is None or (to is Mode.ZOOKEEPER and not _goes_back(toggle.run)):
+                request, origin = move.of(group), f"{holder}/{to}/{group}"
+                begun = begin(move, self.tools, self.ports, request, options, execute=True, origin=origin)
+                toggle.run = self._claimed(begun, to, options)
         except Rejected as unfit:
             toggle.end(ToggleState.SKIPPED, str(unfit))
         except (Conflict, Transient) as failed:
@@ -147,19 +149,16 @@ class Toggles:
             case _:
                 pass
 
-    def _to_kafka(self, group: str, options: RunOptions) -> RunRecord:
-        """Return the run to go on with, or a new one."""
+    def _former(self, group: str, to: Mode) -> RunRecord | None:
+        """Return the run to go on with: an open one of a scan; back also the latest one that acted, if it
+        brought the group where it is and its rollback is open. None where a new one has to act."""
         ours = self._ours(group)
-        if ours is not None:
+        if to is Mode.KAFKA:
+            if ours is None and self.ports.side.groups.read(group).mode.requested is Mode.KAFKA:
+                raise Rejected(
+                    f"the mode node of group {group} holds kafka already; nothing is to be written"
+                )
             return ours
-        if self.ports.side.groups.read(group).mode.requested is Mode.KAFKA:
-            raise Rejected(f"the mode node of group {group} holds kafka already; nothing is to be written")
-        return self._begun(group, Mode.KAFKA, options)
-
-    def _to_zookeeper(self, group: str) -> RunRecord | None:
-        """Return the run that brought the group where it is: an open one of a scan, else the latest one that
-        acted, if its rollback is open. None where a new one has to take the group back."""
-        ours = self._ours(group)
         facts = facts_of(self.ports.side, group, MANUAL, Mode.ZOOKEEPER)
         if ours is None and facts.view.mode.requested is not Mode.KAFKA:
             raise Rejected(f"the mode node of group {group} does not ask for kafka: nothing to take back")
@@ -171,9 +170,8 @@ class Toggles:
         move = self.moves[Mode.ZOOKEEPER]
         earlier = self.tools.runs.of_target(move.target(self.ports, move.of(group)))
         latest = next((each for each in earlier if each.state not in NOTHING_DONE), None)
-        if latest is None or (latest.move, latest.state) != (move.name, RunState.MOVED):
-            return None
-        return latest if _leads_to(latest) is Mode.KAFKA else None
+        moved = latest is not None and (latest.move, latest.state) == (move.name, RunState.MOVED)
+        return latest if latest and moved and _leads_to(latest) is Mode.KAFKA else None
 
     def _ours(self, group: str) -> RunRecord | None:
         """Return the open run that a scan made and did not end. Raises `Rejected` for anybody else's."""
@@ -190,10 +188,6 @@ class Toggles:
                 f"groupshift roll-back {record.run} --execute"
             )
         return None
-
-    def _begun(self, group: str, to: Mode, options: RunOptions) -> RunRecord:
-        move, origin = self.moves[to], f"{options.holder}/{to}/{group}"
-        return begin(move, self.tools, self.ports, move.of(group), options, execute=True, origin=origin)
 
     def _claimed(self, record: RunRecord, to: Mode, options: RunOptions) -> Run[CoordinationPorts]:
         held = self.tools.runs.held(record.run)

@@ -15,10 +15,8 @@ from fnmatch import fnmatchcase
 
 from groupshift.domain.modes import Mode
 from groupshift.domain.plan import StageName
-from groupshift.errors import Rejected
-from groupshift.scan.ports import Brake, ScanRecord, Scans, ToggleRecord, ToggleState
+from groupshift.scan.ports import ToggleRecord, ToggleState
 from groupshift.scan.state import GroupState, Life
-from groupshift.scan.toggles import LOOK_AGAIN_S, ORIGIN, Toggle, Toggles
 
 MAX_STABLE_S = 30 * 24 * 3600
 
@@ -106,91 +104,3 @@ class WaveReport:
     def count(self, state: ToggleState) -> int:
         """How many groups are in a state."""
         return sum(1 for each in self.toggles if each.state is state)
-
-
-@dataclass(slots=True, kw_only=True)
-class Waves:
-    """The waves of one scan (``record``): groups are started a few at once, and noted in its history.
-    ``shown`` is told how far each group is."""
-
-    toggles: Toggles
-    scans: Scans
-    brake: Brake
-    record: ScanRecord
-    rules: WaveRules
-    shown: Shown
-
-    def run(self, groups: Sequence[str], to: Mode, *, execute: bool) -> WaveReport:
-        """Toggle ``groups`` in this order. Without ``execute`` the waves are planned and nothing is changed.
-
-        What this scan has toggled before is done, and what failed before counts: waves that are run again
-        have no new budget. Raises `Rejected` when a value of the rules cannot be used."""
-        problems = check(self.rules)
-        if problems:
-            raise Rejected(f"the waves cannot be started: {'; '.join(problems)}; correct it and run again")
-        noted = self.scans.toggles(self.record.ensemble, self.record.number) if execute else ()
-        before = [each for each in noted if each.to is to]
-        done = {each.group for each in before if each.state is ToggleState.DONE}
-        todo, ended = [group for group in groups if group not in done], list[ToggleRecord]()
-        wave, failed = max((each.wave for each in before), default=0), _failed(before)
-        why = self._pulled() if execute else ""
-        while names := next_wave(todo, failed, self.rules, why):
-            wave += 1
-            begun: list[Toggle] = []
-            if execute:
-                try:
-                    self._start(begun, names, to, wave)
-                    self._settle(begun)
-                except (KeyboardInterrupt, SystemExit):
-                    for each in begun:
-                        self.toggles.leave(each, "the scan was interrupted")
-                    raise
-            else:
-                begun = [Toggle(group=name, to=to, state=ToggleState.PLANNED) for name in names]
-            of_wave = [self._note(each, wave) for each in begun]
-            todo, failed = todo[len(begun) :], failed + _failed(of_wave)
-            ended += of_wave
-            why = self._pulled() if execute else ""
-        used_up = f"the error budget of {self.rules.budget} is used up ({failed} failed)"
-        stopped = (why or used_up) if todo else ""
-        return WaveReport(to=to, execute=execute, toggles=tuple(ended), left=tuple(todo), stopped=stopped)
-
-    def _pulled(self) -> str:
-        reason = self.brake.pulled()
-        return f"the brake is pulled: {reason}" if reason else ""
-
-    def _start(self, begun: list[Toggle], names: Sequence[str], to: Mode, wave: int) -> None:
-        """Start toggles until the brake is pulled; each is in ``begun`` before anything is changed for it."""
-        holder = f"{ORIGIN}{self.record.number}-{self.toggles.tools.clock.now_ms()}-{wave}"
-        for name in names:
-            if self.brake.pulled():
-                break
-            begun.append(Toggle(group=name, to=to))
-            self._note(begun[-1], wave)
-            self.toggles.start(begun[-1], holder)
-
-    def _settle(self, begun: list[Toggle]) -> None:
-        """Look until each is done, or failed and taken back. The patience of the steps bounds it."""
-        while waiting := [each for each in begun if each.state is ToggleState.STARTED]:
-            for each in waiting:
-                self.toggles.look(each)
-            if any(each.state is ToggleState.STARTED for each in waiting):
-                self.toggles.tools.clock.sleep(LOOK_AGAIN_S)
-
-    def _note(self, toggle: Toggle, wave: int) -> ToggleRecord:
-        noted = ToggleRecord(
-            group=toggle.group,
-            to=toggle.to,
-            wave=wave,
-            state=toggle.state,
-            at_ms=self.toggles.tools.clock.now_ms(),
-            reason=toggle.reason,
-            run=toggle.run.name if toggle.run else "",
-        )
-        self.scans.put_toggle(self.record, noted)
-        self.shown(noted)
-        return noted
-
-
-def _failed(toggles: Sequence[ToggleRecord]) -> int:
-    return sum(1 for each in toggles if each.state is ToggleState.FAILED)

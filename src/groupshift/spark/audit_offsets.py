@@ -9,10 +9,9 @@ Source: docs/reference/group-coordinator.md §1.7.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
-from operator import and_
+from operator import and_, attrgetter
 from typing import Any
 
 import pyarrow as pa
@@ -21,15 +20,14 @@ from pyspark.sql import functions as F  # noqa: N812 - the name the whole Spark 
 from pyspark.storagelevel import StorageLevel
 
 from groupshift.audit.case import KEPT, Terms
-from groupshift.audit.offsets import Looked, Mismatch, Reading, mismatch
+from groupshift.audit.offsets import TOLD, Looked, Mismatch, Reading, looked_at, mismatch
 from groupshift.audit.rules import BY_NUMBER, KAFKA_RULES, STORE_RULES, AuditRule, Weight
 from groupshift.audit.sources import (
     ENOUGH_TO_BE_SILENT,
     UNKNOWN_TYPES,
     UNREADABLE_KEYS,
-    told_problems,
+    asked_in_full,
     unsaid,
-    untold,
 )
 from groupshift.domain.commit_places import Stray
 from groupshift.domain.tables import shipped
@@ -44,18 +42,6 @@ from groupshift.spark.session import arrow_schema
 
 RULE = "rule"
 """Column with the number of the rule that speaks."""
-TOLD = (
-    "answered",
-    "logged",
-    "zookeeper",
-    "mode",
-    "log_partition",
-    "log_offset",
-    "foreign_partition",
-    "foreign_offset",
-    "log_end",
-)
-"""What the sources say of a key, by the fields of `groupshift.audit.offsets.Mismatch`."""
 
 
 def compared(
@@ -87,20 +73,9 @@ def look(records: DataFrame, reading: Reading) -> Looked:
     frames["commits"] = commits = _kept(states.commits(winners))
     frames["elsewhere"] = _run("elsewhere", frames)
     keys = _kept(_run("keys", frames))
-    total = keys.count()
     mismatches = _mismatches({**frames, "records": records, "keys": keys}, reading)
     away = commits.where("is_foreign").select("group_id", "src_partition").distinct().collect()
-    problems = (*told_problems(reading.admin, reading.zookeeper or {}), *_unsaid(winners))
-    groups = {one.group for one in mismatches if one.weight is not Weight.EXPLAINED}
-    return Looked(
-        keys=total,
-        agreeing=total - len(mismatches),
-        mismatches=mismatches,
-        problems=problems,
-        unread=untold(reading.admin, reading.zookeeper or {}),
-        kinds=Counter(one.kind for one in mismatches),
-        elsewhere=frozenset(row.src_partition for row in away if row.group_id in groups),
-    )
+    return looked_at(reading, mismatches, keys=keys.count(), unsaid=_unsaid(winners), away=map(tuple, away))
 
 
 def _mismatches(frames: Mapping[str, DataFrame], reading: Reading) -> tuple[Mismatch, ...]:
@@ -113,21 +88,12 @@ def _mismatches(frames: Mapping[str, DataFrame], reading: Reading) -> tuple[Mism
     used["silent"] = _run("silent", used, enough=ENOUGH_TO_BE_SILENT)
     used["overdue"] = _overdue(frames["decoded"], differing, terms, partitions)
     used["bracket"] = _run("bracket", used)
-    facts = _run(
-        "facts",
-        used,
-        now_ms=terms.now_ms,
-        interval_ms=terms.commit_interval_ms,
-        retention_ms=terms.retention_ms,
-    )
-    mismatches = (
-        mismatch(
-            (row["group_id"], row["topic"], row["partition"]),
-            BY_NUMBER[row[RULE]],
-            **{name: row[name] for name in TOLD},
-        )
-        for row in classified(facts).toArrow().to_pylist()
-    )
+    retention_ms, interval_ms = terms.retention_ms, terms.commit_interval_ms
+    facts = _run("facts", used, now_ms=terms.now_ms, interval_ms=interval_ms, retention_ms=retention_ms)
+    mismatches = []
+    for row in classified(facts).toArrow().to_pylist():
+        key = row["group_id"], row["topic"], row["partition"]
+        mismatches.append(mismatch(key, BY_NUMBER[row[RULE]], **{name: row[name] for name in TOLD}))
     return tuple(sorted(mismatches, key=lambda one: one.key))
 
 
@@ -150,10 +116,16 @@ def _kept(frame: DataFrame) -> DataFrame:
 
 _STRAYS = (Stray.FORMER_TOPIC, Stray.NO_PARTITION, Stray.EPOCH_ABOVE, Stray.EPOCH_LOW)
 _KEY = "group_id string, topic string, partition int"
-_ANSWERS = (
-    f"{_KEY}, offset bigint, leader_epoch int, metadata string, "
-    "former boolean, lacking boolean, epoch_above boolean, epoch_low boolean"
-)
+_COLUMNS = {
+    "answers": f"{_KEY}, offset bigint, leader_epoch int, metadata string, "
+    "former boolean, lacking boolean, epoch_above boolean, epoch_low boolean",
+    "ends": "topic string, partition int, log_start bigint, log_end bigint",
+    "topics": "topic string, topic_id string",
+    "opened": "partition int, opened bigint",
+    "ensemble": "group_id string, mode string, members int, aware int, troubled boolean",
+    "nodes": f"{_KEY}, offset bigint",
+}
+_answer = attrgetter("group", "topic", "partition", "offset", "leader_epoch", "metadata")
 
 
 def sides(spark: SparkSession, reading: Reading) -> dict[str, DataFrame]:
@@ -166,45 +138,21 @@ def sides(spark: SparkSession, reading: Reading) -> dict[str, DataFrame]:
     offset node."""
     admin, zookeeper = reading.admin, reading.zookeeper or {}
     strays = [(row, admin.topics.strays(row) if row.offset >= 0 else frozenset()) for row in admin.offsets]
-    rows: dict[str, tuple[str, Iterable[tuple[Any, ...]]]] = {
-        "answers": (
-            _ANSWERS,
-            (
-                (
-                    *(row.group, row.topic, row.partition, row.offset, row.leader_epoch, row.metadata),
-                    *(each in kinds for each in _STRAYS),
-                )
-                for row, kinds in strays
-            ),
-        ),
-        "ends": (
-            "topic string, partition int, log_start bigint, log_end bigint",
-            ((row.topic, row.partition, row.log_start, row.log_end) for row in admin.log_ends),
-        ),
-        "topics": (
-            "topic string, topic_id string",
-            ((each.topic, each.topic_id) for each in admin.topics.now.values()),
-        ),
-        "opened": ("partition int, opened bigint", reading.opened.items()),
+    rows: dict[str, Iterable[tuple[Any, ...]]] = {
+        "answers": ((*_answer(row), *(each in kinds for each in _STRAYS)) for row, kinds in strays),
+        "ends": map(attrgetter("topic", "partition", "log_start", "log_end"), admin.log_ends),
+        "topics": map(attrgetter("topic", "topic_id"), admin.topics.now.values()),
+        "opened": reading.opened.items(),
         "ensemble": (
-            "group_id string, mode string, members int, aware int, troubled boolean",
-            (
-                (group, side.mode.value, side.members, side.aware, bool(side.problems))
-                for group, side in zookeeper.items()
-            ),
+            (group, side.mode.value, side.members, side.aware, bool(side.problems))
+            for group, side in zookeeper.items()
         ),
         "nodes": (
-            f"{_KEY}, offset bigint, mtime_ms bigint",
-            (
-                (group, *at, node.offset, node.mtime_ms)
-                for group, side in zookeeper.items()
-                for at, node in side.offsets.items()
-            ),
+            (group, *at, offset) for group, side in zookeeper.items() for at, offset in side.offsets.items()
         ),
     }
-    frames = {name: _frame(spark, columns, of) for name, (columns, of) in rows.items()}
-    troubled = {row.group for row in admin.problems if row.group is not None}
-    return {**frames, "asked": _groups(spark, {row.group for row in admin.groups} - troubled)}
+    frames = {name: _frame(spark, columns, rows[name]) for name, columns in _COLUMNS.items()}
+    return {**frames, "asked": _groups(spark, asked_in_full(admin))}
 
 
 def _groups(spark: SparkSession, groups: Iterable[str]) -> DataFrame:
@@ -225,9 +173,7 @@ def _overdue(winners: DataFrame, differing: DataFrame, terms: Terms, partitions:
         unanswered = "false"
     groups = differing.where(unanswered).select("group_id").distinct()
     names = ("src_partition", "src_offset", "record_ts", "raw_key", "raw_value")
-    raw = winners.join(groups, "group_id", "left_semi").select(
-        *(F.col(name).alias(as_) for name, as_ in zip(names, RAW_COLUMNS, strict=True))
-    )
+    raw = winners.join(groups, "group_id", "left_semi").select(*names).toDF(*RAW_COLUMNS)
     risks = states.retention(raw, partitions, retention_ms=terms.retention_ms or 0, now_ms=terms.now_ms)
     return risks.where("overdue").select("group_id", "topic", "partition")
 

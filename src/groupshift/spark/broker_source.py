@@ -30,7 +30,8 @@ from groupshift.spark.batches.files import Part
 from groupshift.spark.batches.headers import ABORT, CONTROL, LAST, OFFSET, PRODUCER, read_headers
 from groupshift.spark.batches.records import Keep, read_records
 from groupshift.spark.batches.transactions import FOR_EVER, Transactions, Visible, resolve, spans, visible
-from groupshift.spark.segments import AS_READ, OFFSETS_TOPIC, Into, in_tasks, raw_rows, shared
+from groupshift.spark.segment_scan import shared
+from groupshift.spark.segments import AS_READ, OFFSETS_TOPIC, Into, in_tasks
 
 _UNKNOWN_TOPIC, _NO_LEADER = 3, 5
 
@@ -123,21 +124,16 @@ def _bounds(cluster: KafkaCluster, topic: str) -> tuple[Bounds, ...]:
     leaders, errors = cluster.partitions_of([topic])
     if errors.get(topic) not in {None, _UNKNOWN_TOPIC}:
         raise BrokerError(errors[topic], f"topic {topic!r}")
-    led_by: dict[int, list[int]] = {}
+    led_by: dict[int, list[tuple[str, int]]] = {}
     for at, leader in sorted(leaders.items()):
         raise_for(_NO_LEADER if leader < 0 else 0, str(at))
-        led_by.setdefault(leader, []).append(at.partition)
+        led_by.setdefault(leader, []).append((topic, at.partition))
     questions = ((EARLIEST, 0), (LATEST, 1), (LATEST, 0))
-    requests = {
-        node: [
-            (
-                log_offsets(cluster.broker(node), [(topic, at) for at in led], spec, isolation=level),
-                (spec, level),
-            )
-            for spec, level in questions
-        ]
-        for node, led in led_by.items()
-    }
+
+    def request(node: int, spec: int, level: int) -> Any:
+        return log_offsets(cluster.broker(node), led_by[node], spec, isolation=level)
+
+    requests = {node: [(request(node, *each), each) for each in questions] for node in led_by}
     offsets: dict[tuple[int, int], dict[int, int]] = {each: {} for each in questions}
     for question, answer in cluster.ask_each(requests):
         for each in answer.topics[0].partitions:
@@ -176,6 +172,7 @@ def _rows(cluster: KafkaCluster, topic: str, each: _Range, wanted: Visible) -> I
     """The wanted records of one range, an Arrow batch at a time. A range behind the last stable offset is
     read twice: markers first."""
     at = TopicPartition(topic, each.partition)
+    origin = Origin(name=f"an answer for {at}", partition=at.partition)
     reader = PartitionReader(cluster, at, stable=each.stable)
     known: Transactions | None = None
     if not each.stable and wanted is not Visible.READ_UNCOMMITTED:
@@ -184,10 +181,9 @@ def _rows(cluster: KafkaCluster, topic: str, each: _Range, wanted: Visible) -> I
         known = resolve(spans(table[table[:, OFFSET] < each.end]) for table in headers)
     for part, aborted in reader.read(each.start, each.end):
         table = visible(part.headers.table, aborted if known is None else known, wanted)
-        for records in read_records(part.data, table, Origin(name=f"an answer for {at}")):
-            low, high = np.searchsorted(records.offset.to_numpy(), (each.start, each.end))
-            rows = raw_rows(each.partition, records)  # batches reach over start and end
-            yield rows.slice(int(low), int(high - low))
+        for rows in read_records(part.data, table, origin):
+            low, high = np.searchsorted(rows.column("offset").to_numpy(), (each.start, each.end))
+            yield rows.slice(int(low), int(high - low))  # batches reach over start and end
 
 
 def read_partition(

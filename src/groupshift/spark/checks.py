@@ -40,8 +40,11 @@ def statement(folder: str, name: str) -> str:
 
 def queried(spark: SparkSession, text: str, arguments: Mapping[str, Any], **frames: DataFrame) -> DataFrame:
     """Return what a statement finds; of ``arguments`` it gets the arguments that it names (``:name``)."""
-    named = {name: value for name, value in arguments.items() if f":{name}" in text}
-    used = {name: str(value) if isinstance(value, StrEnum) else value for name, value in named.items()}
+    used = {
+        name: str(value) if isinstance(value, StrEnum) else value
+        for name, value in arguments.items()
+        if f":{name}" in text
+    }
     return spark.sql(text, args=used or None, **frames)
 
 
@@ -49,9 +52,9 @@ def queried(spark: SparkSession, text: str, arguments: Mapping[str, Any], **fram
 class Offence:
     """One offending row: where (all may be None) and why, as the end of a sentence."""
 
-    topic: str | None
-    partition: int | None
     reason: str
+    topic: str | None = None
+    partition: int | None = None
     group: str | None = None
 
     def __str__(self) -> str:
@@ -130,12 +133,9 @@ def run(
 def _run_one(spark: SparkSession, rule: StageRule, changes: AllowedChanges, *, itself: bool) -> Ruled:
     if why := rule.unasked(changes, itself=itself):
         return not_asked(rule.rule, rule.holds, why)
-    arguments = {"gap": changes.gap, "replaced": changes.replaced, "mode_text": changes.mode_text}
-    arguments |= {
-        "old": changes.old or "",
-        "new": changes.new or "",
-        "effective_mode": changes.effective_mode,
-    }
+    names = ("gap", "replaced", "mode_text", "effective_mode")
+    arguments = {name: getattr(changes, name) for name in names}
+    arguments |= {"old": changes.old or "", "new": changes.new or ""}
     met = offences(queried(spark, statement("checks/snapshot", rule.statement), arguments).collect())
     if not met and rule.about and not spark.sql(f"SELECT {rule.about} AS there").collect()[0]["there"]:
         return not_asked(rule.rule, rule.holds, "there is nothing that it could be asked of")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import zip_longest
 from os import SEEK_END
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from groupshift.domain.verdict import Verdict, worst
 from groupshift.errors import Broken, Rejected
 from groupshift.foreign_files import opened
 from groupshift.spark.checks import Offence, Ruled, not_asked, offences, queried, ruled, statement
-from groupshift.spark.output import columns, write_parquet
+from groupshift.spark.output import write_parquet
 
 STILL_HELD_MS = 9_007_199_254_740_991
 """Stands for the end of an interval that has not ended: later than any clock, exact in JSON."""
@@ -40,11 +41,11 @@ STILL_HELD_MS = 9_007_199_254_740_991
 _LAST_LINE = 8 << 20
 """No delivery is longer (bytes)."""
 _LEDGER = "member string, topic string, partition int, offset long, at_ms long, broken string"
-_INTERVALS = columns(
+_INTERVALS = (
     "topic string, partition int, member string, kind string, thread_id string, session long, "
     "start_zxid long, end_zxid long, start_ms long, end_ms long, ended string"
 )
-_WRITES = columns("topic string, partition int, offset long, session long, zxid long, at_ms long")
+_WRITES = "topic string, partition int, offset long, session long, zxid long, at_ms long"
 _DERIVED = ("located", "runs", "tenures", "hand_overs", "duplicates")
 
 
@@ -173,9 +174,10 @@ def register(
     ledgers: DataFrame,
     history: tuple[Path, Path],
     kinds: Mapping[str, MemberKind],
-    until_ms: int,
+    window: Window,
 ) -> None:
-    """Register the three source views; deliveries after `until_ms` are left out.
+    """Register the source views and the derived ones, each cached, for several others read it; deliveries
+    after the window are left out.
 
     A member that ZooKeeper never saw below ``ids`` is a plain Kafka consumer.
     """
@@ -183,7 +185,7 @@ def register(
     for member, kind in kinds.items():
         known = F.when(F.col("member") == member, kind.value).otherwise(known)
     deliveries = (
-        ledgers.where(F.col("at_ms") <= until_ms)
+        ledgers.where(F.col("at_ms") <= window.to_ms)
         .withColumn("kind", known)
         .withColumn("delivery", F.monotonically_increasing_id())
         .cache()
@@ -191,12 +193,8 @@ def register(
     deliveries.createOrReplaceTempView("deliveries")
     for name, path in zip(("intervals", "offset_writes"), history, strict=True):
         spark.read.parquet(str(path)).cache().createOrReplaceTempView(name)
-
-
-def derive(spark: SparkSession, tolerance_ms: int) -> None:
-    """Register the derived views; each is cached, for several others read it."""
     for name in _DERIVED:
-        frame = queried(spark, statement("consumption", name), {"tolerance_ms": tolerance_ms})
+        frame = queried(spark, statement("consumption", name), {"tolerance_ms": window.tolerance_ms})
         frame.cache().createOrReplaceTempView(name)
 
 
@@ -259,6 +257,11 @@ class Audit:
         return worst(result.finding.verdict for result in self.results)
 
     @property
+    def unexplained(self) -> int:
+        """Number of ranges delivered again that no hand-over explains."""
+        return sum(row["objection"] is not None for row in self.measured.duplicates)
+
+    @property
     def lost_records(self) -> int:
         """Number of records delivered to nobody (of offsets, where the log was not asked)."""
         return lost_of(self.measured.lost)
@@ -281,29 +284,26 @@ class Audit:
         return max((row["longest_unowned_ms"] for row in self.measured.partitions), default=0)
 
 
-def _query(spark: SparkSession, text: str, window: Window) -> list[dict[str, Any]]:
-    arguments = {"from_ms": window.from_ms, "to_ms": window.to_ms - window.tolerance_ms}
-    return [row.asDict() for row in queried(spark, text, arguments).collect()]
-
-
 def _partition_rows(spark: SparkSession, duplicates: Rows, taken: Rows, lost: Rows) -> list[dict[str, Any]]:
     """A row for each partition: its deliveries, and what of the other rows lies in it."""
-    result_rows = []
+    rows = []
     for total in spark.sql(statement("consumption", "partitions")).collect():
         again, changes, gaps = (
-            [row for row in rows if (row["topic"], row["partition"]) == (total["topic"], total["partition"])]
-            for rows in (duplicates, taken, lost)
+            [row for row in of if (row["topic"], row["partition"]) == (total["topic"], total["partition"])]
+            for of in (duplicates, taken, lost)
         )
-        longest = max(changes, key=lambda row: row["unowned_ms"], default=None)
-        of = {
+        longest = max(
+            changes, key=lambda row: row["unowned_ms"], default={"unowned_ms": 0, "released_ms": None}
+        )
+        own = {
             "lost": lost_of(gaps),
             "duplicates": sum(row["records"] for row in again),
             "hand_overs": len(changes),
-            "longest_unowned_ms": longest["unowned_ms"] if longest else 0,
-            "longest_unowned_at_ms": longest["released_ms"] if longest else None,
+            "longest_unowned_ms": longest["unowned_ms"],
+            "longest_unowned_at_ms": longest["released_ms"],
         }
-        result_rows.append(total.asDict() | of)
-    return result_rows
+        rows.append(total.asDict() | own)
+    return rows
 
 
 def taken_in(hand_overs: Rows, window: Window) -> list[Mapping[str, Any]]:
@@ -321,7 +321,7 @@ Ask = Callable[[Sequence[Gap]], Sequence[GapRead]]
 
 def _answered(rows: Rows, ask: Ask, of_kafka: Isolation) -> dict[LogAnswer, list[Mapping[str, Any]]]:
     """Ranges that nobody was given, by what the log says about them; without an answer they are lost."""
-    wanted = [
+    gaps = [
         Gap(
             partition=TopicPartition(row["topic"], row["partition"]),
             start=row["from_offset"],
@@ -330,14 +330,13 @@ def _answered(rows: Rows, ask: Ask, of_kafka: Isolation) -> dict[LogAnswer, list
         )
         for row in rows
     ]
-    answers = ask(wanted) if wanted else ()
+    answers = ask(gaps) if gaps else ()
     by_answer: dict[LogAnswer, list[Mapping[str, Any]]] = {each: [] for each in LogAnswer}
-    for number, row in enumerate(rows):
+    for row, read in zip_longest(rows, answers):
         said = {name: value for name, value in row.items() if name != "kinds"}
-        if not answers:
+        if read is None:
             by_answer[LogAnswer.LOST].append(said)
             continue
-        read = answers[number]
         said["reason"] = f"{row['reason']}: {read.reason}"
         if read.answer is LogAnswer.LOST:
             said["records"] = read.records
@@ -345,23 +344,22 @@ def _answered(rows: Rows, ask: Ask, of_kafka: Isolation) -> dict[LogAnswer, list
     return by_answer
 
 
-def measure(
-    spark: SparkSession,
-    window: Window,
-    ask: Ask = lambda _gaps: (),
-    of_kafka: Isolation = Isolation.READ_COMMITTED,
-) -> Measured:
+def measure(spark: SparkSession, window: Window, *, ask: Ask, of_kafka: Isolation) -> Measured:
     """Run every query on the registered views (see `register`). ``ask`` asks the log
     about ranges that were delivered to nobody; ``of_kafka`` is the level of all but old members."""
+    within = {"from_ms": window.from_ms, "to_ms": window.to_ms - window.tolerance_ms}
+
+    def rows(text: str) -> list[dict[str, Any]]:
+        return [row.asDict() for row in queried(spark, text, within).collect()]
 
     def check(name: str) -> list[dict[str, Any]]:
-        return _query(spark, statement("checks/consumption", name), window)
+        return rows(statement("checks/consumption", name))
 
     answers = _answered(check("lost"), ask, of_kafka)
     lost = answers[LogAnswer.LOST]
-    again = _query(spark, "SELECT * FROM duplicates ORDER BY topic, partition, from_offset", window)
+    again = rows("SELECT * FROM duplicates ORDER BY topic, partition, from_offset")
     duplicates = [row for row in again if window.holds(row["first_ms"])]
-    tenures = _query(spark, "SELECT * FROM hand_overs ORDER BY topic, partition, number", window)
+    tenures = rows("SELECT * FROM hand_overs ORDER BY topic, partition, number")
     hand_overs = [
         row for row in tenures if window.from_ms <= row["end_ms"] and row["start_ms"] <= window.to_ms
     ]
@@ -374,13 +372,14 @@ def measure(
         owners=check("owner_overlap"),
         plain=check("plain_overlap"),
         partitions=_partition_rows(spark, duplicates, taken_in(hand_overs, window), lost),
-        members=[row.asDict() for row in spark.sql(statement("consumption", "members")).collect()],
+        members=rows(statement("consumption", "members")),
         unproven=answers[LogAnswer.NOT_PROVEN],
         empty=answers[LogAnswer.NOTHING],
     )
 
 
 _LOG_HINT = "give every log file of the ZooKeeper server since the group began"
+_LEDGERS = "look at the members' ledgers"
 _LOST = "find out who committed past these offsets; the records are still in the log of the partition"
 _UNPROVEN = "the log no longer has these offsets, or cannot tell yet: ask the owners of the application"
 _DUPLICATES = "the former owner was not stopped, or the taker did not start at the committed offset"
@@ -391,46 +390,42 @@ def judge(measured: Measured, log: Log, window: Window) -> tuple[Ruled, ...]:
     """The findings A01 to A08. Pure."""
     members, partitions, again = measured.members, measured.partitions, measured.duplicates
     whole = f"ZooKeeper's log is whole: {log.transactions} transactions in {log.files} files"
+    holes = [Offence(reason=problem) for problem in log.problems]
     total = sum(row["deliveries"] for row in partitions)
     delivered = f"{total} deliveries of {len(partitions)} partitions by {len(members)} members"
-    nothing = [] if partitions else ["the ledgers hold no delivery: nothing can be proven"]
-    none_lost, once = (
-        "no record is missing between the first and the last delivered",
-        "no record was delivered twice",
-    )
+    nothing = [] if partitions else [Offence(reason="the ledgers hold no delivery: nothing can be proven")]
+    none_lost = "no record is missing between the first and the last delivered"
     if passed := sum(row["to_offset"] - row["from_offset"] + 1 for row in measured.empty):
-        none_lost += (
-            f": the log holds nothing for their readers at the {passed} offsets that nobody was given"
-        )
+        none_lost += f": the log holds nothing for their readers at {passed} offsets that nobody was given"
+    once = "no record was delivered twice"
     if again:
         records = sum(row["records"] for row in again)
         once = f"all {len(again)} ranges delivered again ({records} records) are explained by their hand-over"
     inside = "every delivery of a member with owner nodes lies within its ownership"
     if late := max((row["latest_stamp_ms"] for row in members), default=0):
         inside += f"; the latest stamp behind a pipe came {late} ms after (allowed: {window.tolerance_ms} ms)"
+    apart = "owner intervals of a partition never overlap"
     plain = sum(row["kind"] == "plain" for row in members)
-    apart = f"{plain} plain consumers never overlapped another member"
+    if measured.plain or plain:
+        alone = f"{plain} plain consumers never overlapped another member"
+        overlapped = ruled("A07", alone, offences(measured.plain), hint=_OUTSIDE)
+    else:
+        overlapped = not_asked("A07", "no plain consumer overlapped another member", "there was none")
     proven = "of every offset that nobody was given the log tells whether it held a record"
-    unproven, open_ = offences(measured.unproven), Verdict.INCONCLUSIVE
+    open_ = Verdict.INCONCLUSIVE
+    if (
+        measured.unproven or measured.empty
+    ):  # where the log no longer has a range it is neither lost nor proven
+        answered = ruled("A08", proven, offences(measured.unproven), verdict=open_, hint=_UNPROVEN)
+    else:
+        answered = not_asked("A08", proven, "the log did not have to be asked")
     return (
-        ruled("A01", whole, _sentences(log.problems), verdict=open_, hint=_LOG_HINT),
-        ruled(
-            "A02", delivered, _sentences(nothing), verdict=Verdict.ERROR, hint="look at the members' ledgers"
-        ),
+        ruled("A01", whole, holes, verdict=open_, hint=_LOG_HINT),
+        ruled("A02", delivered, nothing, verdict=Verdict.ERROR, hint=_LEDGERS),
         ruled("A03", none_lost, offences(measured.lost), hint=_LOST),
         ruled("A04", once, offences(measured.unexplained), hint=_DUPLICATES),
         ruled("A05", inside, offences(measured.outside), hint=_OUTSIDE),
-        ruled(
-            "A06", "owner intervals of a partition never overlap", offences(measured.owners), hint=_LOG_HINT
-        ),
-        ruled("A07", apart, offences(measured.plain), hint=_OUTSIDE)
-        if measured.plain or plain
-        else not_asked("A07", "no plain consumer overlapped another member", "there was none"),
-        ruled("A08", proven, unproven, verdict=open_, hint=_UNPROVEN)
-        if unproven or measured.empty  # where the log no longer has a range it is neither lost nor proven
-        else not_asked("A08", proven, "the log did not have to be asked"),
+        ruled("A06", apart, offences(measured.owners), hint=_LOG_HINT),
+        overlapped,
+        answered,
     )
-
-
-def _sentences(sentences: Sequence[str]) -> list[Offence]:
-    return [Offence(topic=None, partition=None, reason=sentence) for sentence in sentences]

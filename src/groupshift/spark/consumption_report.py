@@ -92,16 +92,16 @@ def to_data(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> dict[str, An
         "lost": audit.lost_records,
         "duplicates": audit.duplicate_records,
         "overlaps": audit.overlaps,
-        "unexplained": sum(1 for row in measured.duplicates if row["objection"] is not None),
+        "unexplained": audit.unexplained,
         "longest_unowned_ms": audit.longest_unowned_ms,
         "findings": [finding_data(result) for result in audit.results],
-        "lost_ranges": [dict(row) for row in measured.lost],
-        "not_proven_ranges": [dict(row) for row in measured.unproven],
-        "empty_ranges": [dict(row) for row in measured.empty],
+        "lost_ranges": measured.lost,
+        "not_proven_ranges": measured.unproven,
+        "empty_ranges": measured.empty,
         "duplicate_ranges": [_range(row) for row in measured.duplicates],
         "hand_overs": [_event(row) for row in measured.hand_overs if row["giver"] is not None],
-        "partitions": [dict(row) for row in measured.partitions],
-        "members": [dict(row) for row in measured.members],
+        "partitions": measured.partitions,
+        "members": measured.members,
         "stages": {name: figures(audit, *span) for name, span in stages.items()},
         "torn_ledgers": list(audit.torn),
         "still_held": sum(1 for row in measured.hand_overs if row["end_ms"] >= STILL_HELD_MS),
@@ -138,6 +138,8 @@ Row = Mapping[str, Any]
 
 def render(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> str:
     """The whole HTML document."""
+    measured = audit.measured
+    rows = [{"stage": stage, **figures(audit, *span)} for stage, span in stages.items()]
     page = Page(
         title="Audit of consumption",
         top=Headline(verdict=audit.verdict),
@@ -146,11 +148,11 @@ def render(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> str:
             _summary(audit),
             rules_section(audit.results),
             _picture(audit),
-            _stages(audit, stages) if stages else None,
-            _partitions(audit),
-            _lost(audit) if audit.measured.lost else None,
+            _listed("Stage by stage", rows, _STAGES) if stages else None,
+            _listed("Partition by partition", measured.partitions, _PARTITIONS),
+            _listed("Lost", measured.lost, _LOST, most=FIRST) if measured.lost else None,
             _duplicates(audit),
-            _members(audit),
+            _listed("Member by member", measured.members, _MEMBERS),
             _how(audit),
         ],
     )
@@ -159,15 +161,14 @@ def render(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> str:
 
 def _summary(audit: Audit) -> Section:
     """The figures at a glance, of the whole window."""
-    taken = taken_in(audit.measured.hand_overs, audit.window)
     return glance(
         ("deliveries", sum(row["deliveries"] for row in audit.measured.partitions)),
         ("partitions", len(audit.measured.partitions)),
         ("members", len(audit.measured.members)),
-        ("hand-overs", len(taken)),
+        ("hand-overs", len(taken_in(audit.measured.hand_overs, audit.window))),
         ("lost", audit.lost_records),
         ("delivered again", audit.duplicate_records),
-        ("not explained", sum(1 for row in audit.measured.duplicates if row["objection"] is not None)),
+        ("not explained", audit.unexplained),
         ("overlaps", audit.overlaps),
         ("longest without owner", duration(audit.longest_unowned_ms)),
     )
@@ -229,44 +230,44 @@ def _at(row: Row) -> str:
     return f"{row['topic']}-{row['partition']}"
 
 
-def _stages(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> Section:
-    """A row for each stage with its `figures`."""
-    columns: Columns[Row] = {
-        "stage": "stage",
-        "time": lambda row: duration(row["to_ms"] - row["from_ms"]),
-        "hand-overs": "hand_overs",
-        "partitions": "partitions",
-        "longest without owner": lambda row: duration(row["longest_unowned_ms"]),
-        "again": "duplicates",
-        "not explained": "unexplained",
-        "lost": "lost",
-    }
-    rows = ({"stage": stage, **figures(audit, *span)} for stage, span in stages.items())
-    return section("Stage by stage", table(rows, columns, numeric=columns.keys() - {"stage"}))
+_TEXTS = frozenset({"stage", "partition", "why", "member", "kind"})
+"""Columns that hold no number."""
+_STAGES: Columns[Row] = {
+    "stage": "stage",
+    "time": lambda row: duration(row["to_ms"] - row["from_ms"]),
+    "hand-overs": "hand_overs",
+    "partitions": "partitions",
+    "longest without owner": lambda row: duration(row["longest_unowned_ms"]),
+    "again": "duplicates",
+    "not explained": "unexplained",
+    "lost": "lost",
+}
+_PARTITIONS: Columns[Row] = {
+    "partition": _at,
+    "first": "first_offset",
+    "last": "last_offset",
+    "deliveries": "deliveries",
+    "lost": "lost",
+    "again": "duplicates",
+    "hand-overs": "hand_overs",
+    "longest without owner": lambda row: duration(row["longest_unowned_ms"]),
+    "at": lambda row: moment_utc(row["longest_unowned_at_ms"]) if row["longest_unowned_ms"] else None,
+}
+_LOST: Columns[Row] = {"partition": _at, "from": "from_offset", "to": "to_offset", "why": "reason"}
+_MEMBERS: Columns[Row] = {
+    "member": "member",
+    "kind": "kind",
+    "deliveries": "deliveries",
+    "partitions": "partitions",
+    "first delivery": lambda row: moment_utc(row["first_ms"]),
+    "last delivery": lambda row: moment_utc(row["last_ms"]),
+    "latest stamp": lambda row: duration(row["latest_stamp_ms"]) if row["latest_stamp_ms"] else None,
+}
 
 
-def _partitions(audit: Audit) -> Section:
-    """A row for each partition: what was delivered of it, lost, delivered again, and handed over."""
-    columns: Columns[Row] = {
-        "partition": _at,
-        "first": "first_offset",
-        "last": "last_offset",
-        "deliveries": "deliveries",
-        "lost": "lost",
-        "again": "duplicates",
-        "hand-overs": "hand_overs",
-        "longest without owner": lambda row: duration(row["longest_unowned_ms"]),
-        "at": lambda row: moment_utc(row["longest_unowned_at_ms"]) if row["longest_unowned_ms"] else None,
-    }
-    listed = table(audit.measured.partitions, columns, numeric=columns.keys() - {"partition"})
-    return section("Partition by partition", listed)
-
-
-def _lost(audit: Audit) -> Section:
-    """The first ranges that nobody was given, with the reason why each counts as lost."""
-    columns: Columns[Row] = {"partition": _at, "from": "from_offset", "to": "to_offset", "why": "reason"}
-    listed = table(audit.measured.lost, columns, numeric={"from", "to"}, most=FIRST, whole=_WHOLE)
-    return section("Lost", listed)
+def _listed(title: str, rows: Iterable[Row], columns: Columns[Row], *, most: int = 0) -> Section:
+    """These rows as a table; of more than ``most`` the first."""
+    return section(title, table(rows, columns, numeric=columns.keys() - _TEXTS, most=most, whole=_WHOLE))
 
 
 def _duplicates(audit: Audit) -> Section:
@@ -291,21 +292,6 @@ def _duplicates(audit: Audit) -> Section:
         whole=_WHOLE,
     )
     return section("Delivered again", listed)
-
-
-def _members(audit: Audit) -> Section:
-    """A row for each member: what it delivered, when, and how late its latest stamp came."""
-    columns: Columns[Row] = {
-        "member": "member",
-        "kind": "kind",
-        "deliveries": "deliveries",
-        "partitions": "partitions",
-        "first delivery": lambda row: moment_utc(row["first_ms"]),
-        "last delivery": lambda row: moment_utc(row["last_ms"]),
-        "latest stamp": lambda row: duration(row["latest_stamp_ms"]) if row["latest_stamp_ms"] else None,
-    }
-    listed = table(audit.measured.members, columns, numeric=columns.keys() - {"member", "kind"})
-    return section("Member by member", listed)
 
 
 def _how(audit: Audit) -> Section:

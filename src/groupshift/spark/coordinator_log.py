@@ -29,7 +29,7 @@ from groupshift.domain.tables import shipped
 from groupshift.errors import Rejected
 from groupshift.log import decode
 from groupshift.log.state import State, materialise, retention_risks
-from groupshift.spark.batches.coordinator_records import DECODED, RAW_COLUMNS, compiled_batches, log_records
+from groupshift.spark.batches.coordinator_records import DECODED, RAW_COLUMNS, decoded_batches, log_records
 from groupshift.spark.batches.records import Keep
 from groupshift.spark.segments import Into
 from groupshift.spark.session import arrow_schema
@@ -56,7 +56,12 @@ def decoding(partitions: int | None, keep: Keep = Keep.ALL) -> Into:
         raise Rejected(
             f"a topic of {partitions} partitions holds no group; give the partition count, 1 or more"
         )
-    return Into(keep=keep, schema=DECODED, convert=compiled_batches(partitions))
+
+    def convert(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from decoded_batches(batch, partitions)
+
+    return Into(keep=keep, schema=DECODED, convert=convert)
 
 
 _GROUPS = (
@@ -65,6 +70,7 @@ _GROUPS = (
     "subscribed array<string>, live_commits bigint, commit_tombstones bigint, live_records bigint, "
     "tombstones bigint"
 )
+_OF_GROUP = ("group_id", "headless", "protocol_type", "epoch", "state_timestamp")
 _RISKS = (
     "group_id string, topic string, partition int, rule string, reason string, expires_at_ms bigint, "
     "when_emptied_ms bigint, overdue boolean"
@@ -124,35 +130,25 @@ def retention(winners: DataFrame, partitions: int, *, retention_ms: int, now_ms:
 
 
 def _by_partition(
-    winners: DataFrame,
-    partitions: int,
-    columns: str,
-    rows: Callable[[State], Iterable[_Row]],
+    winners: DataFrame, partitions: int, columns: str, rows: Callable[[State], Iterable[_Row]]
 ) -> DataFrame:
     schema = arrow_schema(columns)
 
     def convert(table: pa.Table) -> pa.Table:
-        return pa.Table.from_pylist(list(rows(_state(table, partitions))), schema=schema)
+        state = materialise(decode(record, partitions=partitions) for record in log_records(table))
+        return pa.Table.from_pylist(list(rows(state)), schema=schema)
 
     return winners.select(*RAW_COLUMNS).groupBy("partition").applyInArrow(convert, columns)
-
-
-def _state(table: pa.Table, partitions: int) -> State:
-    return materialise(decode(record, partitions=partitions) for record in log_records(table))
 
 
 def _group_rows(state: State) -> Iterator[_Row]:
     for group in state.groups.values():
         live = sum(one.live for one in group.commits)
         yield {
-            "group_id": group.group_id,
+            **{name: getattr(group, name) for name in _OF_GROUP},
             "src_partition": group.partition,
             "family": group.family.value,
             "families": sorted(group.families),
-            "headless": group.headless,
-            "protocol_type": group.protocol_type,
-            "epoch": group.epoch,
-            "state_timestamp": group.state_timestamp,
             "members": list(group.members),
             "subscribed": None if group.subscribed is None else sorted(group.subscribed),
             "live_commits": live,

@@ -22,13 +22,11 @@ from groupshift.log import LogRecord
 from groupshift.log.decode import Position
 from groupshift.ports.log import LogProgress
 from groupshift.spark.batches.coordinator_records import log_records
-from groupshift.spark.batches.decompress import Origin
-from groupshift.spark.batches.files import filesystem, find_replicas, read_parts
-from groupshift.spark.batches.records import read_records
-from groupshift.spark.batches.transactions import Visible, visible
+from groupshift.spark.batches.files import filesystem, find_replicas
+from groupshift.spark.batches.transactions import Visible
 from groupshift.spark.broker_source import Bounds, Brokers, log_bounds, read_partition
 from groupshift.spark.segment_scan import ReplicaFacts, replica_facts
-from groupshift.spark.segments import OFFSETS_TOPIC, raw_rows
+from groupshift.spark.segments import OFFSETS_TOPIC, Unit, unit_rows
 
 
 class CopiedLog:
@@ -71,10 +69,9 @@ class CopiedLog:
     def _records(self, replica: ReplicaFacts) -> Iterator[LogRecord]:
         store, _ = filesystem(self._uri)
         for file, facts in zip(replica.replica.files, replica.facts, strict=True):
-            for part in read_parts(store, file.path, 0, facts.end, check=False):
-                table = visible(part.headers.table, replica.transactions, Visible.DECIDED)
-                for records in read_records(part.data, table, Origin(name=file.path, position=part.position)):
-                    yield from log_records(raw_rows(replica.replica.partition, records))
+            unit = Unit(partition=replica.replica.partition, path=file.path, start=0, end=facts.end)
+            for rows in unit_rows(store, unit, replica.transactions):
+                yield from log_records(rows)
 
 
 _BROKER = 4
@@ -137,7 +134,6 @@ def _retention(cluster: KafkaCluster, node: int) -> int | None:
         request = describe_configs(connection, _BROKER, [str(node)], (RETENTION,))
     except UnsupportedByBroker:
         return None
-    results = (each for each in connection.ask(request).results if not each.error_code)
-    values = (config.value for each in results for config in each.configs if config.name == RETENTION)
-    value = next(values, None)
-    return int(value) if value else None
+    configured = [each.configs for each in connection.ask(request).results if not each.error_code]
+    values = [config.value for configs in configured for config in configs if config.name == RETENTION]
+    return int(values[0]) if values and values[0] else None

@@ -25,7 +25,6 @@ from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.snapshot import TABLES
 from groupshift.domain.verdict import Verdict, worst
 from groupshift.spark.checks import Offence, Ruled, ruled
-from groupshift.spark.output import columns
 
 Rows = Sequence[Mapping[str, Any]]
 POSITIONS = "positions"
@@ -104,18 +103,16 @@ def _pairs(gx: Any, name: str) -> list[tuple[str, Any]]:
         return particular[name]
     names, key = [column.name for column in TABLES[name].columns], list(TABLES[name].key)
     columns = gx.ExpectTableColumnsToMatchOrderedList(column_list=names, severity="critical")
-    unique = (
-        gx.ExpectColumnValuesToBeUnique(column=key[0], severity="critical")
-        if len(key) == 1
-        else gx.ExpectCompoundColumnsToBeUnique(column_list=key, severity="critical")
-    )
-    filled = (
-        (f"{column.name} is never empty", gx.ExpectColumnValuesToNotBeNull(column=column.name))
-        for column in TABLES[name].columns
-        if not column.nullable
-    )
-    general = [("columns are the promised ones", columns), (f"key ({', '.join(key)}) is unique", unique)]
-    return [*general, *filled, *particular[name]]
+    unique = gx.ExpectColumnValuesToBeUnique(column=key[0], severity="critical")
+    if len(key) > 1:
+        unique = gx.ExpectCompoundColumnsToBeUnique(column_list=key, severity="critical")
+    filled = [column.name for column in TABLES[name].columns if not column.nullable]
+    return [
+        ("columns are the promised ones", columns),
+        (f"key ({', '.join(key)}) is unique", unique),
+        *((f"{each} is never empty", gx.ExpectColumnValuesToNotBeNull(column=each)) for each in filled),
+        *particular[name],
+    ]
 
 
 def positions(tables: Mapping[str, Rows]) -> Rows:
@@ -167,22 +164,22 @@ def expectations(
 
 def _expected(table: str, rows: Rows, result: Mapping[str, Any]) -> Expected:
     """One answer of Great Expectations."""
-    config, success, values_seen = result["expectation_config"], bool(result["success"]), result["result"]
+    config, values_seen = result["expectation_config"], result["result"]
     raised = result.get("exception_info", {})
+    about = {
+        "table": table,
+        "sentence": config["meta"]["sentence"],
+        "severity": config.get("severity", "critical"),
+    }
+    if result["success"]:
+        return Expected(**about, success=True)
     detail = f"found {values_seen.get('observed_value', 'nothing')}"
     if values := values_seen.get("partial_unexpected_list"):
         detail = f"{values_seen.get('unexpected_count', len(values))} unexpected, first {values[0]}"
     elif raised.get("raised_exception"):
         detail = str(raised.get("exception_message", "could not be evaluated"))
-    unexpected = () if success else values_seen.get("unexpected_index_list") or ()
-    return Expected(
-        table=table,
-        sentence=str(config["meta"]["sentence"]),
-        severity=str(config.get("severity", "critical")),
-        success=success,
-        detail="" if success else detail,
-        rows=tuple(rows[int(index)] for index in unexpected),
-    )
+    unexpected = values_seen.get("unexpected_index_list") or ()
+    return Expected(**about, success=False, detail=detail, rows=tuple(rows[int(at)] for at in unexpected))
 
 
 def expectation_data(results: Mapping[str, Sequence[Expected]]) -> tuple[dict[str, Any], ...]:
@@ -194,7 +191,7 @@ def expectation_data(results: Mapping[str, Sequence[Expected]]) -> tuple[dict[st
     )
 
 
-FAILING_COLUMNS = columns(
+FAILING_COLUMNS = (
     "snapshot string, table string, expectation string, severity string, topic string, row string, "
     "partition int"
 )
@@ -222,10 +219,7 @@ def failing_rows(results: Mapping[str, Sequence[Expected]]) -> list[dict[str, An
 def judged(rule: str, moment: str, results: Sequence[Expected]) -> Ruled:
     """Return one finding for the suite of one snapshot; the worst severity that failed decides."""
     failed = [result for result in results if not result.success]
-    failing = [
-        Offence(topic=None, partition=None, reason=f"table {one.table}: {one.sentence} ({one.detail})")
-        for one in failed
-    ]
+    failing = [Offence(reason=f"table {one.table}: {one.sentence} ({one.detail})") for one in failed]
     verdict = worst(_VERDICTS[one.severity] for one in failed) if failed else Verdict.PASS
     if verdict is Verdict.PASS:
         held = f"snapshot {moment}: all {len(results) - len(failed)} expectations hold"

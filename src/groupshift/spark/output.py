@@ -62,21 +62,28 @@ def json_object(path: Path, option: str) -> dict[str, Any]:
         raise Rejected(f"{option} {path} is not a JSON object; give a file that holds one") from None
 
 
+def properties_of(path: Path | None) -> dict[str, str]:
+    """Return librdkafka's security keys from the file of ``--properties``; none without one. Raises as
+    `json_object`."""
+    pairs = {} if path is None else json_object(path, "--properties")
+    return {name: str(value) for name, value in pairs.items()}
+
+
 def columns(of: str) -> dict[str, str]:
     """Return name to type of ``name type, name type``, as Spark writes a schema."""
     return dict(each.split() for each in of.split(", "))
 
 
-def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]], types: Mapping[str, str]) -> None:
-    """Write one Parquet file beside the target, then rename onto it; ``types`` maps the names of its columns
-    to ``string``, ``int``, ``long`` or ``bool``.
+def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]], types: str) -> None:
+    """Write these columns of the rows as one Parquet file beside the target, then rename onto it; ``types``
+    is ``name type, name type`` of ``string``, ``int``, ``long`` or ``bool``.
 
     Raises:
         OSError: it cannot be written; the target is as it was.
     """
-    schema = pa.schema([pa.field(name, _ARROW[kind]) for name, kind in types.items()])
+    schema = pa.schema({name: _ARROW[kind] for name, kind in columns(types).items()})
     with _beside(path) as part:
-        pq.write_table(pa.Table.from_pylist([dict(row) for row in rows], schema=schema), part)
+        pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), part)
 
 
 @contextmanager
@@ -110,10 +117,8 @@ def room_in(folder: Path, then: str = ", it goes on where it stopped") -> Iterat
             f"{wrong.filename or folder} cannot be written: name another folder with --output"
         ) from wrong
     except (OSError, PySparkException, Py4JError) as wrong:
-        full = any(word in str(wrong) for word in _FULL_WORDS)
-        if isinstance(wrong, OSError):
-            full = wrong.errno in _FULL
-        if not full:
+        words = any(word in str(wrong) for word in _FULL_WORDS)
+        if not (wrong.errno in _FULL if isinstance(wrong, OSError) else words):
             raise
         raise Transient(
             f"the disk of {folder} (or of Spark's temporary files) is full: make room and run the same "
@@ -140,11 +145,8 @@ class Progress:
             shutil.rmtree(self.root, ignore_errors=True)
         self.root.mkdir(parents=True, exist_ok=True)
         self.sweep()
-        try:
-            if not bound.is_file():
-                write_text(bound, text)
-        finally:
-            self.sweep()
+        if not bound.is_file():
+            write_text(bound, text)
 
     def sweep(self) -> None:
         """Remove what has a temporary name."""

@@ -74,21 +74,29 @@ def scan(
     """
     files = [file for replica in replicas for file in replica.files]
     total = sum(file.size for file in files)
-    tasks = max(1, min(len(files), total // (4 << 20) + 1, 4 * spark.sparkContext.defaultParallelism))
-    groups: list[list[int]] = [[] for _ in range(tasks)]
-    sizes = [0] * tasks
-    for index in sorted(range(len(files)), key=lambda index: -files[index].size):
-        least = sizes.index(min(sizes))  # the largest files first, each to the group with least
-        groups[least].append(index)
-        sizes[least] += files[index].size + 1
+    most = min(total // (4 << 20) + 1, 4 * spark.sparkContext.defaultParallelism)
+    tasks = shared([[file] for file in files], [file.size for file in files], most)
 
-    def run(group: list[int]) -> list[tuple[int, FileFacts]]:
+    def run(task: list[SegmentFile]) -> list[FileFacts]:
         store, _ = filesystem(uri)
-        return [(index, scan_file(store, files[index], cut)) for index in group]
+        return [scan_file(store, file, cut) for file in task]
 
-    by_index = dict(spark.sparkContext.parallelize(groups, tasks).flatMap(run).collect())
-    facts = iter(by_index[index] for index in range(len(files)))
+    facts = iter(spark.sparkContext.parallelize(tasks, len(tasks)).flatMap(run).collect())
     return tuple(_replica(replica, list(islice(facts, len(replica.files)))) for replica in replicas)
+
+
+def shared(pieces: Sequence[Sequence[Any]], sizes: Sequence[int], count: int) -> list[list[Any]]:
+    """Consecutive pieces put together to about ``count`` tasks of equal size; no piece is divided."""
+    share = sum(sizes) // count + 1
+    tasks: list[list[Any]] = [[]]
+    filled = 0
+    for piece, size in zip(pieces, sizes, strict=True):
+        if tasks[-1] and filled >= share:
+            tasks.append([])
+            filled = 0
+        tasks[-1] += piece
+        filled += size
+    return tasks
 
 
 def replica_facts(store: fs.FileSystem, replica: Replica) -> ReplicaFacts:
@@ -136,10 +144,8 @@ def scan_file(store: fs.FileSystem, file: SegmentFile, cut: int = CUT) -> FileFa
 def _blank(store: fs.FileSystem, file: SegmentFile, start: int) -> bool:
     """Whether nothing but zeros follows."""
     with store.open_input_file(file.path) as opened:
-        for at in range(start, file.size, WINDOW):
-            if np.frombuffer(opened.read_at(min(WINDOW, file.size - at), at), dtype=np.uint8).any():
-                return False
-    return True
+        pieces = (opened.read_at(WINDOW, at) for at in range(start, file.size, WINDOW))
+        return not any(np.frombuffer(piece, dtype=np.uint8).any() for piece in pieces)
 
 
 def _overlooked(part: Part, following: int) -> str | None:
@@ -152,15 +158,13 @@ def _replica(replica: Replica, facts: Sequence[FileFacts]) -> ReplicaFacts:
     """Raises `Broken` for damage, and for files that do not belong to one log."""
     following, last = 0, replica.files[-1]
     for file, each in zip(replica.files, facts, strict=True):
-        if each.damage:
+        wrong = f"damaged, {each.damage}" if each.damage else ""
+        if not wrong and each.ending is Ending.TORN and each.end < file.size and file is not last:
+            wrong = "cut off, and later segments exist"
+        if wrong:
             raise Broken(
-                f"{file.path}: byte {each.end}: the batch there is damaged, {each.damage}; copy the file "
-                "again, or take another replica's"
-            )
-        if each.ending is Ending.TORN and each.end < file.size and file is not last:
-            raise Broken(
-                f"{file.path}: byte {each.end}: the batch there is cut off, and later segments exist; copy "
-                "the file again"
+                f"{file.path}: byte {each.end}: the batch there is {wrong}; copy the file again, or take "
+                "another replica's"
             )
         if each.next and each.first < following:
             raise Broken(

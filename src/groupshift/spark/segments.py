@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from itertools import chain, groupby
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
+from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
 
 from groupshift.errors import Rejected
 from groupshift.spark.batches.decompress import Origin
 from groupshift.spark.batches.files import filesystem, find_replicas, read_parts
-from groupshift.spark.batches.records import Keep, Records, read_records, winning
-from groupshift.spark.batches.transactions import Visible, visible
-from groupshift.spark.segment_scan import CUT, ReplicaFacts, scan
+from groupshift.spark.batches.records import Keep, read_records, winning
+from groupshift.spark.batches.transactions import Transactions, Visible, visible
+from groupshift.spark.segment_scan import CUT, ReplicaFacts, scan, shared
 
 OFFSETS_TOPIC = "__consumer_offsets"
 SCHEMA = "partition int, offset long, timestamp_ms long, key binary, value binary"
@@ -49,7 +49,7 @@ class SegmentLog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Unit:
+class Unit:
     """The bytes ``start:end`` of one file, for one task."""
 
     partition: int
@@ -92,7 +92,7 @@ def read_segments(
     """The wanted records of a scanned log as rows of ``into.schema``. Reads nothing yet."""
     units = [
         [
-            _Unit(partition=each.replica.partition, path=file.path, start=start, end=end)
+            Unit(partition=each.replica.partition, path=file.path, start=start, end=end)
             for file, facts in zip(each.replica.files, each.facts, strict=True)
             for start, end in zip(facts.cuts, (*facts.cuts[1:], facts.end), strict=True)
             if end > start
@@ -105,41 +105,20 @@ def read_segments(
     transactions = {each.replica.partition: each.transactions for each in log.partitions}
     uri = log.uri
 
-    def read(unit: _Unit) -> Iterator[pa.RecordBatch]:
-        store, _ = filesystem(uri)
-        for part in read_parts(store, unit.path, unit.start, unit.end, check=False):
-            table = visible(part.headers.table, transactions[unit.partition], wanted)
-            for records in read_records(part.data, table, Origin(name=unit.path, position=part.position)):
-                yield raw_rows(unit.partition, records)
+    def read(unit: Unit) -> Iterator[pa.RecordBatch]:
+        return unit_rows(filesystem(uri)[0], unit, transactions[unit.partition], wanted)
 
     return in_tasks(spark, tasks, read, into)
 
 
-def shared(pieces: Sequence[Sequence[Any]], sizes: Sequence[int], count: int) -> list[list[Any]]:
-    """Consecutive pieces put together to about ``count`` tasks of equal size; no piece is divided."""
-    share = sum(sizes) // count + 1
-    tasks: list[list[Any]] = [[]]
-    filled = 0
-    for piece, size in zip(pieces, sizes, strict=True):
-        if tasks[-1] and filled >= share:
-            tasks.append([])
-            filled = 0
-        tasks[-1] += piece
-        filled += size
-    return tasks
-
-
-def raw_rows(partition: int, records: Records) -> pa.RecordBatch:
-    """Records of one partition as Arrow rows of `SCHEMA`."""
-    return pa.record_batch(
-        {
-            "partition": pa.array(np.full(len(records), partition, dtype=np.int32)),
-            "offset": records.offset,
-            "timestamp_ms": records.timestamp_ms,
-            "key": records.key,
-            "value": records.value,
-        }
-    )
+def unit_rows(
+    store: fs.FileSystem, unit: Unit, transactions: Transactions, wanted: Visible = Visible.DECIDED
+) -> Iterator[pa.RecordBatch]:
+    """The wanted records of one piece of work as rows of `SCHEMA`; its partition has these transactions."""
+    for part in read_parts(store, unit.path, unit.start, unit.end, check=False):
+        table = visible(part.headers.table, transactions, wanted)
+        at = Origin(name=unit.path, position=part.position, partition=unit.partition)
+        yield from read_records(part.data, table, at)
 
 
 def in_tasks(

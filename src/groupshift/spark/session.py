@@ -47,8 +47,7 @@ def versions(spark: SparkSession) -> dict[str, str]:
 def start_with(options: str, *arguments: str) -> None:
     """What the JVM is started with if this process starts it: ``options`` of its own, the classes that it
     shares with earlier ones, and ``arguments`` of spark-submit. What the environment says already stands."""
-    started = {"PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT"} & os.environ.keys()
-    if not started:
+    if not {"PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT"} & os.environ.keys():
         every = f"{options} {sharing_options()}".strip()
         submit = " ".join([*arguments, f'--driver-java-options "{every}"', "pyspark-shell"])
         os.environ["PYSPARK_SUBMIT_ARGS"] = submit

@@ -15,7 +15,7 @@ from groupshift.domain.evidence import Store
 from groupshift.domain.snapshot import TABLES
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.spark import checks
-from groupshift.spark.checks import Judgement, Offence, Ruled, not_asked, offences, ruled
+from groupshift.spark.checks import Judgement, Ruled, not_asked, offences, ruled
 from groupshift.spark.compare.differences import read
 from groupshift.spark.expectations import Expected, Library, Rows, expectation_data, expectations, judged
 from groupshift.spark.session import versions
@@ -65,13 +65,17 @@ def compare(
     checks.register(spark, changes)
     manifests = {moment: source.manifest for moment, source in inputs.items()}
     itself = manifests["before"].digest == manifests["after"].digest
-    difference_rows = sorted((row.asDict() for row in spark.table("differences").collect()), key=_order)
-    unread = leftovers(spark)
+    difference_rows = sorted(
+        (row.asDict() for row in spark.table("differences").collect()),
+        key=lambda row: (row["table"], row["topic"] or "", row["partition"] or 0, row["subject"]),
+    )
+    unread = frozenset((row["topic"], row["partition"]) for row in spark.table("leftovers").collect())
     members_read = [row for row in difference_rows if not _is_of(unread, row)]
     tables = {moment: {name: source.rows(name) for name in TABLES} for moment, source in inputs.items()}
-    sound = {}
-    for moment, rows in tables.items():  # what no member reads is held against no log
-        sound[moment] = {**rows, "log_ends": [row for row in rows["log_ends"] if not _is_of(unread, row)]}
+    sound = {  # what no member reads is held against no log
+        moment: {**rows, "log_ends": [row for row in rows["log_ends"] if not _is_of(unread, row)]}
+        for moment, rows in tables.items()
+    }
     expected = expectations(library.get(), sound, nobody=changes.nobody)
     files = sum(len(manifest.files) for manifest in manifests.values())
     results = [
@@ -103,17 +107,8 @@ def compare(
     )
 
 
-def leftovers(spark: SparkSession) -> Unread:
-    """Return topic and partition of what no member reads, of the registered views."""
-    return frozenset((row["topic"], row["partition"]) for row in spark.table("leftovers").collect())
-
-
 def _is_of(unread: Unread, row: Mapping[str, Any]) -> bool:
     return (row["topic"], row["partition"]) in unread
-
-
-def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return row["table"], row["topic"] or "", row["partition"] or 0, row["subject"]
 
 
 def _counts(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
@@ -139,25 +134,16 @@ def _left_over(after: Rows, rows: Sequence[Mapping[str, Any]], unread: Unread, *
     """What no member reads is named and held against what it was, and is no reason to fail: Kafka removes
     such offsets by itself, anything else is somebody else's doing."""
     holds = "every committed offset is of a partition that a member reads"
-    changed = offences(
-        row
-        for row in rows
-        if row["table"] == "offsets"
-        and _is_of(unread, row)
-        and (row["class"], row["store"]) != ("lost", Store.KAFKA.value)
-    )
-    if changed:
+    offsets = [row for row in rows if row["table"] == "offsets" and _is_of(unread, row)]
+    removed = ("lost", Store.KAFKA.value)
+    if changed := offences(row for row in offsets if (row["class"], row["store"]) != removed):
         hint = "no member reads it, so another client wrote it: find out which one"
         return ruled("V25", holds, changed, verdict=Verdict.INCONCLUSIVE, hint=hint)
-    left = [
-        Offence(
-            topic=row["topic"],
-            partition=row["partition"],
-            reason=f"no member reads it: kept as it is ({row['store']} offset {row['offset']})",
-        )
+    left = offences(
+        {**row, "reason": f"no member reads it: kept as it is ({row['store']} offset {row['offset']})"}
         for row in after
         if _is_of(unread, row)
-    ]
+    )
     if not left:
         return not_asked("V25", holds, "there is none that nobody reads")
     named = ruled("V25", holds, left, verdict=Verdict.PASS).finding
@@ -175,8 +161,6 @@ def _is_allowed(row: Mapping[str, Any], failed: set[str], unread: Unread) -> boo
 
 def refusal(stage: str, moment: str, migration: str, reason: str) -> Outcome:
     """Return the outcome when the evidence itself is not sound: nothing was compared."""
-    finding = Finding(
-        rule="V01", verdict=Verdict.FAIL, reason=reason, hint="take no decision on this evidence"
-    )
-    results = (Ruled(finding=finding),)
+    hint = "take no decision on this evidence"
+    results = (Ruled(finding=Finding(rule="V01", verdict=Verdict.FAIL, reason=reason, hint=hint)),)
     return Outcome(migration=migration, stage=stage, moment=moment, results=results, counts=_counts(()))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Any
 
 from groupshift.domain.verdict import Verdict, counted
 from groupshift.report.page import (
     Alarm,
+    Cell,
     Details,
     Facts,
     Headline,
@@ -43,9 +43,8 @@ def render(compared: Compared) -> str:
     """Return the whole HTML document."""
     outcome = compared.outcome
     group = compared.tables["after"]["group"]
-    name = group[0]["group"] if group else "unknown"
+    what = f"Group {group[0]['group'] if group else 'unknown'}, migration {outcome.migration}"
     when = "right before the act" if outcome.moment == "before" else "after the act"
-    what = f"Group {name}, migration {outcome.migration}"
     lead = f"{what}: two snapshots compared {when} of stage {outcome.stage}."
     return _page(
         outcome,
@@ -77,30 +76,19 @@ def _summary(compared: Compared) -> Section:
     before, after = compared.tables["before"], compared.tables["after"]
     taken = {moment: source.manifest.taken_at_ms for moment, source in compared.inputs.items()}
     held = [result for results in compared.expectations.values() for result in results]
-    modes = [
-        str(tables["group"][0]["effective_mode"]) if tables["group"] else "unknown"
-        for tables in (before, after)
+    groups = [tables["group"] for tables in (before, after)]
+    modes = [str(rows[0]["effective_mode"]) if rows else "unknown" for rows in groups]
+    figures: list[tuple[str, Cell]] = [
+        ("rules", counted(result.finding for result in compared.outcome.results)),
+        ("expectations met", f"{sum(result.success for result in held)} of {len(held)}"),
+        ("partitions", len(after["log_ends"])),
+        ("owners changed", sum(row["table"] == "owners" for row in compared.differences)),
+        ("members", f"{len(before['members'])} → {len(after['members'])}"),
+        ("mode", " → ".join(modes)),
+        ("time between", duration(taken["after"] - taken["before"])),
     ]
-    return section(
-        "At a glance",
-        Facts(
-            [
-                ("rules", counted(result.finding for result in compared.outcome.results)),
-                ("expectations met", f"{sum(result.success for result in held)} of {len(held)}"),
-                ("partitions", len(after["log_ends"])),
-                ("owners changed", sum(row["table"] == "owners" for row in compared.differences)),
-                ("members", f"{len(before['members'])} → {len(after['members'])}"),
-                ("mode", " → ".join(modes)),
-                ("time between", duration(taken["after"] - taken["before"])),
-            ]
-        ),
-        Facts(
-            [
-                (f"offsets {class_.replace('_', ' ')}", count)
-                for class_, count in compared.outcome.counts.items()
-            ]
-        ),
-    )
+    counts = [(f"offsets {name.replace('_', ' ')}", each) for name, each in compared.outcome.counts.items()]
+    return section("At a glance", Facts(figures), Facts(counts))
 
 
 def rules_section(results: Sequence[Ruled]) -> Section:
@@ -117,19 +105,16 @@ def rules_section(results: Sequence[Ruled]) -> Section:
         },
         numeric={"rows"},
     )
-    return section(
-        "Rules", *(Alarm(lead=each.rule, text=each.reason, hint=each.hint) for each in bad), listed
-    )
+    alarms = (Alarm(lead=each.rule, text=each.reason, hint=each.hint) for each in bad)
+    return section("Rules", *alarms, listed)
 
 
 def _owners(compared: Compared) -> Section:
-    moments = {moment: _owned(tables) for moment, tables in compared.tables.items()}
-    partitions = {key for owned in moments.values() for key in owned} | {
-        (row["topic"], row["partition"]) for tables in compared.tables.values() for row in tables["log_ends"]
-    }
-    kinds = {
-        row["member_id"]: row["kind"] for tables in compared.tables.values() for row in tables["members"]
-    }
+    tables = compared.tables.values()
+    moments = {moment: _owned(of) for moment, of in compared.tables.items()}
+    partitions = {key for owned in moments.values() for key in owned}
+    partitions |= {(row["topic"], row["partition"]) for of in tables for row in of["log_ends"]}
+    kinds = {row["member_id"]: row["kind"] for of in tables for row in of["members"]}
     colours = palette(name for owned in moments.values() for names in owned.values() for name in names)
     parts: list[Part] = []
     for topic, group in groupby(sorted(partitions), key=lambda key: key[0]):
@@ -152,15 +137,12 @@ def _owned(tables: Mapping[str, Rows]) -> Owners:
 
 
 def _differences(compared: Compared) -> Section:
-    parts = [part for class_ in CLASSES for part in _of_class(class_, compared.differences)]
-    return section("Differences by class", *(parts or ["The two snapshots hold the same."]))
-
-
-def _of_class(class_: str, differences: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
-    rows = [row for row in differences if row["class"] == class_]
-    if rows:
-        yield Word(f"{class_.replace('_', ' ')}: {len(rows)}", tag="h3")
-        yield table(
+    parts: list[Part] = []
+    for class_ in CLASSES:
+        if not (rows := [row for row in compared.differences if row["class"] == class_]):
+            continue
+        parts.append(Word(f"{class_.replace('_', ' ')}: {len(rows)}", tag="h3"))
+        listed = table(
             sorted(rows, key=lambda row: row["allowed"]),  # they are in the order of their keys
             {
                 "table": "table",
@@ -173,6 +155,8 @@ def _of_class(class_: str, differences: Sequence[Mapping[str, Any]]) -> Iterator
             most=FIRST,
             whole="; all are in differences.parquet",
         )
+        parts.append(listed)
+    return section("Differences by class", *(parts or ["The two snapshots hold the same."]))
 
 
 def _badge(yes: str, no: str, *, good: bool) -> Word:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 
 from groupshift.adapters.parquet import compare_inputs
 from groupshift.adapters.parquet.snapshots import files_of
@@ -80,12 +80,8 @@ def _left(differing: DataFrame, output: Path, count: int) -> Compared:
     verdict = Verdict.FAIL if number else Verdict.PASS
     document = {"version": 1, "verdict": verdict.value, "partitions": count, "differences": number}
     write_text(output / VERDICT, json.dumps(document, indent=2) + "\n")
-    return Compared(verdict=verdict, reasons=tuple(map(_sentence, first)), files=files_of(output))
-
-
-def _sentence(row: Row) -> str:
-    group, topic, partition, reason = row
-    return f"{group!r} {topic}-{partition}: {reason}"
+    reasons = [f"{row.group!r} {row.topic}-{row.partition}: {row.reason}" for row in first]
+    return Compared(verdict=verdict, reasons=tuple(reasons), files=files_of(output))
 
 
 @contextmanager

@@ -19,22 +19,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from groupshift.log import encode_key, encode_value
 from groupshift.spark.batches.decompress import Origin
 from groupshift.spark.batches.headers import crc32c, read_headers
 from groupshift.spark.batches.records import Keep, read_records, winning
 from groupshift.spark.batches.transactions import NONE, Visible, visible
 from groupshift.spark.coordinator_log import decoding
-from groupshift.spark.segments import raw_rows
 
-_COMMIT = {"offset": 1, "leaderEpoch": 0, "metadata": "", "commitTimestamp": 1}
+_KEY = struct.pack(">hh5sh5si", 1, 5, b"group", 5, b"topic", 0)
+"""Type, group, topic, partition."""
+_VALUE = struct.pack(">hqihq", 3, 1, 0, 0, 1)
+"""Version, offset, leader epoch, no metadata, time of the commit."""
 
 
 def one_batch() -> bytes:
     """A batch of format 2 with one commit."""
-    key = encode_key(1, {"group": "group", "topic": "topic", "partition": 0})
-    value = encode_value(1, 3, _COMMIT)
-    record = b"\0\0\0" + b"".join(bytes([len(part) << 1]) + part for part in (key, value)) + b"\0"
+    record = b"\0\0\0" + b"".join(bytes([len(part) << 1]) + part for part in (_KEY, _VALUE)) + b"\0"
     body = bytes([len(record) << 1]) + record
     fields = struct.pack(">hiqqqhii", 0, 0, 0, 0, -1, -1, -1, 1) + body
     checksum = crc32c(np.frombuffer(fields, np.uint8), 0, len(fields))
@@ -46,7 +45,7 @@ def loaded(log: bytes) -> list[pa.RecordBatch]:
     """The decoded winners of the batches in ``log``: what a task does, so that its code is loaded."""
     data = np.frombuffer(log, np.uint8)
     table = visible(read_headers(data).table, NONE, Visible.DECIDED)
-    rows = [raw_rows(0, records) for records in read_records(data, table, Origin(name="a batch of our own"))]
+    rows = read_records(data, table, Origin(name="a batch of our own"))
     return list(decoding(1, Keep.WINNERS).convert(winning(rows)))
 
 

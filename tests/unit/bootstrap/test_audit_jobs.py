@@ -36,7 +36,7 @@ NOTHING = Audit(
     cluster_id="c",
     zookeeper=True,
     retention_ms=None,
-    looked=Looked(keys=0, agreeing=0, mismatches=()),
+    looked=Looked(keys=0, mismatches=()),
 )
 
 

@@ -87,7 +87,7 @@ def test_a_clean_audit_counts_every_offset_once() -> None:
 
 
 def _audit(differing: tuple[Mismatch, ...]) -> Audit:
-    looked = Looked(keys=6, agreeing=0, mismatches=differing)
+    looked = Looked(keys=6, mismatches=differing)
     return Audit(began_ms=1, ended_ms=2, cluster_id="c", zookeeper=True, retention_ms=None, looked=looked)
 
 

@@ -7,16 +7,10 @@ import tracemalloc
 import pytest
 
 from groupshift.errors import Rejected
-from groupshift.log import (
-    Decoded,
-    DecodeStatus,
-    LogRecord,
-    decode,
-    encode_key,
-    encode_value,
-)
+from groupshift.log import Decoded, DecodeStatus, LogRecord, decode
 from groupshift.log.decode import read_blob
 from groupshift.log.schema import ASSIGNMENT, SUBSCRIPTION, TYPES
+from groupshift_testing.log_encoder import encode_key, encode_value
 from support.coordinator_vectors import BLOBS, KEYS, VALUES, T, U
 
 OCV4 = VALUES["OCV4"][1]

@@ -8,10 +8,11 @@ import pytest
 
 from groupshift.domain.placement import partition_of
 from groupshift.errors import Rejected
-from groupshift.log import LogRecord, decode, encode_key, encode_value
+from groupshift.log import LogRecord, decode
 from groupshift.log.releases import LOADERS, Coordinator, loader
 from groupshift.log.replay import RULES, GroupVerdict, LoadOutcome, lint
 from groupshift.log.schema import TYPES
+from groupshift_testing.log_encoder import encode_key, encode_value
 from support.coordinator_story import (
     PARTITIONS,
     Line,

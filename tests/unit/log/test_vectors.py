@@ -7,17 +7,10 @@ from typing import Any
 
 import pytest
 
-from groupshift.log import (
-    Decoded,
-    DecodeStatus,
-    LogRecord,
-    decode,
-    encode_key,
-    encode_value,
-)
-from groupshift.log.codec import write_message
+from groupshift.log import Decoded, DecodeStatus, LogRecord, decode
 from groupshift.log.decode import read_blob
 from groupshift.log.schema import ASSIGNMENT, SUBSCRIPTION, TYPES
+from groupshift_testing.log_encoder import encode_key, encode_value, write_message
 from support.coordinator_vectors import BLOBS, KEYS, REAL_VALUES, VALUES, T, U
 
 KEY_CONTENT: dict[str, dict[str, Any]] = {

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from groupshift.adapters.spark_submit.submit import BRIEF, FOLDER, driver_options, sharing_options
-from groupshift.log import LogRecord, encode_key
+from groupshift.log import LogRecord
 from groupshift.spark.batches.coordinator_records import by_python
 from groupshift.spark.session import start_with
 from groupshift.spark.worker_daemon import loaded, one_batch
+from groupshift_testing.log_encoder import encode_key
 
 FINISHED = b"\xa8\xab\x0b\xf0 and classes"
 
@@ -60,6 +61,18 @@ def test_another_java_makes_another_archive(temporary: Path) -> None:
     draft = _archived()
     draft.write_bytes(FINISHED)
     assert "ArchiveClassesAtExit" in sharing_options(java=str(temporary))
+
+
+def test_of_many_archives_the_newest_three_stay(temporary: Path) -> None:
+    """Each Spark that was installed once left one of 140 MB."""
+    sharing_options()
+    for number in range(5):
+        old = temporary / f"spark-{number}.jsa"
+        old.write_bytes(FINISHED)
+        os.utime(old, (1000 + number, 1000 + number))
+    assert "ArchiveClassesAtExit" in sharing_options(java=str(temporary))
+    left = sorted(path.name for path in temporary.glob("*.jsa"))
+    assert left == ["spark-4.jsa"], "beside two drafts of now"
 
 
 def test_a_folder_that_others_may_write_to_is_not_used(temporary: Path) -> None:

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from groupshift.log import Decoded, LogRecord, decode, encode_key, encode_value
+from groupshift.log import Decoded, LogRecord, decode
 from groupshift.log.state import materialise
 from groupshift.spark.batches.coordinator_records import COLUMNS, cell
+from groupshift_testing.log_encoder import encode_key, encode_value
 from support.release_broker import RELEASES
 from support.release_capture import Captured
 from support.release_checks import kinds_in, lacking, unlike_answers, unlike_domain, unlike_dump

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from groupshift.log import Decoded, LogRecord, decode, encode_key, encode_value
+from groupshift.log import Decoded, LogRecord, decode
+from groupshift_testing.log_encoder import encode_key, encode_value
 from support.equal_maps import differences
 from support.release_dump import Line, Shape, fields, lines, shape_of
 

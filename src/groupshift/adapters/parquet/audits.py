@@ -32,11 +32,8 @@ class ParquetAudits:
             Rejected: as `refuse`.
             Transient: it cannot be written (disk full)."""
         self.refuse(folder)
-        rows = audit.looked.mismatches
-        data = encoded(
-            DIFFERENCES,
-            {each.name: [getattr(row, each.name) for row in rows] for each in DIFFERENCES.columns},
-        )
+        rows, names = audit.looked.mismatches, [each.name for each in DIFFERENCES.columns]
+        data = encoded(DIFFERENCES, {name: [getattr(row, name) for row in rows] for name in names})
         manifest = manifest_bytes(summary(audit), [entry_of(DIFFERENCES.name, _FILE, len(rows), data)])
         files = {_FILE: data, _REPORT: report.encode(), MANIFEST: manifest}
         place = opened(folder)
@@ -78,17 +75,13 @@ class ParquetAudits:
     def names(self, root: str) -> tuple[str, ...]:
         """The folders of audits right below ``root``, by name; none where it is not there.
 
-        Raises `Transient` when it cannot be listed."""
-        place = opened(root)
+        Raises `Transient` when it cannot be listed, and as `Place.below`."""
         try:
-            chosen = fs.FileSelector(place.path, allow_not_found=True, recursive=True)
-            files = place.system.get_file_info(chosen)
+            kept = [path.split("/") for path, _ in opened(root).below()]
         except OSError as failed:
-            raise Transient(
-                f"the audits in {root} cannot be listed ({failed.strerror or failed}): try again"
-            ) from failed
-        kept = (Path(each.path) for each in files if each.base_name == MANIFEST)
-        return tuple(sorted(each.parent.name for each in kept if each.parent.parent == Path(place.path)))
+            why = failed.strerror or failed
+            raise Transient(f"the audits in {root} cannot be listed ({why}): try again") from failed
+        return tuple(sorted(folder for folder, *below in kept if below == [MANIFEST]))
 
     def summary(self, folder: str) -> Mapping[str, Any]:
         """What `groupshift.audit.offsets.summary` said of the audit that is kept there.

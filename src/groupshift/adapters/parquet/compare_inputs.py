@@ -124,36 +124,36 @@ def _proven(path: Path, entry: FileEntry, table: Table, *, whole: bool) -> froze
     """The columns of a file, which was found to be the one that the manifest names; ``whole``: it has to have
     all columns of its table and no other."""
     if not path.exists():
-        raise Broken(f"{path} is named in the manifest and missing; take the snapshot again")
+        raise _altered(path, "is named in the manifest and missing")
     if (size := path.stat().st_size) != entry.bytes:
-        raise Broken(
-            f"{path} has {size} bytes where its manifest promises {entry.bytes}: truncated or altered; "
-            "nothing was compared; take the snapshot again"
+        raise _altered(
+            path, f"has {size} bytes where its manifest promises {entry.bytes}: truncated or altered"
         )
     try:
         with opened(path, below=path.parent) as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
         if digest != entry.sha256:
-            raise Broken(
-                f"{path} was altered after its manifest was written (SHA-256 {digest[:12]}…, manifest "
-                f"{entry.sha256[:12]}…); nothing was compared; take the snapshot again"
-            )
+            digests = f"(SHA-256 {digest[:12]}…, manifest {entry.sha256[:12]}…)"
+            raise _altered(path, f"was altered after its manifest was written {digests}")
         file = pq.ParquetFile(path)
         rows, columns = file.metadata.num_rows, {one.name: str(one.type) for one in file.schema_arrow}
     except (pa.ArrowException, OSError, ValueError) as wrong:
-        raise Broken(f"{path} is not a Parquet file ({wrong}); take the snapshot again") from wrong
+        raise _altered(path, f"is not a Parquet file ({wrong})") from wrong
     if rows != entry.rows:
-        raise Broken(f"{path} has {rows} rows where its manifest promises {entry.rows}")
+        raise _altered(path, f"has {rows} rows where its manifest promises {entry.rows}")
     for column in table.columns:
         if column.name not in columns and (whole or not column.nullable):
-            raise Broken(f"{path} lacks the column {column.name}; take the snapshot again")
+            raise _altered(path, f"lacks the column {column.name}")
         if column.name in columns and columns[column.name] not in _TYPES[column.type]:
-            raise Broken(
-                f"column {column.name} of {path} is {columns[column.name]} where {column.type} is promised"
-            )
+            held = f"{columns[column.name]} where {column.type} is promised"
+            raise Broken(f"column {column.name} of {path} is {held}; take the snapshot again")
     if whole and len(columns) > len(table.columns):
-        raise Broken(f"{path} has columns that table {table.name} has not; take the snapshot again")
+        raise _altered(path, f"has columns that table {table.name} has not")
     return frozenset(columns)
+
+
+def _altered(path: Path, why: str) -> Broken:
+    return Broken(f"{path} {why}; nothing was compared; take the snapshot again")
 
 
 def comparable(before: Manifest, after: Manifest, comparison: Comparison) -> None:

@@ -43,9 +43,8 @@ class ParquetEvidence:
         files, entries = {}, []
         for name, table in TABLES.items():
             rows, file = tables.get(name, ()), f"{name}.parquet"
-            files[file] = encoded(
-                table, {each.name: [row.get(each.name) for row in rows] for each in table.columns}
-            )
+            names = [each.name for each in table.columns]
+            files[file] = encoded(table, {each: [row.get(each) for row in rows] for each in names})
             entries.append(entry_of(name, file, len(rows), files[file]))
         about = {"migration": migration, "stage": stage, "moment": moment.value, "taken_at_ms": taken_at_ms}
         text = manifest_bytes(about, entries)

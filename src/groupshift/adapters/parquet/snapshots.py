@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -59,14 +60,11 @@ class ParquetClusterSnapshots:
             "plan": None if plan is None else asdict(plan),
         }
         tables = state.tables()
+        every = CLUSTER_TABLES.values()
         try:
             with draft_of(folder) as draft:
-                files = [
-                    entry
-                    for name, table in CLUSTER_TABLES.items()
-                    for entry in _written(draft, table, tables.get(name, ()))
-                ]
-                text = manifest_bytes(about, files)
+                files = (_written(draft, each, tables.get(each.name, ())) for each in every)
+                text = manifest_bytes(about, chain.from_iterable(files))
                 (draft / MANIFEST).write_bytes(text)
         except OSError as failed:
             raise unwritable(f"snapshot {folder}", failed) from failed
@@ -139,9 +137,8 @@ class ComparisonFolders:
                 load_object(read(output / name, below=output), str(output / name), at_most=FILE_BYTES)
                 for name in (MANIFEST, VERDICT)
             )
-            lacks = (
-                Finding(rule="E00", verdict=Verdict.ERROR, reason=str(each)) for each in verdict["incomplete"]
-            )
+            reasons = map(str, verdict["incomplete"])
+            lacks = (Finding(rule="E00", verdict=Verdict.ERROR, reason=reason) for reason in reasons)
             findings = (*lacks, *findings_from(verdict["findings"]))
             return Compared(
                 verdict=Verdict(verdict["verdict"]),

@@ -54,9 +54,7 @@ class SparkSubmit:
 
     def run(self, request: ProofRequest) -> None:
         """See the port."""
-        kept = (
-            "://" not in request.output
-        )  # an object store takes no log: then it lies in a folder of our own
+        kept = "://" not in request.output  # an object store takes no log: it lies in a folder of our own
         folder = Path(request.output) if kept else Path(tempfile.mkdtemp(prefix="groupshift-spark-"))
         log = folder / LOG
         folder.mkdir(parents=True, exist_ok=True)
@@ -98,11 +96,8 @@ class SparkSubmit:
                 *("--conf", "spark.ui.enabled=false"),
                 *("--driver-java-options", driver_options(settings.master, settings.java_home)),
                 *(["--py-files", files.code] if files.code else []),
-                *(
-                    ["--properties-file", files.properties, "--load-spark-defaults"]
-                    if files.properties
-                    else []
-                ),
+                *(["--properties-file", files.properties] if files.properties else []),
+                "--load-spark-defaults",
                 request.job,
                 *request.arguments,
             ]
@@ -136,9 +131,7 @@ def _spark_submit() -> str:
     beside = Path(sys.executable).parent / "spark-submit"
     program = str(beside) if beside.exists() else shutil.which("spark-submit")
     if program is None:
-        raise Transient(
-            "spark-submit was not found; install the extra: pip install 'kafka-groupshift[spark]'"
-        )
+        raise Transient("spark-submit was not found: run pip install 'kafka-groupshift[spark]'")
     return program
 
 
@@ -242,6 +235,8 @@ _QUIET = "-Xlog:cds*=off"
 """The JVM names each class that it leaves out, on the standard output."""
 _ABANDONED_S = 3600.0
 _MAGIC = 4
+_KEPT = 3
+"""Archives and drafts that stay, the newest: each is of one Java and one Spark (some 140 MB)."""
 
 
 def sharing_options(java: str | None = None) -> str:
@@ -260,6 +255,8 @@ def sharing_options(java: str | None = None) -> str:
         if archive.exists():
             return f"-XX:SharedArchiveFile={archive} {_QUIET}"
         draft.touch(exist_ok=False)
+        for old in sorted(folder.glob("spark-*"), key=lambda path: -path.stat().st_mtime)[_KEPT:]:
+            old.unlink()
         return f"-XX:ArchiveClassesAtExit={draft} {_QUIET}"
     return ""
 

@@ -99,9 +99,7 @@ class SqlRuns:
         """See the port."""
 
         def work(transaction: Transaction) -> int:
-            _lock(transaction, run, at_ms)
-            record = _run(transaction.rows("find_run", run=run)[0])
-            latest = _claimed(transaction.rows("latest_claim", run=run))
+            record, latest = _locked(transaction, run, at_ms)
             if latest is not None and latest.holder == holder and not anew:
                 return latest.token
             token = next_token(record, latest, holder, take_over=take_over)
@@ -122,9 +120,8 @@ class SqlRuns:
         """See the port."""
 
         def work(transaction: Transaction) -> None:
-            _lock(transaction, entry.run, entry.at_ms)
-            run = _run(transaction.rows("find_run", run=entry.run)[0])
-            require_writer(run, entry, _claimed(transaction.rows("latest_claim", run=entry.run)))
+            run, latest = _locked(transaction, entry.run, entry.at_ms)
+            require_writer(run, entry, latest)
             if entry.state is not None:
                 require_transition(run.run, run.state, entry.state)
                 if entry.state.is_open and not run.state.is_open:
@@ -167,9 +164,12 @@ def _require_free(transaction: Transaction, run: RunRecord) -> None:
     require_free(run.target, (each for each in others if each.run != run.run))
 
 
-def _lock(transaction: Transaction, run: str, at_ms: int) -> None:
+def _locked(transaction: Transaction, run: str, at_ms: int) -> tuple[RunRecord, Claim | None]:
+    """Return a run and its latest claim; nobody else writes it until this is written."""
     if transaction.execute("touch_run", {"run": run, "at_ms": at_ms}) != 1:
         raise _unknown(run)
+    record = _run(transaction.rows("find_run", run=run)[0])
+    return record, _claimed(transaction.rows("latest_claim", run=run))
 
 
 def _add(transaction: Transaction, run: str, event: NewEvent, *, at_ms: int, token: int = 0) -> None:

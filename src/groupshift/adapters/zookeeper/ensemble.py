@@ -40,7 +40,7 @@ from groupshift.adapters.zookeeper.session import (
     read_in_rounds,
     understands,
 )
-from groupshift.audit.case import Znode, ZookeeperGroup
+from groupshift.audit.case import ZookeeperGroup
 from groupshift.domain.group import CommittedOffset, GroupView, Member, NoOffset
 from groupshift.domain.modes import MemberKind, Mode, effective_mode
 from groupshift.domain.znodes import BROKER_IDS, CONSUMERS, GroupPaths
@@ -366,12 +366,12 @@ def _times(reading: Reading) -> NodeTimes:
 def _group_of(reading: Reading) -> ZookeeperGroup:
     """The half of an audit. What breaks the reader is a problem of its group alone: the audit goes on."""
     try:
-        offsets: dict[tuple[str, int], Znode] = {}
+        offsets: dict[tuple[str, int], int] = {}
         problems = [_refused(path) for path in reading.refused]
         for node in reading.offsets:
             offset = offset_of(node)
             if isinstance(offset, CommittedOffset):
-                offsets[offset.partition] = Znode(offset=offset.offset, mtime_ms=node.mtime_ms)
+                offsets[offset.partition] = offset.offset
             else:
                 problems.append(offset if isinstance(offset, str) else offset.problem)
         return ZookeeperGroup(

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -49,15 +50,13 @@ def _digest() -> str:
 def _folder() -> Path | None:
     """This user's own folder, made when it is missing; None where it cannot be had."""
     folder = own_folder("groupshift-compiled")
-    if folder is None:
-        return None
-    try:
-        within = folder / _digest()
-        within.mkdir(exist_ok=True)
-        within.touch()
-    except OSError:
-        return None
-    return within
+    with suppress(OSError):
+        if folder is not None:
+            within = folder / _digest()
+            within.mkdir(exist_ok=True)
+            within.touch()
+            return within
+    return None
 
 
 class TemporaryFolder(UserProvidedCacheLocator):

@@ -250,12 +250,10 @@ def cell(row: Decoded, column: str) -> Any:
     commit = row.record_type in _COMMITS
     if column in _COMMIT_FIELDS:
         return row.decoded.get(_COMMIT_FIELDS[column]) if commit and row.decoded else None
+    if column == "decoded" and (commit or row.decoded is None):
+        return None
     if column == "decoded":
-        return (
-            None
-            if commit or row.decoded is None
-            else json.dumps(row.decoded, ensure_ascii=False, separators=(",", ":"))
-        )
+        return json.dumps(row.decoded, ensure_ascii=False, separators=(",", ":"))
     if column == "unknown_tags":
         return list(row.unknown_tags.items())
     if column == "decode_status":
@@ -264,16 +262,6 @@ def cell(row: Decoded, column: str) -> Any:
 
 
 _NAMES = pa.array([TYPES[number].name for number in range(len(TYPES))], pa.string())
-
-
-def compiled_batches(partitions: int | None) -> Any:
-    """A function for `mapInArrow`: raw batches in, decoded batches (`COLUMNS`) out."""
-
-    def convert(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield from decoded_batches(batch, partitions)
-
-    return convert
 
 
 def decoded_batches(batch: pa.RecordBatch, partitions: int | None) -> Iterator[pa.RecordBatch]:
@@ -326,76 +314,47 @@ def _strings(starts: Any, data: Any, there: Any) -> pa.Array:
     return pa.Array.from_buffers(pa.string(), len(there), [valid, pa.py_buffer(starts), pa.py_buffer(data)])
 
 
-def _topic_ids(parsed: _Parsed) -> pa.Array:
-    """The ids of topics in Kafka's text form; only commits of version 4 have one, as tag 0."""
-    there = parsed.valued & (parsed.rows[:, VERSION] == 4) & (parsed.rows[:, TOPIC_ID] >= 0)
-    starts = np.concatenate(([0], np.cumsum(there * 22))).astype(np.int32)
-    return _strings(starts, topic_ids(parsed.values, parsed.rows[there, TOPIC_ID].copy()), there)
-
-
 def _assembled(raw: dict[str, pa.Array], parsed: _Parsed, partitions: int | None) -> pa.RecordBatch:
-    """Decoded rows (`COLUMNS`) of usual records: their columns as `_Parsed` has them, and the raw bytes."""
-    count = len(parsed.kind)
+    """Decoded rows (`COLUMNS`) of usual records: their columns as `_Parsed` has them, and the raw bytes.
+
+    Only commits of version 4 have the id of a topic, as tag 0; no usual record has an unknown tag. Without
+    ``partitions`` the places of groups are null."""
+    rows, kind, commit, live = parsed.rows, parsed.kind, parsed.commit, parsed.live
+    count, version, valued = len(kind), rows[:, VERSION], parsed.valued
+    types, every, none = pa.array(kind.astype(np.int32)), np.ones(count, bool), pa.array([], pa.string())
+    identified = valued & (version == 4) & (rows[:, TOPIC_ID] >= 0)
+    id_starts = np.concatenate(([0], np.cumsum(identified * 22))).astype(np.int32)
+    ids = topic_ids(parsed.values, rows[identified, TOPIC_ID].copy())
+    home = home_of(rows[:, HASH], partitions or 1).astype(np.int32)
+    unplaced = np.full(count, not partitions)
     made = {
         "src_partition": raw["partition"],
         "src_offset": raw["offset"],
         "record_ts": raw["timestamp_ms"],
-        **_key_columns(parsed),
-        "is_tombstone": pa.array(~parsed.live),
-        **_value_columns(parsed),
-        "unknown_tags": _no_tags(count),
-        "raw_key": raw["key"],
-        "raw_value": raw["value"],
-        "decode_status": pa.repeat("ok", count),
-        "problem": pa.repeat("", count),
-        **_placed(parsed, np.asarray(raw["partition"]), partitions),
-    }
-    return pa.RecordBatch.from_arrays([made[name] for name in COLUMNS], names=list(COLUMNS))
-
-
-def _key_columns(parsed: _Parsed) -> dict[str, pa.Array]:
-    """What a key says: type, group, and member or topic and partition, by the type."""
-    kind, every = pa.array(parsed.kind.astype(np.int32)), np.ones(len(parsed.kind), bool)
-    member = np.isin(parsed.kind, (5, 7, 8, 10, 13, 14, 19, 21, 22))
-    return {
-        "record_type": kind,
-        "type_name": _NAMES.take(kind),
-        "key_version": kind,
+        "record_type": types,
+        "type_name": _NAMES.take(types),
+        "key_version": types,
         "group_id": parsed.string(parsed.keys, GROUP, every),
         "group_guessed": pa.array(~every),
-        "member_id": parsed.string(parsed.keys, SECOND, member),
-        "topic": parsed.string(parsed.keys, SECOND, parsed.commit),
-        "partition": parsed.number(NUMBER, pa.int32(), parsed.commit),
-    }
-
-
-def _value_columns(parsed: _Parsed) -> dict[str, pa.Array]:
-    """What a value says: of a commit its fields, of other types the JSON that `parse` wrote."""
-    version, valued = parsed.rows[:, VERSION], parsed.valued
-    return {
-        "value_version": parsed.number(VERSION, pa.int32(), parsed.live),
-        "layout": pa.array(["", "current"]).take(pa.array(parsed.live.astype(np.int8))),
+        "member_id": parsed.string(parsed.keys, SECOND, np.isin(kind, (5, 7, 8, 10, 13, 14, 19, 21, 22))),
+        "topic": parsed.string(parsed.keys, SECOND, commit),
+        "partition": parsed.number(NUMBER, pa.int32(), commit),
+        "is_tombstone": pa.array(~live),
+        "value_version": parsed.number(VERSION, pa.int32(), live),
+        "layout": pa.array(["", "current"]).take(pa.array(live.astype(np.int8))),
         "committed_offset": parsed.number(OFFSET, pa.int64(), valued),
         "leader_epoch": parsed.number(EPOCH, pa.int32(), valued & (version >= 3)),
         "metadata": parsed.string(parsed.values, NOTE, valued),
         "commit_timestamp_ms": parsed.number(TIME, pa.int64(), valued),
         "expire_timestamp_ms": parsed.number(MORE, pa.int64(), valued & (version == 1)),
-        "topic_id": _topic_ids(parsed),
-        "decoded": parsed.string(parsed.text, JSON, parsed.live & ~parsed.commit),
-    }
-
-
-def _placed(parsed: _Parsed, where: Any, partitions: int | None) -> dict[str, pa.Array]:
-    """Where each group belongs, and whether the record lies elsewhere; null without a partition count."""
-    home = home_of(parsed.rows[:, HASH], partitions or 1).astype(np.int32)
-    unplaced = np.full(len(home), not partitions)
-    return {
+        "topic_id": _strings(id_starts, ids, identified),
+        "decoded": parsed.string(parsed.text, JSON, live & ~commit),
+        "unknown_tags": pa.MapArray.from_arrays(pa.array(np.zeros(count + 1, np.int32)), none, none),
+        "raw_key": raw["key"],
+        "raw_value": raw["value"],
+        "decode_status": pa.repeat("ok", count),
+        "problem": pa.repeat("", count),
         "expected_partition": pa.array(home, mask=unplaced),
-        "is_foreign": pa.array(home != where, mask=unplaced),
+        "is_foreign": pa.array(home != np.asarray(raw["partition"]), mask=unplaced),
     }
-
-
-def _no_tags(count: int) -> pa.Array:
-    """A map without entries in each row: a record with unknown tags is not usual."""
-    none = pa.array([], pa.string())
-    return pa.MapArray.from_arrays(pa.array(np.zeros(count + 1, np.int32)), none, none)
+    return pa.RecordBatch.from_arrays([made[name] for name in COLUMNS], names=list(COLUMNS))

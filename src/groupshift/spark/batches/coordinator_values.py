@@ -9,7 +9,6 @@ does not give up, its JSON is that decoder's, byte for byte. Source: docs/refere
 §§1.4, 1.5.
 """
 
-# ruff: noqa: PLR2004 - versions that the format fixes
 # ruff: noqa: PLR2004 - widths, types and versions that the format fixes
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,8 +46,6 @@ _FULL = "failed to write whole buffer"
 """How cramjam says that the output does not fit."""
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = 16
-_MASK = 0xFFFFFFFF
-_PRIMES = (2654435761, 2246822519, 3266489917, 668265263, 374761393)  # xxHash32's
 
 
 def inflate(codec: int, payload: Any, *, magic: int = 2) -> Any:
@@ -61,7 +60,7 @@ def inflate(codec: int, payload: Any, *, magic: int = 2) -> Any:
         if codec == _SNAPPY:
             return _snappy(bytes(payload))
         if codec == _LZ4:
-            return _bounded(cramjam.lz4, payload if magic else _with_right_checksum(bytes(payload)))
+            return _bounded(cramjam.lz4, payload) if magic else _old_lz4(bytes(payload))
         if codec == _ZSTD:
             return _bounded(cramjam.zstd, payload)
     except (cramjam.DecompressionError, ValueError, OSError, struct.error, IndexError) as error:
@@ -109,35 +108,16 @@ def _snappy_block(block: bytes, left: int) -> bytes:
     return bytes(cramjam.snappy.decompress_raw(block))
 
 
-def _with_right_checksum(frame: bytes) -> bytes:
-    """An LZ4 frame whose descriptor carries the right checksum.
+def _old_lz4(frame: bytes) -> Any:
+    """What an LZ4 frame holds whose descriptor carries a wrong checksum.
 
-    Clients up to 0.9 computed it with the frame's magic number included (KAFKA-3160), and format 0 kept
-    that way ever since."""
-    descriptor = 4
-    length = 2 + (8 if frame[descriptor] & 0x08 else 0)
-    at = descriptor + length
-    right = _xxhash32(frame[descriptor:at]) >> 8 & 0xFF
-    return frame[:at] + bytes([right]) + frame[at + 1 :]
-
-
-def _rotated(value: int, bits: int) -> int:
-    return (value << bits | value >> (32 - bits)) & _MASK
-
-
-def _xxhash32(data: bytes) -> int:
-    """XXH32 with seed 0 of fewer than 16 bytes (a descriptor has 2 or 10)."""
-    first, second, third, fourth, fifth = _PRIMES
-    value, at = (fifth + len(data)) & _MASK, 0
-    while at + 4 <= len(data):
-        (word,) = struct.unpack_from("<I", data, at)
-        value = _rotated((value + word * third) & _MASK, 17) * fourth & _MASK
-        at += 4
-    for byte in data[at:]:
-        value = _rotated((value + byte * fifth) & _MASK, 11) * first & _MASK
-    value = (value ^ value >> 15) * second & _MASK
-    value = (value ^ value >> 13) * third & _MASK
-    return value ^ value >> 16
+    Clients up to 0.9 computed it with the frame's magic number included (KAFKA-3160), and format 0 kept that
+    way ever since. It is one byte: the right one is the one that the codec takes."""
+    at = 14 if frame[4] & 0x08 else 6
+    for right in range(256):
+        with suppress(cramjam.DecompressionError):
+            return _bounded(cramjam.lz4, frame[:at] + bytes([right]) + frame[at + 1 :])
+    raise ValueError("it is no LZ4 frame under any checksum")
 
 
 PIECE = 32 * 1024 * 1024
@@ -146,10 +126,11 @@ PIECE = 32 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where bytes were taken from, for sentences: a file or an answer, and the byte they begin at."""
+    """Where bytes were taken from: a file or an answer, the byte they begin at, and the partition."""
 
     name: str
     position: int = 0
+    partition: int = 0
 
     def broken(self, row: Any, why: str) -> Broken:
         """The error for one batch of a table."""

@@ -10,7 +10,6 @@ types 0 and 1 are the same commit, and all records without key count as one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -43,20 +42,6 @@ _SLACK = 8  # `copy8` writes up to seven bytes too many
 _INFLATION = 8  # a guess, to keep pieces of compressed batches about as large as others
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Records:
-    """Records in log order: ``offset`` and ``timestamp_ms`` int64, ``key`` and ``value`` Arrow binary, null
-    where the record's is."""
-
-    offset: pa.Array
-    timestamp_ms: pa.Array
-    key: pa.Array
-    value: pa.Array
-
-    def __len__(self) -> int:
-        return len(self.offset)
-
-
 class Keep(StrEnum):
     """Which records of one key are kept."""
 
@@ -66,8 +51,9 @@ class Keep(StrEnum):
     is read by one task, which holds its winners; many partitions of about one size suit it."""
 
 
-def read_records(log: Any, table: Any, origin: Origin) -> Iterator[Records]:
-    """The records of the batches in ``table``, whose bytes are in ``log`` (uint8), piece by piece.
+def read_records(log: Any, table: Any, origin: Origin) -> Iterator[pa.RecordBatch]:
+    """The records of the batches in ``table``, whose bytes are in ``log`` (uint8), piece by piece and in log
+    order: rows of `groupshift.spark.segments.SCHEMA`; key and value are null where the record's is.
 
     Raises `Broken` for a batch that cannot be inflated, or whose records do not end where they should.
     """
@@ -112,7 +98,7 @@ class _Column:
         return pa.Array.from_buffers(pa.binary(), rows, buffers, null_count=nulls)
 
 
-def _filled(plain: Plain, table: Any, origin: Origin) -> Records:
+def _filled(plain: Plain, table: Any, origin: Origin) -> pa.RecordBatch:
     rows = int(table[:, COUNT].sum())
     size = int((table[:, END] - table[:, START]).sum())
     offset, time = np.empty(rows, dtype=np.int64), np.empty(rows, dtype=np.int64)
@@ -127,11 +113,14 @@ def _filled(plain: Plain, table: Any, origin: Origin) -> Records:
     )
     if failed >= 0:
         raise origin.broken(table[failed], "its records do not end where they should")
-    return Records(
-        offset=pa.array(offset),
-        timestamp_ms=pa.array(time),
-        key=key.array(rows, int(nulls[0])),
-        value=value.array(rows, int(nulls[1])),
+    return pa.record_batch(
+        {
+            "partition": pa.array(np.full(rows, origin.partition, dtype=np.int32)),
+            "offset": pa.array(offset),
+            "timestamp_ms": pa.array(time),
+            "key": key.array(rows, int(nulls[0])),
+            "value": value.array(rows, int(nulls[1])),
+        }
     )
 
 

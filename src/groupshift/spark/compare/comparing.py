@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,7 +29,6 @@ from groupshift.spark.compare.judging import (
     incomplete,
     judged,
     needs_spark,
-    of_equal_files,
 )
 from groupshift.spark.compare.work import SIDES, Sizes, Told, Work
 from groupshift.spark.output import FOLDER, Progress, fresh, room_in, write_text
@@ -56,12 +56,8 @@ class Request:
     sizes: Sizes = field(default_factory=Sizes)
 
 
-def _nothing(_what: str, _done: int, _total: int) -> None:
-    """Tell nobody."""
-
-
 def compare(
-    request: Request, progress: Told = _nothing, session: Callable[[], SparkSession] | None = None
+    request: Request, progress: Told = lambda *_: None, session: Callable[[], SparkSession] | None = None
 ) -> Outcome:
     """Compare, and leave ``verdict.json``, ``manifest.json`` and the folder ``differences`` (Parquet) below
     ``output``: the folder first, the manifest last. Killed and called again on the same inputs it does what
@@ -134,13 +130,10 @@ def _refuse_foreign(output: Path) -> None:
     """Raises `Rejected` for a folder with a manifest, a verdict or differences that no comparison left there:
     this one would remove them (of another snapshot, an audit, a proof)."""
     manifest = output / MANIFEST
-    try:
-        ours = (
-            manifest.is_file()
-            and set(load_object(read(manifest), "it", at_most=FILE_BYTES)) >= _OF_COMPARISON
-        )
-    except (OSError, Rejected):
-        ours = False
+    keys: Collection[str] = ()
+    with suppress(OSError, Rejected):
+        keys = load_object(read(manifest), "it", at_most=FILE_BYTES)
+    ours = _OF_COMPARISON.issubset(keys)
     killed = (output / FOLDER).is_dir() and not manifest.exists()
     there = [name for name in (MANIFEST, VERDICT, DIFFERENCES) if (output / name).exists()]
     if there and not (ours or killed):
@@ -169,10 +162,7 @@ def _compared(job: Work, request: Request) -> tuple[Outcome, list[Path]]:
             allowed[row["class"]] += row["count"]
         else:
             refused[row["rule"]] += row["count"]
-    if same[0] == same[1] and not needs_spark(job):
-        results = of_equal_files(job)
-    else:
-        results = judged(job, paths, refused)
+    results = judged(job, paths, refused, alike=same[0] == same[1] and not needs_spark(job))
     outcome = Outcome(
         move=request.comparison,
         commits_went_on=request.live,
@@ -203,9 +193,5 @@ def _leave(output: Path, outcome: Outcome, parts: list[Path]) -> None:
         rows = pq.read_metadata(path).num_rows if path.suffix == ".parquet" else 1
         name = path.relative_to(output).as_posix()
         entries.append(entry_of(DIFFERENCES, name, rows, path.read_bytes()))
-    about = {
-        "verdict": outcome.verdict.value,
-        "counts": dict(outcome.counts),
-        "inputs": dict(outcome.manifests),
-    }
+    about = {"verdict": outcome.verdict.value, "counts": outcome.counts, "inputs": outcome.manifests}
     write_text(output / MANIFEST, manifest_bytes(about, entries).decode())

@@ -10,19 +10,12 @@ from pyspark.sql import functions as F  # noqa: N812 - the name the whole Spark 
 
 from groupshift.adapters.parquet.compare_inputs import Input
 from groupshift.domain.equality_rules import EqualityRule, Field, Kind
-from groupshift.domain.snapshot import KEY, ColumnType, Table
+from groupshift.domain.snapshot import CLUSTER_TABLES, KEY, ColumnType, Table
 from groupshift.spark.checks import statement
 
-VALUES = (
-    Field.OFFSET,
-    Field.LEADER_EPOCH,
-    Field.METADATA,
-    Field.COMMIT_TIMESTAMP,
-    Field.EXPIRE_TIMESTAMP,
-    Field.TOPIC_ID,
-    Field.RECORD,
-)
-"""The fields of a commit; every one is a column of table ``offsets``."""
+_COLUMNS = {column.name for column in CLUSTER_TABLES["offsets"].columns}
+VALUES = tuple(field for field in Field if field.value in _COLUMNS)
+"""The fields of a commit: every one is a column of table ``offsets``."""
 
 
 class Class(StrEnum):
@@ -49,12 +42,9 @@ Rules = Mapping[Field, EqualityRule]
 
 def compared(rules: Rules, columns: Iterable[frozenset[str]]) -> tuple[Field, ...]:
     """Return the fields of a commit that the rules compare and that every side (its columns) has."""
-    sides = list(columns)
-    return tuple(
-        field
-        for field in VALUES
-        if rules[field].kind not in _UNCOMPARED and all(field.value in side for side in sides)
-    )
+    everywhere = frozenset.intersection(*columns)
+    kept = [field for field in VALUES if rules[field].kind not in _UNCOMPARED]
+    return tuple(field for field in kept if field.value in everywhere)
 
 
 def classified(before: DataFrame, after: DataFrame, rules: Rules, log_ends: DataFrame) -> DataFrame:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
-from groupshift.adapters.parquet.compare_inputs import Input
 from groupshift.domain.equality_rules import Comparison, EqualityRule, Field, Kind, Place, mirrored_names
 from groupshift.domain.rows import GONE, ProblemRow
 from groupshift.domain.snapshot import CLUSTER_TABLES
@@ -98,25 +98,16 @@ def counted(paths: Sequence[Path]) -> list[dict[str, Any]]:
     return [{**row, "count": row.pop("count_all")} for row in counts.to_pylist()]
 
 
-def of_equal_files(work: Work) -> Iterator[Ruled]:
-    """Yield the judgement of every rule that is asked when every file lies on both sides: all is equal."""
-    for rule in work.comparing:
-        lacking = _lacking(work, rule)
-        if rule.kind is Kind.BECOMES:
-            lacking = lacking or "the snapshots are the same files: nothing has become anything"
-        yield _ruled(rule, lacking=lacking)
-
-
-def judged(work: Work, paths: Sequence[Path], counts: Mapping[str, int]) -> Iterator[Ruled]:
+def judged(work: Work, paths: Sequence[Path], counts: Mapping[str, int], *, alike: bool) -> Iterator[Ruled]:
     """Yield the judgement of every rule that is asked: about commits by the differences in the folders
     ``paths``, of which the rules do not allow ``counts`` (by the rule's number), about groups and members by
-    its statements below ``sql/checks/compare``."""
+    its statements below ``sql/checks/compare``. ``alike``: every file lies on both sides, so all is equal."""
     first: dict[str, list[Mapping[str, Any]]] = {}
-    for side in SIDES:
-        for name in _SMALL:
+    if not alike:
+        for side, name in product(SIDES, _SMALL):
             frame = differences.read(work.spark, work.inputs[side], name)
             frame.createOrReplaceTempView(f"{side}_{name}")
-    work.spark.sql(checks.statement(_FOLDER, "paired_groups")).createOrReplaceTempView("paired_groups")
+        work.spark.sql(checks.statement(_FOLDER, "paired_groups")).createOrReplaceTempView("paired_groups")
     if paths:
         work.spark.read.parquet(*map(str, paths)).createOrReplaceTempView("differences")
         rows = work.spark.sql(checks.statement(_FOLDER, "not_allowed"), args={"most": _FIRST}).collect()
@@ -124,8 +115,10 @@ def judged(work: Work, paths: Sequence[Path], counts: Mapping[str, int]) -> Iter
             first.setdefault(row["rule"], []).append(row.asDict())
     for rule in work.comparing:
         lacking = _lacking(work, rule)
+        if alike and rule.kind is Kind.BECOMES:
+            lacking = lacking or "the snapshots are the same files: nothing has become anything"
         offending, count = first.get(rule.number, []), counts.get(rule.number, 0)
-        for frame in [] if lacking or count else _broken(work, rule):
+        for frame in [] if alike or lacking or count else _broken(work, rule):
             named = [row.asDict() for row in frame.limit(_MOST_NAMED).collect()]
             offending += named
             count += len(named) if len(named) < _MOST_NAMED else frame.count()
@@ -161,14 +154,13 @@ def _ruled(
     rule: EqualityRule, offending: Sequence[Mapping[str, Any]] = (), count: int = 0, *, lacking: str = ""
 ) -> Ruled:
     """The rule holds, is broken by ``count`` rows, of which the first are named, or cannot be judged."""
+    hint, holds = f"{rule.reason} ({rule.source})", f"{rule.title}: {rule.text}"
+    ruled = checks.ruled(rule.number, holds, offences(offending), hint=hint, count=count)
     if lacking:
         reason = f"{rule.title} was not compared: {lacking}"
         hint = "take both snapshots with it, or see that it does not matter here"
         unmeasured = Finding(rule=rule.number, verdict=Verdict.INCONCLUSIVE, reason=reason, hint=hint)
         ruled = Ruled(finding=unmeasured)
-    else:
-        hint, holds = f"{rule.reason} ({rule.source})", f"{rule.title}: {rule.text}"
-        ruled = checks.ruled(rule.number, holds, offences(offending), hint=hint, count=count)
     return replace(ruled, about={"field": rule.field, "demand": rule.text})
 
 
@@ -185,13 +177,9 @@ def _lacking(work: Work, rule: EqualityRule) -> str:
         return ""
     if not all(column in each_input.columns["groups"] for each_input in inputs):
         return f"a snapshot has no column {column}"
-    known = rule.field is not Field.GENERATION or all(_tells(each_input, column) for each_input in inputs)
+    values = [{row[column] for row in each_input.rows("groups", [column])} for each_input in inputs]
+    known = rule.field is not Field.GENERATION or all(each - {None} for each in values)
     return "" if known else f"a snapshot tells no {column} (of classic groups only the log does)"
-
-
-def _tells(source: Input, column: str) -> bool:
-    """Whether some group has a value there."""
-    return any(row[column] is not None for row in source.rows("groups", [column]))
 
 
 def incomplete(work: Work) -> tuple[Finding, ...]:
@@ -199,27 +187,18 @@ def incomplete(work: Work) -> tuple[Finding, ...]:
     is there to compare; and for a copy in another cluster what is not proven by equal numbers."""
     findings = []
     for side, word in zip(SIDES, ("earlier", "later"), strict=True):
-        problems = [
-            ProblemRow(group=row["group"], problem=row["problem"])
-            for row in work.inputs[side].rows("problems")
-        ]
-        said = [
-            f"group {one.group}: {one.problem}" if one.group else one.problem
-            for one in problems
-            if not one.of_leftover
-        ]
-        if said:
-            reason = f"the {word} snapshot is not complete: {checks.first(said, len(said))}"
-            findings.append(
-                _error(reason, "what could not be read is not proven equal: take the snapshot again")
-            )
+        rows = work.inputs[side].rows("problems", ["group", "problem"])
+        problems = [one for one in (ProblemRow(**row) for row in rows) if not one.of_leftover]
+        if problems:
+            said = (f"group {one.group}: {one.problem}" if one.group else one.problem for one in problems)
+            reason = f"the {word} snapshot is not complete: {checks.first(said, len(problems))}"
+            hint = "what could not be read is not proven equal: take the snapshot again"
+            findings.append(_error(reason, hint))
     states = [row["state"] for side in SIDES for row in work.inputs[side].rows("groups", ["state"])]
-    rows = sum(entry.rows for side in SIDES for entry in work.entries(side))
-    if not rows and all(state == GONE for state in states):
+    count = sum(entry.rows for side in SIDES for entry in work.entries(side))
+    if not count and all(state == GONE for state in states):
         reason = "neither snapshot holds a committed offset or a group that is there: nothing was compared"
-        hint = (
-            "see that their names are right, and that this user may describe groups: brokers list no others"
-        )
+        hint = "see that their names are right; a user who may not describe groups is told of none"
         findings.append(_error(reason, hint))
     if any(rule.kind is Kind.WITHIN for rule in work.rules.values()):
         findings += (*_renamed(work), *_numbers(work))
@@ -230,11 +209,8 @@ def _renamed(work: Work) -> Iterator[Finding]:
     """Topics that the other cluster has under the name of a mirror."""
     source, target = (_topics(work, side, "offsets") for side in SIDES)
     mirrors = mirrored_names(source, target, target | _topics(work, "after", "log_ends"))
-    if mirrors:
-        said = [
-            f"{topic!r} is {' or '.join(map(repr, sorted(names)))}"
-            for topic, names in sorted(mirrors.items())
-        ]
+    said = [f"{topic!r} is {' or '.join(map(repr, sorted(mirrors[topic])))}" for topic in sorted(mirrors)]
+    if said:
         more = f" and {len(said) - _NAMED} more" if len(said) > _NAMED else ""
         yield _error(
             f"not proven: {', '.join(said[:_NAMED])}{more}: the later cluster has the names of a mirror",
@@ -254,10 +230,9 @@ def _topics(work: Work, side: str, table: str) -> frozenset[str]:
 
 def _numbers(work: Work) -> Iterator[Finding]:
     """Numbers that were copied as they are: any log holds them."""
-    frames: Mapping[str, DataFrame] = {
-        **{side: work.committed(side) for side in SIDES},
-        **{f"{side}_ends": differences.read(work.spark, work.inputs[side], "log_ends") for side in SIDES},
-    }
+    frames: dict[str, DataFrame] = {side: work.committed(side) for side in SIDES}
+    for side in SIDES:
+        frames[f"{side}_ends"] = differences.read(work.spark, work.inputs[side], "log_ends")
     offending = work.spark.sql(checks.statement(_FOLDER, "copied_numbers"), args=None, **frames)
     first = [row.asDict() for row in offending.orderBy("group", "topic", "partition").limit(_NAMED).collect()]
     if first:

@@ -183,9 +183,8 @@ def _take(work: Work, files: tuple[str, Sequence[str]], range_of: NDArray[np.int
     """Rows of the segments that have a range, with their hashes; a file a range."""
 
     def of_file(path: Path) -> pa.Table:
-        return pa.concat_tables(
-            _chosen(work, table, range_of) for table in row_hashes.committed(path, work.values)
-        )
+        tables = row_hashes.committed(path, work.values)
+        return pa.concat_tables(_chosen(work, table, range_of) for table in tables)
 
     part.mkdir()
     table = pa.concat_tables(work.of_files(*files, of_file))
@@ -207,12 +206,8 @@ def _chosen(work: Work, table: pa.Table, range_of: NDArray[np.int32]) -> pa.Tabl
 
 def _leave_equal(taken: Mapping[str, list[Path]], number: int, part: Path) -> None:
     """Of one range the rows that are left to compare, a file a side."""
-    files = {
-        side: [
-            folder / name for folder in taken[side] if (folder / (name := f"{number:04d}.parquet")).exists()
-        ]
-        for side in SIDES
-    }
+    name = f"{number:04d}.parquet"
+    files = {side: [each / name for each in taken[side] if (each / name).exists()] for side in SIDES}
     differing = row_hashes.differing_rows(*(_hashes_of(files[side]) for side in SIDES))
     part.mkdir()
     for side, left in zip(SIDES, differing, strict=True):
@@ -234,8 +229,8 @@ def _hashes_of(files: Sequence[Path]) -> Hashes:
 
 
 def _compare(work: Work, left: Path, log_ends: DataFrame, part: Path) -> None:
-    sides = []
-    for side in SIDES:
-        paths = sorted(map(str, left.glob(f"{side}-*.parquet")))
-        sides.append(rows.read_files(work.spark, CLUSTER_TABLES["offsets"], paths))
-    rows.classified(sides[0], sides[1], work.rules, log_ends).write.parquet(str(part))
+    before, after = (
+        rows.read_files(work.spark, CLUSTER_TABLES["offsets"], sorted(map(str, left.glob(f"{side}-*"))))
+        for side in SIDES
+    )
+    rows.classified(before, after, work.rules, log_ends).write.parquet(str(part))

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
-from groupshift.log import encode_value
 from groupshift.moves.expansion.restore import Agreement, agreement
+from groupshift_testing.log_encoder import encode_value
 from support.placement_clusters import commit
 
 HOME = partition_of("g", 5)

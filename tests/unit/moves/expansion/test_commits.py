@@ -10,9 +10,10 @@ import pytest
 
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import LISTED_TOO, ClusterState, Committed, OffsetRow, ProblemRow
-from groupshift.log import LogRecord, encode_key, encode_value
+from groupshift.log import LogRecord
 from groupshift.log.releases import Coordinator
 from groupshift.moves.expansion.ports import sized
+from groupshift_testing.log_encoder import encode_key, encode_value
 from support.driven_expansion import BOTH, MOVING, STAYING, accepted, begun, killed
 from support.driven_moves import Driver, detail, where
 from support.simulated_expansion import Expansible, committed, driver_of, equal

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupshift.domain.placement import partition_of
-from groupshift.log import LogRecord, decode, encode_key, encode_value
+from groupshift.log import LogRecord, decode
 from groupshift.log.state import materialise
 from groupshift.moves.expansion.load import LoggedPlaces, LogReading, PartitionLoad, counts_by_newest
+from groupshift_testing.log_encoder import encode_key, encode_value
 from support.placement_clusters import at, commit
 
 GROUPS = [f"g{number}" for number in range(40)]

@@ -33,8 +33,8 @@ def read(log: bytes, *, check: bool = True) -> list[Row]:
         headers = read_headers(data[at:], check=check, capacity=7)
         assert headers.damage is None
         for part in read_records(data[at:], headers.table, ORIGIN):
-            columns = (part.offset, part.timestamp_ms, part.key, part.value)
-            found += zip(*(each.to_pylist() for each in columns), strict=True)
+            assert part.column("partition").to_pylist() == [0] * len(part)
+            found += zip(*(each.to_pylist() for each in part.columns[1:]), strict=True)
         at += headers.end
         if headers.ending is not Ending.TABLE_FULL:
             assert at == len(log)
@@ -117,7 +117,7 @@ def test_a_torn_end_is_the_end_of_the_whole_batches_before_it(
     piece = np.frombuffer(log[:cut], dtype=np.uint8)
     headers = read_headers(piece)
     assert headers.ending is Ending.TORN
-    got = [row for part in read_records(piece, headers.table, ORIGIN) for row in part.offset.to_pylist()]
+    got = [row for part in read_records(piece, headers.table, ORIGIN) for row in part["offset"].to_pylist()]
     assert got == [row[0] for row in rows[: len(got)]]
     whole = read(log[: headers.end])
     assert [row[0] for row in whole] == got
@@ -137,7 +137,7 @@ def test_a_changed_byte_is_never_read_as_something_else(
     headers = read_headers(piece)
     if headers.end > at:  # accepted: then the record's bytes are untouched
         parts = list(read_records(piece, headers.table, ORIGIN))
-        got = [(key, value) for part in parts for key, value in zip(part.key, part.value, strict=True)]
+        got = [(key, value) for part in parts for key, value in zip(part["key"], part["value"], strict=True)]
         assert [(k.as_py(), v.as_py()) for k, v in got] == [row[2:] for row in rows[: len(got)]]
     else:
         assert headers.ending in {
