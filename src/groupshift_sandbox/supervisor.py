@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from groupshift.adapters.drivers.process import socket_address
+from groupshift.domain.facts import SlotState
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import GroupshiftError, Rejected
-from groupshift.ports.driver import SlotState
 from groupshift_sandbox.fleet import Action, FleetDefinition, FleetMemory, Observed, Place, Verb, next_actions
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.members import demand_startable, is_ready, member_command, member_id

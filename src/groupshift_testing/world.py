@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from groupshift.domain.facts import Slot, SlotState
 from groupshift.domain.group import CommittedOffset, GroupView, LogEnd, Member, Owner
 from groupshift.domain.group_protocol import KafkaGroup, KafkaMember
 from groupshift.domain.modes import ABSENT_MODE, Holder, MemberKind, Mode, ModeNode, effective_mode
@@ -17,7 +18,13 @@ from groupshift.domain.ownership_history import Tenure
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Conflict, Rejected
 from groupshift.ports.clock import Clock
-from groupshift.ports.driver import Change, ChangeStatus, ForPerson, Slot, SlotState, Started, settled
+from groupshift.ports.driver import (
+    Change,
+    ChangeStatus,
+    ForPerson,
+    Started,
+    settled,
+)
 
 FIRST_SESSION = 100
 

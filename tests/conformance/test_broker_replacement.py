@@ -85,8 +85,8 @@ def saying(code: str, **changes: object) -> CommandReplacement:
 @pytest.mark.parametrize(
     ("code", "error", "said"),
     [
-        ("print('no')", Rejected, "no JSON"),
-        ("print('[]')", Rejected, "JSON of type list"),
+        ("print('no')", Rejected, "is not JSON"),
+        ("print('[]')", Rejected, "is not a JSON object"),
         ("print(dict())", Rejected, "what cannot be read"),
         ("import json; print(json.dumps(dict(state='fine')))", Rejected, "what cannot be read"),
         ("import sys; sys.exit(9)", Transient, "ended with 9: nothing on its standard error"),

@@ -17,9 +17,10 @@ from groupshift.adapters.drivers.command import CommandFleet
 from groupshift.adapters.drivers.manual import ManualFleet
 from groupshift.adapters.drivers.process import ProcessFleet, ask
 from groupshift.adapters.system import SystemClock
+from groupshift.domain.facts import SlotState
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import Conflict, Transient
-from groupshift.ports.driver import ForPerson, SlotState
+from groupshift.ports.driver import ForPerson
 from groupshift.settings import CommandSettings
 from groupshift_sandbox.client_members.commands import CLIENTS
 from groupshift_sandbox.down import down

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterator
 
 from groupshift.adapters.drivers.kubernetes import KubernetesApi, KubernetesFleet
-from groupshift.ports.driver import SlotState
+from groupshift.domain.facts import SlotState
 from groupshift.settings import KubernetesSettings
 from groupshift_sandbox.processes import wait_until
 from k8s.manifests import NAMESPACE, fleet_of

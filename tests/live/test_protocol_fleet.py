@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from groupshift.domain.facts import SlotState
 from groupshift.domain.group_protocol import Kind, Protocol
 from groupshift.domain.modes import MemberKind
-from groupshift.ports.driver import SlotState
 from groupshift_sandbox.kraft import KraftCluster
 from groupshift_sandbox.processes import wait_until
 from support.protocol_fleet import PATIENCE_S, FleetOptions, fleet_at

@@ -13,10 +13,11 @@ from collections.abc import Iterator
 import pytest
 
 from groupshift.adapters.drivers.process import ProcessFleet, ask
+from groupshift.domain.facts import Slot, SlotState
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Rejected, Transient
-from groupshift.ports.driver import Change, Slot, SlotState, Started
+from groupshift.ports.driver import Change, Started
 from groupshift_sandbox import ledger as ledgers
 from groupshift_sandbox import legacy
 from groupshift_sandbox.down import down

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from groupshift.domain.facts import SlotState
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import Conflict, Rejected
-from groupshift.ports.driver import Change, ChangeStatus, FleetDriver, SlotState, Started
+from groupshift.ports.driver import Change, ChangeStatus, FleetDriver, Started
 from groupshift_sandbox.processes import wait_until
 
 GROUP = "orders-app"

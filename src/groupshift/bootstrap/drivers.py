@@ -22,8 +22,9 @@ from dataclasses import dataclass, fields
 from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
+from groupshift.adapters.drivers.command import CommandFleet, CommandReplacement, FencedReplacement, Programs
 from groupshift.errors import Rejected
 from groupshift.foreign_files import toml
 from groupshift.ports.cluster import GroupReader
@@ -42,8 +43,6 @@ def fleet(settings: FleetSettings, groups: GroupReader, driver: str) -> FleetDri
             raise Rejected("driver 'process' needs the setting fleet.socket: the supervisor's socket")
         return ProcessFleet(settings.socket)
     if driver == "command":
-        from groupshift.adapters.drivers.command import CommandFleet
-
         return CommandFleet(settings.command)
     if driver == "manual":
         from groupshift.adapters.drivers.manual import ManualFleet
@@ -63,7 +62,6 @@ def client_ids(groups: GroupReader, group: str) -> tuple[str, ...]:
     return tuple(sorted({*view.ids, *(each.client_id for each in view.kafka.members if each.client_id)}))
 
 
-T = TypeVar("T")
 _OWN = ("manual", "command")
 _INSTALLED = "groupshift.drivers"
 """Entry points of further drivers: a callable of the table that has the driver's name."""
@@ -116,30 +114,26 @@ def replacement(nodes: NodesFile) -> BrokerReplacement:
     if nodes.driver != "command":
         installed: BrokerReplacement = entry_points(group=_INSTALLED)[nodes.driver].load()(nodes.table)
         return installed
-    from groupshift.adapters.drivers.command import CommandReplacement, Programs
-
-    return CommandReplacement(_programs(Programs, nodes.table, "command"))
+    return CommandReplacement(_programs(nodes.table, "command"))
 
 
 def fenced(nodes: NodesFile, driver: BrokerReplacement) -> BrokerReplacement:
     """The driver, with the fence that the file names, if it does. Raises `Rejected` as `replacement`."""
     if not nodes.fence:
         return driver
-    from groupshift.adapters.drivers.command import FencedReplacement, FencePrograms
-
-    return FencedReplacement(driver, _programs(FencePrograms, nodes.fence, "fence"))
+    return FencedReplacement(driver, _programs(nodes.fence, "fence"))
 
 
-def _programs(kind: type[T], table: Mapping[str, Any], of: str) -> T:
-    """Return the programs that a table of the file names, by the fields of their dataclass: seconds, and
-    lists of texts. Raises `Rejected` for another value."""
+def _programs(table: Mapping[str, Any], of: str) -> Programs:
+    """Return the programs that a table of the file names: seconds, and lists of texts. Raises `Rejected` for
+    another value."""
     timeout = table.get("timeout_s", 600)
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= _LONGEST_S:
         raise Rejected(f"{of}.timeout_s {timeout!r} is no number of seconds above 0, of a year at most")
-    values = {each.name: table.get(each.name, []) for each in fields(cast("Any", kind))}
-    del values["timeout_s"]
-    for name, value in values.items():
+    values: dict[str, Any] = {"timeout_s": float(timeout)}
+    for name in [each.name for each in fields(Programs) if each.name != "timeout_s"]:
+        value = table.get(name, [])
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise Rejected(f"{of}.{name} is no list of texts")
-    made: Any = {name: tuple(value) for name, value in values.items()} | {"timeout_s": float(timeout)}
-    return kind(**made)
+        values[name] = tuple(value)
+    return Programs(**values)

@@ -49,7 +49,6 @@ from groupshift.moves.expansion.repair import (
     EpochPlan,
     Mend,
     PlannedRepair,
-    Repaired,
     ShadowTools,
     plan_epochs,
     plan_repair,
@@ -57,7 +56,7 @@ from groupshift.moves.expansion.repair import (
     repair_epochs,
     repair_shadows,
 )
-from groupshift.moves.expansion.restore import NotRestored
+from groupshift.moves.expansion.restore import Restored
 
 _SHOWN = 40
 """Rows of a table; --json has all."""
@@ -166,7 +165,7 @@ def offsets(
     return 0 if stale is None or removed else 1
 
 
-def clean(planned: PlannedRepair, done: Repaired | None) -> bool:
+def clean(planned: PlannedRepair, done: Restored | None) -> bool:
     """Return True where nothing is left to anybody, but restarts; ``done`` is None before anything was
     done."""
     unsure = planned.against and (planned.repairs or _strays(planned) or not planned.audit.clean)
@@ -174,7 +173,7 @@ def clean(planned: PlannedRepair, done: Repaired | None) -> bool:
         return False
     if done is None:
         return not planned.of(Mend.RESTORE) and not (planned.old and _strays(planned))
-    return not _not_restored(done) and not done.strays_left
+    return not done.differing and not done.strays_left
 
 
 def _strays(planned: PlannedRepair) -> bool:
@@ -184,29 +183,24 @@ def _strays(planned: PlannedRepair) -> bool:
     return bool(log and log.strays.keys() - {each.chosen.group for each in planned.of(Mend.CONFLICT)})
 
 
-def _outcome(done: Repaired | None) -> dict[str, Any]:
+def _outcome(done: Restored | None) -> dict[str, Any]:
     """What came of an act, for programs."""
     return {
         "executed": done is not None,
-        "restored": done.restored.equal if done else None,
-        "not_restored": _not_restored(done) if done else [],
+        "restored": done.equal if done else None,
+        "not_restored": done.differing if done else [],
     }
 
 
-def _not_restored(done: Repaired) -> tuple[NotRestored, ...]:
-    """What was not read back as it was written, and what somebody changed meanwhile."""
-    return (*done.restored.differing, *done.changed)
-
-
-def _outcome_parts(done: Repaired, what: str) -> Iterator[Shown]:
+def _outcome_parts(done: Restored, what: str) -> Iterator[Shown]:
     """The same for people."""
-    for each in _not_restored(done)[:_SHOWN]:
+    for each in done.differing[:_SHOWN]:
         place = f"{each.wanted.group} {each.wanted.topic}-{each.wanted.partition}"
         yield styled(f"{place}: {each.reason or 'read back as something else'}", "red")
-    yield styled(f"{done.restored.equal:,} {what} and read back", "green")
+    yield styled(f"{done.equal:,} {what} and read back", "green")
 
 
-def _parts(planned: PlannedRepair, done: Repaired | None) -> Iterator[Shown]:
+def _parts(planned: PlannedRepair, done: Restored | None) -> Iterator[Shown]:
     """What lies elsewhere and is not restored yet, what is left to a person first; then what was done."""
     restored = () if done is None else planned.of(Mend.RESTORE)
     listed = [each for each in planned.repairs if each not in restored]
@@ -238,14 +232,14 @@ def _titled(title: str, rows: Sequence[object]) -> str:
     return f"{title}{more} (--json has all)"
 
 
-def following(planned: PlannedRepair, done: Repaired | None) -> str:
+def following(planned: PlannedRepair, done: Restored | None) -> str:
     """Return what to do next, as a sentence with a command.
 
     Where strays were erased, now or before, brokers are to be restarted: an OLD coordinator keeps what it
     loaded until then."""
     if planned.against:
         return _LOOK
-    waiting = done is not None and (_not_restored(done) or set(done.strays_left.values()) - {UNDECIDED})
+    waiting = done is not None and (done.differing or set(done.strays_left.values()) - {UNDECIDED})
     to_do = done is None and (planned.of(Mend.RESTORE) or (planned.old and _strays(planned)))
     if waiting or to_do:
         return "stop the members of these groups, then: groupshift repair placement --execute"
@@ -294,14 +288,14 @@ def epochs(
     return 0 if _epochs_clean(planned, done) else 1
 
 
-def _epochs_clean(planned: EpochPlan, done: Repaired | None) -> bool:
+def _epochs_clean(planned: EpochPlan, done: Restored | None) -> bool:
     """Whether all was read, and nothing is left to do."""
     if planned.problems or planned.left:
         return False
-    return not planned.to_do if done is None else not _not_restored(done)
+    return not planned.to_do if done is None else not done.differing
 
 
-def _epochs_parts(planned: EpochPlan, done: Repaired | None) -> Iterator[Shown]:
+def _epochs_parts(planned: EpochPlan, done: Restored | None) -> Iterator[Shown]:
     """Each commit with a foreign leader epoch, with what a Java consumer does there; then what was done."""
     numbers = ("offset", "epoch", "partition's")
     columns = ("group", "topic-partition", *numbers, "a Java consumer", "what")
@@ -325,13 +319,13 @@ def _epochs_parts(planned: EpochPlan, done: Repaired | None) -> Iterator[Shown]:
     )
 
 
-def _next_of_epochs(planned: EpochPlan, done: Repaired | None, groups: str) -> str:
+def _next_of_epochs(planned: EpochPlan, done: Restored | None, groups: str) -> str:
     """What to do next, for the same ``groups`` (empty: all) only."""
     again = command("groupshift", "repair", "epochs", *(("--groups", groups) if groups else ()))
     if done is None and planned.to_do:
         return f"{again} --execute"
-    if planned.left or (done is not None and _not_restored(done)):
+    if planned.left or (done is not None and done.differing):
         return f"do what is said of those that are left, then: {again} --execute"
     if planned.problems:
         return f"correct what the problems name, then: {again}"
-    return "start the consumers" if done is not None and done.restored.equal else "groupshift audit --all"
+    return "start the consumers" if done is not None and done.equal else "groupshift audit --all"

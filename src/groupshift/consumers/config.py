@@ -7,6 +7,7 @@ Source: docs/reference/zookeeper-coordination.md §§6, 7, 8.1, O5; KIP-125.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -17,7 +18,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
-from types import MappingProxyType
+from importlib.resources import files
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
@@ -56,61 +57,12 @@ class Key:
     why: str
 
 
-_honoured, _ignored = partial(Key, Use.HONOURED), partial(Key, Use.IGNORED)
-_refused, _embedded = partial(Key, Use.REFUSED), partial(Key, Use.EMBEDDED)
-_STATIC_MEMBER = _refused(
-    "a static member stays in the group when it leaves, and with it what it was assigned"
-)
-_CLASSIC_ONLY = _refused("only the classic protocol waits for a revocation")
-_NO_CHANNEL = _ignored("there is no offsets channel; a commit is repeated until it succeeds")
-
-KEYS: Final = MappingProxyType(
-    {
-        "group.id": _honoured("required"),
-        "consumer.id": _honoured("the registered name is <group.id>_<consumer.id>; default as in Scala"),
-        "client.id": _honoured("label of metrics and name at the brokers; default group.id"),
-        "zookeeper.connect": _honoured("required; host:port,…/chroot"),
-        "bootstrap.servers": _honoured("required to migrate; otherwise ZooKeeper knows the brokers"),
-        "zookeeper.session.timeout.ms": _honoured("default 6000"),
-        "zookeeper.connection.timeout.ms": _honoured("default: the session timeout"),
-        **{f"zookeeper.{key}": _honoured(why) for key, why in LOGIN.items()},
-        "zookeeper.sync.time.ms": _ignored("every view begins with a sync"),
-        "rebalance.max.retries": _ignored("a taken partition is waited for without limit"),
-        "rebalance.backoff.ms": _ignored("watches say when to go on"),
-        "rebalance.drain.ms": _honoured("default 500, at most 1000: wait for readers at a hand-over"),
-        "partition.assignment.strategy": _honoured("range (default) or roundrobin; alike in all members"),
-        "roundrobin.text.form": _honoured("dash (default, Kafka 1.0 and later) or bracket (to 0.11)"),
-        "exclude.internal.topics": _honoured("default true; alike in all members"),
-        "internal.topics": _honoured("default __consumer_offsets,__transaction_state (to 0.10: the first)"),
-        "offsets.storage": _honoured("kafka in a migrating consumer, zookeeper otherwise"),
-        "dual.commit.enabled": _honoured("true in a migrating consumer, false otherwise"),
-        "auto.commit.enable": _honoured("default true; the same as enable.auto.commit"),
-        "enable.auto.commit": _honoured("default true; the same as auto.commit.enable"),
-        "auto.commit.interval.ms": _honoured("default 5000; the old default is 60000"),
-        "enable.auto.offset.store": _honoured("default true: what was delivered is committed"),
-        "auto.offset.reset": _honoured("largest (default) or smallest; also latest, earliest"),
-        "consumer.timeout.ms": _ignored("poll and consume take a timeout themselves"),
-        "offsets.channel.backoff.ms": _NO_CHANNEL,
-        "offsets.channel.socket.timeout.ms": _NO_CHANNEL,
-        "offsets.commit.max.retries": _NO_CHANNEL,
-        "refresh.leader.backoff.ms": _ignored("librdkafka finds leaders; see retry.backoff.ms"),
-        "queued.max.message.chunks": _ignored("see queued.max.messages.kbytes"),
-        "num.consumer.fetchers": _ignored("there is one connection a broker"),
-        "metrics.port": _honoured("Prometheus on 127.0.0.1; 0: any free port; off without it"),
-        "wake.old.members.ms": _honoured("default 0 (off): wake stuck old members, at most this often"),
-        "session.timeout.ms": _embedded("default 10000"),
-        "heartbeat.interval.ms": _embedded("default 1000"),
-        "max.poll.interval.ms": _embedded("the embedded consumer polls by itself"),
-        "group.instance.id": _STATIC_MEMBER,
-        "group.protocol": _CLASSIC_ONLY,
-        "group.remote.assignor": _CLASSIC_ONLY,
-        f"{PREFIX}enabled": _honoured("default true in MigratingConsumer, where false is the old consumer"),
-        f"{PREFIX}poll.interval.ms": _ignored("the embedded consumer polls all the time"),
-        f"{PREFIX}bootstrap.servers": _honoured("default: bootstrap.servers, which it replaces if alone"),
-        f"{PREFIX}group.instance.id": _STATIC_MEMBER,
-        f"{PREFIX}group.protocol": _CLASSIC_ONLY,
-    }
-)
+_LOGIN = {f"zookeeper.{key}": Key(Use.HONOURED, why) for key, why in LOGIN.items()}
+_TABLE = json.loads(files("groupshift").joinpath("consumers", "keys.json").read_text("utf-8"))
+KEYS: Final[Mapping[str, Key]] = _LOGIN | {
+    key: Key(Use(use), why) for use, keys in _TABLE.items() for key, why in keys.items()
+}
+"""JSON and no TOML: an application that imports the library loads no parser for it."""
 
 FORCED: Final = frozenset({"group.id", "client.id", "enable.auto.commit", "enable.auto.offset.store"})
 """Keys of the embedded consumer whose value is given (§8.1)."""

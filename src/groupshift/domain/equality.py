@@ -14,7 +14,7 @@ from enum import StrEnum
 from math import ceil
 from typing import Any
 
-from groupshift.domain.evidence import Moment, Row
+from groupshift.domain.evidence import Moment, Row, long_of
 from groupshift.domain.foreign_json import whole_number
 from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.plain import from_plain
@@ -171,16 +171,12 @@ def records_per_interval(before: Snapshot, after: Snapshot, interval_ms: int) ->
     """The most records one commit interval produced in any partition between two snapshots.
 
     0 when both are of one moment: there is no rate to speak of."""
-    elapsed_ms = _long(after["group"][0], "taken_at_ms") - _long(before["group"][0], "taken_at_ms")
+    elapsed_ms = long_of(after["group"][0], "taken_at_ms") - long_of(before["group"][0], "taken_at_ms")
     if elapsed_ms <= 0:
         return 0
-    then = {(row["topic"], row["partition"]): _long(row, "log_end") for row in before["log_ends"]}
+    then = {(row["topic"], row["partition"]): long_of(row, "log_end") for row in before["log_ends"]}
     grown = [
-        _long(row, "log_end") - then.get((row["topic"], row["partition"]), _long(row, "log_end"))
+        long_of(row, "log_end") - then.get((row["topic"], row["partition"]), long_of(row, "log_end"))
         for row in after["log_ends"]
     ]
     return ceil(max(grown, default=0) * interval_ms / elapsed_ms)
-
-
-def _long(row: Row, column: str) -> int:
-    return int(row[column] or 0)

@@ -8,13 +8,12 @@ statement below ``sql/checks/compare`` or into a class of differences.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
 
-from groupshift.domain.tables import Entry, parsed, shipped
+from groupshift.domain.tables import table_of
+from groupshift.errors import Rejected
 
 
 class Comparison(StrEnum):
@@ -23,7 +22,7 @@ class Comparison(StrEnum):
     PROTOCOL = "protocol"
     """Members went from the classic protocol to the consumer protocol (KIP-848)."""
     PROTOCOL_BACK = "protocol-back"
-    """Members went from the consumer protocol to the classic one: §6.2, A to B."""
+    """Members went from the consumer protocol to the classic one: group-coordinator.md §6.2, A to B."""
     DOWNGRADE = "downgrade"
     """Brokers were replaced by older ones (KIP-915): §6.2, B to C. Nothing else may have changed."""
     COORDINATION = "coordination"
@@ -94,22 +93,16 @@ class Field(StrEnum):
     PLACE = "place"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EqualityRule:
-    """A numbered answer: what this move demands of this field (in words: ``title``), why, and who says so.
+@dataclass(frozen=True, kw_only=True)
+class FieldDemand:
+    """What a table of the file demands of a field, why, and who says so (empty: who says it of the table).
 
-    ``tables`` are the small ones that both snapshots must have. ``live`` is the kind that holds instead of
-    ``kind`` while commits go on (`in_force` chooses), ``old`` and ``new`` are values of `Kind.BECOMES`."""
+    ``live`` is the kind that holds instead of ``kind`` while commits go on (`in_force` chooses), ``old`` and
+    ``new`` are values of `Kind.BECOMES`."""
 
-    number: str
-    comparison: Comparison
-    field: Field
-    place: Place
-    title: str
     kind: Kind
     reason: str
-    source: str
-    tables: tuple[str, ...] = ()
+    source: str = ""
     live: Kind | None = None
     old: str = ""
     new: str = ""
@@ -121,82 +114,79 @@ class EqualityRule:
         return f"{words}; while commits go on: {self.live}" if self.live else words
 
 
+@dataclass(frozen=True, kw_only=True)
+class FieldPlace:
+    """Where a field is found, what it is in words, and the small tables that both snapshots must have."""
+
+    place: Place
+    title: str
+    tables: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class EqualityRule(FieldDemand, FieldPlace):
+    """A numbered answer: what this move demands of this field, why, and who says so."""
+
+    number: str
+    comparison: Comparison
+    field: Field
+
+
 def in_force(rules: Iterable[EqualityRule], *, live: bool) -> tuple[EqualityRule, ...]:
     """The rules as they hold while commits go on (``live``), or at rest: without an alternative left."""
     return tuple(replace(rule, kind=(live and rule.live) or rule.kind, live=None) for rule in rules)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Table:
+    source: str
+    answers: Mapping[Field, FieldDemand]
+    prefix: str = ""
+    like: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Book:
+    fields: Mapping[Field, FieldPlace]
+    tables: Mapping[str, _Table]
+
+
 FILE = "domain/equality.toml"
 """The table of answers, below the package ``groupshift``."""
-_TABLE = re.compile(r"[a-z_-]+", re.ASCII)
-SHARED = "members"
-"""The table that is no move: both changes of protocol take it over."""
 
 
-def read_demands(text: str, file: str = FILE) -> dict[Comparison, tuple[EqualityRule, ...]]:
-    """The rules of every move, each in the order of its numbers, of a table in TOML.
+def read_demands(text: str = "", file: str = FILE) -> dict[Comparison, tuple[EqualityRule, ...]]:
+    """The rules of every move, each in the order of its numbers, of a table in TOML (empty: the file's).
 
     Raises:
-        Rejected: the text is no TOML, or a table is not whole; says file, table, field, value and what is
-            allowed.
+        Rejected: the text is no TOML, or a table is not whole; says file, table, field and value.
     """
-    whole = parsed(text, file)
-    whole.only((*Comparison, SHARED, "fields"))
-    fields = whole.table("fields")
-    fields.only(tuple(Field))
-    answers = {name: _answers(whole.table(name)) for name in (*Comparison, SHARED)}
+    book = table_of(_Book, file, text)
     by_move = {}
     for move in Comparison:
-        table = whole.table(move)
-        taken = table.names("like", _TABLE) if "like" in table.values else ()
-        if not set(taken) <= set(answers) - {move}:
-            raise table.fault("like", f"tables of the file other than {move}")
-        demands = {field: demand for name in (*taken, move) for field, demand in answers[name].items()}
-        Entry(table.where, {str(field): each for field, each in demands.items()}).only(tuple(Field))
-        by_move[move] = tuple(
-            EqualityRule(
-                number=f"{table.text('prefix')}{number:02d}",
-                comparison=move,
-                field=Field(name),
-                place=fields.table(name).word("place", Place),
-                title=fields.table(name).text("title"),
-                tables=_tables(fields.table(name)),
-                **demands[Field(name)],
+        try:
+            own = book.tables[move]
+            answers = {
+                field: replace(answer, source=answer.source or table.source)
+                for table in (*(book.tables[name] for name in own.like), own)
+                for field, answer in table.answers.items()
+            }
+            by_move[move] = tuple(
+                EqualityRule(
+                    number=f"{own.prefix}{number:02d}",
+                    comparison=move,
+                    field=field,
+                    **vars(place),
+                    **vars(answers[field]),
+                )
+                for number, (field, place) in enumerate(book.fields.items(), 1)
             )
-            for number, name in enumerate(fields.values, 1)
-        )
+        except KeyError as missing:
+            raise Rejected(f"{file}, {move}: {missing.args[0]} is missing") from missing
     return by_move
 
 
-def _tables(field: Entry) -> tuple[str, ...]:
-    field.only(("place", "title"), ("tables",))
-    return field.names("tables", _TABLE) if "tables" in field.values else ()
-
-
-def _answers(table: Entry) -> dict[Field, dict[str, Any]]:
-    """The answers that a table has of its own."""
-    table.only(("source",), ("like", "prefix", *Field))
-    return {field: _answer(table.table(field), table) for field in Field if field in table.values}
-
-
-def _answer(entry: Entry, table: Entry) -> dict[str, Any]:
-    """What is demanded of one field: fields of `EqualityRule`."""
-    kind = entry.word("kind", Kind) if "kind" in entry.values else None
-    values = ("old", "new") if kind is Kind.BECOMES else ()
-    entry.only(("kind", "reason", *values), ("live", "source"))
-    sourced = entry if "source" in entry.values else table
-    if ".md §" not in sourced.text("source"):
-        raise sourced.fault("source", "a page and its section, such as group-coordinator.md §6.2")
-    return {
-        "kind": kind,
-        "reason": entry.text("reason"),
-        "source": sourced.text("source"),
-        "live": entry.word("live", Kind) if "live" in entry.values else None,
-        **{name: entry.text(name) for name in values},
-    }
-
-
-RULES: Mapping[Comparison, tuple[EqualityRule, ...]] = read_demands(shipped(FILE))
+RULES: Mapping[Comparison, tuple[EqualityRule, ...]] = read_demands()
 """The rules of every move, each in the order of its numbers."""
 
 

@@ -28,6 +28,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from groupshift.domain.foreign_json import FILE_BYTES, load_object, whole_number
+from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plain import built
 from groupshift.domain.rows import ReadFrom
 from groupshift.errors import Broken, Rejected
@@ -62,6 +63,16 @@ change of what is written raises it; older forms stay readable."""
 
 Value = str | int | bool | None
 Row = Mapping[str, Value]
+
+
+def at_of(row: Row) -> TopicPartition:
+    """Return the partition that a row of a snapshot is about."""
+    return TopicPartition(str(row["topic"]), int(row["partition"] or 0))
+
+
+def long_of(row: Row, column: str) -> int:
+    """Return the number in a column of a row; 0 where there is none."""
+    return int(row[column] or 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from groupshift.domain.group import GroupView
 from groupshift.domain.group_protocol import Aim
 from groupshift.domain.modes import MemberKind, Mode
 
 
+class SlotState(StrEnum):
+    """What a fleet driver knows about one place of the fleet."""
+
+    RUNNING = "running"
+    CHANGING = "changing"
+    DOWN = "down"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """One place of the fleet as its driver sees it; ``member_id`` None when the driver cannot know."""
+class Slot:
+    """One place of the fleet: ``member_id`` is the consumer id (or client id, for a plain or native member)
+    of its present occupant when the driver knows it; ``change_id`` the last change applied; ``trouble``
+    why it does not run, when the driver knows. A vacant place is down."""
 
     name: str
     kind: MemberKind
-    running: bool
+    state: SlotState
     member_id: str | None = None
+    change_id: str | None = None
+    trouble: str = ""
+
+    @property
+    def running(self) -> bool:
+        """Whether its occupant runs."""
+        return self.state is SlotState.RUNNING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +43,7 @@ class Facts:
     to speak, None when it is open; ``earlier`` an earlier look at the same group, for rules that need two."""
 
     view: GroupView
-    places: tuple[Place, ...] = ()
+    places: tuple[Slot, ...] = ()
     wanted: Mode | Aim | None = None
     earlier: GroupView | None = None
 

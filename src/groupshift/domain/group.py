@@ -21,7 +21,7 @@ from groupshift.domain.foreign_json import shown
 from groupshift.domain.group_protocol import KafkaGroup, KafkaMember, Kind, Protocol, ProtocolView
 from groupshift.domain.modes import ABSENT_MODE, MemberKind, Mode, ModeNode, effective_mode
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.registration import Pattern, Registration
+from groupshift.domain.registration import Awareness, Pattern, Registration
 from groupshift.domain.rows import (
     GONE,
     AssignmentRow,
@@ -37,13 +37,14 @@ from groupshift.errors import Rejected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
-    """One member. ``member_id`` is the ``<cid>`` (old, aware) or Kafka's member id (plain, native).
+class Member(Awareness):
+    """One member, with what it published.
+
+    ``member_id`` is the ``<cid>`` (old, aware) or Kafka's member id (plain, native).
 
     ``client_id`` is the Kafka client id (``<cid>`` for the embedded consumer of an aware member);
-    ``subscription`` is (topic or pattern, streams) pairs, sorted; ``fence``, ``mode`` and
-    ``acting_on`` (a `ModeNode.identity`) are what an aware member published (F6), else None;
-    ``version`` is the software version it publishes, if any; ``session_id`` its ZooKeeper session.
+    ``subscription`` is (topic or pattern, streams) pairs, sorted; what only an aware member publishes
+    (F6) is None of any other; ``session_id`` is its ZooKeeper session.
     """
 
     member_id: str
@@ -52,17 +53,12 @@ class Member:
     host: str | None = None
     pattern: str = "static"
     subscription: tuple[tuple[str, int], ...] = ()
-    fence: int | None = None
-    mode: Mode | None = None
-    acting_on: str | None = None
-    version: str | None = None
     session_id: int | None = None
 
     def topics(self, known: Collection[str]) -> dict[str, int]:
         """Topic → streams; a wildcard is expanded over the ``known`` topics. Raises `Rejected` for one that
         cannot be evaluated."""
-        registration = Registration(subscription=self.subscription, pattern=Pattern(self.pattern))
-        return registration.topics(known)
+        return Registration(subscription=self.subscription, pattern=Pattern(self.pattern)).topics(known)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -371,18 +367,13 @@ ZOOKEEPER = "zookeeper"
 """The type of a group that ZooKeeper coordinates."""
 
 
-def _state(view: GroupView) -> str:
-    if not view.exists:
-        return GONE
-    return "Stable" if view.members else "Empty"
-
-
 def with_nodes(state: ClusterState, views: Iterable[GroupView], known: Collection[str]) -> ClusterState:
     """``state`` with what ZooKeeper has of these groups as its rows, in the order of their keys; one that is
     not there is `GONE`.
 
     ``known`` are the topics of the cluster, over which a wildcard subscription is expanded."""
     ordered = sorted(views, key=lambda view: view.group)
+    at_rest = {view.group: "Stable" if view.members else "Empty" for view in ordered if view.exists}
     everyone = [
         (view.group, member)
         for view in ordered
@@ -390,7 +381,10 @@ def with_nodes(state: ClusterState, views: Iterable[GroupView], known: Collectio
     ]
     return replace(
         state,
-        groups=[GroupRow(group=view.group, type=ZOOKEEPER, state=_state(view)) for view in ordered],
+        groups=[
+            GroupRow(group=view.group, type=ZOOKEEPER, state=at_rest.get(view.group, GONE))
+            for view in ordered
+        ],
         members=[
             MemberRow(
                 group=group,

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from groupshift.domain.equality import Snapshot
-from groupshift.domain.evidence import Row
+from groupshift.domain.evidence import at_of, long_of
 from groupshift.domain.modes import Isolation, MemberKind
 from groupshift.domain.partitions import TopicPartition
 
@@ -135,21 +135,21 @@ def gaps(before: Snapshot, after: Snapshot, of_kafka: Isolation) -> tuple[Gap, .
     """What the proof of two snapshots has to ask the log: offsets that advanced beyond what was delivered.
 
     The ranges are those of ``sql/checks/undelivered.sql``."""
-    delivered = {_at(row): _long(row, "last_delivered") for row in after["ledger"]}
+    delivered = {at_of(row): long_of(row, "last_delivered") for row in after["ledger"]}
     if not delivered:
         return ()
-    starts = {_at(row): _long(row, "log_start") for row in before["log_ends"]}
-    then = {(_at(row), row["store"]): _long(row, "offset") for row in before["offsets"]}
+    starts = {at_of(row): long_of(row, "log_start") for row in before["log_ends"]}
+    then = {(at_of(row), row["store"]): long_of(row, "offset") for row in before["offsets"]}
     readers = _readers(before, after)
     result_gaps = set()
     for row in after["offsets"]:
-        at, was = _at(row), then.get((_at(row), row["store"]))
+        at, was = at_of(row), then.get((at_of(row), row["store"]))
         if was is None:
             continue
         start = max(was, delivered.get(at, -1) + 1, starts.get(at, 0))
-        if _long(row, "offset") > start:
+        if long_of(row, "offset") > start:
             level = isolation_of(readers.get(at, ()), of_kafka)
-            result_gaps.add(Gap(partition=at, start=start, end=_long(row, "offset"), isolation=level))
+            result_gaps.add(Gap(partition=at, start=start, end=long_of(row, "offset"), isolation=level))
     return tuple(sorted(result_gaps, key=lambda gap: (gap.partition, gap.start, gap.end)))
 
 
@@ -175,13 +175,5 @@ def _readers(*snapshots: Snapshot) -> Mapping[TopicPartition, set[MemberKind]]:
         kinds = {row["member_id"]: MemberKind(str(row["kind"])) for row in tables["members"]}
         for row in tables["owners"]:
             if row["member_id"] in kinds:
-                readers.setdefault(_at(row), set()).add(kinds[row["member_id"]])
+                readers.setdefault(at_of(row), set()).add(kinds[row["member_id"]])
     return readers
-
-
-def _at(row: Row) -> TopicPartition:
-    return TopicPartition(str(row["topic"]), int(row["partition"] or 0))
-
-
-def _long(row: Row, column: str) -> int:
-    return int(row[column] or 0)

@@ -81,13 +81,13 @@ class Awareness:
 
     ``fence`` is absent in a member that does not honour owner nodes in Kafka mode. ``mode`` is the
     mode in effect at the member and ``acting_on`` the `ModeNode.identity` it acts on; both are
-    absent until the member has acted. ``software`` is its version.
+    absent until the member has acted. ``version`` is that of its software.
     """
 
     fence: int | None = None
     mode: Mode | None = None
     acting_on: str | None = None
-    software: str | None = None
+    version: str | None = None
 
 
 @remedy("stop or restart that member")
@@ -133,7 +133,7 @@ def parse_awareness(data: bytes | None, where: str = "migration id") -> Awarenes
         acting_on=":".join(numbers)
         if [0 < len(each) <= _STAMP for each in numbers] == [True, True]
         else None,
-        software=software[:_SOFTWARE] if isinstance(software, str) else None,
+        version=software[:_SOFTWARE] if isinstance(software, str) else None,
     )
 
 

@@ -111,8 +111,11 @@ class Rules(Mapping[str, Rule[F]]):
             for name, said in entry.items():
                 if name in self.sentences:
                     raise Rejected(f"{file}, {number}: sentence {name!r} is there twice; allowed: once")
-                if name not in _OWN:
-                    self.sentences[name] = _sentence(f"{file}, {number}, {name}", said)
+                try:
+                    if name not in _OWN:
+                        self.sentences[name] = from_plain(Sentence, said)
+                except TypeError as fault:
+                    raise Rejected(f"{file}, {number}, {name}: {fault}") from fault
             if not letters or number[:-2] == letters:
                 self._entries[number] = entry
 
@@ -151,10 +154,3 @@ class Rules(Mapping[str, Rule[F]]):
         """Return what these rules say (None: all, in the order of the table), passed ones included."""
         wanted = self if numbers is None else numbers
         return tuple(finding for number in wanted for finding in self[number].ask(facts))
-
-
-def _sentence(where: str, said: Any) -> Sentence:
-    try:
-        return from_plain(Sentence, said)
-    except TypeError as fault:
-        raise Rejected(f"{where}: {fault}") from fault

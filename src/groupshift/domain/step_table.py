@@ -21,20 +21,24 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from groupshift.domain.run import OnDifference, Step, WhenLate
-from groupshift.domain.tables import Entry, parsed, shipped
+from groupshift.domain.plain import from_plain
+from groupshift.domain.run import Step
+from groupshift.domain.tables import table_of
+
+_Table = dict[str, Mapping[str, Any]]
 
 
 class StepTable:
     """The steps of one file of the package, such as ``moves/expansion/steps.toml``.
 
     Raises:
-        Rejected: the table is not whole; says file, entry, field, value and what is allowed.
+        Rejected: it is no TOML.
+        TypeError: an entry is not whole; says field and value.
     """
 
     def __init__(self, file: str) -> None:
-        whole = parsed(shipped(file), file)
-        self._steps = {name: _read(name, whole.table(name)) for name in whole.values}
+        entries = table_of(_Table, file)
+        self._steps = {name: from_plain(Step, {"kind": name, **entry}) for name, entry in entries.items()}
 
     def step(
         self, name: str, subject: str = "", said: Mapping[str, object] | None = None, **own: Any
@@ -47,23 +51,3 @@ class StepTable:
         template, values = self._steps[name], {"subject": subject, **(said or {})}
         does, proof = template.does.format(**values), template.proof.format(**values)
         return replace(template, subject=subject, does=does, proof=proof, **own)
-
-
-def _read(name: str, entry: Entry) -> Step:
-    """An entry as a step of no target yet; its texts still have their blanks."""
-    entry.only(("phase", "does"), ("kind", "proof", "repeat", "on_difference", "when_late"))
-    words: dict[str, Any] = {"on_difference": OnDifference, "when_late": WhenLate}
-    chosen: dict[str, Any] = {
-        field: entry.word(field, kind) for field, kind in words.items() if field in entry.values
-    }
-    repeat = entry.values.get("repeat", False)
-    if not isinstance(repeat, bool):
-        raise entry.fault("repeat", "true or false")
-    return Step(
-        phase=entry.text("phase"),
-        kind=entry.text("kind", name),
-        repeat=repeat,
-        does=entry.text("does"),
-        proof=entry.text("proof", ""),
-        **chosen,
-    )

@@ -205,19 +205,16 @@ class _Reader:
             elif token.lastgroup == "count":
                 row.append(_repeated(row.pop(), text))
             elif text == "(" or text in _GROUPS:
-                row.append(self._group(text))
+                inner = self.expression()
+                if text not in {"(", "(?:"}:
+                    inner = _Node(kind="zero", text=text, ways=inner.ways, size=inner.size, plain=False)
+                row.append(inner)
             elif text in {"^", "$"} or (text[0] == "\\" and text[1] in "bBA123456789"):
                 row.append(_Node(kind="zero", text=text, plain=False))
             elif text != "(?i)":
                 row.append(_Node(kind="one", fits=re.compile(text, self._flags), size=1, least=1))
         rows = [_joined("all", _without_anchors(row) if whole else row) for row in branches]
         return rows[0] if len(rows) == 1 else _joined("any", rows)
-
-    def _group(self, opened: str) -> _Node:
-        inner = self.expression()
-        if opened in {"(", "(?:"}:
-            return inner
-        return _Node(kind="zero", text=opened, ways=inner.ways, size=inner.size, plain=False)
 
 
 class _Automaton:

@@ -24,7 +24,7 @@ from groupshift.domain.equality import (
     Snapshot as Tables,
 )
 from groupshift.domain.evidence import Moment, PlanOf, refuse_older
-from groupshift.domain.facts import Facts, Place
+from groupshift.domain.facts import Facts
 from groupshift.domain.group import GroupView
 from groupshift.domain.group_protocol import Aim
 from groupshift.domain.group_rules import ask
@@ -47,7 +47,7 @@ from groupshift.domain.seal import values_of
 from groupshift.domain.snapshot import snapshot_rows
 from groupshift.engine.handlers import Reading
 from groupshift.engine.move import Run, Snapshot
-from groupshift.ports.driver import FleetDriver, SlotState
+from groupshift.ports.driver import FleetDriver
 from groupshift.ports.evidence import EvidenceStore, Ledger
 from groupshift.ports.group import GroupSide, GroupTerms
 from groupshift.ports.log import NobodyAsksTheLog, RecordLog
@@ -146,16 +146,7 @@ def driver_of(run: Run[G]) -> FleetDriver:
 
 def facts_of(side: GroupSide, group: str, driver: str, wanted: Wanted = None) -> Facts:
     """Read the group and its fleet. Raises as the ports."""
-    places = tuple(
-        Place(
-            name=slot.name,
-            kind=slot.kind,
-            running=slot.state is SlotState.RUNNING,
-            member_id=slot.member_id,
-        )
-        for slot in side.fleets(driver).slots(group)
-    )
-    return Facts(view=side.groups.read(group), places=places, wanted=wanted)
+    return Facts(view=side.groups.read(group), places=side.fleets(driver).slots(group), wanted=wanted)
 
 
 def facts_now(run: Run[G], wanted: Wanted = None) -> Facts:

@@ -428,22 +428,22 @@ class Move(Protocol[P]):
         """Return the facts that a rollback is planned by; a move that needs none may return None."""
         return self.look(ports, request)
 
-    def assess(self, request: Any, facts: Any) -> Findings:
+    def assess(self, request: Any, facts: Any, /) -> Findings:
         """Judge the target. Pure."""
 
     def obstacles(self, request: Any, facts: Any, findings: Findings) -> Findings:
         """Return the findings of `assess` for which no run may begin. Pure."""
         return tuple(each for each in findings if each.verdict is Verdict.FAIL)
 
-    def observed(self, request: Any, facts: Any) -> Observed:
+    def observed(self, request: Any, facts: Any, /) -> Observed:
         """Return what the look found, for people who only assess. Pure."""
         return Observed()
 
-    def assessment_page(self, request: Any, facts: Any) -> str:
+    def assessment_page(self, request: Any, facts: Any, /) -> str:
         """An assessment as one HTML page; empty: this move has none. Pure."""
         return ""
 
-    def plan(self, request: Any, facts: Any) -> Plan:
+    def plan(self, request: Any, facts: Any, /) -> Plan:
         """Return the plan, by `make_plan`. Pure."""
 
     def fingerprint(self, facts: Any, begun: Collection[str]) -> Aspects:
@@ -489,7 +489,7 @@ class Move(Protocol[P]):
         """Where the run has led to, as a clause, and the next command (empty: the engine's)."""
         return "", ""
 
-    def pause(self, plan: Plan, ahead: Sequence[Step]) -> str:
+    def pause(self, plan: Plan, ahead: Sequence[Step], /) -> str:
         """What readers meet up to the next question."""
         return ""
 

@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+from groupshift.domain.tables import table_of
 from groupshift.errors import Rejected
 from groupshift.log.schema import Family
 
@@ -51,39 +52,14 @@ class Loader:
     source: str
 
 
-_CLASSIC = frozenset({0, 1, 2})
-_CONSUMER = frozenset(range(9))
-_NEWEST = frozenset(range(24)) - {9, 18}
-_LAST = (99,)
-_BOTH = frozenset({Family.CONSUMER, Family.SHARE})
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaders:
+    """The file."""
 
-LOADERS = (
-    Loader(coordinator=Coordinator.OLD, since=(0, 9), before=(0, 10, 1), types=_CLASSIC, commit_version=1,
-           group_version=0, ignores_unknown_types=False, source="§1.4"),
-    Loader(coordinator=Coordinator.OLD, since=(0, 10, 1), before=(2, 1), types=_CLASSIC, commit_version=1,
-           group_version=1, ignores_unknown_types=False, source="§1.4"),
-    Loader(coordinator=Coordinator.OLD, since=(2, 1), before=(2, 3), types=_CLASSIC, commit_version=3,
-           group_version=2, ignores_unknown_types=False, source="§1.4"),
-    Loader(coordinator=Coordinator.OLD, since=(2, 3), before=(3, 4, 1), types=_CLASSIC, commit_version=3,
-           group_version=3, ignores_unknown_types=False, source="§4; verified on 3.4.0"),
-    Loader(coordinator=Coordinator.OLD, since=(3, 4, 1), before=(4, 1), types=_CLASSIC,
-           source="§4 (KIP-915); verified on 3.4.1, 3.5.2, 3.9.2"),
-    Loader(coordinator=Coordinator.NEW, since=(3, 7), before=(3, 8), types=_CONSUMER, strict=_BOTH,
-           early=frozenset({4, 5, 7, 8}), source="classes of 3.7.2"),
-    Loader(coordinator=Coordinator.NEW, since=(3, 8), before=(3, 9), types=_CONSUMER, strict=_BOTH,
-           source="taken to be as 3.9"),
-    Loader(coordinator=Coordinator.NEW, since=(3, 9), before=(4, 0), types=frozenset(range(12)),
-           strict=_BOTH, early=frozenset({9, 11}), source="classes of 3.9.2"),
-    Loader(coordinator=Coordinator.NEW, since=(4, 0), before=(4, 1), types=frozenset(range(17)),
-           strict=frozenset({Family.SHARE}), replaces_simple=frozenset({Family.CONSUMER}),
-           early=frozenset({11, 15}), source="classes of 4.0.2"),
-    Loader(coordinator=Coordinator.NEW, since=(4, 1), before=(4, 2, 1), types=_NEWEST,
-           replaces_simple=frozenset({Family.CONSUMER}),
-           source="classes of 4.1.2; KAFKA-20254 was fixed after 4.2.0"),
-    Loader(coordinator=Coordinator.NEW, since=(4, 2, 1), before=_LAST, types=_NEWEST,
-           replaces_simple=frozenset({Family.CONSUMER, Family.STREAMS}),
-           source="classes of 4.2.1, 4.3.1, 4.4.0"),
-)  # fmt: skip
+    loaders: tuple[Loader, ...]
+
+
+LOADERS = table_of(Loaders, "log/releases.toml").loaders
 """Every release from 0.9 on, with each coordinator that it offers."""
 
 _VERSION = re.compile(r"\d{1,9}(?:\.\d{1,9}){1,3}", re.ASCII)

@@ -10,31 +10,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
+from groupshift.domain.facts import Slot, SlotState
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import Rejected
 from groupshift.log.releases import Coordinator
-
-
-class SlotState(StrEnum):
-    """What a fleet driver knows about one place of the fleet."""
-
-    RUNNING = "running"
-    CHANGING = "changing"
-    DOWN = "down"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slot:
-    """One place of the fleet: ``member_id`` is the consumer id (or client id, for a plain or native member)
-    of its present occupant when the driver knows it; ``change_id`` the last change applied; ``trouble``
-    why it does not run, when the driver knows. A vacant place is down."""
-
-    name: str
-    kind: MemberKind
-    state: SlotState
-    member_id: str | None = None
-    change_id: str | None = None
-    trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from groupshift.domain.canary import Look
-from groupshift.domain.evidence import Moment, Row, Store
+from groupshift.domain.evidence import Moment, Row, Store, at_of
 from groupshift.domain.old_members import NEVER
 from groupshift.domain.ownership_history import KnownBy, Position, Sighting, Tenure, audited, seen
 from groupshift.domain.partitions import TopicPartition
@@ -122,19 +122,19 @@ def group_history_of(history: History, kept: Kept | None) -> GroupHistory:
 def _snapshot_sightings(tables: Mapping[str, _Tables]) -> Iterator[Sighting]:
     """Owners and log ends of each snapshot, with the offsets of the store that counts in its mode."""
     for name, of in tables.items():
-        owners: dict[TopicPartition, tuple[str, ...]] = {_at(row): () for row in of["log_ends"]}
+        owners: dict[TopicPartition, tuple[str, ...]] = {at_of(row): () for row in of["log_ends"]}
         for row in of["owners"]:
-            owners[_at(row)] = (*owners.get(_at(row), ()), str(row["member_id"]))
+            owners[at_of(row)] = (*owners.get(at_of(row), ()), str(row["member_id"]))
         for group in of["group"]:
             store = Store.KAFKA if group["effective_mode"] == Store.KAFKA.value else Store.ZOOKEEPER
-            offsets = {_at(row): row["offset"] for row in of["offsets"] if row["store"] == store.value}
+            offsets = {at_of(row): row["offset"] for row in of["offsets"] if row["store"] == store.value}
             known = {at: int(offset) for at, offset in offsets.items() if offset is not None}
             yield Sighting(
                 at_ms=int(group["taken_at_ms"] or 0),
                 what=f"snapshot {name}".replace("_", " "),
                 owners=owners,
                 positions={
-                    _at(row): Position(committed=known.get(_at(row)), end=int(row["log_end"] or 0))
+                    at_of(row): Position(committed=known.get(at_of(row)), end=int(row["log_end"] or 0))
                     for row in of["log_ends"]
                 },
             )
@@ -153,11 +153,6 @@ def _sighted(look: Look) -> Sighting:
             for held in look.held
         },
     )
-
-
-def _at(row: Row) -> TopicPartition:
-    """The partition that a row of a snapshot is about."""
-    return TopicPartition(str(row["topic"]), int(row["partition"] or 0))
 
 
 def _tenures(

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from markupsafe import Markup
 
 from groupshift.domain.run import APPROVE, JUDGE, Json, RunState, Step
+from groupshift.domain.verdict import Verdict
 from groupshift.engine import questions
 from groupshift.engine.move import Move, Run, Tools
 from groupshift.engine.questions import undo_words, words_of
@@ -38,12 +39,14 @@ from groupshift.report.page import (
     Alarm,
     Cell,
     Details,
+    Legend,
     Page,
     Section,
     Table,
     clock,
     code,
     duration,
+    glance,
     moment_utc,
     name,
     render,
@@ -51,7 +54,7 @@ from groupshift.report.page import (
     spoken,
 )
 from groupshift.report.pictures import Bar, Dot, Lane, lanes
-from groupshift.report.svg import axis_of
+from groupshift.report.svg import axis_of, colour
 
 _SHOWN = 200
 _NOT_UNDONE = frozenset({APPROVE, JUDGE})
@@ -128,22 +131,109 @@ def _usual(run: Run[P], history: History, _kept: Kept | None) -> PageParts:
     )
 
 
-def way_sentence(history: History, way: tuple[str, str], progress: str, back: str = "back") -> str:
-    """Return the sentence of a run of a cluster that is not over, or was never begun.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterWords:
+    """What a move of a whole cluster has to say of its run; `cluster_page` puts it together.
 
-    ``way`` is what goes where, ``progress`` how far it came, as a clause; ``back`` is the direction of its
-    rollback, in words."""
-    state, (what, aim) = history.state, way
+    ``what`` goes to ``aim`` and came as far as ``progress`` (a clause); ``over`` is what became of it when it
+    is over, ``proven`` what was read back besides comparisons. ``again`` is the command that plans it again,
+    ``closed`` why there is only the way forward (empty: both ways are open), ``halt`` what nobody may do
+    before it is done, ``after`` what to do when it is over. ``figures`` stand at a glance; ``lanes`` is the
+    title of the picture of ``intervals``: what each ``node`` ran."""
+
+    title: str
+    what: str
+    aim: str
+    progress: str
+    over: str
+    again: str
+    after: Sequence[tuple[str, str]]
+    figures: Sequence[tuple[str, Cell]]
+    lanes: str
+    node: str
+    intervals: Sequence[NodeInterval]
+    proven: str = ""
+    closed: str = ""
+    halt: str = ""
+    own: Sequence[Section] = ()
+    wrong: Callable[[Step], str] = wrong_words
+
+
+_OVER = frozenset({RunState.FINALISED, RunState.MOVED, RunState.ROLLED_BACK})
+
+
+def cluster_page(history: History, words: ClusterWords) -> PageParts:
+    """Return the parts of the page of a run of a whole cluster: figures, and what each node ran over time."""
+    comparisons = compared(history)
+    equal = [each for each in comparisons if each.verdict is Verdict.PASS]
+    groups = max((each.groups or 0 for each in comparisons), default=0)
+    if history.state not in _OVER:
+        sentence = _on_the_way(history, words)
+    elif history.accepted:
+        wrong = (
+            f"{words.wrong(each.step)}: {'; '.join(each.reasons)} (accepted by {each.who})"
+            for each in history.accepted
+        )
+        sentence = f"{words.over}. But not all is as it has to be: {'; '.join(wrong)}."
+    elif equal or words.proven:
+        proven = f"{len(equal)} comparisons of {groups:,} groups found nothing lost and no offset changed"
+        sentence = f"{words.over}. {words.proven}{proven}."
+    else:
+        sentence = f"{words.over}. Groups were not compared."
+    figures = glance(
+        *words.figures,
+        ("groups", groups or None),
+        ("comparisons equal", f"{len(equal)} of {len(comparisons)}"),
+        ("steps read back", f"{sum(each.done for each in history.steps)} of {len(history.steps)}"),
+    )
+    shades = {ran: colour(at) for at, ran in enumerate(dict.fromkeys(each.ran for each in words.intervals))}
+    note = (
+        f"A bar is what the {words.node} ran, by the journal; grey is the time from the step before a change "
+        "until it was back and in sync. A sign below is a comparison of all groups."
+    )
+    picture = node_lanes(history, words.lanes, words.node, words.intervals, shades)
+    return PageParts(
+        title=words.title,
+        sentence=sentence,
+        now=_to_do(history, words),
+        first=[figures, section(words.lanes, note, Legend(shades), picture)],
+        own=words.own,
+        wrong=words.wrong,
+    )
+
+
+def _on_the_way(history: History, words: ClusterWords) -> str:
+    """The sentence of a run of a cluster that is not over, or was never begun."""
+    state = history.state
     if state in {RunState.REJECTED, RunState.PREVIEW}:
         how = "was only planned" if state is RunState.PREVIEW else "was ended before anything was changed"
         reason = history.status.reason.removesuffix(".")
-        return f"The way of {what} to {aim} {how}{f': {reason}' if reason else ''}."
-    step, where = history.next, back if state.goes_back else f"to {aim}"
+        return f"The way of {words.what} to {words.aim} {how}{f': {reason}' if reason else ''}."
+    step, where = history.next, "back" if state.goes_back else f"to {words.aim}"
     at = f" at step {step.step.key}" if step else ""
-    said = f"The way of {what} {where} stands{at}; {progress}."
+    said = f"The way of {words.what} {where} stands{at}; {words.progress}."
     if history.trouble:
         return f"{said} It stopped there: {history.trouble}."
     return f"{said} It waits: {history.waiting}." if history.waiting else said
+
+
+def _to_do(history: History, words: ClusterWords) -> tuple[tuple[str, str], ...]:
+    """What to do now about a run of a cluster: words, and the command (empty: none)."""
+    run, state, trouble = history.record.run, history.state, history.trouble
+    go_on = f"groupshift continue {run} --execute"
+    if state in _OVER:
+        check = ("To prove that nobody changed this evidence since:", f"groupshift verify-evidence {run}")
+        return (*words.after, check)
+    if state in {RunState.REJECTED, RunState.PREVIEW}:
+        return (("To plan it again:", words.again),)
+    if state is RunState.ROLLING_BACK:
+        return (("To go on with the rollback:", go_on),)
+    if words.closed:
+        return ((f"{words.closed}{'; once the cause is cured' if trouble else ''}:", go_on),)
+    halt, back = (words.halt, ""), ("To take it back:", f"groupshift roll-back {run} --execute")
+    onwards = ("Once the cause is understood, to go on:" if trouble else "To go on where it stands:", go_on)
+    both = (back, onwards) if trouble else (onwards, back)
+    return (halt, *both) if words.halt else both
 
 
 def sections_of(parts: Sequence[questions.Section]) -> list[Section]:

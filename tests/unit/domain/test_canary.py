@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from groupshift.domain.canary import CanaryLimits, Look, Side, judged, look_of, trends, unrest
-from groupshift.domain.facts import Facts, Place
+from groupshift.domain.facts import Facts, Slot, SlotState
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.old_members import NEVER, Held
 from groupshift.domain.plain import from_plain
@@ -277,7 +277,12 @@ def test_a_look_knows_the_canary_by_its_place_or_by_its_kind() -> None:
     world.places["m2"].kind = MemberKind.AWARE
     view = world.read(world.group)
     places = tuple(
-        Place(name=name, kind=o.kind, running=o.running, member_id=world.identity(name))
+        Slot(
+            name=name,
+            kind=o.kind,
+            state=SlotState.RUNNING if o.running else SlotState.DOWN,
+            member_id=world.identity(name),
+        )
         for name, o in world.places.items()
     )
     for known in (places, ()):
@@ -289,6 +294,6 @@ def test_a_look_knows_the_canary_by_its_place_or_by_its_kind() -> None:
         assert [(h.partition, h.znode, h.kafka, h.end) for h in seen.held][2] == (2, 90, NEVER, 100)
     world.places["m2"].running = False
     gone = look_of(Facts(view=world.read(world.group), places=tuple(
-        replace(place, running=place.name != "m2") for place in places
+        replace(place, state=SlotState.DOWN if place.name == "m2" else place.state) for place in places
     )), ("m2",))  # fmt: skip
     assert (gone.canary, gone.down) == ((), ("m2",))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from groupshift.domain.facts import Facts, Place
+from groupshift.domain.facts import Facts, Slot, SlotState
 from groupshift.domain.group import Owner
 from groupshift.domain.group_rules import RULES, ask
 from groupshift.domain.modes import MemberKind, Mode, ModeNode
@@ -31,7 +31,12 @@ def facts(kind: MemberKind = OLD, spoil: Callable[[World], object] = bool, **wan
         world.write_mode(b"kafka")
     spoil(world)
     places = tuple(
-        Place(name=name, kind=o.kind, running=o.running, member_id=world.identity(name))
+        Slot(
+            name=name,
+            kind=o.kind,
+            state=SlotState.RUNNING if o.running else SlotState.DOWN,
+            member_id=world.identity(name),
+        )
         for name, o in world.places.items()
     )
     return Facts(view=world.read(world.group), places=places, **wanted)

@@ -134,7 +134,7 @@ def test_s03_other_hostile_nodes_are_refused_or_say_nothing() -> None:
     with pytest.raises(Rejected):
         parse_cluster_id(b'{"id":{"a":1}}')
     found = parse_awareness(b'{"mode":["kafka"],"mode_czxid":[1],"mode_mzxid":{},"fence":true,"software":5}')
-    assert (found.mode, found.acting_on, found.fence, found.software) == (None, None, None, None)
+    assert (found.mode, found.acting_on, found.fence, found.version) == (None, None, None, None)
 
 
 def test_s03_the_transaction_log_has_nodes_with_5000_digits_too() -> None:

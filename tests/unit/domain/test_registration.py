@@ -93,7 +93,7 @@ def test_a_migration_id_is_the_registration_plus_fence_and_mode_with_string_zxid
     assert numbers == [1, 1]
     assert parse_registration(data) == registration
     read = parse_awareness(data)
-    assert (read.fence, read.mode, read.acting_on, read.software) == (1, Mode.KAFKA, node.identity, "0.1.0")
+    assert (read.fence, read.mode, read.acting_on, read.version) == (1, Mode.KAFKA, node.identity, "0.1.0")
 
 
 def test_a_reference_member_has_no_fence() -> None:

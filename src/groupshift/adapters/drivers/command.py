@@ -3,10 +3,9 @@
 Values of a change are put into the arguments, never through a shell. Only the end of a program's standard
 error is kept. `DeployerPrograms` are the programs of one driver, as its `Contract` says:
 
-* the fleet driver ``start``, ``observe`` and ``undo``. `ANSWERS` says what each program prints;
-  docs/reference/fleet-drivers.md is the contract for people;
-* the replacement driver ``start`` and ``observe``. `NODE_ANSWERS` says what each program prints;
-  docs/reference/node-drivers.md is the contract for people;
+* the fleet driver ``start``, ``observe`` and ``undo``; docs/reference/fleet-drivers.md is the contract for
+  people;
+* the replacement driver ``start`` and ``observe``; docs/reference/node-drivers.md is the contract for people;
 * the fence (`groupshift.ports.driver.ClientFence`) ``keep_out`` and ``let_in``. The deployer decides what
   they do: an ACL, a quota, a listener that is closed. The same page is the contract for people.
 """
@@ -17,12 +16,14 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeVar
 
-from groupshift.domain.foreign_json import FILE_BYTES, load_json
+from groupshift.domain.facts import Slot, SlotState
+from groupshift.domain.foreign_json import FILE_BYTES, load_object
 from groupshift.domain.foreign_text import struck_out
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plain import built
@@ -32,16 +33,14 @@ from groupshift.ports.driver import (
     Change,
     ChangeStatus,
     ForPerson,
-    NodeState,
     NodeStatus,
     Replacement,
-    Slot,
-    SlotState,
     Started,
     settled,
 )
 from groupshift.settings import CommandSettings
 
+_T = TypeVar("_T")
 _LAST_WORDS_S = 1.0
 _TAIL_LINES, _TAIL_CHARACTERS = 5, 600
 
@@ -78,10 +77,10 @@ def run_program(argv: list[str], environment: Mapping[str, str], timeout_s: floa
         except subprocess.TimeoutExpired:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+            trouble = b""
             with suppress(subprocess.TimeoutExpired):  # something that left the session keeps the pipe open
                 trouble = process.communicate(timeout=_LAST_WORDS_S)[1]
-                return Ran(code=None, output="", trouble=_tail(trouble))
-            return Ran(code=None, output="", trouble="")
+            return Ran(code=None, output="", trouble=_tail(trouble))
     return Ran(code=process.returncode, output=output.decode(errors="replace"), trouble=_tail(trouble))
 
 
@@ -138,34 +137,31 @@ _REJECTED, _CONFLICT = 2, 3
 class Contract:
     """What is agreed with the programs of a driver.
 
-    They are configured below ``key`` for ``what``, in ``where``. ``fields`` are the names that each template
-    may hold in braces; ``answers`` say what each program prints on its standard output; ``refusals`` are the
-    exit codes of a program that need not be called again. ``correct`` names what to correct where there is no
-    such program, if it is not the program's own key."""
+    They are configured below ``key``, in ``where``. ``fields`` are the names that each template may hold in
+    braces; ``answers`` say what each program prints on its standard output; ``refusals`` are the exit codes
+    of a program that need not be called again."""
 
     key: str
-    what: str
     where: str
     fields: Mapping[str, Sequence[str]]
     answers: Mapping[str, str] = field(default_factory=dict)
     refusals: Mapping[int, type[Rejected | Conflict]] = field(
         default_factory=lambda: {_REJECTED: Rejected, _CONFLICT: Conflict}
     )
-    correct: str = ""
 
 
-class Configured(Protocol):
-    """What people configure of programs, besides the argument template of each."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Programs:
+    """Programs of a file of ``--nodes``: the argument templates of the driver's and of the fence's (``{run}``
+    is the run's id), seconds that each may take, and names of variables that they are given of our
+    environment besides PATH and the like."""
 
-    @property
-    def timeout_s(self) -> float:
-        """How long one may take."""
-        ...
-
-    @property
-    def environment(self) -> tuple[str, ...]:
-        """Names of the variables that they get besides PATH and the like; the values are secrets."""
-        ...
+    start: tuple[str, ...] = ()
+    observe: tuple[str, ...] = ()
+    keep_out: tuple[str, ...] = ()
+    let_in: tuple[str, ...] = ()
+    timeout_s: float = 600.0
+    environment: tuple[str, ...] = ()
 
 
 class DeployerPrograms:
@@ -175,92 +171,98 @@ class DeployerPrograms:
     A program that exits with one of the contract's ``refusals`` refuses; any other failure, or silence for
     ``timeout_s``, is `Transient`: the same call is made again, so each program has to be idempotent."""
 
-    def __init__(self, contract: Contract, configured: Configured, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, contract: Contract, configured: Programs | CommandSettings, environment: Mapping[str, str]
+    ) -> None:
         self._contract, self._timeout_s, passed_on = contract, configured.timeout_s, configured.environment
         self._templates = {name: getattr(configured, name) for name in contract.fields}
         wrong = [
             each
             for name, argv in self._templates.items()
-            for each in problems(self._key(name), argv, contract.fields[name])
+            for each in problems(f"{contract.key}.{name}", argv, contract.fields[name])
         ]
         if wrong:
-            raise Rejected(f"{contract.what} cannot be used: {'; '.join(wrong)}; correct {contract.where}")
+            raise Rejected(f"{contract.key} cannot be used: {'; '.join(wrong)}; correct {contract.where}")
         kept = {*_KEPT, *passed_on}
         self._environment = {name: value for name, value in environment.items() if name in kept}
         self._secrets = tuple(environment[name] for name in passed_on if environment.get(name))
 
     def run(self, name: str, values: Mapping[str, str], lists: Mapping[str, Sequence[str]]) -> str:
         """What one program printed. Raises `Rejected`, `Conflict`, `Transient` as the class says."""
-        argv = put(self._templates[name], values, lists)
-        ran = run_program(
-            argv, self._environment, self._timeout_s, key=self._contract.correct or self._key(name)
-        )
+        key, argv = f"{self._contract.key}.{name}", put(self._templates[name], values, lists)
+        ran = run_program(argv, self._environment, self._timeout_s, key=key)
         if ran.code == 0:
             return ran.output
         said = self.masked(ran.trouble) or "nothing on its standard error"
         how = "did not end in time" if ran.code is None else f"ended with {ran.code}"
-        sentence = f"the program of {self._key(name)} ({self._templates[name][0]}) {how}: {said}"
-        refusal = None if ran.code is None else self._contract.refusals.get(ran.code)
-        if refusal is not None:
-            raise refusal(sentence)
+        sentence = f"the program of {key} ({self._templates[name][0]}) {how}: {said}"
+        if ran.code in self._contract.refusals:
+            raise self._contract.refusals[ran.code](sentence)
         raise Transient(f"{sentence}; look at what it says and run the same command again")
 
     def ask(
-        self, name: str, values: Mapping[str, str], lists: Mapping[str, Sequence[str]]
-    ) -> Mapping[str, Any]:
-        """The JSON object that one program answers. Raises as `run`, and `Rejected` for another answer."""
+        self,
+        name: str,
+        values: Mapping[str, str],
+        lists: Mapping[str, Sequence[str]],
+        read: Callable[[Mapping[str, Any]], _T],
+    ) -> _T:
+        """What ``read`` makes of the JSON object that one program answers. Raises as `run`, and `Rejected`
+        for another answer, in which ``read`` may also raise `KeyError`, `TypeError` and `ValueError`."""
         output = self.run(name, values, lists)
         try:
-            answer = load_json(output, "it", at_most=FILE_BYTES)
-        except Rejected as error:
-            raise self.unusable(name, f"no JSON that is read here ({error})") from error
-        if not isinstance(answer, dict):
-            raise self.unusable(name, f"JSON of type {type(answer).__name__}")
-        return answer
+            return read(load_object(output, "it", at_most=FILE_BYTES))
+        except (Rejected, KeyError, TypeError, ValueError) as error:
+            raise Rejected(
+                f"the program of {self._contract.key}.{name} ({self._templates[name][0]}) printed what "
+                f"cannot be read ({self.masked(str(error))}); let it print one JSON object and nothing else: "
+                f"{self._contract.answers[name]}"
+            ) from error
 
-    def taken_up(self, name: str, answer: Mapping[str, Any], change_id: str) -> Started | ForPerson:
-        """What the program ``name`` did: it took the change up, or says what a person has to do.
+    def start(
+        self, name: str, values: Mapping[str, str], lists: Mapping[str, Sequence[str]]
+    ) -> Started | ForPerson:
+        """Let the program ``name`` take a change up, or say what a person has to do. Raises as `ask`, also
+        when its answer names another change."""
+        change_id = values["change_id"]
 
-        Raises `Rejected` when its answer names another change."""
-        if isinstance(answer.get("instruction"), str):
-            return ForPerson(change_id=change_id, instruction=self.masked(answer["instruction"]))
-        if answer.get("change_id") != change_id:
-            raise self.unusable(name, f"change_id {answer.get('change_id')!r} instead of {change_id!r}")
-        return Started(change_id=change_id)
+        def taken_up(answer: Mapping[str, Any]) -> Started | ForPerson:
+            if isinstance(answer.get("instruction"), str):
+                return ForPerson(change_id=change_id, instruction=self.masked(answer["instruction"]))
+            if answer.get("change_id") != change_id:
+                raise ValueError(f"change_id {answer.get('change_id')!r} instead of {change_id!r}")
+            return Started(change_id=change_id)
 
-    def unusable(self, name: str, said: str) -> Rejected:
-        """The error for an answer that is none."""
-        return Rejected(
-            f"the program of {self._key(name)} ({self._templates[name][0]}) printed {self.masked(said)}; "
-            f"let it print one JSON object and nothing else: {self._contract.answers[name]}"
-        )
+        return self.ask(name, values, lists, taken_up)
 
     def masked(self, text: str) -> str:
         """What a program said to people, without the values of the variables that it was given of our
         environment."""
         return struck_out(text, self._secrets)
 
-    def _key(self, name: str) -> str:
-        return f"{self._contract.key}.{name}"
 
-
+_STARTED = '{"change_id": "..."}, or {"instruction": "..."} when a person has to act'
 _KINDS, _STATES = "|".join(MemberKind), "|".join(SlotState)
-ANSWERS = {
-    "start": '{"change_id": "..."}, or {"instruction": "..."} when a person has to act',
-    "observe": f'{{"slots": [{{"name": "...", "kind": "{_KINDS}", "state": "{_STATES}"}}]}}',
-    "undo": '{"change_id": "..."}, or {"instruction": "..."} when a person has to act',
-}
-"""What each program prints on its standard output: one JSON object."""
 FIELDS = ("change_id", "group", "slots", "to", "fence", "token", "undoes")
 """The names that a template may hold in braces; ``slots`` and ``undoes`` are lists."""
 _FLEET = Contract(
     key="fleet.command",
-    what="the driver command",
     where="the settings",
-    fields=dict.fromkeys(ANSWERS, FIELDS),
-    answers=ANSWERS,
-    correct="fleet.command",
+    fields=dict.fromkeys(("start", "observe", "undo"), FIELDS),
+    answers={
+        "start": _STARTED,
+        "observe": f'{{"slots": [{{"name": "...", "kind": "{_KINDS}", "state": "{_STATES}"}}]}}',
+        "undo": _STARTED,
+    },
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Observed:
+    """What ``observe`` prints. Names and ids stay as they are: they go back to the programs."""
+
+    slots: tuple[Slot, ...]
+    taken_up: bool | None = None
 
 
 class CommandFleet:
@@ -275,7 +277,7 @@ class CommandFleet:
 
     def slots(self, group: str) -> tuple[Slot, ...]:
         """What ``observe`` says of this group, in its order, asked with an empty change."""
-        return self._observed(Change(change_id="", group=group, slots=(), to=MemberKind.OLD))
+        return self._observed(Change(change_id="", group=group, slots=(), to=MemberKind.OLD)).slots
 
     def start(self, change: Change) -> Started | ForPerson:
         """Run ``start``, or ``undo`` for a change that takes others back."""
@@ -283,44 +285,28 @@ class CommandFleet:
         unknown = sorted(set(change.slots) - known)
         if known and unknown:
             raise Rejected(f"slot {unknown[0]!r} is unknown to the program of fleet.command.observe")
-        name = "undo" if change.undoes else "start"
-        return self._programs.taken_up(name, self._ask(name, change), change.change_id)
+        return self._programs.start("undo" if change.undoes else "start", *terms(change))
 
     def took_up(self, change: Change) -> bool:
         """As the program says with ``taken_up``; where it says nothing, when any slot carries the id."""
-        answer = self._ask("observe", change)
-        taken_up = answer.get("taken_up")
-        if isinstance(taken_up, bool):
-            return taken_up
-        return any(slot.change_id == change.change_id for slot in self._read(answer))
+        observed = self._observed(change)
+        if observed.taken_up is not None:
+            return observed.taken_up
+        return any(slot.change_id == change.change_id for slot in observed.slots)
 
     def observe(self, change: Change) -> ChangeStatus:
         """Done when every slot of the change runs its kind and carries its id; never, as far as this driver
         knows, where the program lists no slots: the caller then decides by the group view."""
-        slots = self._observed(change)
+        slots = self._observed(change).slots
         if not slots:
             said = f"waiting for {change.to.value} members in the group: the program lists no slots"
             return ChangeStatus(change_id=change.change_id, done=False, detail=said)
         return settled(slots, change, "the program of fleet.command.observe")
 
-    def _observed(self, change: Change) -> tuple[Slot, ...]:
-        return self._read(self._ask("observe", change))
-
-    def _read(self, answer: Mapping[str, Any]) -> tuple[Slot, ...]:
-        try:
-            return tuple(self._slot(each) for each in answer["slots"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise self._programs.unusable("observe", f"slots that cannot be read ({error!r})") from error
-
-    def _ask(self, name: str, change: Change) -> Mapping[str, Any]:
-        """One program's answer."""
-        return self._programs.ask(name, *terms(change))
-
-    def _slot(self, fields: Mapping[str, Any]) -> Slot:
-        """Names and ids stay as they are: they go back to the programs."""
-        trouble = self._programs.masked(str(fields.get("trouble") or ""))
-        slot: Slot = built(Slot, {**fields, "name": str(fields["name"]), "trouble": trouble})
-        return slot
+    def _observed(self, change: Change) -> _Observed:
+        observed: _Observed = self._programs.ask("observe", *terms(change), partial(built, _Observed))
+        slots = (replace(each, trouble=self._programs.masked(each.trouble)) for each in observed.slots)
+        return replace(observed, slots=tuple(slots))
 
 
 def terms(change: Change) -> tuple[Mapping[str, str], Mapping[str, tuple[str, ...]]]:
@@ -335,36 +321,21 @@ def terms(change: Change) -> tuple[Mapping[str, str], Mapping[str, tuple[str, ..
     return values, {"slots": change.slots, "undoes": change.undoes}
 
 
-NODE_FIELDS = {
-    "start": ("change_id", "node", "release", "coordinator", "without", "properties", "fence", "token"),
-    "observe": ("node",),
-}
-"""The names that each template may hold in braces; ``without`` and ``properties``
-(``name=value`` each) are lists; release and coordinator are empty where a node is restarted as it is."""
-NODE_ANSWERS = {
-    "start": '{"change_id": "..."}, or {"instruction": "..."} when a person has to act',
-    "observe": '{"state": "running|changing|down|unknown", "release": "...", "change_id": "...", '
-    '"snapshot": 0}',
-}
-"""What each program prints on its standard output: one JSON object."""
 _NODES = Contract(
     key="command",
-    what="the driver command",
-    where="its file",
-    fields=NODE_FIELDS,
-    answers=NODE_ANSWERS,
+    where="the file of --nodes",
+    fields={
+        "start": ("change_id", "node", "release", "coordinator", "without", "properties", "fence", "token"),
+        "observe": ("node",),
+    },
+    answers={
+        "start": _STARTED,
+        "observe": '{"state": "running|changing|down|unknown", "release": "...", "change_id": "...", '
+        '"snapshot": 0}',
+    },
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Programs:
-    """The argument templates, seconds that each may take, and names of variables that they are given of
-    our environment besides PATH and the like."""
-
-    start: tuple[str, ...]
-    observe: tuple[str, ...]
-    timeout_s: float = 600.0
-    environment: tuple[str, ...] = ()
+"""In a template ``without`` and ``properties`` (``name=value`` each) are lists; release and coordinator are
+empty where a node is restarted as it is."""
 
 
 class CommandReplacement:
@@ -388,45 +359,27 @@ class CommandReplacement:
             "token": str(replacement.token),
         }
         properties = tuple(f"{name}={value}" for name, value in sorted(replacement.properties.items()))
-        lists = {"without": replacement.without, "properties": properties}
-        answer = self._programs.ask("start", values, lists)
-        return self._programs.taken_up("start", answer, replacement.change_id)
+        return self._programs.start(
+            "start", values, {"without": replacement.without, "properties": properties}
+        )
 
     def observe(self, node_id: int) -> NodeStatus:
-        """Run ``observe``."""
-        answer = self._programs.ask("observe", {"node": str(node_id)}, {})
-        try:
-            snapshot = answer.get("snapshot")
-            return NodeStatus(
-                node_id=node_id,
-                state=NodeState(answer["state"]),
-                release=str(answer.get("release") or ""),
-                change_id=str(answer.get("change_id") or ""),
-                snapshot=None if snapshot is None else int(snapshot),
-                trouble=self._programs.masked(str(answer.get("trouble") or "")),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise self._programs.unusable("observe", f"what cannot be read ({error!r})") from error
+        """Run ``observe``; what it answers as null, it does not tell."""
+
+        def read(answer: Mapping[str, Any]) -> NodeStatus:
+            known = {name: value for name, value in answer.items() if value is not None}
+            status: NodeStatus = built(NodeStatus, {**known, "node_id": node_id})
+            return replace(status, trouble=self._programs.masked(status.trouble))
+
+        return self._programs.ask("observe", {"node": str(node_id)}, {}, read)
 
 
 _FENCE = Contract(
     key="fence",
-    what="the fence",
     where="the file of --nodes",
     fields={"keep_out": ("run",), "let_in": ("run",)},
-    refusals={2: Rejected},
+    refusals={_REJECTED: Rejected},
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FencePrograms:
-    """The argument templates (``{run}`` is the run's id), seconds that each may take, and names of variables
-    that they are given of our environment besides PATH and the like."""
-
-    keep_out: tuple[str, ...]
-    let_in: tuple[str, ...]
-    timeout_s: float = 600.0
-    environment: tuple[str, ...] = ()
 
 
 class FencedReplacement:
@@ -434,18 +387,10 @@ class FencedReplacement:
     failure is `Transient`: the same call is made again, so both have to be idempotent."""
 
     def __init__(
-        self, driver: BrokerReplacement, programs: FencePrograms, environment: Mapping[str, str] = os.environ
+        self, driver: BrokerReplacement, programs: Programs, environment: Mapping[str, str] = os.environ
     ) -> None:
-        self._driver = driver
+        self.start, self.observe = driver.start, driver.observe
         self._programs = DeployerPrograms(_FENCE, programs, environment)
-
-    def start(self, replacement: Replacement) -> Started | ForPerson:
-        """See the driver."""
-        return self._driver.start(replacement)
-
-    def observe(self, node_id: int) -> NodeStatus:
-        """See the driver."""
-        return self._driver.observe(node_id)
 
     def keep_out(self, run: str) -> None:
         """See the port."""

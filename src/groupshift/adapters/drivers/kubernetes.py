@@ -29,8 +29,7 @@ from groupshift.adapters.drivers.workloads import (
     Document,
     Workload,
     decide,
-    demand_newest,
-    demand_same,
+    demand_acceptable,
     kind_of,
     labels,
     name_of,
@@ -38,10 +37,17 @@ from groupshift.adapters.drivers.workloads import (
     status,
 )
 from groupshift.domain.addresses import api_server_problem
+from groupshift.domain.facts import Slot, SlotState
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.foreign_files import opened
-from groupshift.ports.driver import Change, ChangeStatus, ForPerson, Slot, SlotState, Started, settled
+from groupshift.ports.driver import (
+    Change,
+    ChangeStatus,
+    ForPerson,
+    Started,
+    settled,
+)
 from groupshift.settings import KubernetesSettings
 
 WORKLOADS = {"Deployment": "deployments", "StatefulSet": "statefulsets"}
@@ -70,10 +76,19 @@ class KubernetesFleet:
                 f"and scale the workloads of group {change.group} to 0 and back when it asks for it"
             )
         workloads = self._workloads(change.group)
-        self._demand_known(change, workloads)
+        if not workloads:
+            raise Rejected(
+                f"namespace {self._api.namespace} has no Deployment or StatefulSet with the label "
+                f"{GROUP}={change.group}; put it on those whose pods are the members"
+            )
+        known = {name for each in workloads for name in each.slots}
+        unknown = sorted(set(change.slots) - known)
+        if unknown:
+            raise Rejected(
+                f"slot {unknown[0]!r} is unknown; group {change.group} has {', '.join(sorted(known))}"
+            )
         for each in workloads:
-            demand_newest(each, change)
-            demand_same(each, change)
+            demand_acceptable(each, change)
         concerned = [each for each in workloads if not change.slots or set(each.slots) & set(change.slots)]
         for each in concerned:
             decide(each, change, self._template)
@@ -108,36 +123,22 @@ class KubernetesFleet:
         """Compare and set; decide anew on what is there when it was changed meanwhile (controllers do)."""
         resource = WORKLOADS[workload.kind]
         for _ in range(_TRIES):
-            demand_newest(workload, change)
+            demand_acceptable(workload, change)
             patch = decide(workload, change, self._template)
             if patch is None:
                 return
             try:
                 self._api.patch(resource, workload.name, patch)
             except Conflict:
-                workload = self._reread(workload)
+                document = self._api.read(resource, workload.name)
+                if document is None:
+                    raise Conflict(
+                        f"{workload.kind} {workload.name} was removed meanwhile; look and decide again"
+                    ) from None
+                workload = self._with_pods({**document, "kind": workload.kind})
             else:
                 return
         raise Transient(f"{workload.kind} {workload.name} was changed by others {_TRIES} times; try again")
-
-    def _reread(self, workload: Workload) -> Workload:
-        document = self._api.read(WORKLOADS[workload.kind], workload.name)
-        if document is None:
-            raise Conflict(f"{workload.kind} {workload.name} was removed meanwhile; look and decide again")
-        return self._with_pods({**document, "kind": workload.kind})
-
-    def _demand_known(self, change: Change, workloads: list[Workload]) -> None:
-        if not workloads:
-            raise Rejected(
-                f"namespace {self._api.namespace} has no Deployment or StatefulSet with the label "
-                f"{GROUP}={change.group}; put it on those whose pods are the members"
-            )
-        known = {name for each in workloads for name in each.slots}
-        unknown = sorted(set(change.slots) - known)
-        if unknown:
-            raise Rejected(
-                f"slot {unknown[0]!r} is unknown; group {change.group} has {', '.join(sorted(known))}"
-            )
 
     def _workloads(self, group: str) -> list[Workload]:
         if not _LABEL.fullmatch(group):
@@ -153,7 +154,8 @@ class KubernetesFleet:
         return sorted(workloads, key=lambda each: (each.replicas, each.name))
 
     def _with_pods(self, document: dict[str, Any]) -> Workload:
-        selector = _selector(document)
+        match_labels = document["spec"]["selector"].get("matchLabels") or {}
+        selector = ",".join(f"{key}={value}" for key, value in sorted(match_labels.items()))
         pods = self._api.find("pods", selector)
         if document["kind"] == "StatefulSet":
             return Workload(document=document, pods=owned(pods, document))
@@ -171,12 +173,6 @@ class KubernetesFleet:
         metadata = dict(template.get("metadata") or {})
         own_labels = {k: v for k, v in (metadata.get("labels") or {}).items() if k != "pod-template-hash"}
         return {**template, "metadata": {**metadata, "labels": own_labels}}
-
-
-def _selector(document: Mapping[str, Any]) -> str:
-    """The label selector of a workload's pods as a query takes it (its equalities; `owned` does the rest)."""
-    match_labels = document["spec"]["selector"].get("matchLabels") or {}
-    return ",".join(f"{key}={value}" for key, value in sorted(match_labels.items()))
 
 
 _REFUSED, _GONE, _CONFLICT, _TOO_MANY = (400, 401, 403, 405, 415, 422), 404, 409, 429
@@ -330,7 +326,10 @@ def _stranger(path: str) -> Rejected:
 
 
 def _family(method: str, path: str, error: ApiException) -> Exception:
-    said = _message(error)
+    try:  # the server's sentence; never the headers, which the exception's own text would show
+        said = str(json.loads(error.body or "")["message"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        said = str(error.reason)
     if error.status == _GONE:
         return _GoneError(said)
     if error.status == _CONFLICT:
@@ -341,14 +340,6 @@ def _family(method: str, path: str, error: ApiException) -> Exception:
     return Transient(f"{sentence}; run the same command again")
 
 
-def _message(error: ApiException) -> str:
-    """The server's sentence; never the headers, which the exception's own text would show."""
-    try:
-        return str(json.loads(error.body or "")["message"])
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return str(error.reason)
-
-
 _HASH = {"StatefulSet": "controller-revision-hash", "Deployment": "pod-template-hash"}
 _LONGEST_HOST_NAME = 63
 
@@ -357,21 +348,21 @@ def slots_of(workload: Workload, group: str, clients: Iterable[str]) -> tuple[Sl
     """The workload's slots in the order of replacement; ``clients`` are the consumer and client ids under
     which the group knows its members now."""
     known, pods = tuple(clients), _placed(workload)
-    return tuple(_slot(workload, name, pods.get(name), (group, known)) for name in workload.slots)
-
-
-def _slot(workload: Workload, name: str, pod: Document | None, members: tuple[str, tuple[str, ...]]) -> Slot:
-    change = workload.memory.last(name)
-    wanted = change.to if change else workload.template_kind
-    state = _state(workload, name, pod)
-    return Slot(
-        name=name,
-        kind=wanted if pod is None else kind_of(pod),
-        state=state,
-        member_id=None if pod is None else member_of(pod, *members),
-        change_id=change.change_id if change else None,
-        trouble="" if state is SlotState.RUNNING else _trouble(workload, pod),
-    )
+    slots = []
+    for name in workload.slots:
+        change, pod = workload.memory.last(name), pods.get(name)
+        wanted = change.to if change else workload.template_kind
+        state = _state(workload, name, pod)
+        slot = Slot(
+            name=name,
+            kind=wanted if pod is None else kind_of(pod),
+            state=state,
+            member_id=None if pod is None else member_of(pod, group, known),
+            change_id=change.change_id if change else None,
+            trouble="" if state is SlotState.RUNNING else _trouble(workload, pod),
+        )
+        slots.append(slot)
+    return tuple(slots)
 
 
 def _placed(workload: Workload) -> dict[str, Document]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from groupshift.domain.facts import Slot
 from groupshift.domain.foreign_text import code, shown
 from groupshift.domain.modes import MemberKind
 from groupshift.ports.driver import (
@@ -16,7 +17,6 @@ from groupshift.ports.driver import (
     NodeState,
     NodeStatus,
     Replacement,
-    Slot,
     Started,
 )
 
@@ -40,33 +40,23 @@ def instruction_for(change: Change) -> str:
     if change.undoes:
         return _taken_back(change, group, mark)
     if change.occupants is not None and not change.occupants:
-        return _filled(change, group, mark)
+        return (  # the group was stopped before, or its members ended
+            f"**Start {len(change.slots)} member(s) of group {group}** as {_WHAT[change.to]}, all of them:"
+            f"\n\n{_lines(change.slots)}\n\n"
+            "Nobody is there now, so nobody has to be stopped. Use the same group and topics. The run goes "
+            f"on once it has seen every one of them as *{change.to.value}* in the group. {mark}"
+        )
+    missing = ""
+    if change.occupants is not None and len(change.occupants) < len(change.slots):
+        places = ", ".join(shown(name) for name in change.slots)
+        missing = f" Nobody is at some of the places {places}: start a new member there, too."
     return (
         f"**Replace {len(change.slots)} member(s) of group {group}** by {_WHAT[change.to]}, "
         f"one after the other:\n\n{_places(change)}\n\n"
         "Stop the member that runs there now with SIGTERM, wait until it is gone, then start the new one "
-        f"with the same group and topics.{_missing(change)} The run goes on once it has seen "
+        f"with the same group and topics.{missing} The run goes on once it has seen "
         f"every one of them as *{change.to.value}* in the group. {mark}"
     )
-
-
-def _filled(change: Change, group: str, mark: str) -> str:
-    """Nobody is there: the group was stopped before, or its members ended."""
-    return (
-        f"**Start {len(change.slots)} member(s) of group {group}** as {_WHAT[change.to]}, all of them:\n\n"
-        f"{_lines(change.slots)}\n\n"
-        "Nobody is there now, so nobody has to be stopped. Use the same group and topics. The run goes on "
-        f"once it has seen every one of them as *{change.to.value}* in the group. {mark}"
-    )
-
-
-def _missing(change: Change) -> str:
-    """What to do at places whose member is not there any more; empty where each has one, or it is not
-    known."""
-    if change.occupants is None or len(change.occupants) >= len(change.slots):
-        return ""
-    places = ", ".join(shown(name) for name in change.slots)
-    return f" Nobody is at some of the places {places}: start a new member there, too."
 
 
 def _taken_back(change: Change, group: str, mark: str) -> str:

@@ -10,9 +10,16 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from groupshift.domain.facts import Slot
 from groupshift.domain.plain import built
 from groupshift.errors import Conflict, Rejected, Transient
-from groupshift.ports.driver import Change, ChangeStatus, ForPerson, Slot, Started, settled
+from groupshift.ports.driver import (
+    Change,
+    ChangeStatus,
+    ForPerson,
+    Started,
+    settled,
+)
 
 _ANSWER_S = 10.0
 _LONGEST_ADDRESS = 100  # bytes; the kernel takes 107 for the path of a Unix socket
@@ -24,7 +31,10 @@ def ask(path: Path, request: dict[str, Any], answer_s: float = _ANSWER_S) -> dic
     Raises `Transient` when it cannot be reached or does not answer in time, `Rejected` for what it
     refuses and `Conflict` for a fenced run, each with the supervisor's own sentence."""
     try:
-        with closing(_connect(path, answer_s)) as connection:
+        with closing(socket.socket(socket.AF_UNIX)) as connection:
+            connection.settimeout(answer_s)
+            with socket_address(path) as address:
+                connection.connect(address)
             connection.sendall(json.dumps(request).encode() + b"\n")
             with connection.makefile("rb") as answers:
                 line = answers.readline()
@@ -51,18 +61,6 @@ def socket_address(path: Path) -> Iterator[str]:
         yield f"/proc/self/fd/{folder}/{path.name}"
     finally:
         os.close(folder)
-
-
-def _connect(path: Path, answer_s: float) -> socket.socket:
-    connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(answer_s)
-    try:
-        with socket_address(path) as address:
-            connection.connect(address)
-    except OSError:
-        connection.close()
-        raise
-    return connection
 
 
 class ProcessFleet:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from groupshift.domain.foreign_json import load_json
@@ -72,14 +72,6 @@ class Memory:
         more = (accepted,) if accepted else ()
         return Memory(changes=(*self.changes, *more)[-_KEPT:], fences=fences)
 
-    def to_json(self) -> str:
-        """As the annotation holds it."""
-        changes = [
-            {"id": each.change_id, "to": each.to.value, "slots": each.slots, "before": each.before}
-            for each in self.changes
-        ]
-        return json.dumps({"changes": changes, "fences": dict(self.fences)}, separators=(",", ":"))
-
     @classmethod
     def of(cls, workload: Document) -> Memory:
         """From a workload's annotation. Raises `Rejected` when somebody else wrote it."""
@@ -87,16 +79,13 @@ class Memory:
         if text is None:
             return cls()
         try:
-            document = load_json(text, "it")
-            changes = tuple(
-                built(Accepted, {**each, "change_id": each["id"]}) for each in document["changes"]
-            )
-            return cls(changes=changes, fences=built(Mapping[str, int], document["fences"]))
-        except (Rejected, ValueError, KeyError, TypeError, AttributeError) as error:
+            memory: Memory = built(cls, load_json(text, "it"))
+        except (Rejected, TypeError) as error:
             raise Rejected(
                 f"annotation {CHANGES} of {title(workload)} is not groupshift's ({error!r}); "
                 "remove it once no run of the group is open"
             ) from error
+        return memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,18 +217,15 @@ Templates = Callable[[Workload, str], Mapping[str, Any] | None]
 """Looks up the pod template of a revision of a workload; None when its history no longer has it."""
 
 
-def demand_newest(workload: Workload, change: Change) -> None:
-    """Raises `Conflict` when a run with a higher token was met under this fence."""
+def demand_acceptable(workload: Workload, change: Change) -> None:
+    """Raises `Conflict` when a run with a higher token was met under this fence, and `Rejected` when the
+    change's id was accepted before for something else."""
     highest = workload.memory.fences.get(change.fence, 0)
     if change.token < highest:
         raise Conflict(
             f"token {change.token} of {change.fence} is void: a run with token {highest} changed "
             f"{title(workload.document)} since; look at the migration with: groupshift status"
         )
-
-
-def demand_same(workload: Workload, change: Change) -> None:
-    """Raises `Rejected` when the change's id was accepted before for something else."""
     known = workload.memory.find(change.change_id)
     if known is not None and (set(known.slots), known.to) != (set(change.slots), change.to):
         raise Rejected(
@@ -272,7 +258,8 @@ def decide(workload: Workload, change: Change, templates: Templates) -> dict[str
 
 def _patch(workload: Workload, memory: Memory, spec: Mapping[str, Any]) -> dict[str, Any]:
     version = workload.document["metadata"]["resourceVersion"]
-    metadata = {"resourceVersion": version, "annotations": {CHANGES: memory.to_json()}}
+    text = json.dumps(asdict(memory), separators=(",", ":"))
+    metadata = {"resourceVersion": version, "annotations": {CHANGES: text}}
     return {"metadata": metadata, **({"spec": dict(spec)} if spec else {})}
 
 

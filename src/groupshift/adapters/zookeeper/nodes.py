@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Final, TypeVar
 
 from groupshift.adapters.zookeeper.session import Node
@@ -130,10 +131,7 @@ def member_of(registered: Node, migration: Node | None) -> tuple[Member, tuple[s
         host=generated["host"] if generated else None,
         pattern=registration.pattern.value,
         subscription=subscription,
-        fence=awareness.fence,
-        mode=awareness.mode,
-        acting_on=awareness.acting_on,
-        version=awareness.software,
+        **asdict(awareness),
         session_id=registered.owner or None,
     )
     return member, (*_persistent(registered), *problems, *more)

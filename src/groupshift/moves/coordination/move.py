@@ -5,7 +5,7 @@ Source: docs/reference/zookeeper-coordination.md §9 (the path), §8.10 (what a 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Literal
 
@@ -16,7 +16,6 @@ from groupshift.domain.run import (
     Findings,
     Outcome,
     Plan,
-    RunState,
     Step,
     StepRecord,
     StepState,
@@ -27,15 +26,12 @@ from groupshift.engine.group import group_of
 from groupshift.engine.group_move import GroupMove
 from groupshift.engine.handlers import Judge
 from groupshift.engine.move import Aspects, Run
-from groupshift.engine.questions import Section
 from groupshift.moves.coordination import facts as facts_of_group
 from groupshift.moves.coordination import plan as plans
-from groupshift.moves.coordination import report, rules
+from groupshift.moves.coordination import report as reports
+from groupshift.moves.coordination import rules
 from groupshift.moves.coordination.facts import CoordinationPorts, CoordinationRequest, LiveGroup
 from groupshift.moves.coordination.steps import HANDLERS, take_fence
-from groupshift.report.history import History
-from groupshift.report.kept import Kept
-from groupshift.report.run_page import PageParts
 
 
 class CoordinationMove(GroupMove[CoordinationPorts]):
@@ -47,32 +43,25 @@ class CoordinationMove(GroupMove[CoordinationPorts]):
     back_to: tuple[str, ...] = (WayBack.OLD_MEMBERS.value, WayBack.ZOOKEEPER_MODE.value)
     heals = rules.HEALS
     handlers = HANDLERS
+    look = staticmethod(facts_of_group.look)
+    look_back = staticmethod(facts_of_group.glance)
+    assess = staticmethod(rules.assess)
+    plan = staticmethod(plans.plan)
+    closing = staticmethod(reports.closing)
+    pause = staticmethod(reports.pause)
+    shown = staticmethod(reports.shown)
+    report = staticmethod(reports.sections)
+    page = staticmethod(reports.page)
 
     def target(self, ports: CoordinationPorts, request: CoordinationRequest) -> Target:
         """See `Move`."""
         return Target(kind="group", name=request.group, within=ports.side.cluster_id())
-
-    def look(self, ports: CoordinationPorts, request: CoordinationRequest) -> LiveGroup:
-        """See `Move`."""
-        return facts_of_group.look(ports, request)
 
     def glance(
         self, ports: CoordinationPorts, request: CoordinationRequest, begun: Collection[str]
     ) -> LiveGroup:
         """See `Move`."""
         return facts_of_group.glance(ports, request)
-
-    def look_back(self, ports: CoordinationPorts, request: CoordinationRequest) -> LiveGroup:
-        """See `Move`."""
-        return facts_of_group.glance(ports, request)
-
-    def assess(self, request: CoordinationRequest, facts: LiveGroup) -> Findings:
-        """See `Move`."""
-        return rules.assess(request, facts)
-
-    def plan(self, request: CoordinationRequest, facts: LiveGroup) -> Plan:
-        """See `Move`."""
-        return plans.plan(request, facts)
 
     def fingerprint(self, facts: LiveGroup, begun: Collection[str]) -> Aspects:
         """See `Move`. An act behind the first one compares with what the last judge met, so nothing that the
@@ -115,26 +104,6 @@ class CoordinationMove(GroupMove[CoordinationPorts]):
         detail = "a group can change as long as it has members: watch it again after each change of them"
         return replace(checked, detail=detail, heals=False)
 
-    def closing(self, run: Run[CoordinationPorts], state: RunState) -> tuple[str, str]:
-        """See `Move`."""
-        return report.closing(run, state)
-
-    def pause(self, plan: Plan, ahead: Sequence[Step]) -> str:
-        """See `Move`."""
-        return report.pause(ahead)
-
-    def shown(self, run: Run[CoordinationPorts], gate: Step) -> Sequence[Section]:
-        """See `Move`."""
-        return report.shown(run, gate)
-
-    def report(self, run: Run[CoordinationPorts]) -> Sequence[Section]:
-        """See `Move`."""
-        return report.sections(run)
-
-    def page(self, run: Run[CoordinationPorts], history: History, kept: Kept | None) -> PageParts:
-        """See `groupshift.report.run_page.PageParts`."""
-        return report.page(run, history, kept)
-
 
 class _JudgeAlone(Judge[CoordinationPorts]):
     """Nobody can be asked about a doubt: it lets the run go on, and stays in the history."""
@@ -157,6 +126,7 @@ class ModeAlone(CoordinationMove):
 
     back_to = (WayBack.ZOOKEEPER_MODE.value,)
     handlers = _HANDLERS
+    look = staticmethod(facts_of_group.glance)
 
     def __init__(self, to: Mode) -> None:
         self.to = to
@@ -166,10 +136,6 @@ class ModeAlone(CoordinationMove):
         return CoordinationRequest(
             group=group, until=Until.TOGGLE, driver=plans.MANUAL, canary_watch=0, soak=0
         )
-
-    def look(self, ports: CoordinationPorts, request: CoordinationRequest) -> LiveGroup:
-        """See `Move`."""
-        return facts_of_group.glance(ports, request)
 
     def assess(self, request: CoordinationRequest, facts: LiveGroup) -> Findings:
         """See `Move`."""

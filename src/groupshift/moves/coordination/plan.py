@@ -18,7 +18,7 @@ from math import ceil
 
 from groupshift.domain.canary import INTERVALS
 from groupshift.domain.evidence import Moment
-from groupshift.domain.facts import Place
+from groupshift.domain.facts import Slot, SlotState
 from groupshift.domain.group import GroupView
 from groupshift.domain.group_rules import leftovers, resets
 from groupshift.domain.modes import MemberKind, Mode
@@ -128,17 +128,17 @@ def plan(request: CoordinationRequest, live: LiveGroup) -> Plan:
     return make_plan(parts.steps, about)
 
 
-def places_of(view: GroupView, places: tuple[Place, ...]) -> tuple[Place, ...]:
+def places_of(view: GroupView, places: tuple[Slot, ...]) -> tuple[Slot, ...]:
     """Return the driver's places in its order, or, where it cannot know them, the members themselves."""
     if places:
         return places
     return tuple(
-        Place(name=member.member_id, kind=member.kind, running=True, member_id=member.member_id)
+        Slot(name=member.member_id, kind=member.kind, state=SlotState.RUNNING, member_id=member.member_id)
         for member in sorted(view.members, key=lambda member: member.member_id)
     )
 
 
-def canary_places(request: CoordinationRequest, view: GroupView, old: list[Place]) -> list[Place]:
+def canary_places(request: CoordinationRequest, view: GroupView, old: list[Slot]) -> list[Slot]:
     """Return the places replaced first, by name: so many, or the fewest that hold the share asked for.
 
     A member's share is what the group's assignor gives to its streams; all old places where even they do
@@ -146,7 +146,7 @@ def canary_places(request: CoordinationRequest, view: GroupView, old: list[Place
     if not request.canary_share:
         return old[: request.canary]
     due = shares(view)
-    wanted, chosen = ceil(request.canary_share * len(view.partitions)), list[Place]()
+    wanted, chosen = ceil(request.canary_share * len(view.partitions)), list[Slot]()
     for place in sorted(old, key=lambda each: (-due.get(each.member_id or "", 0), each.name)):
         if chosen and sum(due.get(each.member_id or "", 0) for each in chosen) >= wanted:
             break

@@ -16,7 +16,7 @@ from groupshift.domain.foreign_text import shell
 from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import StageName, Until
-from groupshift.domain.run import Findings, Json, RunState, Step, findings_from
+from groupshift.domain.run import Findings, Json, Plan, RunState, Step, findings_from
 from groupshift.engine.group_move import JUDGED_HEAD, group_sections
 from groupshift.engine.members import REPLACE_MEMBERS
 from groupshift.engine.move import Run
@@ -119,7 +119,7 @@ def _offsets(tables: Mapping[str, Sequence[Row]], store: Store) -> dict[TopicPar
     }
 
 
-def pause(ahead: Sequence[Step]) -> str:
+def pause(_plan: Plan, ahead: Sequence[Step]) -> str:
     """Return how long reading is expected to pause in these steps."""
     places = [slot for each in ahead if each.kind == REPLACE_MEMBERS for slot in each.args["slots"]]
     toggles = [each for each in ahead if each.kind == SET_MODE]

@@ -7,14 +7,13 @@ rollback replaces nodes, too. Source: KIP-915; docs/reference/group-coordinator.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from groupshift.domain.group_counts import COUNTS, CountView
 from groupshift.domain.run import Checked, Findings, Outcome, Plan, RunState, Step, StepRecord
 from groupshift.engine.handlers import Soak, own_handlers
 from groupshift.engine.move import Aspects, Handler, Run
-from groupshift.engine.questions import Observed
 from groupshift.engine.snapshots import (
     ClusterMove,
     CompareClusters,
@@ -22,7 +21,8 @@ from groupshift.engine.snapshots import (
     TakeClusterSnapshot,
     fallen_offsets,
 )
-from groupshift.moves.downgrade import report, steps
+from groupshift.moves.downgrade import report as reports
+from groupshift.moves.downgrade import steps
 from groupshift.moves.downgrade.facts import (
     DowngradeFacts,
     DowngradePorts,
@@ -32,9 +32,6 @@ from groupshift.moves.downgrade.facts import (
 )
 from groupshift.moves.downgrade.plan import BEFORE_NODES, BEGUN, met, planned, rollback
 from groupshift.moves.downgrade.rules import ask, obstacles
-from groupshift.report.history import History
-from groupshift.report.kept import Kept
-from groupshift.report.run_page import PageParts
 
 
 class _Exceptions(Exceptions[DowngradePorts]):
@@ -65,6 +62,10 @@ class DowngradeMove(ClusterMove[DowngradePorts]):
         "soak": Soak(_still_answered),
         **steps.HANDLERS,
     }
+    observed = staticmethod(reports.observed)
+    plan = staticmethod(planned)
+    pause = staticmethod(reports.pause)
+    page = staticmethod(reports.page)
 
     def look(self, ports: DowngradePorts, request: DowngradeRequest) -> DowngradeFacts:
         """See `Move`: the cluster, and all of its offsets log."""
@@ -82,14 +83,6 @@ class DowngradeMove(ClusterMove[DowngradePorts]):
     def obstacles(self, request: DowngradeRequest, facts: DowngradeFacts, findings: Findings) -> Findings:
         """See `Move`: what no step answers."""
         return obstacles(facts, findings)
-
-    def observed(self, request: DowngradeRequest, facts: DowngradeFacts) -> Observed:
-        """See `Move`: features, groups and the log, and every step there."""
-        return report.observed(request, facts)
-
-    def plan(self, request: DowngradeRequest, facts: DowngradeFacts) -> Plan:
-        """See `Move`."""
-        return planned(request, facts)
 
     def fingerprint(self, facts: DowngradeFacts | None, begun: Collection[str]) -> Aspects:
         """See `Move`: what the plan was made for, until the run itself changes it."""
@@ -109,11 +102,3 @@ class DowngradeMove(ClusterMove[DowngradePorts]):
             return "", ""
         about = run.there.about
         return f"the brokers run {about['release']} with the {about['coordinator']} coordinator", ""
-
-    def pause(self, plan: Plan, ahead: Sequence[Step]) -> str:
-        """See `Move`."""
-        return report.pause(plan, ahead)
-
-    def page(self, run: Run[DowngradePorts], history: History, kept: Kept | None) -> PageParts:
-        """See `groupshift.report.run_page.PageParts`."""
-        return report.page(run, history, kept)

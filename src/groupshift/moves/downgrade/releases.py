@@ -20,7 +20,7 @@ from enum import StrEnum
 
 from groupshift.domain.cluster import Property
 from groupshift.domain.group_protocol import ASSIGNORS, PROTOCOLS
-from groupshift.domain.tables import parsed, shipped, unique
+from groupshift.domain.tables import table_of
 from groupshift.domain.versions import LINES, METADATA, Line, Span, Version
 from groupshift.errors import Rejected
 from groupshift.log.releases import Coordinator, Loader, loader
@@ -32,7 +32,6 @@ FIXED = frozenset({"kraft.version"})
 
 LEVELS_FILE = "moves/downgrade/metadata_levels.toml"
 """The table of levels, below the package ``groupshift``."""
-_LEVEL = re.compile(r"\d\.\d-IV\d", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,17 +44,17 @@ class MetadataLevel:
     changes: bool
 
 
-def _levels() -> dict[int, MetadataLevel]:
-    """The levels of the table by number. Raises `Rejected` for a name that is none, or that changes nothing
-    known."""
-    whole = parsed(shipped(LEVELS_FILE), LEVELS_FILE)
-    names, changes = whole.names("levels", _LEVEL), whole.names("changes", _LEVEL)
-    if not set(changes) <= set(names):
-        raise whole.fault("changes", "names of levels")
-    return {number: MetadataLevel(name=name, changes=name in changes) for number, name in enumerate(names, 1)}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Levels:
+    levels: tuple[str, ...]
+    changes: frozenset[str]
 
 
-LEVELS = _levels()
+_READ = table_of(_Levels, LEVELS_FILE)
+LEVELS = {
+    number: MetadataLevel(name=name, changes=name in _READ.changes)
+    for number, name in enumerate(_READ.levels, 1)
+}
 """Every level up to 4.4.0's, by number."""
 
 
@@ -269,29 +268,9 @@ _VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})", re.ASCII)
 _PROTOCOLS_SINCE = {"classic": _V37, "consumer": _V37, "share": _V39, "streams": _V40}
 FILE = "moves/downgrade/property_names.toml"
 """The table of names, below the package ``groupshift``."""
-_NAME = re.compile(r"[a-z0-9]+(\.[a-z0-9]+)+", re.ASCII)
-
-
-def read_names(text: str, file: str = FILE) -> dict[str, str]:
-    """Name → line of releases that knows it first, such as ``4.3``, of a table in TOML.
-
-    Raises:
-        Rejected: the text is no TOML, a line is none, or a name is none or there twice; says file, line,
-            value and what is allowed.
-    """
-    whole = parsed(text, file)
-    if not whole.values:
-        raise Rejected(f"{file} is empty; allowed: at least one line of releases such as 4.3")
-    for line in whole.values:
-        if not _VERSION.fullmatch(line):
-            raise Rejected(f"{file}: the field {line!r} is unknown; allowed: lines of releases such as 4.3")
-    pairs = [(name, line) for line in whole.values for name in whole.names(line, _NAME)]
-    unique((name for name, _ in pairs), f"{file}, names")
-    return dict(pairs)
-
-
-FIRST_LINE = read_names(shipped(FILE))
-"""What is not in it is as old as 3.4, or a plugin's."""
+FIRST_LINE = {name: line for line, names in table_of(dict[str, list[str]], FILE).items() for name in names}
+"""Name → line of releases that knows it first, such as ``4.3``. What is not in it is as old as 3.4, or a
+plugin's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

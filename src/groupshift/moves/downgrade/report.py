@@ -24,11 +24,10 @@ from groupshift.moves.downgrade.facts import DowngradeFacts, DowngradePorts, Dow
 from groupshift.moves.downgrade.plan import inverse, way
 from groupshift.moves.downgrade.releases import name_of
 from groupshift.ports.runs import EventKind
-from groupshift.report.history import History, NodeInterval, compared, node_intervals
+from groupshift.report.history import History, NodeInterval, node_intervals
 from groupshift.report.kept import Kept
-from groupshift.report.page import Alarm, Legend, Section, duration, glance, section, spoken, table
-from groupshift.report.run_page import PageParts, node_lanes, way_sentence
-from groupshift.report.svg import colour
+from groupshift.report.page import Alarm, Section, duration, section, spoken, table
+from groupshift.report.run_page import ClusterWords, PageParts, cluster_page
 
 _NAMED = 10
 """How many groups a sentence names."""
@@ -126,78 +125,35 @@ def pause(plan: Plan, ahead: Sequence[Step]) -> str:
 def page(_run: Run[DowngradePorts], history: History, _kept: Kept | None) -> PageParts:
     """Return the parts of the page of a run: figures, the releases of its nodes over time, and what the rules
     and the hazard book said."""
-    about, comparisons = history.about, compared(history)
-    equal = [each for each in comparisons if each.verdict is Verdict.PASS]
-    groups = max((each.groups or 0 for each in comparisons), default=0)
-    figures = glance(
-        ("took", duration(history.ended_ms - history.record.created_at_ms)),
-        ("from", about["now"]),
-        ("to", f"{about['release']}, {about['coordinator']} coordinator"),
-        ("nodes", len(history.of_kind("replace"))),
-        ("steps read back", f"{sum(each.done for each in history.steps)} of {len(history.steps)}"),
-        ("comparisons equal", f"{len(equal)} of {len(comparisons)}"),
-        ("groups", groups or None),
-        ("commits went on", "yes" if any(each.step.args.get("live") for each in history.there) else "no"),
-    )
-    names = dict.fromkeys((str(about["now"]), str(about["release"])))
-    shades = {each: colour(number) for number, each in enumerate(names)}
-    lanes = section(
-        "Nodes and their releases",
-        "A bar is the release that a node ran, by the journal; grey is the time from the step before it "
-        "until it was back and in sync. A sign below is a comparison of all groups.",
-        Legend(shades, {str(about["release"]): "the older release"}),
-        node_lanes(history, "Releases of the nodes over time", "node", releases(history), shades),
-    )
-    return PageParts(
-        title=f"Brokers from {about['now']} to {about['release']}",
-        sentence=_sentence(history),
-        now=_now(history),
-        first=[figures, lanes],
+    about, nodes = history.about, history.of_kind("replace")
+    release, now, brokers = str(about["release"]), str(about["now"]), f"brokers of {history.record.target}"
+    undone = {each.step.subject for each in history.back if each.step.kind == "replace" and each.done}
+    older = sum(each.done and each.step.subject not in undone for each in nodes)
+    over = f"run {release} now, from {now}"
+    if history.state.goes_back:
+        over = f"run {now} again: everything that can be undone was"
+    live = any(each.step.args.get("live") for each in history.there)
+    words = ClusterWords(
+        title=f"Brokers from {now} to {release}",
+        what=f"the {brokers}",
+        aim=release,
+        progress=f"{older} of {len(nodes)} nodes run {release}",
+        over=f"The {brokers} {over}",
+        again=command("groupshift", "downgrade", "run", "--to", release, "--from", now),
+        after=(_over(history),),
+        figures=(
+            ("took", duration(history.ended_ms - history.record.created_at_ms)),
+            ("from", now),
+            ("to", f"{release}, {about['coordinator']} coordinator"),
+            ("nodes", len(nodes)),
+            ("commits went on", "yes" if live else "no"),
+        ),
+        lanes="Releases of the nodes over time",
+        node="node",
+        intervals=releases(history),
         own=[_findings(history)],
     )
-
-
-def _sentence(history: History) -> str:
-    """What became of the brokers, and how much was compared; what was accepted stands in its place."""
-    about, steps = history.about, history.of_kind("replace")
-    release, now, where = about["release"], about["now"], f"of cluster {history.about['cluster_id']}"
-    over = {RunState.MOVED: f"{release} now", RunState.ROLLED_BACK: f"{now} again"}
-    if history.state not in over:
-        undone = {each.step.subject for each in history.back if each.step.kind == "replace" and each.done}
-        older = sum(each.done and each.step.subject not in undone for each in steps)
-        progress = f"{older} of {len(steps)} nodes run {release}"
-        return way_sentence(history, (f"the brokers {where}", str(release)), progress, f"back to {now}")
-    said = f"The brokers {where} run {over[history.state]}"
-    if history.accepted:
-        who = [f"{'; '.join(each.reasons)} (accepted by {each.who})" for each in history.accepted]
-        return f"{said}, but not all groups are as they were: {'; '.join(who)}."
-    more = f", from {now}" if history.state is RunState.MOVED else ": everything that can be undone was"
-    said = f"{said}{more}. {sum(each.done for each in history.steps)} steps were read back"
-    equal = [each for each in compared(history) if each.verdict is Verdict.PASS]
-    if not equal:
-        return f"{said}; groups were not compared."
-    groups = max(each.groups or 0 for each in equal)
-    return f"{said}; {len(equal)} comparisons of {groups} groups found nothing lost and no offset changed."
-
-
-def _now(history: History) -> tuple[tuple[str, str], ...]:
-    """What to do now: words, and the command (empty: none)."""
-    about, run, state = history.about, history.record.run, history.state
-    go_on, back = f"groupshift continue {run} --execute", f"groupshift roll-back {run} --execute"
-    check = ("To prove that nobody changed this evidence since:", f"groupshift verify-evidence {run}")
-    if state in {RunState.MOVED, RunState.ROLLED_BACK}:
-        return (_over(history), check)
-    match state:
-        case RunState.REJECTED | RunState.PREVIEW:
-            ends = ("--to", str(about["release"]), "--from", str(about["now"]))
-            return (("To plan it again:", command("groupshift", "downgrade", "run", *ends)),)
-        case RunState.ROLLING_BACK:
-            return (("To go on with the rollback:", go_on),)
-        case _ if history.trouble:
-            after = f"Once the cause is understood, to go on to {about['release']}:"
-            return (("To take it back:", back), (after, go_on))
-        case _:
-            return (("To go on where it stands:", go_on), ("To take it back:", back))
+    return cluster_page(history, words)
 
 
 def _over(history: History) -> tuple[str, str]:

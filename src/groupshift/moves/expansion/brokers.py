@@ -10,7 +10,7 @@ Source: docs/reference/group-coordinator.md §3 (KIP-895), §3.4 steps 6 to 9.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from groupshift.domain.cluster import COUNT
 from groupshift.domain.run import PASSED, Checked, Instruction, Json, Outcome, Step, StepRecord, StepState
@@ -37,6 +37,7 @@ from groupshift.ports.driver import ForPerson, NodeState, NodeStatus, Replacemen
 _GROWN = "grown"
 _ACCEPTED = (COUNTED, "accepted_by", "reasons")
 _KEPT = (*_ACCEPTED, _GROWN)
+_NOT_WHOLE = "the cluster is not whole, no broker is restarted: {}; bring up what does not run"
 
 
 def _other(run: Expanding, plan: Counts, count: int) -> str:
@@ -92,26 +93,33 @@ class CreatePartitions(Listed):
         return waits(lacks) if lacks else PASSED
 
 
-def _change(run: Expanding, change_id: str, node: int, count: int) -> Replacement:
-    """The change that is asked of the driver: this node, started with this count in its file. A change has
-    an id of its own, so that a driver makes it once; spaces are none of an id."""
-    return Replacement(
-        change_id=change_id.replace(" ", "_"),
-        node_id=node,
-        properties={COUNT: str(count)},
-        fence=run.name,
-        token=run.token,
+def _change_id(run: Expanding, step: Step, *more: object) -> str:
+    """The id of a change of its own, so that a driver makes it once; spaces are none of an id."""
+    return "/".join(map(str, (run.name, step.key, *more))).replace(" ", "_")
+
+
+def _start(run: Expanding, step: Step, node: int, count: int, change_id: str) -> Json:
+    """Ask the driver to start this node with this count in its file; returns the change, or what a person has
+    to do. Raises `Fenced`."""
+    run.hold(step)
+    started = run.ports.nodes.start(
+        Replacement(
+            change_id=change_id,
+            node_id=node,
+            properties={COUNT: str(count)},
+            fence=run.name,
+            token=run.token,
+        )
     )
+    by_hand = isinstance(started, ForPerson)
+    return {INSTRUCTION: started.instruction} if by_hand else {"change_id": started.change_id}
 
 
 def _require_quiet(run: Expanding) -> None:
     """Raise `Transient` while a replica of any topic is not in sync, `Conflict` while somebody uses a group:
     no broker is restarted then."""
     if lacks := run.ports.topic.cluster_lacks(counts_of(run.there).brokers):
-        raise Transient(
-            f"the cluster is not whole, no broker is restarted: {lacks}; bring up what does not run, then "
-            "run it again"
-        )
+        raise Transient(f"{_NOT_WHOLE.format(lacks)}, then run it again")
     require_drained(run, run.ports.views.look())
 
 
@@ -127,6 +135,13 @@ def _deviating(run: Expanding, count: int) -> list[int]:
     counted = run.ports.views.look().counted
     nodes = sorted({*counts_of(run.there).brokers, *counted})
     return [node for node in nodes if count not in counted.get(node, ())]
+
+
+def _dead(status: NodeStatus) -> Checked:
+    """What a node is that does not run."""
+    said = f"broker {status.node_id} does not run: {status.trouble or 'no reason'}"
+    detail = f"{said}; bring it up, or run it again: it is started again"
+    return Checked(outcome=Outcome.FAIL, detail=detail)
 
 
 class Restart(Handler[ExpansionPorts]):
@@ -147,11 +162,7 @@ class Restart(Handler[ExpansionPorts]):
         if _down(run):
             return PASSED  # what died is started again first, by the act
         lacks = run.ports.topic.cluster_lacks(plan.brokers) or hidden(run, run.ports.views.look())
-        if lacks:
-            return waits(
-                f"the cluster is not whole, no broker is restarted: {lacks}; bring up what does not run"
-            )
-        return PASSED
+        return waits(_NOT_WHOLE.format(lacks)) if lacks else PASSED
 
     def stands(self, run: Expanding, step: Step, record: StepRecord) -> Standing:
         """By the driver; where it cannot know, a restart that was written down may have been made."""
@@ -160,27 +171,22 @@ class Restart(Handler[ExpansionPorts]):
         status = run.ports.nodes.observe(int(step.subject))
         if status.state is NodeState.UNKNOWN:
             return Standing.OTHER
-        made = status.change_id == _change(run, f"{run.name}/{step.key}", 0, 0).change_id
-        return Standing.MADE if made else Standing.AS_MET
+        return Standing.MADE if status.change_id == _change_id(run, step) else Standing.AS_MET
 
     def act(self, run: Expanding, step: Step, intent: Json) -> Json | Instruction:
         """See `Handler`. A driver makes a change once: what died since is started by another one. So are
         brokers of the plan that died meanwhile, those before their own restart, too: the count is in their
         file then, or is read from the topic."""
-        node, change_id = int(step.subject), f"{run.name}/{step.key}"
-        plan, status = counts_of(run.there), run.ports.nodes.observe(int(step.subject))
+        node, to = int(step.subject), counts_of(run.there).to
+        status = run.ports.nodes.observe(node)
         down = status.state is NodeState.DOWN
-        change = _change(run, f"{change_id}/{run.token}" if down else change_id, node, plan.to)
+        change_id = _change_id(run, step, *([run.token] if down else []))
         for other in (each for each in _down(run) if each != node):
-            run.hold(step)
-            run.ports.nodes.start(_change(run, f"{change_id}/{other}/{run.token}", other, plan.to))
-        if not down and status.change_id != change.change_id:
+            _start(run, step, other, to, _change_id(run, step, other, run.token))
+        if not down and status.change_id != change_id:
             _require_quiet(run)
-        run.hold(step)
-        started = run.ports.nodes.start(change)
-        if isinstance(started, ForPerson):
-            return Instruction(text=started.instruction)
-        return {"change_id": started.change_id}
+        begun = _start(run, step, node, to, change_id)
+        return Instruction(text=begun[INSTRUCTION]) if INSTRUCTION in begun else begun
 
     def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
         """By the driver and by the cluster; where the driver cannot know, by the count that the broker uses
@@ -188,9 +194,7 @@ class Restart(Handler[ExpansionPorts]):
         node, plan = int(step.subject), counts_of(run.there)
         status, asked_for = run.ports.nodes.observe(node), record.result.get(INSTRUCTION)
         if status.state is NodeState.DOWN and not asked_for:
-            said = f"broker {node} does not run: {status.trouble or 'no reason'}"
-            detail = f"{said}; bring it up, or run it again: it is started again"
-            return Checked(outcome=Outcome.FAIL, detail=detail)
+            return _dead(status)
         lacks = self._lacks(run, status, str(record.result.get("change_id", "")))
         if not lacks and (asked_for or status.state is NodeState.UNKNOWN):
             view = run.ports.views.look()
@@ -246,12 +250,8 @@ class Place(Handler[ExpansionPorts]):
         node = chosen[0]
         if not down:
             _require_quiet(run)
-        run.hold(step)
-        started = run.ports.nodes.start(
-            _change(run, f"{run.name}/{step.key}/{node}/{run.token}", node, count)
-        )
-        asked_for = {INSTRUCTION: started.instruction} if isinstance(started, ForPerson) else {}
-        return {"restarted": [node], **asked_for, **agreed}
+        begun = _start(run, step, node, count, _change_id(run, step, node, run.token))
+        return {"restarted": [node], **begun, **agreed}
 
     def _agreed(self, run: Expanding, step: Step, down: Collection[int]) -> Json:
         """What is journaled of the count that brokers are to use, where it is not the plan's: somebody gave
@@ -281,11 +281,7 @@ class Place(Handler[ExpansionPorts]):
         """Whether every broker runs and uses the count that was agreed on; a higher one that somebody made
         is shown to a person, who may accept it."""
         if down := _down(run):
-            trouble = run.ports.nodes.observe(down[0]).trouble or "no reason"
-            detail = (
-                f"broker {down[0]} does not run: {trouble}; bring it up, or run it again: it is started again"
-            )
-            return Checked(outcome=Outcome.FAIL, detail=detail)
+            return _dead(run.ports.nodes.observe(down[0]))
         if grown := record.result.get(_GROWN):
             reason = record.result["reasons"][0]
             run.accepted(step, [reason])
@@ -318,11 +314,3 @@ class Place(Handler[ExpansionPorts]):
         how += f"the offsets topic has {made} partitions by now; " if made > count else ""
         detail = f"{said}; keep clients stopped; {how}run it again for the next one"
         return Checked(outcome=Outcome.FAIL, detail=detail)
-
-
-HANDLERS: Mapping[str, Handler[ExpansionPorts]] = {
-    "create-partitions": CreatePartitions(),
-    "restart": Restart(),
-    "place": Place(),
-}
-"""By the kind of a step."""

@@ -16,7 +16,7 @@ from groupshift.domain.run import Checked, Findings, Outcome, Plan, RunState, St
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.handlers import own_handlers
 from groupshift.engine.move import Aspects, Handler, Run
-from groupshift.engine.questions import Observed, utc
+from groupshift.engine.questions import utc
 from groupshift.engine.snapshots import ClusterMove, Exceptions, TakeClusterSnapshot, fallen_offsets
 from groupshift.errors import Transient
 from groupshift.log.commit_hashes import LiveCommit
@@ -37,9 +37,6 @@ from groupshift.moves.expansion.restore import Key
 from groupshift.moves.expansion.rules import Placement, audit_placement, plan_expansion
 from groupshift.moves.expansion.steps import against, fence_of
 from groupshift.ports.runs import EventKind
-from groupshift.report.history import History
-from groupshift.report.kept import Kept
-from groupshift.report.run_page import PageParts
 
 STRAYS = "E96"
 """The rule that groups which moved lie where they belong, and nowhere else."""
@@ -87,10 +84,23 @@ class ExpansionMove(ClusterMove[ExpansionPorts]):
         **own_handlers(),
         "snapshot": TakeClusterSnapshot(_Exceptions()),
         "compare": offsets.CompareSnapshots(_Exceptions()),
-        **steps.HANDLERS,
-        **brokers.HANDLERS,
-        **offsets.HANDLERS,
+        "drain": steps.Drain(),
+        "agree": steps.Agree(),
+        "prove": steps.Prove(),
+        "fence": steps.Fence(),
+        "reopen": steps.Fence(),
+        "delete-groups": steps.DeleteGroups(),
+        "create-partitions": brokers.CreatePartitions(),
+        "restart": brokers.Restart(),
+        "place": brokers.Place(),
+        "rehearse": offsets.Rehearse(),
+        "restore": offsets.Restore(),
+        "verify": offsets.Verify(),
+        "audit": offsets.Audit(),
     }
+    observed = staticmethod(report.observed)
+    assessment_page = staticmethod(report.render)
+    page = staticmethod(report.page)
 
     def look(self, ports: ExpansionPorts, request: ExpansionRequest) -> Placement:
         """See `Move`: the brokers, and all of the offsets log."""
@@ -104,14 +114,6 @@ class ExpansionMove(ClusterMove[ExpansionPorts]):
     def obstacles(self, request: ExpansionRequest, facts: Placement, findings: Findings) -> Findings:
         """See `Move`."""
         return against(findings)
-
-    def observed(self, request: ExpansionRequest, facts: Placement) -> Observed:
-        """See `Move`."""
-        return Observed(sections=tuple(report.overview(facts)), data=report.overview_data(facts))
-
-    def assessment_page(self, request: ExpansionRequest, facts: Placement) -> str:
-        """See `Move`: with pictures of the load."""
-        return report.render(facts)
 
     def plan(self, request: ExpansionRequest, facts: Placement) -> Plan:
         """See `Move`."""
@@ -174,7 +176,3 @@ class ExpansionMove(ClusterMove[ExpansionPorts]):
     def pause(self, plan: Plan, ahead: Sequence[Step]) -> str:
         """See `Move`."""
         return _PAUSE
-
-    def page(self, run: Run[ExpansionPorts], history: History, kept: Kept | None) -> PageParts:
-        """See `groupshift.report.run_page.PageParts`."""
-        return report.page(run, history, kept)

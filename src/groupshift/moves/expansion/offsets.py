@@ -119,15 +119,23 @@ def _differs(rule: str, result: Json, why: str) -> Checked:
     return Checked(outcome=Outcome.FAIL, findings=(finding,))
 
 
-class _Committing(Handler[ExpansionPorts]):
-    """What rehearsal and restoring have in common."""
+class _Placed(Handler[ExpansionPorts]):
+    """A step that counts on where brokers look for each group."""
 
-    everything = False
-    """Whether what is answered already is committed, too."""
+    def allowed(self, run: Expanding, step: Step) -> Checked:
+        """Whether brokers count as they did when each was asked; else that step is done again first."""
+        return still_placed(run)
 
     def stands(self, run: Expanding, step: Step, record: StepRecord) -> Standing:
         """What another claim found and nobody read back is looked for again."""
         return Standing.AS_MET
+
+
+class _Committing(_Placed):
+    """What rehearsal and restoring have in common."""
+
+    everything = False
+    """Whether what is answered already is committed, too."""
 
     def counted(self, rows: Sequence[OffsetRow], said: Sequence[str]) -> dict[str, object]:
         """Return what is journaled: how many offsets are as in the snapshot, and what is not."""
@@ -218,10 +226,6 @@ class Restore(_Committing):
     """Commits what the snapshot has and nobody committed since; what somebody did is left to a person. Then
     the log is asked where it lies: a broker whose answers fit several counts may put it elsewhere."""
 
-    def allowed(self, run: Expanding, step: Step) -> Checked:
-        """Whether brokers count as they did when each was asked; else that step is done again first."""
-        return still_placed(run)
-
     def act(self, run: Expanding, step: Step, intent: Json) -> Json:
         """See `Handler`. Raises `Transient` where a group does not answer."""
         result: Json = {}
@@ -309,16 +313,8 @@ class Verify(Handler[ExpansionPorts]):
         return _differs(LOGGED, record.result, why)
 
 
-class Audit(Handler[ExpansionPorts]):
+class Audit(_Placed):
     """Reads the whole log: every group's records lie in its own partition, one broker serves it."""
-
-    def allowed(self, run: Expanding, step: Step) -> Checked:
-        """See `Handler`."""
-        return still_placed(run)
-
-    def stands(self, run: Expanding, step: Step, record: StepRecord) -> Standing:
-        """What another claim found and nobody read back is looked for again."""
-        return Standing.AS_MET
 
     def act(self, run: Expanding, step: Step, intent: Json) -> Json:
         """Ask every rule of an audit of placement, with whether each broker's file has the new count, and
@@ -336,12 +332,3 @@ class Audit(Handler[ExpansionPorts]):
     def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
         """Whether nothing was found; else no client may start before a person has looked at it."""
         return _differs(PLACED, record.result, "keep clients stopped") if record.result["left"] else PASSED
-
-
-HANDLERS: Mapping[str, Handler[ExpansionPorts]] = {
-    "rehearse": Rehearse(),
-    "restore": Restore(),
-    "verify": Verify(),
-    "audit": Audit(),
-}
-"""By the kind of a step."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from groupshift.domain.cluster import retention_ms
@@ -161,19 +161,6 @@ class PlannedRepair:
         return tuple(each for each in self.repairs if each.mend is mend)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repaired:
-    """What was done: ``restored`` as read back; ``changed`` were committed by somebody between the look and
-    the act, and left alone; ``erased`` are the groups whose stray records have tombstones now, which OLD
-    coordinators take up when they load the partitions again (empty on NEW ones); ``strays_left`` are groups
-    whose stray records stay there, and may still hide a commit, each with why."""
-
-    restored: Restored
-    changed: tuple[NotRestored, ...] = ()
-    erased: frozenset[str] = frozenset()
-    strays_left: Mapping[str, str] = field(default_factory=dict)
-
-
 def plan_repair(
     views: PlacementViews, log: OffsetsLog, within_ms: int, progress: LogProgress | None = None
 ) -> PlannedRepair:
@@ -193,7 +180,7 @@ def plan_repair(
     return PlannedRepair(audit=audit, repairs=planned, against="; ".join(unmet))
 
 
-def repair(planned: PlannedRepair, restoring: OffsetRestoring, reader: ClusterGroups) -> Repaired:
+def repair(planned: PlannedRepair, restoring: OffsetRestoring, reader: ClusterGroups) -> Restored:
     """Commit what is to be restored, for groups without members, and read it back: some groups at a time,
     asked for right before; what is answered otherwise than the log said, or cannot be asked, is left alone.
     Safe to repeat. A consumer that commits without being a member is not refused by its coordinator. On NEW
@@ -204,15 +191,12 @@ def repair(planned: PlannedRepair, restoring: OffsetRestoring, reader: ClusterGr
         raise Rejected(f"nothing was changed: {planned.against}")
     if planned.old:
         raise Rejected("nothing was changed: OLD coordinators need tombstones beside the commits")
-    restored, changed = Restored(equal=0, differing=()), list[NotRestored]()
-    wanted = (each.chosen for each in planned.of(Mend.RESTORE))
+    done, wanted = Restored(), (each.chosen for each in planned.of(Mend.RESTORE))
     for some in some_groups(wanted, lambda each: each.group):
         left = _left_alone(reader, some)
-        restored += restore_offsets(
-            restoring, reader, [each.row for each in some if key_of(each) not in left]
-        )
-        changed += left.values()
-    return Repaired(restored=restored, changed=tuple(changed))
+        done += Restored(differing=tuple(left.values()))
+        done += restore_offsets(restoring, reader, [each.row for each in some if key_of(each) not in left])
+    return done
 
 
 def _left_alone(reader: GroupSnapshots, wanted: Sequence[Elsewhere]) -> dict[Key, NotRestored]:
@@ -242,7 +226,7 @@ class ShadowTools:
     erasing: LogErasing
 
 
-def repair_shadows(planned: PlannedRepair, tools: ShadowTools) -> Repaired:
+def repair_shadows(planned: PlannedRepair, tools: ShadowTools) -> Restored:
     """Commit what is to be restored, for groups without members, prove it in the log, then erase the strays
     of every group that is settled: nothing of it is left to a person, nobody uses it, nothing was refused.
 
@@ -273,12 +257,9 @@ def repair_shadows(planned: PlannedRepair, tools: ShadowTools) -> Repaired:
     )
     left |= {each.wanted.group: each.reason for each in differing}
     erased, kept = _erase(planned, tools, left)
-    return Repaired(
-        restored=Restored(equal=len(wanted) - len(differing), differing=differing),
-        changed=tuple(NotRestored(wanted=row, current=None, reason=left[row.group]) for row in untouched),
-        erased=erased,
-        strays_left=kept,
-    )
+    alone = (NotRestored(wanted=row, current=None, reason=left[row.group]) for row in untouched)
+    equal = len(wanted) - len(differing)
+    return Restored(equal=equal, differing=(*differing, *alone), erased=erased, strays_left=kept)
 
 
 def _erase(
@@ -383,14 +364,15 @@ def _left(row: OffsetRow, state: str, strays: frozenset[Stray], ends: dict[tuple
     return ""
 
 
-def repair_epochs(plan: EpochPlan, restoring: OffsetRestoring, reader: ClusterGroups) -> Repaired:
+def repair_epochs(plan: EpochPlan, restoring: OffsetRestoring, reader: ClusterGroups) -> Restored:
     """Write the planned commits again with leader epoch -1, for groups without members, and read them back:
     some groups at a time, looked at right before. Other offsets of a group are not touched. Safe to repeat.
 
     Raises as the ports."""
-    restored, changed = Restored(equal=0, differing=()), list[NotRestored]()
+    done = Restored()
     for some in some_groups(plan.to_do, lambda each: each.row.group):
-        again, wanted = plan_epochs(reader, sorted({each.row.group for each in some})), list[OffsetRow]()
+        again = plan_epochs(reader, sorted({each.row.group for each in some}))
+        wanted, changed = list[OffsetRow](), list[NotRestored]()
         now = {key_of(each.row): each for each in again.repairs}
         problems = {each.group: each.problem for each in reversed(again.problems)}
         for each in some:
@@ -400,5 +382,6 @@ def repair_epochs(plan: EpochPlan, restoring: OffsetRestoring, reader: ClusterGr
                 continue
             why = (there and there.left) or problems.get(each.row.group) or _CHANGED
             changed.append(NotRestored(wanted=each.wanted, current=None, reason=why))
-        restored += restore_offsets(restoring, reader, wanted)
-    return Repaired(restored=restored, changed=tuple(changed))
+        done += Restored(differing=tuple(changed))
+        done += restore_offsets(restoring, reader, wanted)
+    return done

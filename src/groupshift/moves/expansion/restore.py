@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TypeVar
 
@@ -57,14 +57,21 @@ class NotRestored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """``equal`` offsets were read back as wanted; those of ``differing`` were not."""
+    """What was done: ``equal`` offsets were read back as wanted; those of ``differing`` were not, or were
+    left alone because somebody changed them between the look and the act. ``erased`` are the groups whose
+    stray records have tombstones now, which OLD coordinators take up when they load the partitions again
+    (empty on NEW ones); ``strays_left`` are groups whose stray records stay there, and may still hide a
+    commit, each with why."""
 
-    equal: int
-    differing: tuple[NotRestored, ...]
+    equal: int = 0
+    differing: tuple[NotRestored, ...] = ()
+    erased: frozenset[str] = frozenset()
+    strays_left: Mapping[str, str] = field(default_factory=dict)
 
     def __add__(self, other: Restored) -> Restored:
-        """Both as one."""
-        return Restored(equal=self.equal + other.equal, differing=(*self.differing, *other.differing))
+        """Offsets of both, strays of the first."""
+        differing = (*self.differing, *other.differing)
+        return replace(self, equal=self.equal + other.equal, differing=differing)
 
 
 def restore_offsets(

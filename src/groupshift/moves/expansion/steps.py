@@ -257,14 +257,3 @@ def unproven(run: Expanding, before: Step) -> Iterator[str]:
         done = record is not None and record.state is StepState.DONE
         if shows is not None and not (done and record is not None and shows(record.result)):
             yield f"the journal does not show that step {step.key} was done: {step.does}"
-
-
-HANDLERS: Mapping[str, Handler[ExpansionPorts]] = {
-    "drain": Drain(),
-    "agree": Agree(),
-    "prove": Prove(),
-    "fence": Fence(),
-    "reopen": Fence(),
-    "delete-groups": DeleteGroups(),
-}
-"""By the kind of a step."""

@@ -25,7 +25,6 @@ from groupshift.domain.verdict import Finding
 from groupshift.engine.group import driver_of, group_of
 from groupshift.engine.move import Run
 from groupshift.moves.protocol.facts import ProtocolPorts
-from groupshift.ports.driver import SlotState
 
 _STILL_S = 8.0
 _INTERVALS = 3
@@ -232,7 +231,7 @@ class Watcher:
         self._to = Protocol(run.there.about["to"])
         still_s = max(_STILL_S, _INTERVALS * run.ports.terms.commit_interval_ms / 1000)
         slots = driver_of(run).slots(group_of(run))
-        names = (each.member_id for each in slots if each.state is SlotState.RUNNING and each.member_id)
+        names = (each.member_id for each in slots if each.running and each.member_id)
         self._members = MemberWatch(expected=Counter(names), still_s=still_s)
 
     def look(self) -> Checked:

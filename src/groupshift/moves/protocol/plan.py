@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from groupshift.domain.evidence import Moment
-from groupshift.domain.facts import Place
+from groupshift.domain.facts import Slot, SlotState
 from groupshift.domain.group import GroupView
 from groupshift.domain.group_protocol import Protocol
 from groupshift.domain.group_rules import leftovers, resets
@@ -92,17 +92,17 @@ def plan(request: ProtocolRequest, live: LiveGroup) -> Plan:
     return make_plan(steps, about)
 
 
-def places_of(view: GroupView, places: tuple[Place, ...]) -> tuple[Place, ...]:
+def places_of(view: GroupView, places: tuple[Slot, ...]) -> tuple[Slot, ...]:
     """The driver's places in its order, or, where it cannot know them, the members by the names that people
     know them by."""
     if places:
         return places
     names = [member.client_id or member.member_id for member in view.members]
     occupied = (
-        Place(
+        Slot(
             name=name if names.count(name) == 1 else member.member_id,
             kind=member.kind,
-            running=True,
+            state=SlotState.RUNNING,
             member_id=member.member_id,
         )
         for name, member in zip(names, view.members, strict=True)

@@ -77,14 +77,12 @@ def observed(request: ProtocolRequest, live: LiveGroup) -> Observed:
     return Observed(sections=tuple(sections), data={"answers": documents, "view": view})
 
 
-def closing(plan: Plan, state: RunState) -> str:
-    """Return where the run has led to, as a clause; empty where the engine's own says it."""
-    to = Protocol(plan.about["to"])
+def closing(run: Run[ProtocolPorts], state: RunState) -> tuple[str, str]:
+    """Return where the run has led to, as a clause; empty where the engine's own says it. The next command is
+    the usual one."""
     if state is RunState.ROLLED_BACK:
-        return f"rolled back to the {to.other} protocol, proven equal"
-    if state is not RunState.MOVED:
-        return ""
-    return f"{_reached(plan)}; the rollback is open"
+        return f"rolled back to the {Protocol(run.there.about['to']).other} protocol, proven equal", ""
+    return (f"{_reached(run.there)}; the rollback is open" if state is RunState.MOVED else ""), ""
 
 
 def pause(plan: Plan, ahead: Sequence[Step]) -> str:

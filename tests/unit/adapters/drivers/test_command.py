@@ -120,7 +120,10 @@ def test_an_unknown_slot_is_refused_before_start_runs(tmp_path: Path) -> None:
 @pytest.mark.parametrize("printed", ["not json", "[1]", "", '{"change_id": "another"}'])
 def test_an_answer_that_cannot_be_used_names_program_and_remedy(printed: str) -> None:
     """The sentence says what to print."""
-    with pytest.raises(Rejected, match=r"fleet\.command\.start .* printed .* let it print one JSON object"):
+    with pytest.raises(
+        Rejected,
+        match=r"fleet\.command\.start .* cannot be read .* let it print one JSON object",
+    ):
         _fleet(f"print({printed!r})").start(CHANGE)
 
 
@@ -129,7 +132,7 @@ def test_an_answer_that_cannot_be_used_names_program_and_remedy(printed: str) ->
 )
 def test_slots_that_cannot_be_read_name_the_program(slots: str) -> None:
     """A kind or state that does not exist, or one that is missing."""
-    with pytest.raises(Rejected, match=r"fleet\.command\.observe .* slots that cannot be read"):
+    with pytest.raises(Rejected, match=r"fleet\.command\.observe .* what cannot be read"):
         _fleet("", observe=f"print({slots!r})").slots("orders-app")
 
 
@@ -250,5 +253,5 @@ def test_s13_an_id_that_is_no_text_is_one_sentence(name: str, value: object) -> 
     """Whoever looks it up would fail at it."""
     slot = {"name": "m1", "kind": "old", "state": "running", name: value}
     fleet = _fleet("", observe=f"print({json.dumps({'slots': [slot]})!r})")
-    with pytest.raises(Rejected, match=r"slots that cannot be read .*is no text"):
+    with pytest.raises(Rejected, match=r"what cannot be read .*is no text"):
         fleet.slots("orders-app")

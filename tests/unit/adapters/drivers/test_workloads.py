@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
 from groupshift.adapters.drivers.kubernetes import member_of, slots_of
 from groupshift.adapters.drivers.workloads import CHANGES, Accepted, Memory, Workload
+from groupshift.domain.facts import SlotState
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import Rejected
-from groupshift.ports.driver import Change, SlotState
+from groupshift.ports.driver import Change
 
 GROUP = "orders-app"
 
@@ -88,7 +91,7 @@ def test_the_memory_survives_its_annotation_and_forgets_the_oldest_changes() -> 
         accepted = Accepted(change_id=change.change_id, to=change.to, slots=change.slots, before="orders-a")
         memory = memory.having(change, accepted)
     document = {"kind": "Deployment", "metadata": {"name": "d", "annotations": {}}}
-    document["metadata"]["annotations"]["groupshift.io/changes"] = memory.to_json()
+    document["metadata"]["annotations"]["groupshift.io/changes"] = json.dumps(asdict(memory))
     assert Memory.of(document) == memory
     assert (len(memory.changes), memory.fences) == (16, {"m": 19})
     assert memory.find("c3") is None

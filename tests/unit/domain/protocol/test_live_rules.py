@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from groupshift.domain.facts import Facts, Place
+from groupshift.domain.facts import Facts, Slot, SlotState
 from groupshift.domain.group import view_of
 from groupshift.domain.group_protocol import Aim, KafkaGroup, Kind, Policy, Protocol, ProtocolView, Way
 from groupshift.domain.group_rules import ask
@@ -30,7 +30,8 @@ def _facts(seen: ProtocolView | KafkaGroup, wanted: Aim | None = UP) -> Facts:
 
 
 def _placed(group: KafkaGroup, *clients: str) -> Facts:
-    places = (Place(name=each, kind=MemberKind.PLAIN, running=True, member_id=each) for each in clients)
+    running = {"kind": MemberKind.PLAIN, "state": SlotState.RUNNING}
+    places = (Slot(name=each, member_id=each, **running) for each in clients)
     return replace(_facts(group), places=tuple(places))
 
 

@@ -130,7 +130,8 @@ def test_a_difference_that_somebody_accepted_is_no_success() -> None:
     assert "go on although snapshot D is not equal to C0" in page(driver, run)
     moved = replace(history, record=replace(history.record, state=RunState.MOVED))
     sentence = report.page(reader(driver, run), moved, None).sentence
-    assert "run 3.9.2 now, but not all groups are as they were: group simple: lost" in sentence
+    assert "run 3.9.2 now, from 4.3.1. But not all is as it has to be: snapshot D is not equal" in sentence
+    assert "group simple: lost" in sentence
 
 
 def test_a_node_that_is_being_replaced_is_shown_so_until_now() -> None:

@@ -10,7 +10,8 @@ from groupshift.domain.cluster import PlacementView, TopicView
 from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
-from groupshift.moves.expansion.report import overview, overview_data, render
+from groupshift.moves.expansion.facts import ExpansionRequest
+from groupshift.moves.expansion.report import observed, overview, render
 from groupshift.moves.expansion.rules import audit_placement, plan_expansion
 from groupshift_testing.offset_brokers import MemoryPlacementViews
 from support.downgrade_clusters import listed
@@ -96,7 +97,7 @@ def test_the_page_of_a_plan() -> None:
     odd = "<script>"
     listing = {1: [*LISTED[1], listed(odd, state="Empty")]}
     found = plan_expansion(MemoryPlacementViews(view(8, groups=listing)), Log(at([*GROUPS, odd], 8)), 12)
-    text = render(found)
+    text = render(ExpansionRequest(to=12), found)
     assert "__consumer_offsets from 8 to 12 partitions" in text
     assert "it may begin" in text
     assert f"{len(found.facts.movers)} of 31" in text
@@ -121,7 +122,7 @@ def test_what_an_assessment_shows_besides_its_findings() -> None:
 def test_an_assessment_as_data_has_every_group_and_partition() -> None:
     """What each broker uses, what counts cost, who moves, the load of every partition now and then."""
     found = plan_expansion(MemoryPlacementViews(view(8, groups=LISTED)), Log(at(GROUPS, 8)), 16)
-    data = overview_data(found)
+    data = observed(ExpansionRequest(to=16), found).data
     assert (data["from"], data["to"], data["partitions"]) == (8, 16, 8)
     assert data["uses"] == {"1": [8], "2": [8], "3": [8]}
     assert (data["costs"], data["moving"]) == (found.facts.costs, found.facts.movers)

@@ -81,12 +81,12 @@ def test_lost_offsets_are_committed_and_read_back() -> None:
     world, plan = Coordinators(), planned(*LOST)
     assert plan.counts == {Mend.RESTORE: 2, Mend.OVERWRITTEN: 0, Mend.CONFLICT: 0}
     done = repair(plan, world, world)
-    assert (done.restored.equal, done.restored.differing, done.changed) == (2, (), ())
+    assert (done.equal, done.differing) == (2, ())
     assert {(row.group, row.offset, row.leader_epoch, row.metadata) for row in world.given} == {
         ("g9", 42, 3, "m"), ("g10", 43, 3, "m"),
     }  # fmt: skip
     again = repair(plan, world, world)
-    assert (again.restored.equal, again.changed) == (2, ())
+    assert (again.equal, again.differing) == (2, ())
 
 
 def test_what_is_older_at_home_gives_way() -> None:
@@ -96,7 +96,7 @@ def test_what_is_older_at_home_gives_way() -> None:
     row = plan.repairs[0].chosen.row
     world = Coordinators({(row.group, row.topic, row.partition): replace(row, offset=5)})
     done = repair(plan, world, world)
-    assert (done.changed, done.restored.equal, world.given) == ((), 1, [row])
+    assert (done.differing, done.equal, world.given) == ((), 1, [row])
 
 
 def test_offsets_below_zero_are_none_and_others_are_read_back_exactly() -> None:
@@ -132,10 +132,10 @@ def test_what_its_coordinator_does_not_tell_is_left_alone() -> None:
     """A transaction is open, a right is missing: nothing there is not the same as nothing told."""
     world, plan = Coordinators(untold={"g9": "a transaction is open"}), planned(*LOST)
     done = repair(plan, world, world)
-    assert [(each.wanted.group, each.reason) for each in done.changed] == [("g9", "a transaction is open")]
+    assert [(each.wanted.group, each.reason) for each in done.differing] == [("g9", "a transaction is open")]
     assert [row.group for row in world.given] == ["g10"]
     residue = Coordinators(untold={"g9": f"group 'g9': listed by broker 1{LISTED_TOO}2: it moved just now"})
-    assert repair(plan, residue, residue).restored.equal == 2
+    assert repair(plan, residue, residue).equal == 2
 
 
 def test_a_deletion_since_the_look_is_not_undone() -> None:
@@ -143,7 +143,7 @@ def test_a_deletion_since_the_look_is_not_undone() -> None:
     home = partition_of("g9", 8)
     plan = planned(commit("g9", 0, offset=42, ms=9_000), commit("g9", home, offset=5, ms=1_000))
     world = Coordinators()
-    (left,) = repair(plan, world, world).changed
+    (left,) = repair(plan, world, world).differing
     assert (left.current, world.given) == (None, [])
     assert left.reason == "somebody changed it: the log said 5, its coordinator answers None"
 
@@ -153,17 +153,15 @@ def test_more_groups_than_are_taken_at_a_time() -> None:
     world = Coordinators()
     lost = [commit(f"g{number}", (partition_of(f"g{number}", 8) + 1) % 8, at=number) for number in range(250)]
     done = repair(planned(*lost), world, world)
-    assert (done.restored.equal, len(world.given)) == (250, 250)
+    assert (done.equal, len(world.given)) == (250, 250)
 
 
 def test_a_group_with_members_is_named_and_hides_no_other() -> None:
     """Its coordinator refuses."""
     world = Coordinators(busy=frozenset({"g9"}))
     done = repair(planned(*LOST), world, world)
-    assert done.restored.equal == 1
-    assert [(each.wanted.group, each.reason) for each in done.restored.differing] == [
-        ("g9", "UNKNOWN_MEMBER_ID (25)")
-    ]
+    assert done.equal == 1
+    assert [(each.wanted.group, each.reason) for each in done.differing] == [("g9", "UNKNOWN_MEMBER_ID (25)")]
 
 
 def test_what_somebody_committed_since_the_look_is_left_alone() -> None:
@@ -172,11 +170,11 @@ def test_what_somebody_committed_since_the_look_is_left_alone() -> None:
     row = plan.repairs[0].chosen.row
     world.offsets[row.group, row.topic, row.partition] = replace(row, offset=1)
     done = repair(plan, world, world)
-    assert [(each.wanted.group, each.current and each.current.offset) for each in done.changed] == [
+    assert [(each.wanted.group, each.current and each.current.offset) for each in done.differing] == [
         (row.group, 1)
     ]
     assert world.offsets[row.group, row.topic, row.partition].offset == 1
-    assert done.restored.equal == 1
+    assert done.equal == 1
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_everything_is_back_after_a_restart_and_stays() -> None:
     world = careless()
     assert unlike(world)
     done = repair_shadows(planned(world), tools(world))
-    assert (done.restored.equal, done.restored.differing, done.changed) == (len(MOVING), (), ())
+    assert (done.equal, done.differing) == (len(MOVING), ())
     assert done.erased == set(MOVING)
     restarted(world)
     for partition in range(8):
@@ -104,7 +104,7 @@ def test_a_group_that_needs_no_commit_is_named_when_its_strays_stay() -> None:
     plan = planned(world)
     assert [each.mend for each in plan.repairs if each.chosen.group == busy] == [Mend.OVERWRITTEN]
     done = repair_shadows(plan, tools(world))
-    assert (done.changed, set(done.strays_left)) == ((), {busy})
+    assert (done.differing, set(done.strays_left)) == ((), {busy})
     world.members = set()
     again = repair_shadows(planned(world), tools(world))
     assert (again.erased, again.strays_left) == ({busy}, {})
@@ -130,7 +130,7 @@ def test_what_is_refused_keeps_its_strays() -> None:
     world = careless()
     world.uncommitted = {MOVING[0]: "GROUP_AUTHORIZATION_FAILED (30)"}
     done = repair_shadows(planned(world), tools(world))
-    (left,) = done.restored.differing
+    (left,) = done.differing
     assert (left.wanted.group, "30" in left.reason) == (MOVING[0], True)
     assert done.erased == set(MOVING) - {MOVING[0]}
     assert done.strays_left == {MOVING[0]: left.reason}
@@ -147,7 +147,7 @@ def test_a_commit_between_look_and_act_wins() -> None:
     asked = next(node for node in world.world.brokers if world.world.serves(node, MOVING[2]))
     assert world.commit_as_client(MOVING[2], 999, asked)
     done = repair_shadows(plan, tools(world))
-    assert [each.wanted.group for each in done.changed] == [MOVING[2]]
+    assert [each.wanted.group for each in done.differing] == [MOVING[2]]
     again = planned(world)
     assert again.counts == {Mend.RESTORE: 0, Mend.OVERWRITTEN: 1, Mend.CONFLICT: 0}
     assert repair_shadows(again, tools(world)).erased == {MOVING[2]}
