@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from groupshift.domain.group import GroupView
-from groupshift.domain.modes import ABSENT_MODE, Holder, Mode, ModeNode
+from groupshift.domain.modes import ABSENT_MODE
 from groupshift.ports.clock import Clock
 from groupshift.scan.state import NodeTimes, Observed
-from groupshift_testing.world import MemoryModeSwitch, World
+from groupshift_testing.world import World
 
 
 @dataclass(slots=True)
@@ -55,34 +55,6 @@ class MemoryGroups:
     def read(self, group: str) -> GroupView:
         """See the port."""
         return self.ensemble.read_one(group)
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryModes:
-    """`groupshift.ports.changes.ModeSwitch` of every group."""
-
-    ensemble: MemoryEnsemble
-
-    def _of(self, group: str) -> MemoryModeSwitch:
-        return MemoryModeSwitch(self.ensemble.worlds[group])
-
-    def read(self, group: str) -> ModeNode:
-        """See the port."""
-        return self._of(group).read(group)
-
-    def take(self, group: str, holder: Holder) -> None:
-        """See the port."""
-        self._of(group).take(group, holder)
-
-    def compare_and_set(
-        self, group: str, expected: ModeNode, to: Mode, *, holder: Holder | None = None
-    ) -> ModeNode:
-        """See the port."""
-        return self._of(group).compare_and_set(group, expected, to, holder=holder)
-
-    def delete(self, group: str, expected: ModeNode, *, holder: Holder | None = None) -> None:
-        """See the port."""
-        self._of(group).delete(group, expected, holder=holder)
 
 
 @dataclass(slots=True)

@@ -25,11 +25,10 @@ from groupshift_testing.ensemble import (
     MemoryBrake,
     MemoryEnsemble,
     MemoryGroups,
-    MemoryModes,
 )
 from groupshift_testing.evidence import MemoryEvidence
 from groupshift_testing.runs import MemoryRuns
-from groupshift_testing.world import MemoryFleet, World
+from groupshift_testing.world import MemoryFleet, MemoryModeSwitch, World
 
 CLUSTER = "c"
 NO_CANARY = CanaryTerms(
@@ -89,7 +88,7 @@ class Fleet:
         side = ZookeeperSide(
             groups=groups or MemoryGroups(self.ensemble),
             fleets=lambda _driver: idle,
-            mode=MemoryModes(self.ensemble),
+            mode=MemoryModeSwitch(idle.world, self.ensemble.worlds),
             cluster_id=lambda: CLUSTER,
         )
         return CoordinationPorts(
