@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from groupshift.audit.ownership import Interval
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.run import Step, plan_from
+from groupshift.domain.run import plan_from
 from groupshift.domain.verdict import Verdict, worst
 from groupshift.ports.runs import Event, EventKind, RunRecord
 from groupshift_sandbox.client_members.events import Owned
@@ -112,11 +112,7 @@ def _names(record: RunRecord, events: Iterable[Event]) -> Iterator[tuple[str, st
     for event in events:
         if event.kind is EventKind.ROLLBACK_BEGUN:
             for step in plan_from(json.dumps(event.body["plan"])).steps:
-                yield step.key, _of_rollback(step)
-
-
-def _of_rollback(step: Step) -> str:
-    return f"{BACK}{step.phase.removeprefix('undo_').removeprefix('undo-')}"
+                yield step.key, f"{BACK}{step.phase.removeprefix('undo_').removeprefix('undo-')}"
 
 
 def _phase(name: str, events: Sequence[Event]) -> Phase:

@@ -81,7 +81,7 @@ def expire_session(address: str, session_id: int) -> None:
     the server does not tell."""
     host, _, port = address.rpartition(":")
     password = session_password(session_id)
-    hello = struct.pack(">iqiqi", 0, 0, 30_000, _signed(session_id), len(password)) + password + b"\0"
+    hello = struct.pack(">iqiQi", 0, 0, 30_000, session_id % (1 << 64), len(password)) + password + b"\0"
     close = struct.pack(">ii", 1, -11)
     with socket.create_connection((host, int(port)), timeout=_GONE_S) as connection:
         connection.sendall(b"".join(struct.pack(">i", len(frame)) + frame for frame in (hello, close)))
@@ -95,10 +95,6 @@ def expire_session(address: str, session_id: int) -> None:
         return bool(whole) and name not in sessions
 
     wait_until(expired, _GONE_S, f"session {name} expired")
-
-
-def _signed(session_id: int) -> int:
-    return session_id - (1 << 64) if session_id >= 1 << 63 else session_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,22 +46,6 @@ class ScalaMember:
         return f"{self.group}_{self.consumer_id}"
 
 
-def consumer_properties(member: ScalaMember) -> dict[str, str]:
-    """What the old consumer is configured with: its defaults, offsets in ZooKeeper every second, and a minute
-    for its first connection, for it ends where it gets none."""
-    return {
-        "group.id": member.group,
-        "zookeeper.connect": member.zookeeper,
-        "consumer.id": member.consumer_id,
-        "offsets.storage": "zookeeper",
-        "dual.commit.enabled": "false",
-        "auto.commit.enable": "true",
-        "auto.commit.interval.ms": "1000",
-        "zookeeper.connection.timeout.ms": "60000",
-        **member.properties,
-    }
-
-
 def command(home: Home, member: ScalaMember, file_name: str | None = None) -> Command:
     """How to run this member under its recorder: a `Command` named ``file_name`` as its files are
     (by default the consumer id).
@@ -70,7 +54,17 @@ def command(home: Home, member: ScalaMember, file_name: str | None = None) -> Co
     if member.release not in SCALA_CONSUMERS:
         raise Rejected(f"Scala consumer release {member.release!r} is unknown; choose one of {RELEASES}")
     name = file_name or member.consumer_id
-    properties = write_properties(home, name, consumer_properties(member))
+    own = {
+        "group.id": member.group,
+        "zookeeper.connect": member.zookeeper,
+        "consumer.id": member.consumer_id,
+        "offsets.storage": "zookeeper",
+        "dual.commit.enabled": "false",
+        "auto.commit.enable": "true",
+        "auto.commit.interval.ms": "1000",
+        "zookeeper.connection.timeout.ms": "60000",  # a member ends where it gets no first connection
+    }
+    properties = write_properties(home, name, {**own, **member.properties})
     consumer = SCALA_CONSUMERS[member.release]
     path = class_path(consumer) if member.release.startswith("0.") else class_path(LOGGING, consumer)
     chosen = ["--topic", member.topics[0]]

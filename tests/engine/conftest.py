@@ -16,7 +16,7 @@ from toy_world import World  # noqa: E402
 
 from groupshift.adapters.sqlalchemy.runs import SqlRuns  # noqa: E402 - the path comes first
 from groupshift.ports.runs import Runs  # noqa: E402
-from groupshift_testing.runs import MemoryRuns  # noqa: E402
+from support.memory_runs import MemoryRuns  # noqa: E402
 
 
 @pytest.fixture(params=["memory", "sqlite"])

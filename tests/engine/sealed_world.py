@@ -27,7 +27,7 @@ from groupshift.engine.move import Tools
 from groupshift.engine.verification import verify, verify_folder
 from groupshift.ports.clock import StepCrashPoints
 from groupshift.ports.runs import Entry, EventKind, Runs
-from groupshift_testing.runs import MemoryRuns
+from support.memory_runs import MemoryRuns
 
 FORMS = ("journal and key", "folder and key", "folder")
 PAGE = "report.html"

@@ -29,7 +29,7 @@ from groupshift.engine.verification import objection, verify, verify_folder
 from groupshift.errors import Broken, Conflict, Fenced, Rejected
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind, Runs
-from groupshift_testing.runs import MemoryRuns
+from support.memory_runs import MemoryRuns
 
 SOUND = (State.SOUND, State.UNCHECKED)
 

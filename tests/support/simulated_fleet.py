@@ -27,8 +27,8 @@ from groupshift_testing.ensemble import (
     MemoryGroups,
 )
 from groupshift_testing.evidence import MemoryEvidence
-from groupshift_testing.runs import MemoryRuns
 from groupshift_testing.world import MemoryFleet, MemoryModeSwitch, World
+from support.memory_runs import MemoryRuns
 
 CLUSTER = "c"
 NO_CANARY = CanaryTerms(

@@ -10,7 +10,7 @@ from groupshift_sandbox.chaos.schedule import Fleet
 from groupshift_sandbox.faults import Link, start_relay
 from groupshift_sandbox.fleet import FleetDefinition, Place, SlotDefinition
 from groupshift_sandbox.home import Home
-from groupshift_sandbox.kafka import Broker, RelayedListener
+from groupshift_sandbox.kafka import Broker
 from groupshift_sandbox.members import is_ready, member_command, member_id
 from groupshift_sandbox.processes import Running, free_port, is_running, start
 
@@ -46,7 +46,15 @@ class Members:
     ) -> Members:
         """Start the relays; no member yet."""
         links = {
-            slot: _links(home, slot, zookeeper, listener)
+            slot: (
+                start_relay(home, f"{slot}-zookeeper", listen=free_port(), target=zookeeper),
+                start_relay(
+                    home,
+                    f"{slot}-kafka",
+                    listen=listener.advertised_port,
+                    target=f"127.0.0.1:{listener.port}",
+                ),
+            )
             for slot, listener in zip(fleet.ours, broker.relayed, strict=True)
         }
         slots = [SlotDefinition(name=name, release=RELEASE, kind=MemberKind.OLD) for name in fleet.old]
@@ -96,12 +104,3 @@ class Members:
         """Both links as they should be."""
         for link in self.links.get(slot, ()):
             link.restore()
-
-
-def _links(home: Home, slot: str, zookeeper: str, listener: RelayedListener) -> tuple[Link, Link]:
-    """To ZooKeeper, and to the broker's listener for this slot."""
-    target = f"127.0.0.1:{listener.port}"
-    return (
-        start_relay(home, f"{slot}-zookeeper", listen=free_port(), target=zookeeper),
-        start_relay(home, f"{slot}-kafka", listen=listener.advertised_port, target=target),
-    )
