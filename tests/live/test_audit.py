@@ -40,6 +40,7 @@ from groupshift_sandbox.kraft import KraftCluster, start_kraft
 from groupshift_sandbox.processes import marked, stop, wait_until
 from groupshift_sandbox.zookeeper import start_zookeeper
 from groupshift_testing.log_encoder import encode_key, encode_value
+from support.kio_messages import messages
 from support.native_member import NativeMember, joined
 
 OFFSETS = "__consumer_offsets"
@@ -353,7 +354,7 @@ def test_an_expired_offset_is_told_from_a_deleted_one(
 def _commit_for_a_second(raw: KafkaCluster, group: str) -> None:
     """OffsetCommit 2 carries its own retention."""
     connection = raw.broker(raw.coordinators([group])[0][group])
-    module = connection.messages(Api.OFFSET_COMMIT, at_least=2, at_most=2)
+    module = messages(connection, Api.OFFSET_COMMIT, at_least=2, at_most=2)
     partition = module.OffsetCommitRequestPartition(
         partition_index=0, committed_offset=5, committed_metadata=""
     )

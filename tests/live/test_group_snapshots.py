@@ -282,7 +282,7 @@ def test_offsets_of_a_topic_that_is_gone_are_kept_and_said(
     commit(raw, {group: {TopicPartition(name, 0): (2, "") for name in (doomed, orders)}})
     admin = AdminClient({"bootstrap.servers": bootstrap})  # kept: without a name it ends before its answer
     admin.delete_topics([doomed])[doomed].result(timeout=60)
-    wait_until(lambda: not raw.leaders([doomed]), 60, "the topic is gone")
+    wait_until(lambda: not raw.partitions_of([doomed])[0], 60, "the topic is gone")
     state = take(group)
     assert (orders, 0) in committed(state, group)
     assert {end.topic for end in state.log_ends} == {orders}

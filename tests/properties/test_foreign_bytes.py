@@ -41,6 +41,7 @@ from groupshift.domain.znodes import parse_broker, parse_cluster_id, parse_offse
 from groupshift.errors import GroupshiftError
 from groupshift.log.decode import parse_assignment
 from groupshift.scan.state import NodeTimes, Observed, state_of
+from support.znodes import znode
 
 TIMES = int(os.environ.get("GROUPSHIFT_FUZZ", "10000"))
 SEED = int(os.environ.get("GROUPSHIFT_FUZZ_SEED", "21"))
@@ -131,7 +132,7 @@ def mutated(rng: random.Random) -> bytes:
 
 def node(path: str, data: bytes, owner: int) -> Node:
     """A znode of group g."""
-    return Node(path=f"/consumers/g/{path}", data=data, version=0, czxid=5, mzxid=5, owner=owner)
+    return znode(f"/consumers/g/{path}", data, owner)
 
 
 def view_of(data: bytes, owner: int) -> Any:

@@ -54,6 +54,6 @@ class FullProof(DiskProof):
             write_text(output / "audit.json", '{"verdict": "pass"}')
         else:
             super().run(request)
-            write_parquet(output / "differences.parquet", [{"allowed": True}], "allowed bool")
+            write_parquet(output / "differences.parquet", [{"allowed": True}], "allowed boolean")
             write_parquet(output / "failing_rows.parquet", [{"row": "{}"}], "row string")
         write_text(output / "report.html", "<!doctype html><title>report</title>")

@@ -8,6 +8,7 @@ from typing import Any
 
 from groupshift.adapters.kafka.broker import Access, BrokerConnection
 from groupshift.adapters.kafka.wire import Range, fill, raise_for, request_frame
+from support.kio_messages import messages
 from support.native_member import NativeMember
 
 _STREAMS = 88
@@ -71,7 +72,7 @@ class StreamsMember:
 
     def __init__(self, broker: BrokerConnection, group: str) -> None:
         self._broker, self._group = broker, group
-        self._module = broker.messages(_STREAMS, at_most=0)  # type: ignore[arg-type]
+        self._module = messages(broker, _STREAMS, at_most=0)  # type: ignore[arg-type]
         self.member_id, self.epoch, self.active = str(uuid.uuid4()), 0, ()
         self._ask(first=True)
 

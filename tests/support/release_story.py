@@ -21,6 +21,7 @@ from groupshift.adapters.kafka.wire import Api, BrokerError, fill, raise_for
 from groupshift.errors import Transient
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.processes import wait_until
+from support.kio_messages import messages
 from support.native_member import ShareMember
 from support.release_broker import Release, ReleaseBroker
 from support.release_members import EarlyConnection, StatedMember, StreamsMember
@@ -102,7 +103,7 @@ class Story:
         at_most = 9 if retention_ms is None else 4
 
         def act() -> None:
-            module = self.broker.messages(_COMMIT, at_least=2, at_most=at_most)  # type: ignore[arg-type]
+            module = messages(self.broker, _COMMIT, at_least=2, at_most=at_most)  # type: ignore[arg-type]
             topics = [
                 module.OffsetCommitRequestTopic(
                     name=name,
@@ -203,7 +204,7 @@ def told(broker: ReleaseBroker) -> Iterator[Story]:
 
 def _offsets_only(story: Story) -> None:
     """Groups without members, over all partitions of the log; the second commit beats the first."""
-    asked = story.broker.messages(Api.FIND_COORDINATOR, at_most=2).FindCoordinatorRequest
+    asked = messages(story.broker, Api.FIND_COORDINATOR, at_most=2).FindCoordinatorRequest
     story.until(
         lambda: not story.broker.ask(fill(asked, key="simple", key_type=0)).error_code,
         "the offsets topic is there",
@@ -235,7 +236,7 @@ def _classic(story: Story) -> None:
 def _worker(story: Story) -> None:
     """A group of another protocol type: what its members say is theirs alone."""
     broker = story.broker
-    module = broker.messages(_JOIN, at_most=3)  # type: ignore[arg-type]
+    module = messages(broker, _JOIN, at_most=3)  # type: ignore[arg-type]
     protocols = (module.JoinGroupRequestProtocol(name="eager", metadata=b"\x00\x01\xffopaque"),)
     asked = fill(
         module.JoinGroupRequest,
@@ -253,7 +254,7 @@ def _worker(story: Story) -> None:
         return answer
 
     joined = story.retried(join)
-    sync = broker.messages(_SYNC, at_most=2)  # type: ignore[arg-type]
+    sync = messages(broker, _SYNC, at_most=2)  # type: ignore[arg-type]
     share = sync.SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"\x07work")
     answer = broker.ask(
         sync.SyncGroupRequest(
@@ -269,7 +270,7 @@ def _worker(story: Story) -> None:
 
 def is_generation(story: Story, group: str, member_id: str, generation: int) -> bool:
     """Whether the coordinator takes a heartbeat of this generation: the only request that tells it."""
-    module = story.broker.messages(_HEARTBEAT, at_most=2)  # type: ignore[arg-type]
+    module = messages(story.broker, _HEARTBEAT, at_most=2)  # type: ignore[arg-type]
     asked = module.HeartbeatRequest(group_id=group, generation_id=generation, member_id=member_id)
     code = int(story.broker.ask(asked).error_code)
     if code == _ILLEGAL_GENERATION:
@@ -388,11 +389,11 @@ def _removed(story: Story) -> None:
     if story.release.numbers >= (1, 1):
         story.commit("deleted", {(ORDERS, 0): (8, "")})
         names = ["deleted", *(["native-deleted"] if "consumer" in story.release.kinds else [])]
-        module = story.broker.messages(_DELETE, at_most=1)  # type: ignore[arg-type]
+        module = messages(story.broker, _DELETE, at_most=1)  # type: ignore[arg-type]
         for each in story.broker.ask(module.DeleteGroupsRequest(groups_names=tuple(names))).results:
             raise_for(each.error_code, f"{each.group_id} is deleted")
     if story.release.numbers >= (2, 4):
-        module = story.broker.messages(_DELETE_OFFSETS)  # type: ignore[arg-type]
+        module = messages(story.broker, _DELETE_OFFSETS)  # type: ignore[arg-type]
         topic = module.OffsetDeleteRequestTopic(
             name=ORDERS, partitions=(module.OffsetDeleteRequestPartition(partition_index=0),)
         )

@@ -11,7 +11,7 @@ from pathlib import Path
 from groupshift.domain.cluster import Asked, ClusterView
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.evidence import Manifest
-from groupshift.domain.group_counts import Counts, GaugedBroker
+from groupshift.domain.group_counts import GaugedBroker
 from groupshift.domain.group_protocol import PROTOCOLS, Kind
 from groupshift.domain.rows import ClusterState, GroupRow, OffsetRow
 from groupshift.domain.verdict import Verdict
@@ -352,16 +352,9 @@ def one_of_39() -> World:
 class NobodyCounts:
     """Nobody asks for the counts of groups."""
 
-    def count(self) -> Mapping[int, Counts]:
-        """No broker."""
-        return {}
-
     def read(self, address: str) -> GaugedBroker:
         """Nobody answers."""
         raise Transient(f"nobody answers at {address}")
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 def driver_of(world: World) -> Driver:
@@ -379,7 +372,6 @@ def driver_of(world: World) -> Driver:
         outcomes=comparisons,
         nodes=world,
         evidence=EvidenceFolder(Path("evidence")),
-        lists=NobodyCounts(),
         gauges=NobodyCounts(),
     )
     return Driver(move=DowngradeMove(), ports=ports, comparisons=comparisons)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from groupshift.domain.group import (
     GroupView,
@@ -33,10 +33,28 @@ from groupshift.ports.cluster import GroupSnapshots, Identity, Progress, Protoco
 from groupshift.scan.state import Observed
 
 if TYPE_CHECKING:  # whoever needs Kafka alone does not load ZooKeeper's client
-    from groupshift.adapters.kafka.groups import KafkaEnsemble, KafkaGroups, KafkaRights
+    from groupshift.adapters.kafka.cluster import OfCluster
+    from groupshift.adapters.kafka.groups import KafkaRights
     from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
     from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
     from groupshift.adapters.zookeeper.mode import ZookeeperRights
+
+
+K = TypeVar("K", bound="OfCluster")
+
+
+class _Both(Generic[K]):
+    """Reads ZooKeeper and the brokers of its Kafka cluster; both connections are closed together."""
+
+    def __init__(self, zookeeper: ZookeeperGroups, kafka: K, clock: Clock) -> None:
+        self._zookeeper = zookeeper
+        self._kafka = kafka
+        self._clock = clock
+
+    def close(self) -> None:
+        """Close both connections."""
+        self._zookeeper.close()
+        self._kafka.close()
 
 
 class LiveAccess:
@@ -50,22 +68,18 @@ class LiveAccess:
         """See the port; a group that does not exist is nothing to have rights on."""
         if not view.exists:
             return ()
+        held = (*view.owners, *view.zookeeper_offsets, *view.kafka_offsets)
+        static = [member for member in view.members if member.pattern == "static"]
+        topics = {each.partition.topic for each in held}  # whether or not Kafka shows them
+        topics |= {topic for member in static for topic, _ in member.subscription}
         nodes = () if self._zookeeper is None else (self._zookeeper.identity(view.group),)
-        return (*nodes, self._kafka.identity(view.group, sorted(_topics(view))))
-
-
-def _topics(view: GroupView) -> set[str]:
-    """Every topic that the group has to do with, whether or not Kafka shows it."""
-    owned = {each.partition.topic for each in view.owners}
-    committed = {each.partition.topic for each in (*view.zookeeper_offsets, *view.kafka_offsets)}
-    static = [member for member in view.members if member.pattern == "static"]
-    return owned | committed | {topic for member in static for topic, _ in member.subscription}
+        return (*nodes, self._kafka.identity(view.group, sorted(topics)))
 
 
 _AGAIN, _APART_MS = 2, 1_500
 
 
-class LiveGroupReader:
+class LiveGroupReader(_Both["KafkaGroups"]):
     """Reads ZooKeeper first, then Kafka's offsets, then log ends.
 
     In kafka mode members commit to Kafka first and raise the znode at once (F8), so in this order no
@@ -73,11 +87,6 @@ class LiveGroupReader:
     that its offsets are of another time than ZooKeeper's, both are read again, while that is faster: a stall
     is no difference between the stores.
     """
-
-    def __init__(self, zookeeper: ZookeeperGroups, kafka: KafkaGroups, clock: Clock) -> None:
-        self._zookeeper = zookeeper
-        self._kafka = kafka
-        self._clock = clock
 
     def read(self, group: str) -> GroupView:
         """The group now; see `groupshift.ports.cluster.GroupReader.read`."""
@@ -105,11 +114,6 @@ class LiveGroupReader:
         apart_ms = self._clock.now_ms() - answered_ms
         return merge(taken_at_ms, zookeeper, kafka), apart_ms
 
-    def close(self) -> None:
-        """Close both connections."""
-        self._zookeeper.close()
-        self._kafka.close()
-
 
 _READ = frozenset({Kind.CLASSIC, Kind.CONSUMER})
 
@@ -132,14 +136,9 @@ class KafkaGroupReader:
         self._snapshots.close()
 
 
-class LiveEnsembleReader:
+class LiveEnsembleReader(_Both["KafkaEnsemble"]):
     """Reads ZooKeeper first, then Kafka's offsets, then log ends, as the reader of one group does: no offset
     of a view is ahead of its log end."""
-
-    def __init__(self, zookeeper: ZookeeperGroups, kafka: KafkaEnsemble, clock: Clock) -> None:
-        self._zookeeper = zookeeper
-        self._kafka = kafka
-        self._clock = clock
 
     @property
     def name(self) -> str:
@@ -170,11 +169,6 @@ class LiveEnsembleReader:
             for group, (side, times) in nodes.items()
         )
 
-    def close(self) -> None:
-        """Close both connections."""
-        self._zookeeper.close()
-        self._kafka.close()
-
 
 def _with_ends(
     view: GroupView,
@@ -192,7 +186,7 @@ def _with_ends(
 _WINDOW = 200
 
 
-class EnsembleSnapshots:
+class EnsembleSnapshots(_Both["LiveGroupSnapshots"]):
     """Reads ZooKeeper first, then Kafka's groups (``in-force`` only), then log ends: no committed offset of
     either store is ahead of its log. ``kafka`` and ``zookeeper`` are of one cluster; both are closed."""
 
@@ -203,9 +197,7 @@ class EnsembleSnapshots:
         clock: Clock,
         read_from: ReadFrom = ReadFrom.ZOOKEEPER,
     ) -> None:
-        self._zookeeper = zookeeper
-        self._kafka = kafka
-        self._clock = clock
+        super().__init__(zookeeper, kafka, clock)
         self._read_from = read_from
 
     def take(
@@ -219,10 +211,13 @@ class EnsembleSnapshots:
         if self._read_from is ReadFrom.IN_FORCE:
             views = {group: view for group, view in views.items() if in_force(view)}
         nodes = with_nodes(empty, views.values(), self._kafka.topics())
-        others = self._others(groups, views, tell)
+        others = empty
+        if self._read_from is ReadFrom.IN_FORCE:  # groups that Kafka coordinates
+            unread = None if groups is None else set(groups) - views.keys()
+            others = self._kafka.take(unread, progress=tell)
         committed, read = nodes.committed_topics, nodes.read_topics
         ends, problems = self._kafka.log_ends(committed | read, committed - read)
-        joined = _joined(empty if others is None else others, views.keys(), nodes, ends)
+        joined = _joined(others, views.keys(), nodes, ends)
         return replace(
             joined,
             taken_at_ms=taken_at_ms,
@@ -236,11 +231,6 @@ class EnsembleSnapshots:
         kafka_id = self._kafka.cluster_id()
         refuse_other_cluster(self._zookeeper.cluster_id(), kafka_id)
         return kafka_id
-
-    def close(self) -> None:
-        """Close both connections."""
-        self._zookeeper.close()
-        self._kafka.close()
 
     def _views(self, groups: Collection[str] | None, tell: Progress) -> dict[str, GroupView]:
         """What ZooKeeper holds of the groups; those that are named and not there included, unless Kafka is
@@ -257,14 +247,6 @@ class EnsembleSnapshots:
             }
             tell("groups in ZooKeeper", at + len(window), len(names))
         return views
-
-    def _others(
-        self, groups: Collection[str] | None, sides: Collection[str], tell: Progress
-    ) -> ClusterState | None:
-        """The groups that Kafka coordinates; None where they are not asked for."""
-        if self._read_from is not ReadFrom.IN_FORCE:
-            return None
-        return self._kafka.take(None if groups is None else set(groups) - set(sides), progress=tell)
 
 
 def in_force(view: GroupView) -> bool:

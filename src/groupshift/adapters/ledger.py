@@ -166,18 +166,11 @@ class _Spans:
         at = bisect_right(self.starts, offset)
         if at and offset < self.ends[at - 1]:
             return False
-        joins = at > 0 and self.ends[at - 1] == offset
-        meets = at < len(self.starts) and self.starts[at] == offset + 1
-        if joins and meets:
-            self.ends[at - 1] = self.ends.pop(at)
-            self.starts.pop(at)
-        elif joins:
-            self.ends[at - 1] = offset + 1
-        elif meets:
-            self.starts[at] = offset
-        else:
-            self.starts.insert(at, offset)
-            self.ends.insert(at, offset + 1)
+        self.starts.insert(at, offset)
+        self.ends.insert(at, offset + 1)
+        for right in (at + 1, at):  # joined with the next span, then with the one before
+            if 0 < right < len(self.starts) and self.ends[right - 1] == self.starts[right]:
+                del self.ends[right - 1], self.starts[right]
         return True
 
     @property

@@ -163,13 +163,6 @@ def _changes(code: int, jute: _Jute) -> tuple[Change, ...]:
     return (change,)
 
 
-def _transaction(entry: bytes) -> Transaction:
-    """One entry as a transaction. Raises `ValueError` for what cannot be understood."""
-    jute = _Jute(entry)
-    session, _cxid, zxid, time_ms, code = jute.int64(), jute.int32(), jute.int64(), jute.int64(), jute.int32()
-    return Transaction(zxid=zxid, time_ms=time_ms, session=session, changes=_changes(code, jute))
-
-
 def parse(data: bytes, name: str = "log") -> tuple[Transaction, ...]:
     """The transactions of one file (``log.<zxid>``) in their order; ``name`` is used in messages only. A last
     record that is incomplete is left out: a server that was killed, or is writing right now, leaves one.
@@ -196,8 +189,11 @@ def parse(data: bytes, name: str = "log") -> tuple[Transaction, ...]:
             if length > 0 and stop + 1 < len(begun):
                 raise Broken(f"{name} has a damaged record at byte {at}; what follows it cannot be trusted")
             break
+        jute = _Jute(entry)
         try:
-            transactions.append(_transaction(entry))
+            session, _cxid, zxid = jute.int64(), jute.int32(), jute.int64()
+            time_ms, changes = jute.int64(), _changes(jute.int32(), jute)
+            transactions.append(Transaction(zxid=zxid, time_ms=time_ms, session=session, changes=changes))
         except ValueError as error:
             raise Broken(f"{name} has a record at byte {at} that cannot be understood ({error})") from error
         at = stop + 1

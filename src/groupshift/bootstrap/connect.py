@@ -18,7 +18,6 @@ from groupshift.ports.cluster import (
     ClusterGroups,
     ClusterSnapshotStore,
     DowngradeViews,
-    GroupLists,
     GroupSnapshots,
     PlacementViews,
     ProtocolViews,
@@ -164,13 +163,6 @@ def protocol_views(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> Protocol
     from groupshift.adapters.system import SystemClock
 
     return LiveProtocolViews(_cluster(kafka, timeout_s), SystemClock())
-
-
-def group_lists(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> GroupLists:
-    """Lists of this cluster's brokers; likewise."""
-    from groupshift.adapters.kafka.group_counts import LiveGroupLists
-
-    return LiveGroupLists(_cluster(kafka, timeout_s))
 
 
 def downgrade_views(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> DowngradeViews:

@@ -28,7 +28,6 @@ from groupshift.bootstrap.connect import (
     cluster_snapshot_store,
     commit_hashes,
     downgrade_views,
-    group_lists,
     group_snapshots,
     offset_restoring,
     placement_views,
@@ -58,7 +57,6 @@ from groupshift.ports.cluster import (
     ClusterSnapshotStore,
     CoordinatorGauges,
     DowngradeViews,
-    GroupLists,
     PlacementViews,
 )
 from groupshift.ports.driver import BrokerReplacement
@@ -187,7 +185,6 @@ OPENERS: Mapping[object, Opener] = {
     DowngradeViews: _closed(downgrade_views),
     EvidenceFolder: _evidence,
     EvidenceStore: lambda place, _stack: evidence_of(place.settings),
-    GroupLists: _closed(group_lists),
     GroupTerms: _group_terms,
     Ledger: lambda place, _stack: _ledger(place.settings),
     LogVerification: _log_verification,

@@ -35,19 +35,18 @@ _UNCHANGED = frozenset({RunState.PLANNED, RunState.APPROVED})
 def current(run: Run[P]) -> dict[str, dict[str, str]]:
     """Return what an approval would be given for now: the plan, the evidence, and on the way there the
     move's aspects; the plan of a rollback was made of the facts of now."""
-    records = run.records
-    known = run.begun
-    begun = frozenset(each.name for each in run.there.steps if each.key in known)
-    evidence: dict[str, str] = {}
+    records, evidence = run.records, dict[str, str]()
     for step in (*run.there.steps, *(run.plan.steps if run.going_back else ())):
         record = records.get(step.key)
         if record is not None and record.state is StepState.DONE and not record.left_out:
             evidence.update(handler_of(run.move, step).evidence(run, step, record))
-    aspects_now: dict[str, dict[str, str]] = {}
-    if not run.going_back:
-        aspects = run.move.fingerprint(run.move.glance(run.ports, run.request, begun), begun)
-        aspects_now = {name: dict(items) for name, items in aspects.items()}
-    return {**aspects_now, "plan": {"hash": run.plan.hash}, EVIDENCE: evidence}
+    own = {"plan": {"hash": run.plan.hash}, EVIDENCE: evidence}
+    if run.going_back:
+        return own
+    known = run.begun
+    begun = frozenset(each.name for each in run.there.steps if each.key in known)
+    aspects = run.move.fingerprint(run.move.glance(run.ports, run.request, begun), begun)
+    return {**{name: dict(items) for name, items in aspects.items()}, **own}
 
 
 def differences(then: Aspects, now: Aspects) -> tuple[str, ...]:

@@ -193,10 +193,8 @@ class CompareClusters(TakeClusterSnapshot[C]):
         compared = self._outcome(run, step, record)
         if compared is None:
             job = spark_job_from(record.result[JOB])
-            return Checked(
-                outcome=Outcome.ERROR,
-                detail=f"job {job.job} left no answer in {without_login(job.output)} of these snapshots",
-            )
+            detail = f"job {job.job} left no answer in {without_login(job.output)} of these snapshots"
+            return Checked(outcome=Outcome.ERROR, detail=detail)
         findings, verdict, lacks = compared.findings, compared.verdict, whole.findings
         if verdict is Verdict.FAIL and self._only_dropped(run, step, record, findings):
             findings = tuple(replace(each, verdict=Verdict.PASS) for each in findings)
@@ -244,10 +242,8 @@ class CompareClusters(TakeClusterSnapshot[C]):
         """See `Handler`."""
         compared = self._outcome(run, step, record) if JOB in record.result else None
         files = compared.files if compared is not None else {}
-        return {
-            **super().evidence(run, step, record),
-            **{f"{step.key} {name}": sha256 for name, sha256 in files.items()},
-        }
+        of_files = {f"{step.key} {name}": sha256 for name, sha256 in files.items()}
+        return {**super().evidence(run, step, record), **of_files}
 
 
 def _places(rows: Iterable[OffsetRow]) -> dict[tuple[str, str, int], int]:

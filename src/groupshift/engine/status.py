@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from groupshift.domain.run import (
     OPEN,
@@ -142,13 +142,13 @@ def report_of(run: Run[P]) -> tuple[Section, ...]:
 
 
 def _step_status(step: Step, record: StepRecord | None, events: Iterable[Event]) -> StepStatus:
+    status = StepStatus(key=step.key, does=step.does)
     if record is None:
-        return StepStatus(key=step.key, does=step.does)
+        return status
     looks = [e.body for e in events if e.step == step.key and e.kind in _LOOKED]
     body = looks[-1] if looks else {}
-    return StepStatus(
-        key=step.key,
-        does=step.does,
+    return replace(
+        status,
         state=record.state.value,
         at_ms=record.at_ms,
         token=record.token,

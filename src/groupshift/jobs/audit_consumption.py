@@ -52,27 +52,6 @@ _DUPLICATES = (
 )
 
 
-def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    """The arguments of the job; ends the process with code 2 for what cannot be used."""
-    parser = argparse.ArgumentParser(prog="audit_consumption", description="Audit what a group consumed.")
-    parser.add_argument("--ledgers", type=Path, required=True, help="folder of *.jsonl ledgers")
-    parser.add_argument("--zookeeper-log", type=Path, required=True, help="the server's version-2 folder")
-    parser.add_argument("--group", required=True)
-    parser.add_argument("--output", type=Path, required=True, help="folder that gets audit.json and report")
-    parser.add_argument("--from-ms", type=int, default=0, help="events before are context only (epoch ms)")
-    parser.add_argument("--to-ms", type=int, help="nothing after counts (epoch ms); default: now")
-    parser.add_argument("--chroot", default="", help="chroot of the consumers' zookeeper.connect")
-    parser.add_argument("--tolerance-ms", type=int, default=DEFAULT_TOLERANCE_MS, help="for old members only")
-    parser.add_argument("--brokers", help="bootstrap servers: ask the log about what nobody was given")
-    parser.add_argument("--properties", type=Path, help="JSON: security keys for --brokers")
-    levels = [each.value for each in Isolation]
-    parser.add_argument(
-        "--isolation-level", choices=levels, default=levels[0], help="of Kafka members; old ones have none"
-    )
-    parser.add_argument("--stages", type=Path, help="JSON: stage to [from_ms, to_ms]")
-    return parser.parse_args(argv)
-
-
 def _stages(path: Path | None) -> dict[str, tuple[int, int]]:
     """The stages of the file that ``--stages`` names, from and to in epoch ms. Raises `Rejected`."""
     stages = {} if path is None else json_object(path, "--stages")
@@ -106,8 +85,25 @@ def _audit(arguments: argparse.Namespace) -> tuple[Audit, dict[str, tuple[int, i
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the audit; returns the exit code (see the module text)."""
-    arguments = _arguments(argv)
+    """Run the audit; returns the exit code (see the module text). Ends the process with
+    code 2 for arguments that cannot be used."""
+    parser = argparse.ArgumentParser(prog="audit_consumption", description="Audit what a group consumed.")
+    parser.add_argument("--ledgers", type=Path, required=True, help="folder of *.jsonl ledgers")
+    parser.add_argument("--zookeeper-log", type=Path, required=True, help="the server's version-2 folder")
+    parser.add_argument("--group", required=True)
+    parser.add_argument("--output", type=Path, required=True, help="folder that gets audit.json and report")
+    parser.add_argument("--from-ms", type=int, default=0, help="events before are context only (epoch ms)")
+    parser.add_argument("--to-ms", type=int, help="nothing after counts (epoch ms); default: now")
+    parser.add_argument("--chroot", default="", help="chroot of the consumers' zookeeper.connect")
+    parser.add_argument("--tolerance-ms", type=int, default=DEFAULT_TOLERANCE_MS, help="for old members only")
+    parser.add_argument("--brokers", help="bootstrap servers: ask the log about what nobody was given")
+    parser.add_argument("--properties", type=Path, help="JSON: security keys for --brokers")
+    levels = [each.value for each in Isolation]
+    parser.add_argument(
+        "--isolation-level", choices=levels, default=levels[0], help="of Kafka members; old ones have none"
+    )
+    parser.add_argument("--stages", type=Path, help="JSON: stage to [from_ms, to_ms]")
+    arguments = parser.parse_args(argv)
     output: Path = arguments.output
     fresh(output, (VERDICT, REPORT, HAND_OVERS, DUPLICATES))
 

@@ -47,23 +47,6 @@ _UNREADABLE = "FAILED_READ_FILE"
 _FILE_READ = re.compile(r"reading file (?:file://)?(\S+?)\.?\s")
 
 
-def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    """The arguments of the job; ends the process with code 2 for what cannot be used."""
-    parser = argparse.ArgumentParser(prog="read_coordinator_log", description="Read __consumer_offsets.")
-    source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--dump", help="Parquet with partition, offset, timestamp_ms, key, value")
-    source.add_argument("--segments", help="folder with __consumer_offsets-N/*.log as copied from a broker")
-    source.add_argument("--brokers", help="bootstrap servers of a running cluster")
-    parser.add_argument("--partitions", type=int, required=True, help="partition count that groups hash by")
-    parser.add_argument("--output", type=Path, required=True, help="folder that gets the tables")
-    parser.add_argument("--up-to", type=Path, help="JSON: partition to end offset, exclusive")
-    parser.add_argument("--decoded", action="store_true", help="write every decoded record too")
-    parser.add_argument("--retention-ms", type=int, help="offsets.retention.minutes in ms")
-    parser.add_argument("--now-ms", type=int, default=0, help="the brokers' clock, for --retention-ms")
-    parser.add_argument("--properties", type=Path, help="JSON: security keys for --brokers")
-    return parser.parse_args(argv)
-
-
 def _position(path: Path) -> Mapping[int, int]:
     """The position that ``--up-to`` names: partition to end offset, exclusive. Raises `Rejected`."""
     data = json_object(path, "--up-to")
@@ -173,8 +156,21 @@ def _readable() -> Iterator[None]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Read, decode, materialise, write; returns the exit code (see the module text)."""
-    arguments = _arguments(argv)
+    """Read, decode, materialise, write; returns the exit code (see the module text). Ends the process with
+    code 2 for arguments that cannot be used."""
+    parser = argparse.ArgumentParser(prog="read_coordinator_log", description="Read __consumer_offsets.")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--dump", help="Parquet with partition, offset, timestamp_ms, key, value")
+    source.add_argument("--segments", help="folder with __consumer_offsets-N/*.log as copied from a broker")
+    source.add_argument("--brokers", help="bootstrap servers of a running cluster")
+    parser.add_argument("--partitions", type=int, required=True, help="partition count that groups hash by")
+    parser.add_argument("--output", type=Path, required=True, help="folder that gets the tables")
+    parser.add_argument("--up-to", type=Path, help="JSON: partition to end offset, exclusive")
+    parser.add_argument("--decoded", action="store_true", help="write every decoded record too")
+    parser.add_argument("--retention-ms", type=int, help="offsets.retention.minutes in ms")
+    parser.add_argument("--now-ms", type=int, default=0, help="the brokers' clock, for --retention-ms")
+    parser.add_argument("--properties", type=Path, help="JSON: security keys for --brokers")
+    arguments = parser.parse_args(argv)
     output: Path = arguments.output
     made = not output.exists()
 

@@ -33,7 +33,7 @@ FAILING = "failing_rows.parquet"
 _ALL = (VERDICT, REPORT, DIFFERENCES, FAILING)
 _COLUMNS = (
     "table string, class string, topic string, partition int, store string, subject string, before string, "
-    "after string, allowed bool"
+    "after string, allowed boolean"
 )
 
 

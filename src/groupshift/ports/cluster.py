@@ -7,7 +7,7 @@
 * `PlacementViews`: where the groups of a cluster are coordinated, and by which partition count.
 * `Access`: whether the tool's own identities may do what a plan needs. `findings` says before a plan is made
   what an identity lacks at a server.
-* `GroupLists` and `CoordinatorGauges`: each broker's groups, by its lists and by its metrics.
+* `CoordinatorGauges`: how many groups each broker counts, by its metrics.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from groupshift.domain.commit_places import Topics
 from groupshift.domain.evidence import Manifest, PlanOf
 from groupshift.domain.facts import sentence_list
 from groupshift.domain.group import GroupView
-from groupshift.domain.group_counts import Counts, GaugedBroker
+from groupshift.domain.group_counts import GaugedBroker
 from groupshift.domain.group_protocol import ProtocolView
 from groupshift.domain.rows import ClusterState, Committed, OffsetRow
 from groupshift.domain.verdict import Finding, Verdict
@@ -206,14 +206,6 @@ class NobodyAsks:
         """No identity."""
         del view
         return ()
-
-
-class GroupLists(Closing, Protocol):
-    """Lists the groups of every broker of one Kafka cluster."""
-
-    def count(self) -> Mapping[int, Counts]:
-        """By node id. Raises `Transient` when a broker does not answer within the bounded retries (it would
-        hide its groups), `Rejected` when credentials are refused."""
 
 
 class CoordinatorGauges(Protocol):

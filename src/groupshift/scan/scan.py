@@ -80,13 +80,6 @@ def _states(
         yield from states
 
 
-def _totals(state: GroupState) -> Counter[str]:
-    totals = Counter({state.life.value: 1, "members": state.members, "problems": bool(state.problems)})
-    if state.life is Life.ACTIVE:
-        totals[f"next {state.next.stage}" if state.next else "moved"] = 1
-    return totals
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetScans:
     """All of it over one ensemble.
@@ -117,7 +110,10 @@ class FleetScans:
             states = tuple(_states(self.reader, window, known, record.began_at_ms))
             changes: list[Change] = []
             for state in states:
-                totals.update(_totals(state))
+                life, members = state.life.value, state.members
+                totals.update({life: 1, "members": members, "problems": bool(state.problems)})
+                if state.life is Life.ACTIVE:
+                    totals[f"next {state.next.stage}" if state.next else "moved"] += 1
                 before = known.get(state.group)
                 if before is not None:
                     changes += difference(before, state)

@@ -354,8 +354,7 @@ def appeared(state: GroupState) -> Change:
 
 def vanished(group: str, before: GroupState) -> Change:
     """A group that the last scan knew and that is gone from both systems."""
-    text = f"{before.life}, {members_text(before)}"
-    return Change(group=group, aspect=Aspect.VANISHED, before=text)
+    return Change(group=group, aspect=Aspect.VANISHED, before=f"{before.life}, {members_text(before)}")
 
 
 def difference(before: GroupState, after: GroupState) -> tuple[Change, ...]:

@@ -38,7 +38,7 @@ from groupshift.spark.batches.coordinator_records import RAW_COLUMNS
 from groupshift.spark.broker_source import Brokers, fetched
 from groupshift.spark.coordinator_log import decoded
 from groupshift.spark.copied_log import DirectLog
-from groupshift.spark.session import arrow_schema
+from groupshift.spark.output import arrow_columns
 
 RULE = "rule"
 """Column with the number of the rule that speaks."""
@@ -161,7 +161,7 @@ def _groups(spark: SparkSession, groups: Iterable[str]) -> DataFrame:
 
 def _frame(spark: SparkSession, columns: str, rows: Iterable[tuple[Any, ...]]) -> DataFrame:
     """Rows of these ``columns`` (``name type, name type``)."""
-    schema, listed = arrow_schema(columns), list(rows)
+    schema, listed = pa.schema(arrow_columns(columns)), list(rows)
     arrays = [pa.array([row[at] for row in listed], kind) for at, kind in enumerate(schema.types)]
     return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=schema))
 

@@ -9,7 +9,7 @@ leader up again that moved or went away, and repeats what failed, within the tim
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -186,14 +186,13 @@ def _rows(cluster: KafkaCluster, topic: str, each: _Range, wanted: Visible) -> I
             yield rows.slice(int(low), int(high - low))  # batches reach over start and end
 
 
-def read_partition(
-    cluster: KafkaCluster, bounds: Bounds, wanted: Visible = Visible.DECIDED, topic: str = OFFSETS_TOPIC
-) -> Iterator[pa.RecordBatch]:
-    """One partition's records within ``bounds`` in log order, in this process: rows of `segments.SCHEMA`.
+def read_partition(cluster: KafkaCluster, bounds: Bounds) -> Iterator[pa.RecordBatch]:
+    """One partition's decided records within ``bounds`` in log order, in this process: rows of
+    `segments.SCHEMA`, of the offsets topic.
 
     Raises as `PartitionReader.read`."""
-    for each in _ranges(bounds, wanted):
-        yield from _rows(cluster, topic, each, wanted)
+    for each in _ranges(bounds, Visible.DECIDED):
+        yield from _rows(cluster, OFFSETS_TOPIC, each, Visible.DECIDED)
 
 
 _VERSIONS = {"at_least": 4, "at_most": 12}
@@ -230,13 +229,8 @@ class PartitionReader:
             position = int(table[-1, LAST]) + 1 if len(table) else int(answer.log_start_offset)
             if position < end:
                 self._ask(position)
-            aborted = [
-                (int(one.producer_id), int(one.first_offset)) for one in answer.aborted_transactions or ()
-            ]
-            yield (
-                Part(data=data, headers=headers, position=0),
-                Transactions(aborted=_aborted_ranges(aborted, table), open={}),
-            )
+            aborted = _aborted_ranges(answer.aborted_transactions or (), table)
+            yield Part(data=data, headers=headers, position=0), Transactions(aborted=aborted, open={})
 
     def _answer(self, position: int) -> Any:
         """What the leader answers for ``position``: already asked for, or asked now."""
@@ -262,7 +256,7 @@ class PartitionReader:
     def _ask(self, position: int) -> None:
         """Send the request for what lies from ``position`` on to the leader, which is looked up first."""
         if self._leader is None:
-            leader = self._cluster.leaders([self._at.topic]).get(self._at)
+            leader = self._cluster.partitions_of([self._at.topic])[0].get(self._at)
             if leader is None or leader < 0:
                 raise BrokerError(_UNKNOWN_TOPIC if leader is None else _NO_LEADER, str(self._at))
             self._leader = leader
@@ -285,12 +279,13 @@ class PartitionReader:
         self._asked = connection, connection.send(request), position
 
 
-def _aborted_ranges(aborted: list[tuple[int, int]], table: Any) -> Any:
+def _aborted_ranges(aborted: Iterable[Any], table: Any) -> Any:
     """Rows of (producer id, first, last) of the transactions that the broker says were aborted: each ends
     with its producer's next marker in this answer, or after it."""
     rows = []
     markers = table[table[:, CONTROL] == ABORT]
-    for producer, first in aborted:
+    for one in aborted:
+        producer, first = int(one.producer_id), int(one.first_offset)
         ends = markers[(markers[:, PRODUCER] == producer) & (markers[:, OFFSET] > first), OFFSET]
         rows.append((producer, first, int(ends[0]) if len(ends) else FOR_EVER))
     return np.array(sorted(rows), dtype=np.int64).reshape(-1, 3)

@@ -10,14 +10,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
-from functools import cache
-from importlib.resources import files
 from itertools import islice
 from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from groupshift.domain.equality import STAGE_RULES, AllowedChanges, StageRule
+from groupshift.domain.tables import shipped
 from groupshift.domain.verdict import Finding, Verdict, worst
 
 SNAPSHOT_CHECKS = tuple(rule for rule in STAGE_RULES if rule.statement)
@@ -28,14 +27,13 @@ _NAMED = 3
 VERDICT_VERSION = 1
 
 
-@cache
 def statement(folder: str, name: str) -> str:
     """Return the text of one statement of ``sql/<folder>``.
 
     Raises:
         FileNotFoundError: there is none.
     """
-    return files("groupshift").joinpath("sql", *folder.split("/"), f"{name}.sql").read_text(encoding="utf-8")
+    return shipped(f"sql/{folder}/{name}.sql")
 
 
 def queried(spark: SparkSession, text: str, arguments: Mapping[str, Any], **frames: DataFrame) -> DataFrame:

@@ -257,31 +257,21 @@ class Audit:
         return worst(result.finding.verdict for result in self.results)
 
     @property
-    def unexplained(self) -> int:
-        """Number of ranges delivered again that no hand-over explains."""
-        return sum(row["objection"] is not None for row in self.measured.duplicates)
-
-    @property
-    def lost_records(self) -> int:
-        """Number of records delivered to nobody (of offsets, where the log was not asked)."""
-        return lost_of(self.measured.lost)
-
-    @property
-    def duplicate_records(self) -> int:
-        """Number of deliveries beyond the first of their record."""
-        return sum(row["records"] for row in self.measured.duplicates)
-
-    @property
-    def overlaps(self) -> int:
-        """Overlapping owner intervals, overlapping plain consumers, and deliveries while another owned."""
+    def totals(self) -> dict[str, int]:
+        """The figures of the whole window: deliveries, records that were delivered to nobody (offsets, where
+        the log was not asked), deliveries beyond the first of their record, overlaps of owner intervals, of
+        plain consumers and of deliveries while another owned, ranges delivered again that no hand-over
+        explains, and the longest time that any partition was without owner between two tenures."""
         measured = self.measured
         delivered = sum(row["overlapping"] for row in measured.outside)
-        return len(measured.owners) + len(measured.plain) + int(delivered)
-
-    @property
-    def longest_unowned_ms(self) -> int:
-        """The longest time any partition was without owner between two tenures."""
-        return max((row["longest_unowned_ms"] for row in self.measured.partitions), default=0)
+        return {
+            "deliveries": sum(row["deliveries"] for row in measured.partitions),
+            "lost": lost_of(measured.lost),
+            "duplicates": sum(row["records"] for row in measured.duplicates),
+            "overlaps": len(measured.owners) + len(measured.plain) + int(delivered),
+            "unexplained": sum(row["objection"] is not None for row in measured.duplicates),
+            "longest_unowned_ms": max((row["longest_unowned_ms"] for row in measured.partitions), default=0),
+        }
 
 
 def _partition_rows(spark: SparkSession, duplicates: Rows, taken: Rows, lost: Rows) -> list[dict[str, Any]]:

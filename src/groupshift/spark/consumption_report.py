@@ -34,25 +34,21 @@ from groupshift.spark.validation_report import rules_section
 AUDIT_VERSION = 1
 
 
-def _picked(row: Mapping[str, Any], names: str) -> dict[str, Any]:
-    """Topic, partition and these columns of a row."""
-    return {name: row[name] for name in ("topic", "partition", *names.split())}
+_PLACE = ("topic", "partition")
+_EVENT = (*_PLACE, "known_by", "released_by", "released_ms", "unowned_ms", "committed", "reached")
+_RANGE = (*_PLACE, "from_offset", "to_offset", "records", "committed", "reached", "objection")
 
 
 def _event(row: Mapping[str, Any]) -> dict[str, Any]:
     """A hand-over as ``audit.json`` has it; times are epoch milliseconds, ``unowned_ms`` is a duration."""
     named = {"from": row["giver"], "to": row["member"], "taken_ms": row["start_ms"]}
-    return _picked(row, "known_by released_by released_ms unowned_ms committed reached") | named
+    return {name: row[name] for name in _EVENT} | named
 
 
 def _range(row: Mapping[str, Any]) -> dict[str, Any]:
     """A range that was delivered again, as ``audit.json`` has it: both offsets are inclusive."""
-    named = {
-        "at_ms": row["first_ms"],
-        "hand_over": hand_over_name(row),
-        "explained": row["objection"] is None,
-    }
-    return _picked(row, "from_offset to_offset records committed reached objection") | named
+    named = {"at_ms": row["first_ms"], "hand_over": hand_over_name(row)}
+    return {name: row[name] for name in _RANGE} | named | {"explained": row["objection"] is None}
 
 
 def hand_over_name(row: Mapping[str, Any]) -> str:
@@ -88,12 +84,7 @@ def to_data(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> dict[str, An
         "verdict": audit.verdict.value,
         "window": {"from_ms": audit.window.from_ms, "to_ms": audit.window.to_ms},
         "tolerance_ms": {"old": audit.window.tolerance_ms, "aware": 0, "plain": 0},
-        "deliveries": sum(row["deliveries"] for row in measured.partitions),
-        "lost": audit.lost_records,
-        "duplicates": audit.duplicate_records,
-        "overlaps": audit.overlaps,
-        "unexplained": audit.unexplained,
-        "longest_unowned_ms": audit.longest_unowned_ms,
+        **audit.totals,
         "findings": [finding_data(result) for result in audit.results],
         "lost_ranges": measured.lost,
         "not_proven_ranges": measured.unproven,
@@ -161,16 +152,17 @@ def render(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> str:
 
 def _summary(audit: Audit) -> Section:
     """The figures at a glance, of the whole window."""
+    totals = audit.totals
     return glance(
-        ("deliveries", sum(row["deliveries"] for row in audit.measured.partitions)),
+        ("deliveries", totals["deliveries"]),
         ("partitions", len(audit.measured.partitions)),
         ("members", len(audit.measured.members)),
         ("hand-overs", len(taken_in(audit.measured.hand_overs, audit.window))),
-        ("lost", audit.lost_records),
-        ("delivered again", audit.duplicate_records),
-        ("not explained", audit.unexplained),
-        ("overlaps", audit.overlaps),
-        ("longest without owner", duration(audit.longest_unowned_ms)),
+        ("lost", totals["lost"]),
+        ("delivered again", totals["duplicates"]),
+        ("not explained", totals["unexplained"]),
+        ("overlaps", totals["overlaps"]),
+        ("longest without owner", duration(totals["longest_unowned_ms"])),
     )
 
 

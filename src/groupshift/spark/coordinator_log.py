@@ -31,8 +31,8 @@ from groupshift.log import decode
 from groupshift.log.state import State, materialise, retention_risks
 from groupshift.spark.batches.coordinator_records import DECODED, RAW_COLUMNS, decoded_batches, log_records
 from groupshift.spark.batches.records import Keep
+from groupshift.spark.output import arrow_columns
 from groupshift.spark.segments import Into
-from groupshift.spark.session import arrow_schema
 
 
 def _sql(name: str) -> str:
@@ -132,7 +132,7 @@ def retention(winners: DataFrame, partitions: int, *, retention_ms: int, now_ms:
 def _by_partition(
     winners: DataFrame, partitions: int, columns: str, rows: Callable[[State], Iterable[_Row]]
 ) -> DataFrame:
-    schema = arrow_schema(columns)
+    schema = pa.schema(arrow_columns(columns))
 
     def convert(table: pa.Table) -> pa.Table:
         state = materialise(decode(record, partitions=partitions) for record in log_records(table))

@@ -23,7 +23,6 @@ from groupshift.log.decode import Position
 from groupshift.ports.log import LogProgress
 from groupshift.spark.batches.coordinator_records import log_records
 from groupshift.spark.batches.files import filesystem, find_replicas
-from groupshift.spark.batches.transactions import Visible
 from groupshift.spark.broker_source import Bounds, Brokers, log_bounds, read_partition
 from groupshift.spark.segment_scan import ReplicaFacts, replica_facts
 from groupshift.spark.segments import OFFSETS_TOPIC, Unit, unit_rows
@@ -99,7 +98,7 @@ class DirectLog:
         done = 0
         with closing(self._brokers.cluster()) as cluster:
             for each in bounds:
-                for batch in read_partition(cluster, each, Visible.DECIDED):
+                for batch in read_partition(cluster, each):
                     yield from log_records(batch)
                 done += each.end - each.start
                 if progress is not None:

@@ -26,7 +26,16 @@ from groupshift.domain.foreign_json import FILE_BYTES, load_object
 from groupshift.errors import Rejected, Transient
 from groupshift.foreign_files import made_anew, read, text_of
 
-_ARROW = {"string": pa.string(), "int": pa.int32(), "long": pa.int64(), "bool": pa.bool_()}
+_ARROW = {
+    "string": pa.string(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "bigint": pa.int64(),
+    "boolean": pa.bool_(),
+    "binary": pa.binary(),
+    "array<string>": pa.list_(pa.field("element", pa.string())),
+    "map<string,string>": pa.map_(pa.string(), pa.string()),
+}
 
 
 def fresh(folder: Path, names: Iterable[str]) -> None:
@@ -74,14 +83,19 @@ def columns(of: str) -> dict[str, str]:
     return dict(each.split() for each in of.split(", "))
 
 
+def arrow_columns(of: str) -> dict[str, pa.DataType]:
+    """Return name to Arrow's type of ``name type, name type``, as Spark writes a schema."""
+    return {name: _ARROW[kind] for name, kind in columns(of).items()}
+
+
 def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]], types: str) -> None:
     """Write these columns of the rows as one Parquet file beside the target, then rename onto it; ``types``
-    is ``name type, name type`` of ``string``, ``int``, ``long`` or ``bool``.
+    is ``name type, name type``, as Spark writes a schema.
 
     Raises:
         OSError: it cannot be written; the target is as it was.
     """
-    schema = pa.schema({name: _ARROW[kind] for name, kind in columns(types).items()})
+    schema = pa.schema(arrow_columns(types))
     with _beside(path) as part:
         pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), part)
 

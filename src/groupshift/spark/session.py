@@ -10,11 +10,8 @@ import os
 import sys
 from collections.abc import Mapping
 
-import pyarrow as pa
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from groupshift.adapters.spark_submit.submit import BRIEF, sharing_options
 
@@ -98,10 +95,3 @@ def _session(name: str, settings: Mapping[str, str]) -> SparkSession:
     session = SparkSession.builder.master(master).appName(name).config(conf=conf).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
-
-
-def arrow_schema(of: str) -> pa.Schema:
-    """The Arrow schema of ``name type, name type``, as Spark writes a schema; needs a session."""
-    types = StructType.fromDDL(of)
-    assert isinstance(types, StructType)  # noqa: S101 - several columns
-    return to_arrow_schema(types)

@@ -6,7 +6,6 @@ Source: docs/reference/group-coordinator.md §3.4 step 11.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -27,6 +26,7 @@ from groupshift.ports.spark_jobs import Compared
 from groupshift.spark import coordinator_log as states
 from groupshift.spark.batches.records import Keep
 from groupshift.spark.broker_source import Brokers, fetched
+from groupshift.spark.checks import to_json
 from groupshift.spark.compare import differences
 from groupshift.spark.coordinator_log import decoding
 from groupshift.spark.output import room_in, write_text
@@ -59,8 +59,17 @@ class SparkLogVerification:
         log = fetched(spark, self.brokers, decoding(count, Keep.WINNERS))
         kept = differences.read(spark, inputs, "offsets")
         differing = unlike(differences.committed(kept), states.commits(log))
-        with _whole(), room_in(output):
-            return _left(differing, output, count)
+        shutil.rmtree(output, ignore_errors=True)
+        with _whole(), room_in(output):  # every difference, then the verdict; the log is read once
+            output.mkdir(parents=True)
+            differing.write.parquet(str(output / DIFFERENCES))
+            left = spark.read.parquet(str(output / DIFFERENCES))
+            number, first = left.count(), left.orderBy("group", "topic", "partition").limit(_SAID).collect()
+            verdict = Verdict.FAIL if number else Verdict.PASS
+            document = {"version": 1, "verdict": verdict.value, "partitions": count, "differences": number}
+            write_text(output / VERDICT, to_json(document))
+            reasons = [f"{row.group!r} {row.topic}-{row.partition}: {row.reason}" for row in first]
+            return Compared(verdict=verdict, reasons=tuple(reasons), files=files_of(output))
 
 
 def unlike(kept: DataFrame, commits: DataFrame) -> DataFrame:
@@ -68,20 +77,6 @@ def unlike(kept: DataFrame, commits: DataFrame) -> DataFrame:
     (`coordinator_log.commits` of decoded winners), and the other way round: group, topic, partition, and the
     reason in words."""
     return kept.sparkSession.sql(shipped(_UNLIKE), kept=kept, commits=commits)
-
-
-def _left(differing: DataFrame, output: Path, count: int) -> Compared:
-    """Write every difference, then the verdict; the log is read once."""
-    shutil.rmtree(output, ignore_errors=True)
-    output.mkdir(parents=True)
-    differing.write.parquet(str(output / DIFFERENCES))
-    kept = differing.sparkSession.read.parquet(str(output / DIFFERENCES))
-    number, first = kept.count(), kept.orderBy("group", "topic", "partition").limit(_SAID).collect()
-    verdict = Verdict.FAIL if number else Verdict.PASS
-    document = {"version": 1, "verdict": verdict.value, "partitions": count, "differences": number}
-    write_text(output / VERDICT, json.dumps(document, indent=2) + "\n")
-    reasons = [f"{row.group!r} {row.topic}-{row.partition}: {row.reason}" for row in first]
-    return Compared(verdict=verdict, reasons=tuple(reasons), files=files_of(output))
 
 
 @contextmanager

@@ -453,7 +453,7 @@ def _readers(folder: Path) -> dict[str, tuple[bytes, Callable[[bytes], object]]]
     line = {"member": "g_1", "topic": "t", "partition": 0, "offset": 4, "at_ms": 9}
     settings, key = folder / "settings.toml", folder / "key.pem"
     table = folder / "e" / "m" / "canary" / "differences.parquet"
-    write_parquet(table, [{"allowed": True, "row": 7}], "allowed bool, row long")
+    write_parquet(table, [{"allowed": True, "row": 7}], "allowed boolean, row long")
     whole = sealed(folder / "home")
     export = whole.folder / "journal.json"
 

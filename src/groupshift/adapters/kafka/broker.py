@@ -19,7 +19,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -33,13 +32,12 @@ from groupshift.adapters.kafka.wire import (
     answer_of,
     choose,
     fill,
-    messages,
     raise_for,
     request_frame,
     request_schema,
 )
 
-_LENGTH = 4
+_LENGTH, _AT_ONCE = 4, 256 * 1024
 LARGEST = 256 * 1024 * 1024
 """Bytes of the largest answer that is taken."""
 LARGEST_OF_STRANGERS = 64 * 1024
@@ -78,10 +76,7 @@ class Channel:
         self._socket = opened
         self._poll = select.poll()
         self._poll.register(opened, select.POLLIN)
-        self._frames: deque[bytes] = deque()
-        self._buffer = bytearray(_LENGTH)
-        self._missing = memoryview(self._buffer)
-        self._is_length = True
+        self._buffer = bytearray()
 
     def write(self, data: bytes, timeout_s: float) -> None:
         """Send all of ``data``."""
@@ -97,10 +92,10 @@ class Channel:
     def read(self, timeout_s: float) -> bytes:
         """The body of the next frame."""
         deadline = time.monotonic() + timeout_s
-        while not self._frames:
+        while (frame := self._frame()) is None:
             if not self._receive():
                 self._wait(select.POLLIN, deadline)
-        return self._frames.popleft()
+        return frame
 
     def close(self) -> None:
         """Close the connection; safe to repeat."""
@@ -113,28 +108,30 @@ class Channel:
             raise TimeoutError(_NO_ANSWER)
 
     def _receive(self) -> bool:
-        """Take what has come, one frame at most; False when nothing has."""
+        """Take some of what has come; False when nothing has."""
         try:
-            count = self._socket.recv_into(self._missing)
+            taken = self._socket.recv(_AT_ONCE)
         except _WOULD_BLOCK:
             return False
-        if not count:
+        if not taken:
             raise ConnectionResetError("the broker closed the connection")
-        self._missing = self._missing[count:]
-        if self._missing:
-            return True
-        size = _LENGTH
-        if self._is_length:
-            size = int.from_bytes(self._buffer, "big", signed=True)
-            if not _LENGTH <= size <= self.largest:
-                text = f"an answer of {size} bytes is none of Kafka's"
-                raise ConnectionAbortedError(f"{text}: is this listener's security.protocol another?")
-        else:
-            self._frames.append(bytes(self._buffer))
-        self._is_length = not self._is_length
-        self._buffer = bytearray(size)
-        self._missing = memoryview(self._buffer)
+        self._buffer += taken
         return True
+
+    def _frame(self) -> bytes | None:
+        """The body of the first frame, None while it is not whole."""
+        if len(self._buffer) < _LENGTH:
+            return None
+        size = int.from_bytes(self._buffer[:_LENGTH], "big", signed=True)
+        if not _LENGTH <= size <= self.largest:
+            text = f"an answer of {size} bytes is none of Kafka's"
+            raise ConnectionAbortedError(f"{text}: is this listener's security.protocol another?")
+        end = _LENGTH + size
+        if len(self._buffer) < end:
+            return None
+        body = bytes(self._buffer[_LENGTH:end])
+        del self._buffer[:end]
+        return body
 
 
 _HANDSHAKE = 1  # the first version whose tokens are sent in SaslAuthenticate (Kafka 1.0)
@@ -302,11 +299,6 @@ class BrokerConnection:
             self.close()
             raise
         self._channel.largest = LARGEST
-
-    def messages(self, api: Api, *, at_least: int = 0, at_most: int = 32_767) -> ModuleType:
-        """Classes of the newest version of ``api`` that both sides know, within the bounds: kio's
-        module. Raises `UnsupportedByBroker`."""
-        return messages(api, choose(self.versions, api, at_least=at_least, at_most=at_most))
 
     def request(self, api: Api, *, at_least: int = 0, at_most: int = 32_767, **values: Any) -> Any:
         """A request of the newest version of ``api`` that both sides know, within the bounds; ``values`` are

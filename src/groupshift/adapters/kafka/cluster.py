@@ -291,13 +291,9 @@ class KafkaCluster:
             raise ConnectionError("the broker names no topic: it has just started, or this user may see none")
         return {at: int(each.leader_id) for at, each in by_partition(topics).items()}
 
-    def leaders(self, topics: Collection[str]) -> dict[TopicPartition, int]:
-        """Node id of the leader of each partition of ``topics``, -1 where there is none now; a topic that
-        does not exist is absent (and is not made by asking)."""
-        return self.partitions_of(topics)[0]
-
     def partitions_of(self, topics: Collection[str]) -> tuple[dict[TopicPartition, int], dict[str, int]]:
-        """As `leaders`, and the error code of each topic that the broker does not tell."""
+        """Node id of the leader of each partition of ``topics``, -1 where there is none now, and the error
+        code of each topic that the broker does not tell; one that does not exist is not made by asking."""
         if not topics:
             return {}, {}
         answer = self._metadata(self._any(), sorted(topics))
@@ -325,9 +321,13 @@ class KafkaCluster:
 
     def coordinators(self, groups: Iterable[str]) -> tuple[dict[str, int], dict[str, int]]:
         """Node id of each group's coordinator, and the error code of each group that has none now."""
-        answers = dict(coordinators_told(self._any(), sorted(set(groups))))
-        errors = {group: int(each.error_code) for group, each in answers.items() if each.error_code}
-        return {group: int(each.node_id) for group, each in answers.items() if not each.error_code}, errors
+        nodes, errors = dict[str, int](), dict[str, int]()
+        for group, node, code in coordinators_told(self._any(), sorted(set(groups))):
+            if code:
+                errors[group] = code
+            else:
+                nodes[group] = node
+        return nodes, errors
 
     def coordinated(self, groups: Iterable[str]) -> dict[str, int]:
         """Node id of the coordinator of each group. Raises `BrokerError` where one has none, `Malformed`
@@ -386,13 +386,12 @@ class KafkaCluster:
 
     def met(self) -> tuple[str, ...]:
         """Every broker with its address; the release that its requests belong to, where it was asked."""
-        said = []
-        for node_id, node in sorted(self._nodes.items()):
-            connection = self._connections.get(node_id)
-            release = connection.release if connection else ""
-            speaks = f", speaks {release}" if release else ""
-            said.append(f"broker {node_id} at {node.host}:{node.port}{speaks}")
-        return tuple(said)
+        releases = {node_id: each.release for node_id, each in self._connections.items()}
+        return tuple(
+            f"broker {node_id} at {node.host}:{node.port}"
+            + (f", speaks {releases[node_id]}" if releases.get(node_id) else "")
+            for node_id, node in sorted(self._nodes.items())
+        )
 
     @property
     def requests(self) -> int:

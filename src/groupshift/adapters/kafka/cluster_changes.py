@@ -6,8 +6,8 @@ Implements `groupshift.ports.changes.ClusterActs` and `groupshift.ports.changes.
 * Groups of groupshift's own commit once to every partition of the offsets topic: a segment is rolled only
   when something is appended, and only what is not in the newest segment is compacted. They commit for the
   offsets topic itself, so no other topic is named, and are deleted again.
-* `join_and_leave`: one classic member joins an empty group of type consumer and leaves it; that makes the
-  group classic. It commits nothing and the group's offsets stay (docs/reference/group-coordinator.md §5.3,
+* One classic member joins an empty group of type consumer and leaves it; that makes the group classic. It
+  commits nothing and the group's offsets stay (docs/reference/group-coordinator.md §5.3,
   docs/reference/coordinator-on-real-brokers.md §C).
 * The controller that the metadata names gets the request for more partitions: in ZooKeeper mode no other
   broker does it, in KRaft mode any broker hands it on.
@@ -37,7 +37,7 @@ from groupshift.adapters.kafka.requests import (
 )
 from groupshift.adapters.kafka.snapshots import listing
 from groupshift.adapters.kafka.transactions import OFFSETS_TOPIC
-from groupshift.adapters.kafka.wire import Api, BrokerError, UnsupportedByBroker, raise_for
+from groupshift.adapters.kafka.wire import Api, BrokerError, raise_for
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.errors import Rejected
@@ -50,13 +50,34 @@ class LiveClusterActs(OfCluster):
 
     @attempted
     def convert_empty(self, group: str) -> None:
-        """See the port."""
-        join_and_leave(self._cluster.coordinator(group), group)
+        """See the port: join as the only member, be assigned nothing, and leave."""
+        coordinator = self._cluster.coordinator(group)
+        joined = _join(coordinator, group, "")
+        if joined.error_code == ErrorCode.member_id_required:
+            joined = _join(coordinator, group, joined.member_id)
+        raise_for(joined.error_code, f"group {group!r} is not joined")
+        try:
+            assigned = _ask(
+                coordinator,
+                Api.SYNC_GROUP,
+                group_id=group,
+                generation_id=joined.generation_id,
+                member_id=joined.member_id,
+                group_instance_id=None,
+                assignments=[{"member_id": joined.member_id, "assignment": _NOTHING}],
+            )
+            raise_for(assigned.error_code, f"group {group!r} assigns nothing")
+        finally:
+            identity = {"member_id": joined.member_id, "group_instance_id": None}
+            left = _ask(coordinator, Api.LEAVE_GROUP, group_id=group, members=[identity])
+            raise_for(left.error_code, f"group {group!r} is not left")
 
     @attempted
     def topic_configs(self) -> Mapping[str, str]:
         """See the port."""
-        return topic_configs(self._any(), OFFSETS_TOPIC)
+        connection = self._any()
+        (configs,) = connection.ask(describe_configs(connection, TOPIC, [OFFSETS_TOPIC])).results
+        return set_values(configs, OF_TOPIC, f"topic {OFFSETS_TOPIC!r}")
 
     @attempted
     def configure_topic(self, values: Mapping[str, str | None]) -> None:
@@ -115,12 +136,6 @@ class LiveClusterActs(OfCluster):
 _SET, _DELETE = 0, 1
 
 
-def topic_configs(connection: BrokerConnection, topic: str) -> dict[str, str]:
-    """What is set for a topic itself, no defaults. Raises `BrokerError`."""
-    (configs,) = connection.ask(describe_configs(connection, TOPIC, [topic])).results
-    return set_values(configs, OF_TOPIC, f"topic {topic!r}")
-
-
 def alter(connection: BrokerConnection, kind: int, name: str, values: Mapping[str, str | None]) -> None:
     """Set these configurations of a topic or group; None takes one back to its default.
 
@@ -166,31 +181,6 @@ _SESSION = dt.timedelta(seconds=10)
 _WAIT_S = 60.0
 _NOTHING = struct.pack(">hii", 0, 0, -1)
 """ConsumerProtocolSubscription and ConsumerProtocolAssignment version 0 of no topic, without user data."""
-
-
-def join_and_leave(coordinator: BrokerConnection, group: str) -> None:
-    """Join as the only member, be assigned nothing, and leave.
-
-    Raises `BrokerError` for what the coordinator refuses, `UnsupportedByBroker`."""
-    joined = _join(coordinator, group, "")
-    if joined.error_code == ErrorCode.member_id_required:
-        joined = _join(coordinator, group, joined.member_id)
-    raise_for(joined.error_code, f"group {group!r} is not joined")
-    try:
-        assigned = _ask(
-            coordinator,
-            Api.SYNC_GROUP,
-            group_id=group,
-            generation_id=joined.generation_id,
-            member_id=joined.member_id,
-            group_instance_id=None,
-            assignments=[{"member_id": joined.member_id, "assignment": _NOTHING}],
-        )
-        raise_for(assigned.error_code, f"group {group!r} assigns nothing")
-    finally:
-        identity = {"member_id": joined.member_id, "group_instance_id": None}
-        left = _ask(coordinator, Api.LEAVE_GROUP, group_id=group, members=[identity])
-        raise_for(left.error_code, f"group {group!r} is not left")
 
 
 def _join(coordinator: BrokerConnection, group: str, member_id: str) -> Any:
@@ -248,18 +238,13 @@ class LiveTopicExpansion(OfCluster):
             text = "the cluster has no controller; wait until it has one"
             raise BrokerError(ErrorCode.not_controller, text)
         connection = self._cluster.broker(controller)
-        try:
-            request = connection.request(
-                Api.CREATE_PARTITIONS,
-                at_least=_CREATE_VERSION,
-                at_most=_CREATE_VERSION,
-                topics=[{"name": OFFSETS_TOPIC, "count": count, "assignments": None}],
-                timeout=dt.timedelta(seconds=_MADE_S),
-                validate_only=validate_only,
-            )
-        except UnsupportedByBroker as why:
-            raise UnsupportedByBroker(
-                f"{why}: make the partitions with kafka-topics.sh --alter of its release, then plan anew"
-            ) from None
+        request = connection.request(
+            Api.CREATE_PARTITIONS,
+            at_least=_CREATE_VERSION,
+            at_most=_CREATE_VERSION,
+            topics=[{"name": OFFSETS_TOPIC, "count": count, "assignments": None}],
+            timeout=dt.timedelta(seconds=_MADE_S),
+            validate_only=validate_only,
+        )
         for each in connection.ask(request, timeout_s=_MADE_S + 5.0).results:
             raise_for(each.error_code, f"{count} partitions of {OFFSETS_TOPIC}", said=each.error_message)

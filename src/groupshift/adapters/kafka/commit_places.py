@@ -45,7 +45,7 @@ def told_topics(cluster: KafkaCluster, names: Collection[str]) -> dict[str, Topi
 
 def _epoch_ends(cluster: KafkaCluster, places: Sequence[Place]) -> dict[Place, int]:
     """The end offset of each epoch that its leader tells; one that is refused or has no leader is absent."""
-    leaders = cluster.leaders({topic for topic, _, _ in places})
+    leaders, _ = cluster.partitions_of({topic for topic, _, _ in places})
     led = ((leaders.get(TopicPartition(*place[:2]), _NONE), place) for place in places)
     ends: dict[Place, int] = {}
     for epoch, answer in cluster.ask_at((each for each in led if each[0] != _NONE), _epoch_questions):

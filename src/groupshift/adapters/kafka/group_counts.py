@@ -1,6 +1,5 @@
-"""Counts of the groups of each broker: by the lists it gives, and by the metrics it publishes.
-
-Implements `groupshift.ports.cluster.GroupLists` and, by JMX, `groupshift.ports.cluster.CoordinatorGauges`.
+"""Counts of the groups of each broker by the metrics it publishes: by JMX, the port
+`groupshift.ports.cluster.CoordinatorGauges`.
 
 JMX is Java's own serialised objects over RMI; no library of Python speaks it (those that say so start Java
 with a jar of theirs, or talk to a Jolokia agent in the broker). So Kafka's `org.apache.kafka.tools.JmxTool`
@@ -13,35 +12,13 @@ from __future__ import annotations
 import re
 import socket
 import subprocess
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from groupshift.adapters.kafka.cluster import OfCluster, attempted
-from groupshift.adapters.kafka.snapshots import listing
 from groupshift.domain.addresses import one_server
-from groupshift.domain.group_counts import Counts, GaugedBroker
+from groupshift.domain.group_counts import GaugedBroker
 from groupshift.domain.group_protocol import Kind
 from groupshift.errors import Rejected, Transient
-
-_TYPES = set(Kind) - {Kind.ABSENT}
-
-
-class LiveGroupLists(OfCluster):
-    """Reads through one `KafkaCluster`, which it closes."""
-
-    @attempted
-    def count(self) -> Mapping[int, Counts]:
-        """See the port."""
-        self._cluster.refuse_several()
-        listed, totals = listing(self._cluster)
-        counts: dict[int, Counter[tuple[Kind, str]]] = {node: Counter() for node in totals}
-        for group in listed.values():
-            kind = Kind(group.row.type) if group.row.type in _TYPES else Kind.UNKNOWN
-            for node in group.brokers:
-                counts[node][kind, group.row.state] += 1
-        return counts
-
 
 _NAMES = (
     "kafka.server:type=app-info,id=*",
@@ -62,6 +39,11 @@ class Gauge:
     keys: Mapping[str, str]
     attribute: str
     value: str
+
+    @property
+    def number(self) -> int:
+        """The value of a count. Raises ValueError, OverflowError for what is none."""
+        return int(float(self.value))
 
 
 class JmxToolGauges:
@@ -129,12 +111,12 @@ def broker(address: str, values: list[Gauge]) -> GaugedBroker:
     try:
         return _broker(address, values)
     except (KeyError, ValueError, OverflowError):  # what stands there answers with other names and numbers
-        raise _no_broker(address) from None
+        raise Rejected(f"JMX at {address} is of no Kafka broker: name the JMX port of a broker") from None
 
 
 def _broker(address: str, values: list[Gauge]) -> GaugedBroker:
     ((node, release),) = ((each.keys["id"], each.value) for each in values if each.attribute == "Version")
-    numbers = {each.keys["name"]: _number(each) for each in values if each.attribute == "Value"}
+    numbers = {each.keys["name"]: each.number for each in values if each.attribute == "Value"}
     groups = numbers[_GROUPS]
     types: dict[Kind, int] = {}
     states: dict[tuple[Kind, str], int] = {
@@ -146,11 +128,11 @@ def _broker(address: str, values: list[Gauge]) -> GaugedBroker:
     for each in values:
         kind, counts = each.attribute.removesuffix(_COUNT), each.attribute.endswith(_COUNT)
         if each.attribute == "group-count" and each.keys.get("protocol") in set(Kind):
-            types[Kind(each.keys["protocol"])] = _number(each)
+            types[Kind(each.keys["protocol"])] = each.number
         elif counts and "state" in each.keys and kind in set(Kind):
-            states[Kind(kind), each.keys["state"]] = _number(each)
+            states[Kind(kind), each.keys["state"]] = each.number
         elif each.attribute == "num-partitions":
-            partitions[each.keys["state"]] = _number(each)
+            partitions[each.keys["state"]] = each.number
     return GaugedBroker(
         address=address,
         node_id=int(node),
@@ -172,11 +154,3 @@ def _without_answer(address: str, trouble: str) -> Rejected | Transient:
         f"JMX at {address} tells nothing of a broker ({words}): name the JMX port of a broker that asks for "
         "no login, and with KAFKA_HOME the folder of a Kafka since 3.5"
     )
-
-
-def _no_broker(address: str) -> Rejected:
-    return Rejected(f"JMX at {address} is of no Kafka broker: name the JMX port of a broker")
-
-
-def _number(gauge: Gauge) -> int:
-    return int(float(gauge.value))

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, TypeVar
 
 from groupshift.adapters.kafka.broker import BrokerConnection
@@ -54,20 +53,16 @@ def _ask(cluster: KafkaCluster, coordinators: Mapping[str, int]) -> _Answers:
     """Describe each group at its coordinator (a node id) and fetch all its committed offsets."""
     answers = _Answers()
 
-    def describe_all(answer: Any) -> None:
-        answers.described |= {str(each.group_id): each for each in answer.groups}
-
-    def fetch_all(names: Sequence[str], answer: Any) -> None:
-        answers.offsets |= {group: (code, topics) for group, code, topics in fetched(names, answer)}
-
     def questions(connection: BrokerConnection, groups: Sequence[str]) -> Iterator[tuple[Any, Any]]:
         for request, _ in describe(connection, Kind.CLASSIC, groups, at_most=ABSENT_IS_DEAD):
-            yield request, describe_all
-        for request, names in fetch_offsets(connection, groups, stable=False):
-            yield request, partial(fetch_all, names)
+            yield request, None
+        yield from fetch_offsets(connection, groups, stable=False)
 
-    for read, answer in cluster.ask_at(((node, group) for group, node in coordinators.items()), questions):
-        read(answer)
+    for names, answer in cluster.ask_at(((node, group) for group, node in coordinators.items()), questions):
+        if names is None:
+            answers.described |= {str(each.group_id): each for each in answer.groups}
+        else:
+            answers.offsets |= {group: (code, topics) for group, code, topics in fetched(names, answer)}
     return answers
 
 
@@ -184,13 +179,13 @@ def _offsets(group: str, topics: Any) -> tuple[list[CommittedOffset], list[str]]
     ]
 
 
-@dataclass(slots=True)
 class _Known:
     """What holds for a while: the coordinator of each group, leaders and partition counts of each topic."""
 
-    coordinators: dict[str, int]
-    leaders: Mapping[TopicPartition, int]
-    counts: Mapping[str, int]
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self.leaders = cluster.all_leaders()
+        self.coordinators = {group: each.brokers[-1] for group, each in listing(cluster)[0].items()}
+        self.counts = dict(Counter(at.topic for at in self.leaders))
 
 
 class KafkaEnsemble(OfCluster):
@@ -237,7 +232,7 @@ class KafkaEnsemble(OfCluster):
         def work(known: _Known) -> tuple[dict[TopicPartition, LogEnd], list[str]]:
             ends, failed = log_ends(self._cluster, wanted, known.leaders)
             if failed:
-                self._known = _learn(self._cluster)
+                self._known = _Known(self._cluster)
                 ends, failed = log_ends(self._cluster, wanted, self._known.leaders)
             return ends, [
                 f"the log end of {at} cannot be read ({error_name(code)}): its lag is unknown; "
@@ -251,7 +246,7 @@ class KafkaEnsemble(OfCluster):
         """Run ``work`` with what is known, which is learnt anew after an error, not after a slow answer."""
 
         def attempt() -> T:
-            self._known = self._known or _learn(self._cluster)
+            self._known = self._known or _Known(self._cluster)
             try:
                 return work(self._known)
             except TimeoutError:
@@ -265,17 +260,6 @@ class KafkaEnsemble(OfCluster):
         except BaseException:
             self._known = None
             raise
-
-
-def _learn(cluster: KafkaCluster) -> _Known:
-    leaders = cluster.all_leaders()
-    return _Known(
-        coordinators={
-            group: group_listing.brokers[-1] for group, group_listing in listing(cluster)[0].items()
-        },
-        leaders=leaders,
-        counts=dict(Counter(at.topic for at in leaders)),
-    )
 
 
 def _told(group: str, answers: _Answers, embedded: Collection[str], known: _Known) -> GroupView:

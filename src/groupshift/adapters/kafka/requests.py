@@ -184,31 +184,28 @@ def find_coordinators(connection: BrokerConnection, groups: Sequence[str]) -> li
     return [(ask(key=part[0], coordinator_keys=part), part) for part in parts]
 
 
-def coordinators_told(connection: BrokerConnection, groups: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """Each group and what the broker answers for it: ``error_code`` and ``node_id``."""
+def coordinators_in(names: Sequence[str], answer: Any) -> Iterator[tuple[str, int, int]]:
+    """Each group of an answer with the node id of its coordinator and the error code."""
+    for each in getattr(answer, "coordinators", (answer,)):
+        yield getattr(each, "key", names[0]), int(each.node_id), int(each.error_code)
+
+
+def coordinators_told(connection: BrokerConnection, groups: Sequence[str]) -> Iterator[tuple[str, int, int]]:
+    """Ask this very broker for the coordinators of groups: as `coordinators_in`."""
     requests = find_coordinators(connection, groups)
     answers = connection.ask_all(request for request, _ in requests)
     for (_, part), answer in zip(requests, answers, strict=True):
-        if hasattr(answer, "coordinators"):
-            yield from ((each.key, each) for each in answer.coordinators)
-        else:
-            yield part[0], answer
-
-
-def coordinator_of(answer: Any) -> int | None:
-    """The node id in the answer about one group; None while there is none."""
-    coordinator = answer.coordinators[0] if hasattr(answer, "coordinators") else answer
-    return None if coordinator.error_code else int(coordinator.node_id)
+        yield from coordinators_in(part, answer)
 
 
 def named_by(connection: BrokerConnection, names: Sequence[str]) -> dict[str, int]:
     """The node that this very broker names as coordinator of each group; `NOBODY` where it says that there
     is none now. Raises `BrokerError` for anything else."""
     nodes = {}
-    for name, each in coordinators_told(connection, names):
-        if int(each.error_code) != ErrorCode.coordinator_not_available:
-            raise_for(each.error_code, f"{connection.address} names no coordinator of {name!r}")
-        nodes[name] = NOBODY if each.error_code else int(each.node_id)
+    for name, node, code in coordinators_told(connection, names):
+        if code != ErrorCode.coordinator_not_available:
+            raise_for(code, f"{connection.address} names no coordinator of {name!r}")
+        nodes[name] = NOBODY if code else node
     return nodes
 
 

@@ -142,9 +142,10 @@ class Reading:
     def __post_init__(self) -> None:
         for group in self.groups:
             kind = self.listed[group].row.type if group in self.listed else ""
-            if self.members and kind in {"", *DESCRIBED}:
-                self._ask[group] = Kind(kind or Kind.CLASSIC)
-            elif self.members:
+            known = kind in {"", *DESCRIBED}
+            if self.members:
+                self._ask[group] = Kind(kind) if kind and known else Kind.CLASSIC
+            if self.members and not known:
                 self._problem(group, f"its members are not read, for it is of type {kind}")
                 self._undescribed(group)
             if kind != Kind.SHARE:  # share groups commit no offsets
@@ -166,8 +167,7 @@ class Reading:
         for group, code in errors.items():
             if self._final(group, code, "has no coordinator"):
                 self._unfetched.discard(group)
-                if group in self._ask:
-                    self._undescribed(group)
+                self._undescribed(group)
         self._coordinators |= nodes
         places = ((nodes[group], group) for group in sorted(nodes))
         for read, answer in cluster.ask_at(places, self._questions):
@@ -204,8 +204,7 @@ class Reading:
             missing = {"members": self._ask, "offsets": self._unfetched}
             what = " and ".join(name for name, groups in missing.items() if group in groups)
             self._problem(group, f"{what} are not read in full ({self._causes.get(group, 'no answer')})")
-            if group in self._ask:
-                self._undescribed(group)
+            self._undescribed(group)
         self._unfetched.clear()
 
     def _questions(self, connection: BrokerConnection, groups: Sequence[str]) -> Iterator[tuple[Any, Any]]:
@@ -277,8 +276,9 @@ class Reading:
         return True
 
     def _undescribed(self, group: str) -> None:
-        """Keep of a group what the listing told."""
-        self._ask.pop(group, None)
+        """Keep of a group that is still asked about what the listing told."""
+        if self._ask.pop(group, None) is None:
+            return
         nothing = GroupRow(group=group, type="", state="", protocol_type="")
         row = self.listed[group].row if group in self.listed else nothing
         self.described[group] = Described(group=replace(row, coordinator=self._coordinators.get(group)))
@@ -381,30 +381,26 @@ class LiveGroupSnapshots(OfCluster):
 
         self._in_rounds(reading, lambda: reading.round(self._cluster, done))
         described = [reading.described[group] for group in reading.groups]
-        committed = {row.topic for rows in reading.offsets.values() for row in rows}
-        read = {
-            row.topic
-            for description in described
-            for row in description.subscriptions
-            if row.topic[:1] != "~"
-        }
-        read |= {row.topic for description in described for row in description.assignments}
-        ends, missing = self.log_ends(committed | read, committed - read)
-        tell("log ends", len(ends), len(ends))
-        rows = _offsets(reading)
-        topics = self._cluster.attempt(lambda: topics_now(self._cluster, rows))
-        again = lambda groups: self.committed(groups).offsets  # noqa: E731
-        offsets = self._cluster.attempt(lambda: with_topic_ids(self._cluster, rows, topics, again))
-        coordinated = Counter(description.group.coordinator for description in described)
-        return ClusterState(
+        state = ClusterState(
             cluster_id=self._cluster.cluster_id,
             taken_at_ms=taken_at_ms,
-            groups=[description.group for description in described],
-            members=[row for description in described for row in description.members],
-            subscriptions=[row for description in described for row in description.subscriptions],
-            assignments=within_logs(
-                (row for description in described for row in description.assignments), ends
-            ),
+            groups=[each.group for each in described],
+            members=[row for each in described for row in each.members],
+            subscriptions=[row for each in described for row in each.subscriptions],
+            assignments=[row for each in described for row in each.assignments],
+            offsets=_offsets(reading),
+        )
+        committed = state.committed_topics
+        read = {topic for topic in state.read_topics if topic[:1] != "~"}
+        ends, missing = self.log_ends(committed | read, committed - read)
+        tell("log ends", len(ends), len(ends))
+        topics = self._cluster.attempt(lambda: topics_now(self._cluster, state.offsets))
+        again = lambda groups: self.committed(groups).offsets  # noqa: E731
+        offsets = self._cluster.attempt(lambda: with_topic_ids(self._cluster, state.offsets, topics, again))
+        coordinated = Counter(each.coordinator for each in state.groups)
+        return replace(
+            state,
+            assignments=within_logs(state.assignments, ends),
             offsets=offsets,
             log_ends=ends,
             brokers=[

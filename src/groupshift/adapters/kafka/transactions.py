@@ -105,7 +105,7 @@ class FirstCommits:
         if not undecided:
             return {}
         opened = open_commits(cluster)
-        count = len(cluster.leaders({OFFSETS_TOPIC})) if opened else 0
+        count = len(cluster.partitions_of({OFFSETS_TOPIC})[0]) if opened else 0
         again: dict[str, str] = {}
         for group in undecided:
             now = opened.get(partition_of(group, count), frozenset()) if opened else frozenset()

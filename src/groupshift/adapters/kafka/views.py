@@ -23,7 +23,7 @@ from groupshift.adapters.kafka.requests import (
     OF_GROUPS,
     ask_versions,
     configs_of_groups,
-    coordinator_of,
+    coordinators_in,
     describe,
     describe_configs,
     describe_quorum,
@@ -362,11 +362,12 @@ def _look(node: int, group: str, listing: Any, coordinator: Any, *settings: Any)
     """What one broker answers about a group to ListGroups and FindCoordinator, and of itself."""
     groups = _groups(node, listing)
     listed = next((each for each in groups or () if each.group_id == group), None)
+    ((_, named, code),) = coordinators_in([group], coordinator)
     return BrokerLook(
         node_id=node,
         settings=settings_of(*settings),
         lists=kind_of(listed) if listed else None,
         state=getattr(listed, "group_state", ""),
-        coordinator=coordinator_of(coordinator),
+        coordinator=None if code else named,
         loading=groups is None,
     )

@@ -16,16 +16,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
-from types import ModuleType
 from typing import Any, TypeVar, get_args, get_origin
 from uuid import UUID
 
-from kio.index import load_payload_module, load_request_schema, load_response_schema
+from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_reader, entity_writer
 from kio.serial.errors import SerialError
-from kio.static.constants import EntityType
 
 from groupshift.adapters.kafka.bounds import hold, without_none
 from groupshift.domain.partitions import TopicPartition
@@ -165,12 +163,6 @@ def choose(ranges: Ranges, api: Api, *, at_least: int = 0, at_most: int = 32_767
 def request_schema(api: Api, version: int) -> type[Any]:
     """The class of kio for this request."""
     return load_request_schema(api, version)
-
-
-@cache
-def messages(api: Api, version: int) -> ModuleType:
-    """The module of kio with the classes of this request: ``messages(Api.METADATA, 9).MetadataRequest``."""
-    return load_payload_module(api, version, EntityType.request)
 
 
 def fill(schema: Any, **values: Any) -> Any:

@@ -41,8 +41,8 @@ from groupshift.adapters.zookeeper.session import (
     understands,
 )
 from groupshift.audit.case import ZookeeperGroup
-from groupshift.domain.group import CommittedOffset, GroupView, Member, NoOffset
-from groupshift.domain.modes import MemberKind, Mode, effective_mode
+from groupshift.domain.group import CommittedOffset, GroupView, NoOffset
+from groupshift.domain.modes import Mode, effective_mode
 from groupshift.domain.znodes import BROKER_IDS, CONSUMERS, GroupPaths
 from groupshift.errors import Rejected, Transient
 from groupshift.scan.state import NodeTimes
@@ -171,8 +171,8 @@ def _answers(reading: Reading, asks: Sequence[Ask]) -> Rounds[dict[Ask, Any]]:
 
 def _unchanged(reading: Reading, again: Sequence[Ask], answers: Mapping[Ask, Any]) -> bool:
     """Whether nobody came or went since the directories were read first, as far as they were read again."""
-    then = [node.pzxid if node else -1 for node in reading.directories]
-    return not again or then == [answers[each].pzxid if answers[each] else -1 for each in again]
+    then = [node.stat.pzxid if node else -1 for node in reading.directories]
+    return not again or then == [answers[each].stat.pzxid if answers[each] else -1 for each in again]
 
 
 def _view(reading: Reading) -> GroupView:
@@ -194,7 +194,7 @@ def _view(reading: Reading) -> GroupView:
         mode=as_mode(reading.mode),
         ids=reading.ids,
         migration_ids=reading.migration_ids,
-        ids_pzxid=reading.directories[0].pzxid if reading.directories[0] else -1,
+        ids_pzxid=reading.directories[0].stat.pzxid if reading.directories[0] else -1,
         members=tuple(members),
         owners=tuple(each for each in owners if each is not None and not isinstance(each, str)),
         zookeeper_offsets=tuple(each for each in offsets if isinstance(each, CommittedOffset)),
@@ -320,17 +320,11 @@ def _view_of(reading: Reading) -> tuple[GroupView, NodeTimes]:
     try:
         view, times = _view(reading), _times(reading)
     except Exception as error:  # noqa: BLE001 - named in the group's problems
-        aware = set(reading.migration_ids)
-        members = tuple(
-            Member(member_id=name, kind=MemberKind.AWARE if name in aware else MemberKind.OLD)
-            for name in reading.ids
-        )
         view = GroupView(
             group=reading.paths.group,
             exists=True,
             ids=reading.ids,
             migration_ids=reading.migration_ids,
-            members=members,
             problems=(unforeseen(reading.paths.root, error),),
         )
         return view, NodeTimes()
@@ -349,17 +343,15 @@ def _refused(path: str) -> str:
 
 def _times(reading: Reading) -> NodeTimes:
     """A member came or went (pzxid of both directories), the mode was written, a partition was taken."""
-    directories = [node for node in reading.directories if node is not None]
-    mode = [reading.mode] if reading.mode is not None else []
-    nodes = [*directories, *mode, *reading.members.values(), *reading.owners, *reading.offsets]
-    stamps = {(node.czxid, node.ctime_ms) for node in nodes} | {(n.mzxid, n.mtime_ms) for n in nodes}
+    directories = [node.stat for node in reading.directories if node is not None]
+    mode = [reading.mode.stat] if reading.mode is not None else []
+    owners = [node.stat for node in reading.owners]
+    others = [node.stat for node in (*reading.members.values(), *reading.offsets)]
+    stats = [*directories, *mode, *owners, *others]
+    changes = [stat.pzxid for stat in directories] + [stat.mzxid for stat in mode]
     return NodeTimes(
-        changes=(
-            *(node.pzxid for node in directories),
-            *(node.mzxid for node in mode),
-            *(node.czxid for node in reading.owners),
-        ),
-        stamps=tuple(sorted(stamps)),
+        changes=(*changes, *(stat.czxid for stat in owners)),
+        stamps=tuple(sorted({pair for s in stats for pair in ((s.czxid, s.ctime), (s.mzxid, s.mtime))})),
     )
 
 

@@ -54,7 +54,8 @@ class ZookeeperModeSwitch:
                 if known and known.fences(holder):
                     raise _fenced(path, holder, known)
                 with contextlib.suppress(BadVersionError, NodeExistsError, NoNodeError):
-                    _write(session, path, holder.encode(), node.version if node else None)
+                    version = node.stat.version if node else None
+                    session.change(path, holder.encode(), version, acl=session.acl)
             raise Conflict(f"{path} was changed by others {_ATTEMPTS} times in a row: {_LOOK}")
 
         self._connection.call(write)
@@ -78,7 +79,7 @@ class ZookeeperModeSwitch:
             sent.append(True)
             version = None if node.data is None else node.version
             with _conflicts(path):
-                _write(session, path, data, version, guard)
+                session.change(path, data, version, guard=guard, acl=session.acl)
             after = read_mode(session, path)
             if not _follows(expected, after, data):
                 raise Conflict(f"{path} holds {_shown(after)} right after {data!r} was written: {_LOOK}")
@@ -98,7 +99,7 @@ class ZookeeperModeSwitch:
             guard = _guard(session, paths.fence, holder)
             _demand(path, expected, node)
             with _conflicts(path):
-                session.delete(path, node.version, guard=guard)
+                session.change(path, None, node.version, guard=guard)
             if read_mode(session, path).data is not None:
                 raise Conflict(f"{path} was created again right after its deletion: {_LOOK}")
 
@@ -125,7 +126,7 @@ def as_mode(node: Node | None) -> ModeNode:
     """The mode node of the domain."""
     if node is None:
         return ABSENT_MODE
-    return ModeNode(data=node.data, version=node.version, czxid=node.czxid, mzxid=node.mzxid)
+    return ModeNode(data=node.data, version=node.stat.version, czxid=node.stat.czxid, mzxid=node.stat.mzxid)
 
 
 def read_mode(session: Session, path: str) -> ModeNode:
@@ -146,7 +147,7 @@ def _guard(session: Session, path: str, holder: Holder | None) -> Guard | None:
     known = parse_holder(node.data if node else None)
     if node is None or known != holder:
         raise _fenced(path, holder, known)
-    return path, node.version
+    return path, node.stat.version
 
 
 def _fenced(path: str, holder: Holder, known: Holder | None) -> Conflict:
@@ -154,14 +155,6 @@ def _fenced(path: str, holder: Holder, known: Holder | None) -> Conflict:
         f"{holder} may not change the group's mode any more: {path} names {known or 'nobody'}; "
         "nothing was changed, look at it with: groupshift status"
     )
-
-
-def _write(session: Session, path: str, data: bytes, version: int | None, guard: Guard | None = None) -> None:
-    """Create the node, or set it at this version."""
-    if version is None:
-        session.create(path, data, session.acl, guard=guard)
-    else:
-        session.set(path, data, version, guard=guard)
 
 
 @contextlib.contextmanager
@@ -208,9 +201,9 @@ class ZookeeperBrake:
 
         def write(session: Session) -> None:
             try:
-                session.create(PATH, reason.encode())
+                session.change(PATH, reason.encode(), None)
             except NodeExistsError:
-                session.set(PATH, reason.encode(), -1)
+                session.change(PATH, reason.encode(), -1)
 
         self._connection.call(write)
 
@@ -219,7 +212,7 @@ class ZookeeperBrake:
 
         def remove(session: Session) -> None:
             with contextlib.suppress(NoNodeError):
-                session.delete(PATH, -1)
+                session.change(PATH, None, -1)
 
         self._connection.call(remove)
 

@@ -153,7 +153,7 @@ def owner_of(node: Node) -> Owner | str | None:
     if not is_thread_id(node.path.split("/")[2], thread):
         client = client_of_partition(str(partition.partition), node.data) or OTHER
         return f"owner node {node.path} holds {_shown(node.data)}, which is no thread id: {_living(client)}"
-    return Owner(partition=partition, thread_id=thread, czxid=node.czxid, session_id=node.owner)
+    return Owner(partition=partition, thread_id=thread, czxid=node.stat.czxid, session_id=node.owner)
 
 
 def offset_of(node: Node) -> CommittedOffset | NoOffset | str:

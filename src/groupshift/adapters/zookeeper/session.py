@@ -21,6 +21,7 @@ import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import Any, ClassVar, TypeVar
 
@@ -92,33 +93,22 @@ Guard = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A znode as read: ``owner`` is the ephemeral owner's session id, 0 for a persistent node. ``ctime_ms``
-    and ``mtime_ms`` are when it was created and last written; ``pzxid`` identifies this set of children."""
+    """A znode as read, with kazoo's ``stat``: ``ctime`` and ``mtime`` are epoch milliseconds, ``pzxid``
+    identifies this set of children."""
 
     path: str
     data: bytes
-    version: int
-    czxid: int
-    mzxid: int
-    owner: int
-    ctime_ms: int = 0
-    mtime_ms: int = 0
-    pzxid: int = 0
+    stat: ZnodeStat
+
+    @property
+    def owner(self) -> int:
+        """Return the session id of an ephemeral node's owner, 0 for a persistent node."""
+        return int(self.stat.ephemeralOwner)
 
 
 def node_of(path: str, data: bytes | None, stat: ZnodeStat) -> Node:
     """A node as kazoo tells it; null is what Java's clients write for nothing."""
-    return Node(
-        path=path,
-        data=data or b"",
-        version=stat.version,
-        czxid=stat.czxid,
-        mzxid=stat.mzxid,
-        owner=stat.ephemeralOwner,
-        ctime_ms=stat.ctime,
-        mtime_ms=stat.mtime,
-        pzxid=stat.pzxid,
-    )
+    return Node(path=path, data=data or b"", stat=stat)
 
 
 class Session:
@@ -152,29 +142,31 @@ class Session:
         except NoNodeError:
             return None
 
-    def create(
-        self, path: str, data: bytes, acl: Sequence[ACL] = WORLD, *, guard: Guard | None = None
+    def change(
+        self,
+        path: str,
+        data: bytes | None,
+        version: int | None,
+        *,
+        guard: Guard | None = None,
+        acl: Sequence[ACL] = WORLD,
     ) -> None:
-        """Create a persistent node; raises kazoo's NodeExistsError. Its parents are everybody's, for members
-        have to create below them (zookeeper-coordination.md §1.4)."""
-        self.result(self.client.ensure_path_async(path.rpartition("/")[0], list(WORLD)))
-        self.together(guard, lambda transaction: transaction.create(path, data, list(acl)))
+        """Create a persistent node (``version`` None), set it at exactly this data version, or delete it
+        (``data`` None), in one transaction with the check that the node of ``guard`` is at its version.
 
-    def set(self, path: str, data: bytes, version: int, *, guard: Guard | None = None) -> None:
-        """Set at exactly this data version; raises kazoo's BadVersionError or NoNodeError."""
-        self.together(guard, lambda transaction: transaction.set_data(path, data, version))
-
-    def delete(self, path: str, version: int, *, guard: Guard | None = None) -> None:
-        """Delete at exactly this data version; raises kazoo's BadVersionError or NoNodeError."""
-        self.together(guard, lambda transaction: transaction.delete(path, version))
-
-    def together(self, guard: Guard | None, change: Callable[[Any], None]) -> None:
-        """One transaction: the node that ``guard`` names is at this version, and ``change`` (which is given
-        kazoo's transaction). Raises kazoo's error of the part that failed; then nothing was changed."""
+        Parents are everybody's, for members have to create below them (zookeeper-coordination.md §1.4).
+        Raises kazoo's error of the part that failed (NodeExistsError, BadVersionError, NoNodeError); then
+        nothing was changed."""
         transaction = self.client.transaction()
         if guard is not None:
             transaction.check(*guard)
-        change(transaction)
+        if data is None:
+            transaction.delete(path, version)
+        elif version is None:
+            self.result(self.client.ensure_path_async(path.rpartition("/")[0], list(WORLD)))
+            transaction.create(path, data, list(acl))
+        else:
+            transaction.set_data(path, data, version)
         for outcome in self.result(transaction.commit_async()):
             if isinstance(outcome, Exception) and not isinstance(outcome, _DRAGGED_ALONG):
                 raise outcome
@@ -217,7 +209,6 @@ class ZookeeperConnection:
         self._named = bool(hosts)
         self._user = (username, password)
         self._properties = dict(properties or {})
-        self._login: ZookeeperLogin | None = None
         self._timeout_s = timeout_s
         self._client: KazooClient | None = None
         self._lock = threading.RLock()
@@ -255,12 +246,10 @@ class ZookeeperConnection:
                         ) from refused
                     asked_again = True
 
-    @property
+    @cached_property
     def login(self) -> ZookeeperLogin:
         """What the properties say. Raises `Rejected` with everything that is wrong with them."""
-        if self._login is None:
-            self._login = read_tool_login(self._user, self._properties)
-        return self._login
+        return read_tool_login(self._user, self._properties)
 
     def close(self) -> None:
         """End the session; the next call opens a new one."""

@@ -41,7 +41,6 @@ from groupshift.ports.changes import ClusterActs
 from groupshift.ports.cluster import (
     CoordinatorGauges,
     DowngradeViews,
-    GroupLists,
 )
 from groupshift.ports.driver import BrokerReplacement
 from groupshift.ports.log import CopiedLogs, OffsetsLog
@@ -101,7 +100,6 @@ class DowngradePorts(ClusterPorts):
     cluster: ClusterActs
     copies: CopiedLogs
     nodes: BrokerReplacement
-    lists: GroupLists
     gauges: CoordinatorGauges
 
 

@@ -7,6 +7,7 @@ rollback replaces nodes, too. Source: KIP-915; docs/reference/group-coordinator.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
@@ -85,7 +86,11 @@ class DowngradeMove(ClusterMove[DowngradePorts]):
         if not request.jmx:
             return facts
         gauged = tuple(ports.gauges.read(each) for each in request.jmx)
-        return replace(facts, counts=CountView(gauged=gauged, listed=ports.lists.count()))
+        listed = {
+            broker.node_id: Counter((group.kind, group.state) for group in broker.groups)
+            for broker in ports.views.look().brokers  # anew, for they are to be of one moment
+        }
+        return replace(facts, counts=CountView(gauged=gauged, listed=listed))
 
     def assess(self, request: DowngradeRequest, facts: DowngradeFacts) -> Findings:
         """See `Move`."""

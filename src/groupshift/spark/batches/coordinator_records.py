@@ -26,6 +26,7 @@ from groupshift.log.schema import TYPES
 from groupshift.spark.batches.compiled import compiled, int16, int32, int64
 from groupshift.spark.batches.coordinator_json import EXPANSION, HEAD, Bytes, Ints, base64_id, inner
 from groupshift.spark.batches.coordinator_values import write_value
+from groupshift.spark.output import arrow_columns
 
 # What `parse` says of a record, by column.
 USUAL, TYPE, GROUP, GROUP_SIZE, SECOND, SECOND_SIZE, NUMBER, HASH, VERSION = range(9)
@@ -210,15 +211,7 @@ DECODED = (
 )
 """Schema of decoded rows; ``record_ts`` and the timestamps of commits are epoch ms."""
 
-_ARROW = {
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "string": pa.string(),
-    "boolean": pa.bool_(),
-    "binary": pa.binary(),
-    "map<string,string>": pa.map_(pa.string(), pa.string()),
-}
-COLUMNS = {name: _ARROW[kind] for name, kind in (each.split(" ") for each in DECODED.split(", "))}
+COLUMNS = arrow_columns(DECODED)
 """The columns of decoded rows with their types in Arrow."""
 _COMMIT_FIELDS = {
     "committed_offset": "offset",

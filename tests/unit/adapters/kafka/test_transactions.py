@@ -20,10 +20,10 @@ PAY, LATER = OpenTransaction("pay", 1), OpenTransaction("later", 2)
 class Cluster:
     """Five partitions of the offsets topic."""
 
-    def leaders(self, topics: set[str]) -> list[int]:
+    def partitions_of(self, topics: set[str]) -> tuple[list[int], dict[str, int]]:
         """All led by one."""
         assert topics == {"__consumer_offsets"}
-        return [1] * COUNT
+        return [1] * COUNT, {}
 
 
 @pytest.fixture

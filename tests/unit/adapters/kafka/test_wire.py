@@ -7,9 +7,10 @@ import io
 import socket
 
 import pytest
-from kio.index import load_response_schema
+from kio.index import load_payload_module, load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
+from kio.static.constants import EntityType
 
 from groupshift.adapters.kafka.broker import Channel
 from groupshift.adapters.kafka.wire import (
@@ -22,7 +23,6 @@ from groupshift.adapters.kafka.wire import (
     choose,
     error_name,
     fill,
-    messages,
     raise_for,
     request_frame,
 )
@@ -30,7 +30,7 @@ from groupshift.adapters.kafka.wire import (
 
 def asked(api: Api, version: int, **values):
     """A request of this version."""
-    module = messages(api, version)
+    module = load_payload_module(api, version, EntityType.request)
     (name,) = [each for each in vars(module) if each.endswith("Request") and each != "RequestHeader"]
     return fill(getattr(module, name), **values)
 

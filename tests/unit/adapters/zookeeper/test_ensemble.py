@@ -12,6 +12,7 @@ import pytest
 from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
 from groupshift.adapters.zookeeper.session import Answer, Ask, Data, Node, ZookeeperConnection
 from groupshift.domain.modes import MemberKind
+from support.znodes import znode
 
 REGISTRATION = {"version": 1, "subscription": {"t": 1}, "pattern": "static", "timestamp": "1"}
 AWARE = {**REGISTRATION, "fence": 1}
@@ -38,7 +39,7 @@ class Tree:
         if path not in self.nodes and not inner:
             return None
         owner = 0 if inner or path == self.persistent else 7
-        return Node(path=path, data=self.nodes.get(path, b""), version=0, czxid=1, mzxid=1, owner=owner)
+        return znode(path, self.nodes.get(path, b""), owner, czxid=1)
 
     def _names(self, path: str) -> tuple[str, ...] | None:
         below = {each.removeprefix(f"{path}/").split("/")[0] for each in self.nodes if f"{path}/" in each}

@@ -11,6 +11,7 @@ from groupshift.domain.group import GroupView, Owner, merge
 from groupshift.domain.group_rules import RULES
 from groupshift.domain.modes import ABSENT_MODE
 from groupshift.domain.partitions import TopicPartition
+from support.znodes import znode
 
 UUID = "1b4e28ba-2fa1-11d2-883f-0016d3cca427"
 JSON = b'{"version":1,"subscription":{"orders":1},"pattern":"static","timestamp":"1"}'
@@ -50,7 +51,7 @@ OWNERS = {
 
 def node(path: str, data: bytes, owner: int = 7) -> Node:
     """A znode of group g; ``owner`` 0 is a persistent one."""
-    return Node(path=f"/consumers/g/{path}", data=data, version=0, czxid=5, mzxid=5, owner=owner)
+    return znode(f"/consumers/g/{path}", data, owner)
 
 
 def advises_deleting(sentence: str) -> bool:

@@ -9,6 +9,7 @@ from groupshift.adapters.zookeeper.session import Node
 from groupshift.domain.group import CommittedOffset, Owner
 from groupshift.domain.modes import MemberKind, Mode, ModeNode
 from groupshift.domain.partitions import TopicPartition
+from support.znodes import znode
 
 STATIC = (
     b'{"version":1,"subscription":{"orders":2,"clicks":1},"pattern":"static","timestamp":"1486000000000"}'
@@ -18,7 +19,7 @@ AWARE = STATIC[:-1] + b',"fence":1,"software":"0.1.0","mode":"kafka","mode_czxid
 
 def node(path: str, data: bytes, owner: int = 7) -> Node:
     """A znode of group g."""
-    return Node(path=f"/consumers/g/{path}", data=data, version=0, czxid=5, mzxid=5, owner=owner)
+    return znode(f"/consumers/g/{path}", data, owner)
 
 
 def test_a_registration_without_a_migration_id_is_an_old_member() -> None:

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from groupshift.domain.group_counts import Counts, GaugedBroker
+from groupshift.domain.group_counts import GaugedBroker
 from groupshift.domain.group_protocol import Kind
 from groupshift.engine.begin import assess
 from groupshift.errors import Transient
 from groupshift.moves.downgrade.facts import DowngradeRequest
 from support.simulated_downgrade import driver_of, two_of_43
 
-LISTED = 3
-
-
-@dataclass
-class Lists:
-    """One broker with three classic groups."""
-
-    def count(self) -> Mapping[int, Counts]:
-        return {1: {(Kind.CLASSIC, "Stable"): LISTED}}
-
-    def close(self) -> None:
-        """Nothing is open."""
+LISTED = 1
 
 
 @dataclass
@@ -35,7 +23,7 @@ class Gauges:
 
     def read(self, address: str) -> GaugedBroker:
         self.asked.append(address)
-        types = {Kind.CLASSIC: self.told[min(len(self.asked), len(self.told)) - 1]}
+        types = {Kind.CONSUMER: 1, Kind.CLASSIC: self.told[min(len(self.asked), len(self.told)) - 1]}
         return GaugedBroker(
             address=address, node_id=1, release="4.3.1", types=types, states={}, partitions={"active": 10}
         )
@@ -52,10 +40,10 @@ def counted(gauges: object, patience_s: float = 0, *, jmx: tuple[str, ...] = ("h
     """The worst verdict of each rule of counts."""
     driver = driver_of(two_of_43())
     request = DowngradeRequest(to="3.9.2", from_="4.3.1", jmx=jmx)
-    ports = replace(driver.ports, gauges=gauges, lists=Lists())
+    ports = replace(driver.ports, gauges=gauges)
     facts, findings = assess(driver.move, driver.tools(), ports, request, patience_s=patience_s)
     shown = driver.move.observed(request, facts).data["counts"]
-    assert [each["node"] for each in shown] == ([1] if jmx else [])
+    assert [each["node"] for each in shown] == ([1, 2] if jmx else [])
     return {each.rule: each.verdict.value for each in findings if each.rule.startswith("PG")}
 
 
