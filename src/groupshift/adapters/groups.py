@@ -34,7 +34,7 @@ from groupshift.scan.state import Observed
 
 if TYPE_CHECKING:  # whoever needs Kafka alone does not load ZooKeeper's client
     from groupshift.adapters.kafka.cluster import OfCluster
-    from groupshift.adapters.kafka.groups import KafkaEnsemble, KafkaGroups, KafkaRights
+    from groupshift.adapters.kafka.groups import KafkaEnsemble, KafkaGroups, KafkaRights  # noqa: F401 - in "…"
     from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
     from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
     from groupshift.adapters.zookeeper.mode import ZookeeperRights
