@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 SCHEDULE_VARIABLE = "GROUPSHIFT_AUDIT_SCHEDULE"
 """Environment variable with the schedule (cron or preset); read when the DAG file is parsed."""
+_SPARK = (
+    "Id of a **Spark** connection: a job of it audits, for logs too large for one process. **Empty: the task "
+    "itself.**"
+)
 SHOWN = 50
 """Lines of a kind in a task's log; the evidence holds all."""
 
@@ -39,14 +43,7 @@ def parameters() -> dict[str, Any]:
         "groups": form.names(
             "Groups", "Names of groups; **empty: every group** that any source has.", form.SCOPE
         ),
-        "spark_conn_id": Param(
-            "",
-            type="string",
-            title="Spark",
-            section=form.SCOPE,
-            description_md="Id of a **Spark** connection: a job of it audits, for logs too large for one "
-            "process. **Empty: the task itself.**",
-        ),
+        "spark_conn_id": Param("", type="string", title="Spark", section=form.SCOPE, description_md=_SPARK),
         "commit_interval_s": form.number(
             "Commit interval (seconds)", "How long one store may be behind the other.", 5, (0, 86_400)
         ),

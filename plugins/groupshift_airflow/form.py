@@ -19,21 +19,20 @@ _BELOW = 1e-9
 """Moves an exclusive bound of a number to just outside of it; what is in between is refused by the plan."""
 
 
-def _connection(title: str, default: str, type_: str) -> Param:
-    """The id of an Airflow connection of this type."""
-    text = f"Id of an Airflow connection of type **{type_}**."
+def _connection(title: str, default: str) -> Param:
+    """The id of an Airflow connection of the type that has this title."""
+    text = f"Id of an Airflow connection of type **Groupshift {title}**."
     return Param(default, type="string", minLength=1, title=title, section=SCOPE, description_md=text)
 
 
 def kafka_cluster() -> dict[str, Param]:
     """Return which connection, where Kafka is all there is."""
-    title = "Kafka cluster"
-    return {"kafka_conn_id": _connection(title, "groupshift_kafka_default", f"Groupshift {title}")}
+    return {"kafka_conn_id": _connection("Kafka cluster", "groupshift_kafka_default")}
 
 
 def clusters() -> dict[str, Param]:
     """Return which two connections."""
-    zookeeper = _connection("ZooKeeper", "groupshift_zookeeper_default", "Groupshift ZooKeeper")
+    zookeeper = _connection("ZooKeeper", "groupshift_zookeeper_default")
     return {**kafka_cluster(), "zookeeper_conn_id": zookeeper}
 
 
@@ -66,14 +65,10 @@ def of_request(request: type, *, zookeeper: bool = False) -> dict[str, Param]:
         Rejected: an option has the name of a parameter of every run.
     """
     own = {_key(each): param_of(each) for each in _asked(request)}
-    beside = {
-        **(clusters() if zookeeper else kafka_cluster()),
-        **for_every_run("**Off: plan only, nothing is changed.** On: act, after the approvals of the plan."),
-    }
-    if twice := sorted(own.keys() & beside.keys()):
-        raise Rejected(
-            f"request {request.__name__}: {', '.join(twice)} is a parameter of every run; rename it"
-        )
+    execute = "**Off: plan only, nothing is changed.** On: act, after the approvals of the plan."
+    beside = {**(clusters() if zookeeper else kafka_cluster()), **for_every_run(execute)}
+    if twice := ", ".join(sorted(own.keys() & beside.keys())):
+        raise Rejected(f"request {request.__name__}: {twice} is a parameter of every run; rename it")
     return {**own, **beside}
 
 
@@ -98,14 +93,12 @@ def roll_back_form() -> dict[str, Param]:
     text: dict[str, Any] = {"type": "string", "minLength": 1, "section": _WHAT}
     none: dict[str, Any] = {"type": ["string", "null"]}
     needed = "Id of an Airflow connection of type **Groupshift ZooKeeper**, if the move uses it."
-    zookeeper = Param(
-        "groupshift_zookeeper_default", **none, title="ZooKeeper", section=SCOPE, description_md=needed
-    )
+    named: dict[str, Any] = {"title": "ZooKeeper", "section": SCOPE, "description_md": needed}
     return {
         "run": Param(**text, title="Run", description_md=run),
         "to": Param("", **none, title="How far back", section=_WHAT, description_md=to),
         **kafka_cluster(),
-        "zookeeper_conn_id": zookeeper,
+        "zookeeper_conn_id": Param("groupshift_zookeeper_default", **none, **named),
         **for_every_run("**Off: only show what would be undone.** On: roll back; of a group without a gate."),
     }
 

@@ -299,9 +299,8 @@ class KubernetesHook(_ClusterHook, kind="kubernetes", name="Kubernetes API"):
         from groupshift.domain.addresses import api_server_problem
 
         connection = self.connection()
-        extras = self.extras(connection)
+        extras, server = self.extras(connection), _servers(connection)
         self.require_known(extras, ("ca",))
-        server = _servers(connection)
         server = server if "://" in server else f"https://{server}"
         if wrong := api_server_problem(server, "its host"):
             raise self.refused(wrong)

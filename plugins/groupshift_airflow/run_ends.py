@@ -25,7 +25,6 @@ VERDICT, PLANNED = "verdict", "planned"
 _UNCHANGED = frozenset({RunState.REJECTED, RunState.PREVIEW})
 _OVER = frozenset({RunState.MOVED, RunState.FINALISED})
 """States in which a run has reached what was asked for."""
-_BACK = frozenset({RunState.ROLLED_BACK})
 _SHOWN = 50
 """Findings that a task logs at most."""
 _RECENT = 1000
@@ -116,8 +115,6 @@ class BeginRollBack(Begins):
             Rejected: the rollback is closed; that is found before any claim, so whoever has the run goes on.
             Fenced: somebody holds the run, and it is not to be taken over.
         """
-        from groupshift.engine.begin import claim
-        from groupshift.engine.move import Run
         from groupshift.engine.roll_back import require_begun, rollback_of, take_back
         from groupshift.engine.run import give_up
 
@@ -125,19 +122,12 @@ class BeginRollBack(Begins):
         with telling(context), self.opened() as journaled:
             self.log.info("run %s of %s is %s", self.run, journaled.record.target, journaled.record.state)
             require_begun(journaled.record)
-            reader = Run.reader(journaled.move, journaled.tools, journaled.ports, self.run)
+            reader = journaled.reader()
             to = self.to or journaled.move.falls_back_to(reader)
             plan = rollback_of(reader, to)
             if params["execute"]:
-                options, over = self.options_of(context, direction="back"), bool(params["take_over"])
-                run = claim(
-                    journaled.move,
-                    journaled.tools,
-                    journaled.ports,
-                    journaled.record,
-                    options,
-                    take_over=over,
-                )
+                options = self.options_of(context, direction="back")
+                run = journaled.claim(options, take_over=bool(params["take_over"]))
                 try:
                     plan = run.plan if take_back(run, to) else None
                 except GroupshiftError as why:
@@ -239,7 +229,6 @@ class Verdict(RunTask):
             AirflowSkipException: no run was begun.
         """
         from groupshift.engine.closing import closing_of
-        from groupshift.engine.move import Run
 
         if self.run in {"", UNKNOWN}:
             raise AirflowSkipException("no run was begun and nothing was changed: the red task says why")
@@ -253,13 +242,13 @@ class Verdict(RunTask):
                 lost = f"{held.holder if held else 'nobody'} has it: look there"
                 said = self._left_open(journaled, context) if ours else f"run {self.run} is open and {lost}"
                 raise AirflowFailException(said)
-            closing = closing_of(Run.reader(journaled.move, journaled.tools, journaled.ports, self.run))
+            closing = closing_of(journaled.reader())
         self.log.info("run %s is %s: %s", self.run, closing.state, closing.reason)
         if not ours:
             raise AirflowFailException(f"run {self.run} is {closing.state}, but not by this Airflow run")
         if self.back and closing.state in _UNCHANGED:
             return
-        missed = closing.state not in (_BACK if self.back else _OVER)
+        missed = closing.state not in ({RunState.ROLLED_BACK} if self.back else _OVER)
         if missed or closing.verdict is not Judged.PASS:
             raise AirflowFailException(f"{closing.state}: {closing.reason}; next: {closing.following}")
 

@@ -141,25 +141,21 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
     def entered(self, options: RunOptions, *, anew: bool) -> Iterator[tuple[Run[Any], Settings]]:
         """Yield the claimed run with its settings. Skips the task when another holder has the run, and fails
         one whose answer is lost so."""
-        from groupshift.engine.begin import claim, require_held
+        from groupshift.engine.begin import require_held
 
         with self.opened() as journaled:
             runs = journaled.tools.runs
             try:
                 require_held(runs, self.run, self.holder)
                 require_ours(runs, journaled.record, self.holder)
-                run = claim(
-                    journaled.move, journaled.tools, journaled.ports, journaled.record, options, anew=anew
-                )
-                yield run, journaled.settings
+                yield journaled.claim(options, anew=anew), journaled.settings
             except Fenced as lost:
                 held = runs.held(self.run)
                 if held is not None and held.holder == self.holder:
                     raise Transient(f"another task of this Airflow run went on with it: {lost}") from lost
                 if self.answered:
-                    raise AirflowFailException(
-                        f"the answer of {self.answered} is not taken: {lost}"
-                    ) from lost
+                    why = f"the answer of {self.answered} is not taken: {lost}"
+                    raise AirflowFailException(why) from lost
                 raise AirflowSkipException(str(lost)) from lost
 
     def walk(self, context: Context, run: Run[Any], settings: Settings) -> bool:
@@ -191,12 +187,11 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
         from groupshift.engine.progress import Asks, Ended, Moved, Stopped, Waits
 
         match progress:
-            case Moved(work=SparkJob() as job):
-                context["ti"].xcom_push(key=SPARK_JOB, value=data_without_login(job.as_json()))
-                if not self.beside:
-                    self.submit(context, job, settings)
-            case Moved():
-                pass
+            case Moved(work=job):
+                if isinstance(job, SparkJob):
+                    context["ti"].xcom_push(key=SPARK_JOB, value=data_without_login(job.as_json()))
+                    if not self.beside:
+                        self.submit(context, job, settings)
             case Waits(step=step):
                 self.log.info("%s: %s", step.key, progress.checked.detail or "has not settled yet")
                 record = run.records.get(step.key)
@@ -205,10 +200,11 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
                 self.ask(context, gate_of(progress.question, _until(context, run)), run)
             case Stopped():
                 self.stopped(context, run, progress)
-            case Ended(closing=closing) if closing.state is RunState.REJECTED:
-                raise AirflowFailException(f"run {run.name} is {closing.state}: {closing.reason}")
             case Ended(closing=closing):
-                self.log.info("run %s is %s: %s", run.name, closing.state, closing.reason)
+                ended = f"run {run.name} is {closing.state}: {closing.reason}"
+                if closing.state is RunState.REJECTED:
+                    raise AirflowFailException(ended)
+                self.log.info("%s", ended)
                 return True
             case _:
                 return True
@@ -391,11 +387,9 @@ class Compare(Steps, SparkSubmitOperator):
         request = request_of_job(job)
         self.application, self.application_args = request.job, list(request.arguments)
         with submission(self._conn_id) as spark_options:
-            self.conf, self.env_vars = (
-                {**spark_options["conf"], **(self.conf or {})},
-                spark_options["env_vars"],
-            )
-            self.py_files, self.properties_file = spark_options["py_files"], spark_options["properties_file"]
+            conf = {**spark_options["conf"], **(self.conf or {})}
+            for name, value in {**spark_options, "conf": conf}.items():
+                setattr(self, name, value)
             try:
                 SparkSubmitOperator.execute(self, context)
             except AirflowException as failed:

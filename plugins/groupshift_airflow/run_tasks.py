@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from groupshift.bootstrap.moves import Place
     from groupshift.domain.run import Step
-    from groupshift.engine.move import Move, RunOptions, Tools
+    from groupshift.engine.move import Move, Run, RunOptions, Tools
     from groupshift.ports.runs import RunRecord, Runs
     from groupshift.settings import Settings
 
@@ -110,6 +110,18 @@ class Opened:
     tools: Tools
     ports: Any
     settings: Settings
+
+    def reader(self) -> Run[Any]:
+        """Return the run for reading."""
+        from groupshift.engine.move import Run
+
+        return Run.reader(self.move, self.tools, self.ports, self.record.run)
+
+    def claim(self, options: RunOptions, *, anew: bool = True, take_over: bool = False) -> Run[Any]:
+        """Claim the run. Raises as `groupshift.engine.begin.claim`."""
+        from groupshift.engine.begin import claim
+
+        return claim(self.move, self.tools, self.ports, self.record, options, anew=anew, take_over=take_over)
 
 
 class ClusterTask(BaseOperator):

@@ -144,12 +144,8 @@ class Waves(FleetTask):
         wanted = options(context)
         if not wanted["toggle"] and not wanted["take_back"]:
             raise AirflowSkipException("neither 'toggle' nor 'take_back' was asked for")
-        rules = WaveRules(
-            size=wanted["wave"],
-            budget=wanted["error_budget"],
-            stable_s=wanted["stable_s"],
-            limit=wanted["at_most"],
-        )
+        numbers = {"size": "wave", "budget": "error_budget", "stable_s": "stable_s", "limit": "at_most"}
+        rules = WaveRules(**{name: wanted[key] for name, key in numbers.items()})
         back, execute = wanted["take_back"], wanted["execute"]
         with self.scans() as scans:
             if back:

@@ -20,6 +20,7 @@ from groupshift_airflow.web.rendering import framed, rendered, sandboxed, slashe
 
 AUDIT_DAG = "audit_offsets"
 _LISTED = 100
+_NO_AUDIT = "This run has kept no audit: its task 'audit' has not ended yet, or its log says why it failed."
 _FOLDER_TIME = "%Y%m%dT%H%M%S"
 """As the filter ``ts_nodash`` of `groupshift_airflow.audits.Audit` writes it."""
 
@@ -69,10 +70,7 @@ def of_run(request: Request, run_id: str) -> Response:
     start = "" if due is None else f"{due.strftime(_FOLDER_TIME)}-"
     tries = [name for name in audit_store().names(_root()) if start and name.startswith(start)]
     if not tries:
-        sentence = (
-            "This run has kept no audit: its task 'audit' has not ended yet, or its log says why it failed."
-        )
-        return rendered(request, "problem.html", sentence=sentence)
+        return rendered(request, "problem.html", sentence=_NO_AUDIT)
     return _document(request, max(tries, key=lambda name: (len(name), name)))
 
 

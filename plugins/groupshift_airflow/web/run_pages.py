@@ -111,7 +111,10 @@ def of_run(request: Request, dag_id: str, run_id: str) -> Response:
     if dag_id == _SCAN:
         return _scan_of(request, run_id)
     with _journal() as runs:
-        record = _found(runs, dag_id, run_id)
+        named = _pushed(dag_id, run_id, "return_value")
+        record = runs.of_origin(f"{dag_id}/{run_id}")
+        with suppress(Rejected):
+            record = runs.find(named) if isinstance(named, str) else record
         if record is not None:
             return _page(request, runs, record, base=f"runs/{record.run}/")
     refused = _pushed(dag_id, run_id, REFUSED, (PLAN, "assess"))
@@ -128,24 +131,9 @@ def _scan_of(request: Request, run_id: str) -> Response:
     with closing(SqlScans(_journal_url())) as scans:
         scan = scans.latest(ensemble, int(number) + 1)
         changes = list(islice(scans.changes(ensemble, int(number)), _LISTED + 1))
-        return rendered(
-            request,
-            "scan.html",
-            scan=scan,
-            number=number,
-            changes=changes[:_LISTED],
-            more=len(changes) > _LISTED,
-            toggles=scans.toggles(ensemble, int(number)),
-        )
-
-
-def _found(runs: Runs, dag_id: str, run_id: str) -> RunRecord | None:
-    """By what its task ``plan`` told, else the one that it began."""
-    named = _pushed(dag_id, run_id, "return_value")
-    with suppress(Rejected):
-        if isinstance(named, str):
-            return runs.find(named)
-    return runs.of_origin(f"{dag_id}/{run_id}")
+        more, toggles = len(changes) > _LISTED, scans.toggles(ensemble, int(number))
+        about = {"scan": scan, "number": number, "changes": changes[:_LISTED], "more": more}
+        return rendered(request, "scan.html", **about, toggles=toggles)
 
 
 def _pushed(dag_id: str, run_id: str, key: str, tasks: tuple[str, ...] = (PLAN,)) -> Any:
@@ -162,8 +150,7 @@ def _page(request: Request, runs: Runs, record: RunRecord, base: str) -> Respons
     about = {"run": record, "now": now, "asked": json.loads(record.request), "base": base, "jobs": jobs}
     shown = [each for each in events if each.kind not in QUIET]
     refresh = REFRESH_S if record.state.is_open else 0
-    holder = held(now, events)
-    return rendered(request, "run.html", **about, held=holder, events=shown, refresh=refresh)
+    return rendered(request, "run.html", **about, held=held(now, events), events=shown, refresh=refresh)
 
 
 def _jobs(runs: Runs, run: str) -> dict[str, str]:

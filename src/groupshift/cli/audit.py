@@ -14,6 +14,7 @@ from functools import partial
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 
 from groupshift.adapters.spark_submit.java import java_home
 from groupshift.audit.offsets import Audit, summary
@@ -47,20 +48,15 @@ from groupshift.moves.expansion.rules import Placement, audit_placement, busy_gr
 _COLOUR = {Weight.EXPLAINED: "green", Weight.UNKNOWN: "magenta", Weight.MISMATCH: "red"}
 """The colour of each weight of a difference."""
 _MINUTE_MS = 60_000
+_NOTHING = "nothing: repeat it before and after brokers restart"
 
-All = Annotated[bool, typer.Option("--all", help="Every group that any of the three sources has.")]
 _ENSEMBLE = "With --bootstrap-servers: host:port,host:port/chroot; without: two sources."
-Ensemble = Annotated[str, option("--zookeeper", _ENSEMBLE)]
 _FOLDER = "A new folder (or URI) for all differences."
-Interval = Annotated[float, typer.Option(help="Seconds that one store may be behind the other.", min=0.0)]
+_BEHIND = "Seconds that one store may be behind the other."
+_SETTLES = "Seconds a commit may take until it is answered."
 _RETENTION = "offsets.retention.minutes; without it what the brokers say."
-Retention = Annotated[int | None, typer.Option(help=_RETENTION, min=1)]
 _SPARK = "As a Spark job (section spark of the settings): logs too large for one process."
-Spark = Annotated[bool, typer.Option("--spark", help=_SPARK)]
 _NO_LOG = "Ask the brokers only: what lies elsewhere in the log stays unknown."
-NoLog = Annotated[bool, typer.Option("--no-log", help=_NO_LOG)]
-Settle = Annotated[float, typer.Option(help="Seconds a commit may take until it is answered.", min=0.0)]
-
 
 app = typer.Typer(help="Hold what coordinators answer against what else tells it.")
 
@@ -70,15 +66,15 @@ def audit(  # noqa: PLR0913 - the options of a verb
     context: typer.Context,
     *,
     groups: Groups = "",
-    every: All = False,
+    every: Annotated[bool, Option("--all", help="Every group that any of the three sources has.")] = False,
     bootstrap_servers: Servers = "",
-    zookeeper: Ensemble = "",
+    zookeeper: Annotated[str, option("--zookeeper", _ENSEMBLE)] = "",
     output: Annotated[str | None, option("--output", _FOLDER, "-o")] = None,
-    commit_interval: Interval = 5.0,
-    settle: Settle = 1.0,
-    retention_minutes: Retention = None,
-    spark: Spark = False,
-    limit: Annotated[int, typer.Option(help="Rows shown; --json and --output have all.", min=1)] = 40,
+    commit_interval: Annotated[float, Option(help=_BEHIND, min=0.0)] = 5.0,
+    settle: Annotated[float, Option(help=_SETTLES, min=0.0)] = 1.0,
+    retention_minutes: Annotated[int | None, Option(help=_RETENTION, min=1)] = None,
+    spark: Annotated[bool, Option("--spark", help=_SPARK)] = False,
+    limit: Annotated[int, Option(help="Rows shown; --json and --output have all.", min=1)] = 40,
     timeout: Timeout = 10.0,
     settings_file: SettingsFile = None,
     as_json: Json = False,
@@ -93,17 +89,16 @@ def audit(  # noqa: PLR0913 - the options of a verb
         from groupshift.bootstrap.audit_jobs import AuditRequest, run_audit, submitted
     chosen = wanted("audit", groups, every=every)
     where = settings_at(bootstrap_servers, settings_file, zookeeper)
-    options = AuditOptions(
-        settle_ms=round(settle * 1000),
-        commit_interval_ms=round(commit_interval * 1000),
-        retention_ms=None if retention_minutes is None else retention_minutes * _MINUTE_MS,
-    )
     request = AuditRequest(
         kafka=where.kafka,
         zookeeper=where.zookeeper if zookeeper or not bootstrap_servers else None,
         groups=chosen,
         output=output,
-        options=options,
+        options=AuditOptions(
+            settle_ms=round(settle * 1000),
+            commit_interval_ms=round(commit_interval * 1000),
+            retention_ms=None if retention_minutes is None else retention_minutes * _MINUTE_MS,
+        ),
         timeout_s=timeout,
     )
     with shown() as progress:
@@ -121,25 +116,23 @@ def audit(  # noqa: PLR0913 - the options of a verb
 def _parts(audited: Audit, output: str | None, limit: int) -> Iterator[render.Shown]:
     """How many there are of each kind, the first that are not explained, and what it comes to."""
     looked = audited.looked
-    if looked.mismatches:
-        first = {one.rule: one for one in looked.mismatches}
-        counts = Counter(one.rule for one in looked.mismatches)
-        rows = (
-            (rule, str(one.kind), styled(one.weight, _COLOUR[one.weight]), f"{counts[rule]:,}", one.reason)
-            for rule, one in sorted(first.items(), key=lambda pair: pair[0])
-        )
-        heads = ("rule", "kind", "weight", "offsets", "reason")
-        yield Table("differences by kind", heads, rows, numbers=("offsets",))
+    first = {one.rule: one for one in looked.mismatches}
+    counts = Counter(one.rule for one in looked.mismatches)
+    kinds = Table(
+        "differences by kind", ("rule", "kind", "weight", "offsets", "reason"), numbers=("offsets",)
+    )
+    for rule, one in sorted(first.items()):
+        weight = styled(one.weight, _COLOUR[one.weight])
+        kinds.add_row(rule, str(one.kind), weight, f"{counts[rule]:,}", one.reason)
     suspicious = sorted(looked.suspicious, key=lambda one: one.key)[:limit]
-    if suspicious:
-        numbers = ("coordinator", "log", "zookeeper")
-        columns = ("group", "topic-partition", "kind", *numbers, "mode")
-        table = Table("not explained", columns, numbers=numbers)
-        for one in suspicious:
-            said = [number(each) for each in (one.answered, one.logged, one.zookeeper)]
-            kind = styled(one.kind, _COLOUR[one.weight])
-            table.add_row(one.group, f"{one.topic}-{one.partition}", kind, *said, one.mode or "-")
-        yield table
+    numbers = ("coordinator", "log", "zookeeper")
+    columns = ("group", "topic-partition", "kind", *numbers, "mode")
+    table = Table("not explained", columns, numbers=numbers)
+    for one in suspicious:
+        offsets = [number(each) for each in (one.answered, one.logged, one.zookeeper)]
+        kind = styled(one.kind, _COLOUR[one.weight])
+        table.add_row(one.group, f"{one.topic}-{one.partition}", kind, *offsets, one.mode or "-")
+    yield from (kinds, table)
     yield from dict.fromkeys(f"{one.kind} ({one.rule}): {one.reason}; {one.remedy}" for one in suspicious)
     yield from (styled(f"problem: {problem}", "yellow") for problem in looked.problems[:limit])
     verdict = styled("clean", "green") if audited.clean else styled("not proven", "magenta")
@@ -154,13 +147,13 @@ def _parts(audited: Audit, output: str | None, limit: int) -> Iterator[render.Sh
 def _counted(audited: Audit) -> str:
     """How many offsets agree, and how many differ by a reason that is known."""
     looked = audited.looked
-    explained = len(looked.mismatches) - len(looked.suspicious)
+    explained, keys = len(looked.mismatches) - len(looked.suspicious), f"{looked.keys:,}"
     if not explained:
-        return f"{looked.agreeing:,} of {looked.keys:,} offsets agree"
+        return f"{looked.agreeing:,} of {keys} offsets agree"
     known = f"{looked.agreeing:,} agree, {explained:,} differ for the reasons above"
-    if audited.clean:
-        return f"{looked.keys:,} offsets are as they should be ({known})"
-    return f"of {looked.keys:,} offsets {known}"
+    return (
+        f"{keys} offsets are as they should be ({known})" if audited.clean else f"of {keys} offsets {known}"
+    )
 
 
 def _next(audited: Audit, output: str | None) -> str:
@@ -180,7 +173,7 @@ def _next(audited: Audit, output: str | None) -> str:
 @app.command()
 def placement(
     *,
-    no_log: NoLog = False,
+    no_log: Annotated[bool, Option("--no-log", help=_NO_LOG)] = False,
     everything: AllRules = False,
     bootstrap_servers: Servers = "",
     timeout: Timeout = 10.0,
@@ -195,12 +188,10 @@ def placement(
     log = None if no_log else log_at(kafka, timeout)
     with closing(placement_views(kafka, timeout_s=timeout)) as views, shown() as progress:
         placed = audit_placement(views, log, partial(progress, "reading the offsets topic"))
-    bad = [each for each in placed.judgement.findings if each.verdict.rank > 1 and each.hint]
-    then = "nothing: repeat it before and after brokers restart"
-    if bad:
-        then = f"{bad[0].hint}; then: groupshift audit placement"
+    hints = (e.hint for e in placed.judgement.findings if e.verdict.rank > 1 and e.hint)
+    to_do = next((f"{hint}; then: groupshift audit placement" for hint in hints), _NOTHING)
     parts = _placement_parts(placed, everything=everything)
-    render.tell(_placement_data(placed), parts, then, as_json=as_json)
+    render.tell(_placement_data(placed), parts, to_do, as_json=as_json)
     return 0 if placed.clean else 1
 
 
@@ -249,9 +240,8 @@ def _placement_parts(placed: Placement, *, everything: bool) -> Iterator[render.
     facts, findings = placed.facts, placed.judgement.findings
     yield from section_parts([next(overview(placed))])
     chosen = [each for each in findings if everything or each.verdict is not Verdict.PASS or each.hint]
-    if chosen:
-        yield render.findings_table(chosen, "placement")
+    yield render.findings_table(chosen, "placement")
     read = "the log was not read" if facts.log is None else f"{facts.log.records:,} records read"
     rules = f"{counted(findings, 'rules')} (--all shows them)"
-    said_of_all = f": {len(facts.hashed.groups):,} groups, {read}; {rules}"
-    yield joined(render.verdict_text(placed.judgement.verdict), said_of_all)
+    verdict = render.verdict_text(placed.judgement.verdict)
+    yield joined(verdict, f": {len(facts.hashed.groups):,} groups, {read}; {rules}")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from groupshift.adapters.spark_submit.java import java_home
 from groupshift.bootstrap.moves import plan_of
@@ -23,18 +23,15 @@ from groupshift.errors import Rejected
 if TYPE_CHECKING:
     from groupshift.spark.compare.judging import Outcome
 
-Before = Annotated[Path, typer.Argument(metavar="BEFORE", show_default=False, help="The earlier snapshot.")]
-Move = Annotated[Comparison, option("--move", "What was done between the snapshots.")]
-
 
 def compare(  # noqa: PLR0913 - the options of a verb
-    before: Before,
-    after: Annotated[Path, typer.Argument(metavar="AFTER", show_default=False, help="The later snapshot.")],
+    before: Annotated[Path, Argument(metavar="BEFORE", show_default=False, help="The earlier snapshot.")],
+    after: Annotated[Path, Argument(metavar="AFTER", show_default=False, help="The later snapshot.")],
     *,
-    move: Move,
-    live: Annotated[bool, typer.Option("--live", help="Commits went on between the snapshots.")] = False,
+    move: Annotated[Comparison, option("--move", "What was done between the snapshots.")],
+    live: Annotated[bool, Option("--live", help="Commits went on between the snapshots.")] = False,
     output: Annotated[Path | None, option("--output", "Default: compare-MOVE beside AFTER.")] = None,
-    memory: Annotated[str, typer.Option(help="Heap of Spark's driver.")] = "2g",
+    memory: Annotated[str, Option(help="Heap of Spark's driver.")] = "2g",
     run: Bound = "",
     settings_file: SettingsFile = None,
     as_json: Json = False,
@@ -65,13 +62,11 @@ def compare(  # noqa: PLR0913 - the options of a verb
 def _parts(outcome: Outcome, output: Path) -> Iterator[render.Shown]:
     yield render.findings_table(outcome.findings, f"equality, move {outcome.move}")
     if any(outcome.counts.values()):
-        table = Table("differences", ("class", "differ", "allowed"), numbers=("differ", "allowed"))
-        for class_, count in outcome.counts.items():
-            table.add_row(class_, f"{count:,}", f"{outcome.allowed[class_]:,}")
-        yield table
-    rows = outcome.rows
-    said = f": {rows['before']:,} and {rows['after']:,} rows, settled by {outcome.settled_by}"
-    yield joined(render.verdict_text(outcome.verdict), said)
+        rows = ((name, f"{many:,}", f"{outcome.allowed[name]:,}") for name, many in outcome.counts.items())
+        yield Table("differences", ("class", "differ", "allowed"), rows, numbers=("differ", "allowed"))
+    before, after = outcome.rows["before"], outcome.rows["after"]
+    verdict = render.verdict_text(outcome.verdict)
+    yield joined(verdict, f": {before:,} and {after:,} rows, settled by {outcome.settled_by}")
     yield f"verdict: {output / 'verdict.json'}"
 
 

@@ -56,27 +56,26 @@ class _Run:
 
 def parser() -> argparse.ArgumentParser:
     """Return the command line of ``groupshift consume``."""
-    result = argparse.ArgumentParser(
+    made = argparse.ArgumentParser(
         prog="groupshift consume",
         description="Take part in a consumer group and write one JSON line per record delivered.",
         epilog="SIGTERM or Ctrl-C commits, gives the partitions up and leaves the group.",
     )
-    result.add_argument("--kind", choices=("zookeeper", "migrating", *_PROTOCOLS), required=True)
-    result.add_argument("--group", required=True)
-    topics = result.add_mutually_exclusive_group(required=True)
+    made.add_argument("--kind", choices=("zookeeper", "migrating", *_PROTOCOLS), required=True)
+    made.add_argument("--group", required=True)
+    topics = made.add_mutually_exclusive_group(required=True)
     topics.add_argument("--topic", action="append", default=[], metavar="TOPIC[:STREAMS]")
     topics.add_argument("--whitelist", metavar="REGEX", help="every topic whose name matches")
     topics.add_argument("--blacklist", metavar="REGEX", help="every topic whose name does not match")
-    result.add_argument("--streams", type=int, default=1, help="of a white- or blacklist")
-    result.add_argument(
-        "--zookeeper", default="", metavar="HOSTS", help="not needed for --kind plain or native"
-    )
-    result.add_argument("--bootstrap", required=True, metavar="SERVERS")
-    result.add_argument("--consumer-id", required=True, help="unique in the group, for example m1-2")
-    result.add_argument("--property", action="append", default=[], metavar="KEY=VALUE")
-    result.add_argument("--ledger", type=Path, help="write the records here instead of to stdout")
-    result.add_argument("--state", type=Path, help="export mode, owned partitions and lag here")
-    return result
+    made.add_argument("--streams", type=int, default=1, help="of a white- or blacklist")
+    optional = "not needed for --kind plain or native"
+    made.add_argument("--zookeeper", default="", metavar="HOSTS", help=optional)
+    made.add_argument("--bootstrap", required=True, metavar="SERVERS")
+    made.add_argument("--consumer-id", required=True, help="unique in the group, for example m1-2")
+    made.add_argument("--property", action="append", default=[], metavar="KEY=VALUE")
+    made.add_argument("--ledger", type=Path, help="write the records here instead of to stdout")
+    made.add_argument("--state", type=Path, help="export mode, owned partitions and lag here")
+    return made
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -230,21 +229,16 @@ def _subscription(arguments: argparse.Namespace) -> dict[str, int] | Whitelist |
         return Whitelist(arguments.whitelist, arguments.streams)
     if arguments.blacklist is not None:
         return Blacklist(arguments.blacklist, arguments.streams)
-    return _topics(arguments.topic)
-
-
-def _topics(texts: Sequence[str]) -> dict[str, int]:
-    """``name[:streams]`` → streams."""
-    result: dict[str, int] = {}
-    for text in texts:
+    topics: dict[str, int] = {}
+    for text in arguments.topic:
         name, _, streams = text.partition(":")
         try:
-            result[name] = decimal(streams or "1", "it", low=1)
+            topics[name] = decimal(streams or "1", "it", low=1)
         except Rejected:
             name = ""
         if not name:
             raise Rejected(f"--topic {shown(text)}: write NAME or NAME:STREAMS with 1 or more streams")
-    return result
+    return topics
 
 
 if __name__ == "__main__":

@@ -21,6 +21,10 @@ from groupshift.domain.seal import SIGNATURE, State, Verification
 from groupshift.engine import verification
 from groupshift.errors import Broken, Rejected
 
+_NOT_PROVEN = (
+    "the files fit each other; that they are those that were sealed is proven by the journal only, or by a "
+    "signature and its key"
+)
 _KEY = "Check the signature with this key (PEM file). Default: evidence.public_key of the settings."
 
 
@@ -37,13 +41,9 @@ def verify_evidence(
     wherever it was copied to; it has to keep its name."""
     with shown("hashing") as bar:
         verification = _checked(what, settings, public_key, lambda done, of: bar("hashing", done, of))
-    if as_json:
-        render.print_json(
-            {**render.plain(verification), "sound": not verification.troubles, "proven": verification.proven}
-        )
-    else:
-        verb = "status" if verification.troubles else "report"
-        render.tell({}, _parts(verification), command("groupshift", verb, verification.run), as_json=False)
+    data = {**render.plain(verification), "sound": not verification.troubles, "proven": verification.proven}
+    following = command("groupshift", "status" if verification.troubles else "report", verification.run)
+    render.tell(data, _parts(verification), "" if as_json else following, as_json=as_json)
     return Broken.exit_code if verification.troubles else 0
 
 
@@ -76,13 +76,12 @@ def _checked(
 
 def _parts(verification: Verification) -> Iterator[render.Shown]:
     """What is not sound, one line each; then how many were checked and what that proves."""
-    unsound = [check for check in verification.checks if check.state is not State.SOUND]
-    if unsound:
-        table = Table(f"evidence of {visible(verification.run)}", ("file", "state", "why"))
-        for check in unsound:
+    table = Table(f"evidence of {visible(verification.run)}", ("file", "state", "why"))
+    for check in verification.checks:
+        if check.state is not State.SOUND:
             colour = "yellow" if check.state.sound else "red"
             table.add_row(check.path, styled(check.state, colour), check.reason)
-        yield table
+    yield table
     counts = Counter(check.state for check in verification.checks)
     listed = ", ".join(f"{number} {state}" for state, number in sorted(counts.items()))
     yield f"{len(verification.checks)} checks: {listed}"
@@ -90,21 +89,15 @@ def _parts(verification: Verification) -> Iterator[render.Shown]:
     yield f"pack of {visible(verification.run)} sealed with SHA-256 {verification.digest}, plan hash {plan}"
     signature = _signature(verification)
     yield f"signature: {signature}"
+    word, meaning = styled("sound", "green"), f"every file is the one that was sealed ({signature})"
     if verification.troubles:
         word = styled("broken", "red")
-        said = "take no decision on this evidence before a person knows why"
+        meaning = "take no decision on this evidence before a person knows why"
     elif not verification.proven:
-        word = styled("not proven", "yellow")
-        said = (
-            "the files fit each other; that they are those that were sealed is proven by the journal only, "
-            "or by a signature and its key"
-        )
-    else:
-        word = styled("sound", "green")
-        said = "no file that was sealed was changed; those above are not part of that"
-        if verification.as_sealed:
-            said = f"every file is the one that was sealed ({signature})"
-    yield joined(word, f": {said}")
+        word, meaning = styled("not proven", "yellow"), _NOT_PROVEN
+    elif not verification.as_sealed:
+        meaning = "no file that was sealed was changed; those above are not part of that"
+    yield joined(word, f": {meaning}")
 
 
 def _signature(verification: Verification) -> str:

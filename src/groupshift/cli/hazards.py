@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from groupshift.cli import output
 from groupshift.cli.options import Json, option
@@ -24,22 +23,22 @@ from groupshift.domain.hazards import (
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Rejected
 
-Move = Annotated[Comparison, typer.Option("--move", help="The move that is planned.")]
-Broker = Annotated[list[str] | None, option("--broker", "A version of Kafka that runs; may be repeated.")]
+_LACKS = "A condition that does not hold."
+_BROKER = "A version of Kafka that runs; may be repeated."
 _CLIENT = f"What members run: {', '.join(CLIENTS)}, or {NOBODY}; may be repeated."
-Client = Annotated[list[str] | None, option("--client", _CLIENT, metavar="NAME=VERSION")]
-Without = Annotated[list[Trait] | None, typer.Option("--without", help="A condition that does not hold.")]
 
 
 def hazards(  # noqa: PLR0913 - the options of a verb
     *,
-    move: Move = Comparison.PROTOCOL,
-    broker: Broker = None,
-    target: Annotated[str, typer.Option("--target", help="The version that a downgrade goes to.")] = "",
-    client: Client = None,
-    having: Annotated[list[Trait] | None, typer.Option("--with", help="A condition that holds.")] = None,
-    lacking: Without = None,
-    everything: Annotated[bool, typer.Option("--all", help="Show the hazards that are not met too.")] = False,
+    move: Annotated[Comparison, Option(help="The move that is planned.")] = Comparison.PROTOCOL,
+    broker: Annotated[list[str] | None, option("--broker", _BROKER)] = None,
+    target: Annotated[str, Option(help="The version that a downgrade goes to.")] = "",
+    client: Annotated[list[str] | None, option("--client", _CLIENT, metavar="NAME=VERSION")] = None,
+    having: Annotated[list[Trait] | None, Option("--with", help="A condition that holds.")] = None,
+    lacking: Annotated[
+        list[Trait] | None, Option("--without", help="A condition that does not hold.")
+    ] = None,
+    everything: Annotated[bool, Option("--all", help="Show the hazards that are not met too.")] = False,
     as_json: Json = False,
 ) -> int:
     """Say which known bugs of brokers and clients make a move unsafe; exit code 1: one refuses it."""
@@ -51,14 +50,15 @@ def hazards(  # noqa: PLR0913 - the options of a verb
         raise Rejected(f"{', '.join(both)} is named by --with and by --without; say which")
     traits = {**dict.fromkeys(having or (), True), **dict.fromkeys(lacking or (), False)}
     findings = hazards_of(move, Facts(versions=versions, traits=traits))
-    shown = [each for each in findings if everything or each.hint]
-    refused, questions = (
-        sum(_does(each) == does for each in findings) for does in (Action.REFUSE, Action.ASK)
-    )
-    rows = [{**output.plain(each), "does": _does(each)} for each in findings]
+    does = [_does(each) for each in findings]
+    refused, questions = does.count(Action.REFUSE), does.count(Action.ASK)
+    data = [{**output.plain(each), "does": what} for each, what in zip(findings, does, strict=True)]
+    table = Table(f"hazards of the move {move}", ("hazard", "groupshift", "reason", "remedy"))
+    for each, what in zip(findings, does, strict=True):
+        if everything or each.hint:
+            table.add_row(each.rule, styled(what, output.COLOUR[each.verdict]), each.reason, each.hint)
     said = f"{refused} refused, {questions} asked, {len(findings)} looked at (docs/reference/hazards.md)"
-    parts: list[output.Shown] = [*([_table(shown, move)] if shown else []), said]
-    output.tell({"move": move, "refused": refused, "findings": rows}, parts, as_json=as_json)
+    output.tell({"move": move, "refused": refused, "findings": data}, [table, said], as_json=as_json)
     return 1 if refused else 0
 
 
@@ -67,12 +67,3 @@ def _does(finding: Finding) -> str:
     if finding.verdict is Verdict.PASS:
         return Action.WARN if finding.hint else "-"
     return Action.REFUSE if finding.verdict is Verdict.FAIL else Action.ASK
-
-
-def _table(findings: Sequence[Finding], move: Comparison) -> Table:
-    """One row a hazard, with what groupshift does about it and what helps."""
-    rows = (
-        (each.rule, styled(_does(each), output.COLOUR[each.verdict]), each.reason, each.hint)
-        for each in findings
-    )
-    return Table(f"hazards of the move {move}", ("hazard", "groupshift", "reason", "remedy"), rows)

@@ -64,14 +64,14 @@ def _called(arguments: list[str]) -> int:
         print(version_text(__version__))
         return 0
     try:
-        from groupshift.cli.output import again, told
+        from groupshift.cli.output import again, repeating
         from groupshift.cli.verbs import app
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("groupshift"):
             raise
         print(f"{NEEDS_TOOL} ({missing.name} is missing)", file=sys.stderr)
         return 2
-    with told(arguments, app):
+    with repeating(arguments, app):
         try:
             app(arguments, prog_name="groupshift")
         except SystemExit as ended:

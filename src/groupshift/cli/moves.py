@@ -18,10 +18,9 @@ from groupshift.bootstrap.moves import request_at
 from groupshift.cli import output
 from groupshift.cli.options import AllRules, Execute, Json, Page, run_name, who
 from groupshift.cli.requests import asked_again, parameters, values_of
-from groupshift.cli.run_driving import Terms, go_on
+from groupshift.cli.run_driving import Patience, Terms, Yes, go_on
 from groupshift.cli.run_output import findings_parts, section_parts, steps_table
 from groupshift.cli.run_place import Found, Where, place_of, placed, session, shaped
-from groupshift.cli.runs import Patience, Yes
 from groupshift.cli.terminal import joined, styled
 from groupshift.domain.run import CHECKS, findings_from, plan_from
 from groupshift.domain.verdict import Verdict, counted, worst
@@ -115,12 +114,12 @@ def _assess(
     obstacles, observed = move.obstacles(request, facts, findings), move.observed(request, facts)
     verdict = worst(each.verdict for each in findings) if findings else Verdict.PASS
     ready = not obstacles and verdict is not Verdict.ERROR
+    may = ready and not in_the_way
     following = asked_again(move, "run" if ready else "assess", request)
-    if ready and where.bootstrap_servers and where.state is None:
-        following += f" --state {STATE}"
     if in_the_way:
         following = f"groupshift status {in_the_way[0].run}"
-    may = ready and not in_the_way
+    elif ready and where.bootstrap_servers and where.state is None:
+        following += f" --state {STATE}"
     data = {
         "move": move.name,
         "target": str(target),
@@ -181,7 +180,7 @@ def _run(
             return 0
         record = record or _begun(move, at.tools, ports, request, execute=True, patience=patience)
         begun = Found(at=at, record=record, move=move)
-        return go_on(begun, ports, Terms(yes=yes, patience_s=patience), as_json=as_json)
+        return go_on(begun, ports, Terms(yes=yes, patience=patience), as_json=as_json)
 
 
 def _begun(
@@ -198,10 +197,8 @@ def _begun(
 
 def _show_plan(move: Move[Any], record: RunRecord, request: Any, *, as_json: bool) -> None:
     """Show the plan of a run with the command that comes next: to go on with it, or to begin it."""
-    plan = plan_from(record.plan)
-    is_open = record.state.is_open
-    going = f"groupshift continue {record.run} --execute"
-    following = going if is_open else f"{asked_again(move, 'run', request)} --execute"
+    plan, is_open = plan_from(record.plan), record.state.is_open
+    going = f"groupshift continue {record.run}" if is_open else asked_again(move, "run", request)
     checks = findings_from(plan.about.get(CHECKS, ()))
     data = {
         "run": record.run,
@@ -218,26 +215,27 @@ def _show_plan(move: Move[Any], record: RunRecord, request: Any, *, as_json: boo
         *([counted(checks, "checks")] if checks else []),
         joined("run ", styled(record.run, "bold"), f", plan {record.plan_hash[:12]}: {said}"),
     ]
-    output.tell(data, parts, following, as_json=as_json)
+    output.tell(data, parts, f"{going} --execute", as_json=as_json)
 
 
 def add_installed(app: typer.Typer, panel: str | None = None) -> None:
     """Add to ``app`` (to a ``panel`` of its help) what is installed, sorted by name, and the hint for what
     is not. A command that cannot be imported fails when it is called, and no other command with it."""
     installed = {each.name: each for each in entry_points(group=COMMANDS)}
-    for name in sorted({*installed, *ELSEWHERE}):
-        entry, hidden = installed.get(name), name not in installed
+    for name in sorted(ELSEWHERE.keys() - installed):
+        distribution = ELSEWHERE[name]
+        hint = refusing(f"groupshift {name} comes with {distribution}: pip install {distribution}")
+        app.command(name, hidden=True, context_settings=ANYTHING, rich_help_panel=panel)(hint)
+    for name, entry in sorted(installed.items()):
         try:
-            has = f"groupshift {name} comes with {ELSEWHERE.get(name)}: pip install {ELSEWHERE.get(name)}"
-            loaded: Any = entry.load() if entry else refusing(has)
+            loaded = entry.load()
         except Exception as error:  # noqa: BLE001 - somebody else's code
             why = f"({type(error).__name__}: {error}); install its distribution again"
-            loaded = refusing(f"command {name} cannot be imported from {installed[name].value} {why}")
+            loaded = refusing(f"command {name} cannot be imported from {entry.value} {why}")
         if isinstance(loaded, typer.Typer):
             app.add_typer(loaded, name=name, rich_help_panel=panel)
         else:
-            context = ANYTHING if hidden else None
-            app.command(name, hidden=hidden, context_settings=context, rich_help_panel=panel)(loaded)
+            app.command(name, rich_help_panel=panel)(loaded)
 
 
 def refusing(sentence: str) -> Callable[[typer.Context], None]:

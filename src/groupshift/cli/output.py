@@ -1,6 +1,6 @@
 """What commands print and write: tables for people, JSON for programs, reports, and the next command.
 
-Where a verb was told to look is told again in the command that comes next: a person pastes it, and without
+Where a verb was told to look is repeated in the command that comes next: a person pastes it, and without
 the options that named the cluster it would ask another one, or none.
 """
 
@@ -39,7 +39,7 @@ _NAMED = ("--settings", "--bootstrap-servers", "--zookeeper", "--state", "--node
 _COMMAND = re.compile(r"""(?:^|(?<=: ))groupshift (?:'[^']*'|"[^"]*"|[^'",;]|,(?!\s))+(?=[,;]\s|$)""")
 """It begins the text or follows a colon, and ends before what is said after a comma or semicolon."""
 
-_told: ContextVar[tuple[dict[str, str], typer.Typer] | None] = ContextVar("place", default=None)
+_place: ContextVar[tuple[dict[str, str], typer.Typer] | None] = ContextVar("place", default=None)
 
 
 def plain(value: object) -> Any:
@@ -71,13 +71,13 @@ def next_command(console: Console, command: str) -> None:
 
 
 @contextmanager
-def told(arguments: Sequence[str], app: typer.Typer) -> Iterator[None]:
+def repeating(arguments: Sequence[str], app: typer.Typer) -> Iterator[None]:
     """Remember that these are the arguments of ``app`` that runs now: `again` repeats the place they name."""
-    kept = _told.set((_named(arguments), app))
+    kept = _place.set((_named(arguments), app))
     try:
         yield
     finally:
-        _told.reset(kept)
+        _place.reset(kept)
 
 
 def again(text: str) -> str:
@@ -85,7 +85,7 @@ def again(text: str) -> str:
 
     A command gets those that its verb takes and that it does not name itself. What stands around a command
     stays as it is, and so does one that is quoted in a way of another shell."""
-    known = _told.get()
+    known = _place.get()
     if known is None:
         return text
     named, app = known
@@ -120,7 +120,8 @@ def _named(words: Sequence[str]) -> dict[str, str]:
 
 
 def tell(data: Mapping[str, Any], parts: Iterable[Shown], following: str = "", *, as_json: bool) -> None:
-    """Print ``data`` for a program or ``parts`` for a person, and what comes next (empty: nothing).
+    """Print ``data`` for a program or ``parts`` for a person, but tables without rows, and what comes next
+    (empty: nothing).
 
     ``data`` may hold dataclasses and enums (`plain`); for a program what comes next is its key ``next``."""
     if as_json:
@@ -128,7 +129,8 @@ def tell(data: Mapping[str, Any], parts: Iterable[Shown], following: str = "", *
         return
     console = Console()
     for part in parts:
-        console.print(part)
+        if part or not isinstance(part, Table):
+            console.print(part)
     if following:
         next_command(console, following)
 
@@ -145,11 +147,11 @@ def number(value: int | None) -> str:
 
 def findings_table(findings: Iterable[Finding], title: str) -> Table:
     """Return a table with one row a finding, passed ones included."""
-    rows = (
-        (each.rule, verdict_text(each.verdict) if each.asked else NOT_ASKED, each.reason, each.hint)
-        for each in findings
-    )
-    return Table(title, ("rule", "verdict", "reason", "hint"), rows)
+    table = Table(title, ("rule", "verdict", "reason", "hint"))
+    for each in findings:
+        verdict = verdict_text(each.verdict) if each.asked else NOT_ASKED
+        table.add_row(each.rule, verdict, each.reason, each.hint)
+    return table
 
 
 def write_page(path: Path, text: str) -> None:

@@ -72,20 +72,14 @@ _OLDER = (
     "Commits older than this are left to a person: a deletion leaves no trace for longer than "
     "delete.retention.ms."
 )
-Within = Annotated[float, typer.Option("--within", metavar="HOURS", help=_OLDER, min=0.0, max=_MOST_HOURS)]
 
 app = typer.Typer(name="repair", help="Put right what was broken without groupshift.", no_args_is_help=True)
-
-
-@app.callback()
-def _several() -> None:
-    """Put right what was broken without groupshift."""
 
 
 @app.command("placement")
 def placement(
     *,
-    within: Within = 24.0,
+    within: Annotated[float, typer.Option(metavar="HOURS", help=_OLDER, min=0.0, max=_MOST_HOURS)] = 24.0,
     execute: Execute = False,
     bootstrap_servers: Servers = "",
     timeout: Timeout = 10.0,
@@ -105,16 +99,14 @@ def placement(
             reading = partial(progress, "reading the offsets topic")
             planned = plan_repair(views, log, round(within * _HOUR_MS), reading)
         if execute:
-            with (
-                closing(offset_restoring(kafka, timeout_s=timeout)) as restoring,
-                closing(group_snapshots(kafka, timeout_s=timeout)) as reader,
-            ):
+            with closing(offset_restoring(kafka, timeout_s=timeout)) as restoring:
                 if planned.old:
                     erasing = log_erasing(kafka, timeout_s=timeout)
                     tools = ShadowTools(views=views, log=log, restoring=restoring, erasing=erasing)
                     done = repair_shadows(planned, tools)
                 else:
-                    done = repair(planned, restoring, reader)
+                    with closing(group_snapshots(kafka, timeout_s=timeout)) as reader:
+                        done = repair(planned, restoring, reader)
     data = {
         "cluster_id": planned.audit.facts.view.cluster.cluster_id,
         "counts": planned.counts,
@@ -154,9 +146,8 @@ def offsets(
     assess = command("groupshift", "coordination", "assess", "--group", group)
     data = {} if stale is None else {str(at): offset for at, offset in sorted(stale.offsets.items())}
     said = f"Kafka holds no committed offset of group {group}" if stale is None else stale.sentence
-    if stale and removed:
-        many = f"{len(stale.offsets):,} committed offsets"
-        said = f"{many} of group {group} were deleted from Kafka and read back"
+    if removed:
+        said = f"{len(data):,} committed offsets of group {group} were deleted from Kafka and read back"
     parts = [styled(said, "" if may or against else "green")]
     if against and stale:
         parts.append(styled(f"they may not be removed: {against}", "red"))
@@ -169,11 +160,10 @@ def clean(planned: PlannedRepair, done: Restored | None) -> bool:
     """Return True where nothing is left to anybody, but restarts; ``done`` is None before anything was
     done."""
     unsure = planned.against and (planned.repairs or _strays(planned) or not planned.audit.clean)
-    if planned.of(Mend.CONFLICT) or unsure:
-        return False
-    if done is None:
-        return not planned.of(Mend.RESTORE) and not (planned.old and _strays(planned))
-    return not done.differing and not done.strays_left
+    to_do: object = planned.of(Mend.RESTORE) or (planned.old and _strays(planned))
+    if done is not None:
+        to_do = done.differing or done.strays_left
+    return not (planned.of(Mend.CONFLICT) or unsure or to_do)
 
 
 def _strays(planned: PlannedRepair) -> bool:
@@ -185,11 +175,8 @@ def _strays(planned: PlannedRepair) -> bool:
 
 def _outcome(done: Restored | None) -> dict[str, Any]:
     """What came of an act, for programs."""
-    return {
-        "executed": done is not None,
-        "restored": done.equal if done else None,
-        "not_restored": done.differing if done else [],
-    }
+    restored = done.equal if done else None
+    return {"executed": bool(done), "restored": restored, "not_restored": done.differing if done else []}
 
 
 def _outcome_parts(done: Restored, what: str) -> Iterator[Shown]:
@@ -211,8 +198,7 @@ def _parts(planned: PlannedRepair, done: Restored | None) -> Iterator[Shown]:
         chosen, what = each.chosen, styled(each.mend, _COLOUR[each.mend])
         cells = (number(chosen.offset), str(chosen.lies_at), number(chosen.at_home))
         table.add_row(chosen.group, f"{chosen.topic}-{chosen.partition}", what, *cells, each.reason)
-    if listed:
-        yield table
+    yield table
     if planned.against:
         yield styled(f"nothing may be committed: {planned.against}", "red")
     counts = ", ".join(f"{many:,} {mend}" for mend, many in planned.counts.items())
@@ -277,22 +263,16 @@ def epochs(
         if execute:
             with closing(offset_restoring(kafka, timeout_s=timeout)) as restoring:
                 done = repair_epochs(planned, restoring, reader)
-    data = {
-        "cluster_id": planned.cluster_id,
-        "offsets": planned.offsets,
-        "repairs": planned.repairs,
-        "problems": [each.problem for each in planned.problems],
-        **_outcome(done),
-    }
+    data = {name: getattr(planned, name) for name in ("cluster_id", "offsets", "repairs")}
+    data |= {"problems": [each.problem for each in planned.problems], **_outcome(done)}
     tell(data, _epochs_parts(planned, done), _next_of_epochs(planned, done, groups), as_json=as_json)
     return 0 if _epochs_clean(planned, done) else 1
 
 
 def _epochs_clean(planned: EpochPlan, done: Restored | None) -> bool:
     """Whether all was read, and nothing is left to do."""
-    if planned.problems or planned.left:
-        return False
-    return not planned.to_do if done is None else not done.differing
+    to_do = planned.to_do if done is None else done.differing
+    return not (planned.problems or planned.left or to_do)
 
 
 def _epochs_parts(planned: EpochPlan, done: Restored | None) -> Iterator[Shown]:
@@ -307,8 +287,7 @@ def _epochs_parts(planned: EpochPlan, done: Restored | None) -> Iterator[Shown]:
         what = f"left: {each.left}" if each.left else "write it again with epoch -1"
         cells = (number(row.offset), str(row.leader_epoch), str(each.current))
         table.add_row(row.group, f"{row.topic}-{row.partition}", *cells, then, what)
-    if planned.repairs:
-        yield table
+    yield table
     for problem in planned.problems[:_SHOWN]:
         yield styled(f"problem: {problem.problem}", "yellow")
     if done is not None:

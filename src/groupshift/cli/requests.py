@@ -45,17 +45,16 @@ def parameters(
 
 def _parameter(each: Option) -> Parameter:
     """An option as typer reads it. The request checks texts, so that one sentence names all faults."""
-    kind: Any = bool | None if each.kind == "flag" else str | None
-    more: dict[str, Any] = {"rich_help_panel": ASKED}
-    if each.kind != "flag":
+    kind: Any = list[str] | None if each.many else str | None
+    flag, more = each.flag, dict[str, Any]()
+    if each.kind == "flag":
+        kind = bool | None
+        flag += f"/--no-{flag.removeprefix('--')}" if each.optional or each.default is True else ""
+    else:
         more["metavar"] = "|".join(each.choices) or _METAVARS[each.kind]
     if each.choices:
         more["autocompletion"] = lambda incomplete: [c for c in each.choices if c.startswith(incomplete)]
-    switch = f"{each.flag}/--no-{each.flag.removeprefix('--')}"
-    flag = switch if each.kind == "flag" and (each.optional or each.default is True) else each.flag
-    option = typer.Option(flag, help=help_of(each), show_default=False, **more)
-    if each.many:
-        kind = list[str] | None
+    option = typer.Option(flag, help=help_of(each), show_default=False, rich_help_panel=ASKED, **more)
     return Parameter(each.name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option])
 
 

@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Annotated, Any
 
-from groupshift.cli.options import run_name, who
+from typer import Option
+
+from groupshift.cli.options import Execute, option, run_name, who
 from groupshift.cli.output import next_command
 from groupshift.cli.run_output import tell_progress
 from groupshift.cli.run_place import Found, Session
@@ -28,6 +30,7 @@ from groupshift.engine.closing import Closing
 from groupshift.engine.move import Run, RunOptions
 from groupshift.engine.progress import Ended, Progress, Stopped
 from groupshift.engine.questions import BUTTONS, Answer, Question, default_of, question_text, utc
+from groupshift.engine.roll_back import begin_finalise
 from groupshift.engine.run import drive, give_up, leave
 from groupshift.errors import Broken, Fenced, GroupshiftError
 from groupshift.ports.runs import EventKind, RunRecord
@@ -36,26 +39,33 @@ WAITS = 6
 """Exit code: somebody has to act or answer."""
 INTERRUPTED = 130
 """Exit code: Ctrl-C, or a signal that asks the process to end."""
+_LOOKS_ITSELF = (
+    "  No answer is needed: the run goes on by itself when it sees that. After {:.0f} s this process ends "
+    "and the run waits, open."
+)
 _LOOK_S = 1.0
 """Seconds between two looks at a step that waits."""
+Turn = Callable[[Run[Any]], object]
+"""What becomes of a claimed run before it is driven; it returns the `Closing` where that ends the run."""
 _ALTERED = "J02"
 """The rule that fails for a snapshot that is not the one that was taken."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """How this process drives. ``yes`` approves gates, but no doubt and nothing optional; ``finalises``: what
-    is optional, too. ``accept`` is the step whose findings are accepted. ``then`` is called with the claim
-    before the run is driven: it turns it round, or opens it again, and returns the `Closing` where it ends
-    the run."""
+Patience = Annotated[float, Option(help="Seconds that one step may take; 0: its own.", min=0)]
+Yes = Annotated[bool, Option("--yes", help="Approve gates; never a doubt, nothing optional.")]
+TakeOver = Annotated[bool, Option("--take-over", help="Take it over from a process that has it.")]
 
-    yes: bool = False
-    finalises: bool = False
-    take_over: bool = False
-    accept: str = ""
-    patience_s: float = 0
-    direction: Literal["", "back"] = ""
-    then: Callable[[Run[Any]], object] | None = None
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """How this process drives, as the options of a verb. ``yes`` approves gates, but no doubt and nothing
+    optional; ``accept`` is the step whose findings are accepted."""
+
+    take_over: TakeOver = False
+    accept: Annotated[str, option("--accept", "Accept what this step showed.", metavar="STEP")] = ""
+    patience: Patience = 0
+    execute: Execute = False
+    yes: Yes = False
 
 
 class Teller:
@@ -87,11 +97,7 @@ class Teller:
         self._status.stop()
         for line in text.splitlines():
             self.console.print(f"  {line}")
-        limit = f"{self._patience_s(step):.0f} s"
-        self.console.print(
-            f"  No answer is needed: the run goes on by itself when it sees that. After {limit} this process "
-            "ends and the run waits, open."
-        )
+        self.console.print(_LOOKS_ITSELF.format(self._patience_s(step)))
         self._status.start()
 
     def _heading(self, step: Step) -> None:
@@ -102,7 +108,7 @@ class Teller:
             self._status.start()
 
 
-def _decided(teller: Teller, terms: Terms, question: Question) -> Answer | None:
+def _decided(teller: Teller, terms: Terms, then: Turn | None, question: Question) -> Answer | None:
     """Answer a question: by ``--yes``, which never accepts a doubt, or as the person at the terminal does;
     None where nobody is there. The question is shown in either case."""
     console, choice = teller.console, None
@@ -110,7 +116,7 @@ def _decided(teller: Teller, terms: Terms, question: Question) -> Answer | None:
     console.heading(f"{question.does or question.gate}: run {question.run}")
     console.markdown(question_text(question))
     if terms.yes and Choice.APPROVE in question.answers:
-        optional = question.optional and not terms.finalises
+        optional = question.optional and then is not begin_finalise
         said = "left out: finalise it with groupshift finalise" if optional else "approved"
         console.print(f"--yes: {said}")
         choice = Choice.REJECT if optional else Choice.APPROVE
@@ -127,8 +133,13 @@ def answerable(console: Console) -> bool:
     return console.is_terminal and sys.stdin.isatty()
 
 
-def go_on(begun: Found, ports: Any, terms: Terms, *, as_json: bool) -> int:
+def go_on(
+    begun: Found, ports: Any, terms: Terms, *, as_json: bool, then: Turn | None = None, back: bool = False
+) -> int:
     """Claim a run and drive it as far as it goes; show where it stands; return the exit code.
+
+    ``then`` is called with the claim before the run is driven: it turns it round (``back``), or opens it
+    again (`begin_finalise`, after which what is optional is approved, too).
 
     Ctrl-C, or a signal that asks the process to end, leaves the run to the next process and says where it
     stands (U14). The command to type next is printed in every case.
@@ -139,25 +150,25 @@ def go_on(begun: Found, ports: Any, terms: Terms, *, as_json: bool) -> int:
     at, move, record = begun.at, begun.move, begun.record
     console = Console(stderr=True)
     take_over = terms.take_over or _taken_over(at, record, console)
-    teller = Teller(console, lambda step: terms.patience_s or step.patience_s or move.patience_s)
+    teller = Teller(console, lambda step: terms.patience or step.patience_s or move.patience_s)
     options = RunOptions(
         who=who(),
         holder=run_name("run"),
         accept=terms.accept,
-        patience_s=terms.patience_s,
+        patience_s=terms.patience,
         every_s=_LOOK_S,
         waits_for_people=True,
-        direction=terms.direction,
+        direction="back" if back else "",
         tell=teller.tell,
         instruct=teller.instruct,
         submit=at.submit,
-        decide=partial(_decided, teller, terms),
+        decide=partial(_decided, teller, terms, then),
     )
     run = claim(move, at.tools, ports, record, options, take_over=take_over)
     console.line("run ", styled(run.name, "bold"), f" of {record.target}")
     try:
         with _signals():
-            turned = terms.then(run) if terms.then else None
+            turned = then(run) if then else None
             progress: Progress = Ended(closing=turned) if isinstance(turned, Closing) else drive(run)
     except KeyboardInterrupt:
         teller.stop()

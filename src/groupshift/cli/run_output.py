@@ -33,32 +33,27 @@ _STATES = {
 
 def steps_table(title: str, steps: Iterable[Step]) -> Table:
     """Return the steps of a plan, with the gates in their places."""
-    rows = (
-        (each.key, words_of(each), each.proof or "-", (each.kind != APPROVE and undo_words(each)) or "-")
-        for each in steps
-    )
-    return Table(title, ("step", "what is done", "proof before the next", "rollback"), rows)
+    table = Table(title, ("step", "what is done", "proof before the next", "rollback"))
+    for each in steps:
+        undo = each.kind != APPROVE and undo_words(each)
+        table.add_row(each.key, words_of(each), each.proof or "-", undo or "-")
+    return table
 
 
 def findings_parts(findings: Findings, title: str, *, everything: bool = False) -> Iterator[Shown]:
     """Yield what did not pass (``everything``: all), and how many findings there are."""
-    shown = [each for each in findings if everything or each.verdict is not Verdict.PASS]
-    if shown:
-        yield findings_table(shown, title)
+    yield findings_table((e for e in findings if everything or e.verdict is not Verdict.PASS), title)
     yield counted(findings, "checks")
 
 
 def list_table(runs: Iterable[RunStatus]) -> Table:
     """Return runs, one a row: who has each, and what it waits for."""
     columns = ("run", "move", "target", "state", "held by", "what it waits for, or how it ended")
-    rows = (
-        (
-            *(each.run, each.move, each.target, _state(each)),
-            *(each.holder if each.driven else "-", waits_of(each) or "-"),
-        )
-        for each in runs
-    )
-    return Table("runs", columns, rows)
+    table = Table("runs", columns)
+    for each in runs:
+        holder = each.holder if each.driven else "-"
+        table.add_row(each.run, each.move, each.target, _state(each), holder, waits_of(each) or "-")
+    return table
 
 
 def _state(status: RunStatus) -> Text:
@@ -95,16 +90,15 @@ def _status_parts(status: RunStatus) -> Iterator[Shown]:
     elif status.waits_for:
         yield f"it waits at step {status.waits_at}: {status.waits_for}"
         yield f"nobody has it; {status.holder} stopped by itself"
-    rows = []
+    table = Table("steps", ("step", "what is done", "now", "last look", "since"))
     for each in status.steps:
         now = f"left out: {each.left_out}" if each.left_out else STEP_WORDS.get(each.state, "-")
         since = utc(each.at_ms) if each.at_ms else "-"
-        rows.append((each.key, each.does or "-", now, each.outcome or "-", since))
-    yield Table("steps", ("step", "what is done", "now", "last look", "since"), rows)
+        table.add_row(each.key, each.does or "-", now, each.outcome or "-", since)
+    yield table
     for each in status.steps:
-        bad = [finding for finding in each.findings if finding.verdict is not Verdict.PASS]
-        if bad:
-            yield findings_table(bad, f"step {each.key}")
+        bad = (finding for finding in each.findings if finding.verdict is not Verdict.PASS)
+        yield findings_table(bad, f"step {each.key}")
 
 
 def status_data(status: RunStatus) -> dict[str, Any]:

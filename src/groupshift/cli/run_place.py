@@ -6,7 +6,7 @@ import inspect
 import json
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, is_dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,7 +28,7 @@ State = Annotated[Path | None, option("--state", _FOLDER)]
 Timeout = Annotated[float, typer.Option("--timeout", help="Seconds to wait for a server.", min=0.1)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Where:
     """What the options say of the place, as they were given."""
 
@@ -41,23 +41,26 @@ class Where:
 
 
 def placed(verb: Callable[..., int]) -> Callable[..., int]:
-    """Return a verb that takes ``where`` with the options of `Where` on the command line instead; code still
-    calls it with ``where``."""
-    hints = inspect.get_annotations(Where, eval_str=True)
-    kind = inspect.Parameter.KEYWORD_ONLY
-    place = [
-        inspect.Parameter(each.name, kind, default=each.default, annotation=hints[each.name])
-        for each in fields(Where)
-    ]
-    own = inspect.signature(verb, eval_str=True).parameters.values()
-    parameters = [each for each in own if each.name != "where" and each.kind is not each.VAR_KEYWORD]
+    """Return a verb in which a parameter that is a dataclass of options, as `Where`, is those options on the
+    command line; code may still call it with the dataclass."""
+    own = inspect.signature(verb, eval_str=True).parameters
+    groups: dict[str, Any] = {name: e.annotation for name, e in own.items() if is_dataclass(e.annotation)}
+    parameters: list[inspect.Parameter] = []
+    for name, each in own.items():
+        hints = inspect.get_annotations(each.annotation, eval_str=True) if name in groups else {}
+        parameters += [] if hints else [each]
+        for option_name, hint in hints.items():
+            usual = getattr(each.annotation, option_name)
+            parameters.append(inspect.Parameter(option_name, each.kind, default=usual, annotation=hint))
 
     @wraps(verb)
-    def called(*args: Any, **given: Any) -> int:
-        named = {each.name: given.pop(each.name) for each in place if each.name in given}
-        return verb(*args, **{"where": Where(**named), **given})
+    def called(*args: Any, **options: Any) -> int:
+        for name, group in groups.items():
+            named = {each: options.pop(each) for each in inspect.get_annotations(group) if each in options}
+            options.setdefault(name, group(**named))
+        return verb(*args, **options)
 
-    return shaped(called, [*parameters, *place])
+    return shaped(called, parameters)
 
 
 def shaped(verb: Callable[..., int], parameters: list[inspect.Parameter]) -> Callable[..., int]:

@@ -11,19 +11,19 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from groupshift.bootstrap.connect import verifier
 from groupshift.bootstrap.moves import evidence_of, page_of, sealer_of
 from groupshift.cli.options import SETTINGS_VARIABLE, Execute, Json, Page, option
 from groupshift.cli.output import Shown, tell, write_page
 from groupshift.cli.requests import asked_again
-from groupshift.cli.run_driving import INTERRUPTED, WAITS, Terms, go_on
+from groupshift.cli.run_driving import INTERRUPTED, WAITS, Patience, TakeOver, Terms, Yes, go_on
 from groupshift.cli.run_output import (
     findings_parts,
     list_table,
@@ -59,15 +59,9 @@ def _names(incomplete: str) -> list[str]:
 
 _COMPLETED = 100
 """Among how many of the latest runs the shell completes a name."""
-RunId = Annotated[str, typer.Argument(metavar="RUN", show_default=False, autocompletion=_names)]
-Yes = Annotated[bool, typer.Option("--yes", help="Approve gates; never a doubt, nothing optional.")]
-_STEP = "Seconds that one step may take; 0: its own."
-Patience = Annotated[float, typer.Option("--patience", help=_STEP, min=0)]
-For = Annotated[float, typer.Option("--for", help="Seconds to look for as long as it holds.", min=0)]
-TakeOver = Annotated[bool, typer.Option("--take-over", help="Take it over from a process that has it.")]
-Accept = Annotated[str, option("--accept", "Accept what this step showed.", metavar="STEP")]
+RunId = Annotated[str, Argument(metavar="RUN", show_default=False, autocompletion=_names)]
 _AUDIT = "Take up the audit of consumption that lies in its evidence."
-Audit = Annotated[bool, typer.Option("--audit", help=_AUDIT)]
+Audit = Annotated[bool, Option("--audit", help=_AUDIT)]
 _UNCHANGED = frozenset({RunState.PLANNED, RunState.APPROVED})
 """States in which nothing was changed yet."""
 _EVERY_S = 2.0
@@ -79,14 +73,14 @@ _CODES = {Outcome.PASS: 0, Outcome.PERSON: WAITS}
 
 @placed
 def status(  # noqa: PLR0913 - the options of a verb
-    run: Annotated[str, typer.Argument(metavar="[RUN]", show_default=False, autocompletion=_names)] = "",
+    run: Annotated[str, Argument(metavar="[RUN]", show_default=False, autocompletion=_names)] = "",
     *,
-    open_only: Annotated[bool, typer.Option("--open", help="Only runs that are open.")] = False,
+    open_only: Annotated[bool, Option("--open", help="Only runs that are open.")] = False,
     move: Annotated[str, option("--move", "Only runs of this move.")] = "",
     group: Annotated[str, option("--group", "Only of this group.", "-g")] = "",
-    limit: Annotated[int, typer.Option("--limit", help="How many that are over.", min=1)] = 20,
-    previews: Annotated[bool, typer.Option("--previews", help="Those that were only planned, too.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Show it again whenever it changes.")] = False,
+    limit: Annotated[int, Option(help="How many that are over.", min=1)] = 20,
+    previews: Annotated[bool, Option("--previews", help="Those that were only planned, too.")] = False,
+    watch: Annotated[bool, Option("--watch", help="Show it again whenever it changes.")] = False,
     as_json: Json = False,
     where: Where,
 ) -> int:
@@ -94,33 +88,25 @@ def status(  # noqa: PLR0913 - the options of a verb
 
     With --watch it is shown again whenever it changes: one run until nobody drives it any more."""
     with session(place_of(where, servers=False)) as at:
-        chosen = partial(
-            statuses, at.runs, limit=limit, move=move, target=group, open_only=open_only, previews=previews
-        )
-
+        listed = partial(statuses, at.runs, limit=limit, move=move, target=group, open_only=open_only)
         console, shown = Console(), None
         with suppress(KeyboardInterrupt) if watch else nullcontext():
             while True:
-                chosen_runs = (status_of(at.runs, run),) if run else chosen()
-                if watch and chosen_runs != shown and console.is_terminal:
+                now = (status_of(at.runs, run),) if run else listed(previews=previews)
+                if watch and now != shown and console.is_terminal:
                     console.clear()
-                if chosen_runs != shown and run:
-                    preview = chosen_runs[0].state == RunState.PREVIEW
-                    tell_status(
-                        chosen_runs[0], as_json=as_json, following=_begins(at.find(run)) if preview else ""
-                    )
-                elif chosen_runs != shown:
-                    data = {"runs": [status_data(each) for each in chosen_runs]}
-                    following = (
-                        f"groupshift status {chosen_runs[0].run}" if chosen_runs else "groupshift --help"
-                    )
-                    listed = list_table(chosen_runs) if chosen_runs else "no run is in this journal"
-                    tell(data, [listed], following, as_json=as_json)
-                if not watch or (run and not chosen_runs[0].driven):
-                    break
-                shown = chosen_runs
+                if now != shown and run:
+                    preview = now[0].state == RunState.PREVIEW
+                    tell_status(now[0], as_json=as_json, following=_begins(at.find(run)) if preview else "")
+                elif now != shown:
+                    data = {"runs": [status_data(each) for each in now]}
+                    following = f"groupshift status {now[0].run}" if now else "groupshift --help"
+                    tell(data, [list_table(now) or "no run is in this journal"], following, as_json=as_json)
+                if not watch or (run and not now[0].driven):
+                    return 0
+                shown = now
                 time.sleep(_EVERY_S)
-        return 0
+    return 0
 
 
 def _begins(preview: Found) -> str:
@@ -129,17 +115,7 @@ def _begins(preview: Found) -> str:
 
 
 @placed
-def continue_(  # noqa: PLR0913 - the options of a verb
-    run: RunId,
-    *,
-    take_over: TakeOver = False,
-    accept: Accept = "",
-    patience: Patience = 0,
-    execute: Execute = False,
-    yes: Yes = False,
-    as_json: Json = False,
-    where: Where,
-) -> int:
+def continue_(run: RunId, *, terms: Terms, as_json: Json = False, where: Where) -> int:
     """Go on with an open run, forward or back.
 
     Without --execute it is only shown."""
@@ -148,27 +124,22 @@ def continue_(  # noqa: PLR0913 - the options of a verb
         state, status = journaled.record.state, status_of(at.runs, run)
         if state is RunState.PREVIEW:
             raise Rejected(f"run {run} was only planned and never acts; begin one with: {_begins(journaled)}")
-        if not execute or not state.is_open:
-            how = f" --accept {shlex.quote(accept)}" if accept else ""
-            how += " --take-over" if take_over and status.driven else ""
+        if not terms.execute or not state.is_open:
+            how = f" --accept {shlex.quote(terms.accept)}" if terms.accept else ""
+            how += " --take-over" if terms.take_over and status.driven else ""
             accepting = f"groupshift continue {run}{how} --execute" if how and state.is_open else ""
             tell_status(status, as_json=as_json, following=accepting)
             return 0
-        terms = Terms(yes=yes, take_over=take_over, accept=accept, patience_s=patience)
         with journaled.ports() as ports:
             return go_on(journaled, ports, terms, as_json=as_json)
 
 
 @placed
-def roll_back(  # noqa: PLR0913 - the options of a verb
+def roll_back(
     run: RunId,
     *,
     to: Annotated[str, option("--to", "How far back; default: as the run would by itself.")] = "",
-    take_over: TakeOver = False,
-    accept: Accept = "",
-    patience: Patience = 0,
-    execute: Execute = False,
-    yes: Yes = False,
+    terms: Terms,
     as_json: Json = False,
     where: Where,
 ) -> int:
@@ -180,7 +151,7 @@ def roll_back(  # noqa: PLR0913 - the options of a verb
         state = journaled.record.state
         with journaled.ports() as ports:
             far = to or journaled.move.falls_back_to(journaled.reader(ports))
-            if not execute:
+            if not terms.execute:
                 _show_rollback(journaled.reader(ports), far, as_json=as_json)
                 return 0
 
@@ -195,9 +166,7 @@ def roll_back(  # noqa: PLR0913 - the options of a verb
                     )
                 return None
 
-            asked_terms = Terms(yes=yes, take_over=take_over, accept=accept, patience_s=patience)
-            terms = replace(asked_terms, direction="back", then=turn)
-            code = go_on(journaled, ports, terms, as_json=as_json)
+            code = go_on(journaled, ports, terms, as_json=as_json, then=turn, back=True)
         taken_back = at.runs.find(run).state is RunState.REJECTED
         return 0 if taken_back and code != INTERRUPTED else code
 
@@ -220,7 +189,7 @@ def _show_rollback(run: Run[Any], to: str, *, as_json: bool) -> None:
     elif not steps:
         said = "there is nothing to take back; nothing was changed"
         following = f"groupshift status {run.name}"
-    parts: list[Shown] = [steps_table(f"rollback of {run.name} to {to}", steps)] if steps else []
+    parts: list[Shown] = [steps_table(f"rollback of {run.name} to {to}", steps)]
     if silent:
         parts.append(f"the target does not answer, so this is what the journal says: {silent}")
     data = {"run": run.name, "to": to, "steps": steps_data(steps), "silent": silent, "said": said}
@@ -254,9 +223,8 @@ def finalise(
                 tell(data, (table, _ONLY_SHOWN), following, as_json=as_json)
                 return 0
 
-            asked_terms = Terms(yes=yes, take_over=take_over, patience_s=patience)
-            terms = replace(asked_terms, finalises=True, then=begin_finalise)
-            return go_on(journaled, ports, terms, as_json=as_json)
+            terms = Terms(yes=yes, take_over=take_over, patience=patience)
+            return go_on(journaled, ports, terms, as_json=as_json, then=begin_finalise)
 
 
 @placed
@@ -275,15 +243,15 @@ def report(
         page = _written(at, journaled.record, audit=audit)
     if output is not None:
         write_page(output, page.text)
-    shown = str(output.absolute()) if output else page.where
+    written = str(output.absolute()) if output else page.where
     following = f"groupshift watch {run}" if state is RunState.MOVED else "groupshift status"
     if state.is_open:
         following = status.following
     elif page.sealed:
         folder = str(Path(page.where).parent)
         following = command("groupshift", "verify-evidence", run if where.state is None else folder)
-    document = {"sections": sections, "report": shown, "sealed": page.sealed, "troubles": page.troubles}
-    parts: list[Shown] = [*section_parts(sections), *([f"page: {shown}"] if shown else [])]
+    document = {"sections": sections, "report": written, "sealed": page.sealed, "troubles": page.troubles}
+    parts: list[Shown] = [*section_parts(sections), *([f"page: {written}"] if written else [])]
     tell({**status_data(status), **document}, parts, following, as_json=as_json)
     for trouble in page.troubles:
         print(f"broken: {visible(trouble)}", file=sys.stderr)
@@ -314,13 +282,13 @@ def _written(at: Session, record: RunRecord, *, audit: bool = False) -> _Written
     settings, run = at.place.settings, record.run
     if audit:
         sealer_of(at.runs, settings).journal_audit(run)
-    if not settings.evidence.root or record.state is RunState.PREVIEW:
-        return _WrittenPage(where="", text=page_of(at.runs, settings, run)[0], sealed=False)
-    evidence = evidence_of(settings)
-    if record.state.is_open:
+    keeps = settings.evidence.root and record.state is not RunState.PREVIEW
+    if not keeps or record.state.is_open:
         text, kept = page_of(at.runs, settings, run)
-        where, complaints = evidence.write_text(run, REPORT, text=text), tuple(kept.troubles if kept else ())
-        return _WrittenPage(where=where, text=text, sealed=False, troubles=complaints)
+        where = evidence_of(settings).write_text(run, REPORT, text=text) if keeps else ""
+        troubles = tuple(kept.troubles if kept else ())
+        return _WrittenPage(where=where, text=text, sealed=False, troubles=troubles)
+    evidence = evidence_of(settings)
     about = [each for each in at.runs.events(run) if each.kind in {EventKind.SEALED, EventKind.AUDITED}]
     if not about or about[-1].kind is EventKind.AUDITED or REPORT not in about[-1].body.get("own", {}):
         sealer_of(at.runs, settings).seal_again(run)
@@ -328,10 +296,8 @@ def _written(at: Session, record: RunRecord, *, audit: bool = False) -> _Written
     troubles = tuple(f"{each.path}: {each.reason or each.state.value}" for each in unsound)
     sound = REPORT in evidence.files(run) and all(each.path != REPORT for each in unsound)
     where = evidence.path(run, REPORT) if sound else ""
-    kept_text = evidence.read_text(run, REPORT) if sound and not troubles else None
-    if kept_text is not None:
-        return _WrittenPage(where=where, text=kept_text, sealed=True)
-    text, _ = page_of(at.runs, settings, run, troubles=troubles)
+    stored = evidence.read_text(run, REPORT) if sound and not troubles else None
+    text = page_of(at.runs, settings, run, troubles=troubles)[0] if stored is None else stored
     return _WrittenPage(where=where, text=text, sealed=sound, troubles=troubles)
 
 
@@ -339,9 +305,9 @@ def _written(at: Session, record: RunRecord, *, audit: bool = False) -> _Written
 def watch(
     run: RunId,
     *,
-    within: Annotated[float, typer.Option("--within", help="Seconds to look until it holds.", min=0)] = 0,
-    seconds: For = 0,
-    every: Annotated[float, typer.Option("--every", help="Seconds between two looks.", min=0.1)] = 1,
+    within: Annotated[float, Option(help="Seconds to look until it holds.", min=0)] = 0,
+    seconds: Annotated[float, Option("--for", help="Seconds to look for as long as it holds.", min=0)] = 0,
+    every: Annotated[float, Option(help="Seconds between two looks.", min=0.1)] = 1,
     as_json: Json = False,
     where: Where,
 ) -> int:

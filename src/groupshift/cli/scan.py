@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Annotated, Any
 
-import typer
 from rich.text import Text
+from typer import Option
 
 from groupshift.bootstrap.scans import build_scans
 from groupshift.cli.options import Json, SettingsFile, option, settings
@@ -33,27 +34,22 @@ _RULES = WaveRules()
 """The limits of waves where none is given."""
 
 _PATTERN = "A group or pattern (*, ?): shown rule by rule, or taken back."
-Groups = Annotated[list[str] | None, option("--group", _PATTERN, "-g")]
 _TO_KAFKA = "After the scan, switch stable, fully migrated groups to kafka mode."
-Toggle = Annotated[bool, typer.Option("--toggle", help=_TO_KAFKA)]
 _BACK = "After the scan, switch the groups of --group back to zookeeper mode."
-Budget = Annotated[int, typer.Option("--error-budget", help="Failures after which nothing is started.")]
-Stable = Annotated[int, typer.Option("--stable-for", help="Seconds a group has to be at rest.")]
-Most = Annotated[int, typer.Option("--at-most", help="Groups toggled in this run; 0: all.")]
-Execute = Annotated[bool, typer.Option("--execute", help="Toggle; without it the waves are only shown.")]
+Execute = Annotated[bool, Option("--execute", help="Toggle; without it the waves are only shown.")]
 
 
 def scan(  # noqa: PLR0913 - the options of a verb
     *,
-    group: Groups = None,
-    last: Annotated[bool, typer.Option("--last", help="Show the last scan again; nothing is read.")] = False,
-    limit: Annotated[int, typer.Option(help="Rows shown; the journal and --json hold all.", min=1)] = 40,
-    toggle: Toggle = False,
-    take_back: Annotated[bool, typer.Option("--take-back", help=_BACK)] = False,
-    wave: Annotated[int, typer.Option("--wave", help="Groups toggled at once.")] = _RULES.size,
-    error_budget: Budget = _RULES.budget,
-    stable_for: Stable = _RULES.stable_s,
-    at_most: Most = _RULES.limit,
+    group: Annotated[list[str] | None, option("--group", _PATTERN, "-g")] = None,
+    last: Annotated[bool, Option("--last", help="Show the last scan again; nothing is read.")] = False,
+    limit: Annotated[int, Option(help="Rows shown; the journal and --json hold all.", min=1)] = 40,
+    toggle: Annotated[bool, Option("--toggle", help=_TO_KAFKA)] = False,
+    take_back: Annotated[bool, Option("--take-back", help=_BACK)] = False,
+    wave: Annotated[int, Option(help="Groups toggled at once.")] = _RULES.size,
+    error_budget: Annotated[int, Option(help="Failures after which nothing is started.")] = _RULES.budget,
+    stable_for: Annotated[int, Option(help="Seconds a group has to be at rest.")] = _RULES.stable_s,
+    at_most: Annotated[int, Option(help="Groups toggled in this run; 0: all.")] = _RULES.limit,
     execute: Execute = False,
     settings_file: SettingsFile = None,
     as_json: Json = False,
@@ -76,11 +72,8 @@ def scan(  # noqa: PLR0913 - the options of a verb
             progress.line(styled(line, _TOGGLE[toggle.state]))
 
     with build_scans(settings(settings_file)) as scans:
-        if last:
-            report = scans.last()
-        else:
-            with progress_bar(progress, "scanning") as bar:
-                report = scans.scan(lambda done, total: bar("scanning", done, total))
+        with progress_bar(progress, "scanning") as bar:
+            report = scans.last() if last else scans.scan(partial(bar, "scanning"))
         waves: WaveReport | None = None
         if toggle:
             waves = scans.toggle(report, rules, show, execute=execute)
@@ -97,8 +90,8 @@ def scan(  # noqa: PLR0913 - the options of a verb
 
 def brake(
     *,
-    pull: Annotated[str, typer.Option("--pull", help="Pull it, and say why.", show_default=False)] = "",
-    release: Annotated[bool, typer.Option("--release", help="Release it; toggles may begin again.")] = False,
+    pull: Annotated[str, option("--pull", "Pull it, and say why.")] = "",
+    release: Annotated[bool, Option("--release", help="Release it; toggles may begin again.")] = False,
     execute: Execute = False,
     settings_file: SettingsFile = None,
     as_json: Json = False,
@@ -151,16 +144,14 @@ def _parts(
     """The groups, what became different since the last scan, totals, and every group of the waves."""
     yield from groups_parts(scans.states(), patterns, limit)
     record, totals, former = report.record, report.record.totals, report.former
-    changes = [
-        (each.group, each.aspect, each.before, each.after)
-        for each in islice(scans.changes(record.number), 0 if former is None else limit)
-    ]
     if former is None:
         yield "the first scan of this ensemble: nothing to compare it with yet"
     else:
         since = f"scan {former.number} ({'?' if former.ended_at_ms is None else utc(former.ended_at_ms)})"
-        table = Table(f"different from {since}", ("group", "what", "was", "is"), changes)
-        yield table if changes else f"no difference from {since}"
+        table = Table(f"different from {since}", ("group", "what", "was", "is"))
+        for each in islice(scans.changes(record.number), limit):
+            table.add_row(each.group, each.aspect, each.before, each.after)
+        yield table or f"no difference from {since}"
     took = ((record.ended_at_ms or record.began_at_ms) - record.began_at_ms) / 1000
     lives = [joined(f"{totals[life]} ", styled(life, _LIFE[life])) for life in Life if totals.get(life)]
     yield joined(
@@ -171,12 +162,10 @@ def _parts(
     if waves is None:
         return
     title = "waves" if waves.execute else "waves, planned only: nothing was changed"
-    rows = (
-        (str(each.wave), each.group, each.to, styled(each.state, _TOGGLE[each.state]), each.reason)
-        for each in waves.toggles
-    )
-    columns = ("wave", "group", "to", "state", "reason")
-    yield Table(title, columns, rows) if waves.toggles else "no group is fit to be toggled"
+    table = Table(title, ("wave", "group", "to", "state", "reason"))
+    for one in waves.toggles:
+        table.add_row(str(one.wave), one.group, one.to, styled(one.state, _TOGGLE[one.state]), one.reason)
+    yield table or "no group is fit to be toggled"
     if waves.stopped:
         yield styled(f"stopped: {waves.stopped}; {len(waves.left)} groups were not started", "red")
 
@@ -192,10 +181,9 @@ def idle_text(state: GroupState) -> str:
 
 def _rank(state: GroupState) -> tuple[int, str]:
     """What a person should look at comes first: problems, then active groups that are not ready."""
-    if state.life is not Life.ACTIVE:
-        rank = 3 if state.life is Life.DEAD else 4
-    else:
-        rank = 5 if state.next is None else 1 + (state.next.state is Readiness.READY)
+    rank = {Life.DEAD: 3, Life.UNUSED: 4}.get(state.life, 5)
+    if state.life is Life.ACTIVE and state.next is not None:
+        rank = 2 if state.next.state is Readiness.READY else 1
     return (0 if state.problems else rank, state.group)
 
 
@@ -203,8 +191,8 @@ def groups_parts(states: Iterable[GroupState], patterns: tuple[str, ...], limit:
     """Yield the ``limit`` groups that need most attention, or those of the patterns with every rule.
 
     A group is at rest for so long in its largest unit, such as ``3 h``."""
-    wanted = (s for s in states if not patterns or is_asked_for(s.group, patterns))
-    chosen = heapq.nsmallest(limit, wanted, key=_rank)
+    named = (each for each in states if not patterns or is_asked_for(each.group, patterns))
+    chosen = heapq.nsmallest(limit, named, key=_rank)
     columns = ("group", "life", "members", "mode", "at rest", "lag", "offsets zk/kafka", "next", "why not")
     table = Table("groups", columns, numbers=("lag",))
     for state in chosen:
@@ -241,8 +229,8 @@ def _rules_table(state: GroupState) -> Table:
         opening = (stage.stage.value, styled(stage.state, _READY[stage.state]), " ".join(stage.passed))
         if not stage.findings:
             table.add_row(*opening, "", "", "", "")
-        for said in stage.findings:
-            table.add_row(*opening, said.rule, verdict_text(said.verdict), said.reason, said.hint)
+        for each in stage.findings:
+            table.add_row(*opening, each.rule, verdict_text(each.verdict), each.reason, each.hint)
             opening = ("", Text(), "")
     return table
 

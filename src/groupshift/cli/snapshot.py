@@ -34,6 +34,7 @@ from groupshift.errors import Rejected
 from groupshift.ports.cluster import GroupSnapshots
 
 _SHOWN = 20
+_READ_FROM = "Where groups are read; in-force: each from whoever coordinates it."
 
 
 def snapshot(  # noqa: PLR0913 - the options of a verb
@@ -41,12 +42,7 @@ def snapshot(  # noqa: PLR0913 - the options of a verb
     output: Annotated[Path, option("--output", "A new folder.", "-o")],
     groups: Groups = "",
     every: Annotated[bool, typer.Option("--all", help="Every group that a broker lists.")] = False,
-    read_from: Annotated[
-        ReadFrom,
-        typer.Option(
-            "--read-from", help="Where groups are read; in-force: each from whoever coordinates it."
-        ),
-    ] = ReadFrom.KAFKA,
+    read_from: Annotated[ReadFrom, typer.Option("--read-from", help=_READ_FROM)] = ReadFrom.KAFKA,
     bootstrap_servers: Servers = "",
     zookeeper: Ensemble = "",
     run: Bound = "",
@@ -101,10 +97,8 @@ def _unknown(state: ClusterState) -> list[str]:
 
 def _parts(state: ClusterState, output: Path) -> Iterator[render.Shown]:
     """How many rows each table has, what of a snapshot is not told here, and what could not be read."""
-    table = Table(f"snapshot of cluster {state.cluster_id}", ("table", "rows"), numbers=("rows",))
-    for name, rows in state.tables().items():
-        table.add_row(name, f"{len(rows):,}")
-    yield table
+    counts = ((name, f"{len(rows):,}") for name, rows in state.tables().items())
+    yield Table(f"snapshot of cluster {state.cluster_id}", ("table", "rows"), counts, numbers=("rows",))
     in_zookeeper = sum(row.type == ReadFrom.ZOOKEEPER for row in state.groups)
     if in_zookeeper:
         yield (

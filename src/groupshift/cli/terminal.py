@@ -42,12 +42,12 @@ _EDGES = 3
 
 def styled(text: str, style: str) -> Text:
     """Return ``text`` as it is, in a style of ours, such as ``red`` or ``bold``."""
-    return Text(_seen(text), style=style)
+    return Text(_visible(text), style=style)
 
 
 def joined(*parts: Part) -> Text:
     """Return one line of strings and `styled` texts."""
-    return Text.assemble(*(part if isinstance(part, Text) else _seen(part) for part in parts))
+    return Text.assemble(*(part if isinstance(part, Text) else _visible(part) for part in parts))
 
 
 class Console(rich.console.Console):
@@ -63,7 +63,7 @@ class Console(rich.console.Console):
         self, text: str, *, style: Any = "", justify: Any = None, overflow: Any = None, **_: Any
     ) -> Text:
         """Return ``text`` without any meaning of its own."""
-        return Text(_seen(text), style=style, justify=justify, overflow=overflow)
+        return Text(_visible(text), style=style, justify=justify, overflow=overflow)
 
     def line(self, *parts: Part) -> None:  # type: ignore[override]  # rich's prints empty lines
         """Print one line: strings and `styled` texts in a row."""
@@ -79,13 +79,13 @@ class Console(rich.console.Console):
 
     def heading(self, text: str) -> None:
         """Print a line across the terminal with ``text`` in it."""
-        self.rule(Text(_seen(text)))
+        self.rule(Text(_visible(text)))
 
     def markdown(self, text: str) -> None:
         """Print our own Markdown, in which `foreign_text.markdown` and `code` escaped what is not ours."""
         from rich.markdown import Markdown  # slow to import, and most runs show none
 
-        self.print(Markdown("\n".join(map(_seen, text.split("\n"))), hyperlinks=False), soft_wrap=False)
+        self.print(Markdown("\n".join(map(_visible, text.split("\n"))), hyperlinks=False), soft_wrap=False)
 
 
 class Table:
@@ -107,14 +107,18 @@ class Table:
         """Add a row with one cell a column. Raises `ValueError` for another number of cells."""
         made = []
         for name, each in zip(self.columns, cells, strict=True):
-            plain = each if isinstance(each, Text) else visible(each) if name in _NAMES else _seen(each)
+            plain = each if isinstance(each, Text) else visible(each) if name in _NAMES else _visible(each)
             made.append(plain if isinstance(plain, Text) else Text(plain))
         self._rows.append(tuple(made))
+
+    def __bool__(self) -> bool:
+        """Return True where there is a row."""
+        return bool(self._rows)
 
     def __rich_console__(self, console: rich.console.Console, options: ConsoleOptions) -> RenderResult:
         """Yield a table, or lists where a table would break words (rich's protocol)."""
         widths = self._widths(options.max_width)
-        title = Text(_seen(self.title), style="table.title")
+        title = Text(_visible(self.title), style="table.title")
         if widths is None:
             yield title
             yield from self._lists(options.max_width)
@@ -164,7 +168,7 @@ class Table:
                     yield Text.assemble(head if at == 0 else " " * (wide + 2), line)
 
 
-def _seen(text: str) -> str:
+def _visible(text: str) -> str:
     """`visible`, but nothing stays nothing."""
     return visible(text) if text else ""
 
@@ -203,11 +207,11 @@ def progress_bar(console: Console, what: str) -> Iterator[Callable[[str, int, in
     column = TextColumn("{task.description}", markup=False)
     columns = (column, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-    task = bar.add_task(_seen(what), total=None)
+    task = bar.add_task(_visible(what), total=None)
 
     def progress(what: str, done: int, total: int) -> None:
         """Show what is done now, and how much of it."""
-        bar.update(task, description=_seen(what), completed=done, total=total)
+        bar.update(task, description=_visible(what), completed=done, total=total)
 
     with bar if console.is_terminal else nullcontext():  # rich before 14.3 ends one that is off with a line
         yield progress

@@ -44,6 +44,8 @@ def _version(wanted: object) -> None:
         raise typer.Exit
 
 
+_VERSION = typer.Option("--version", is_eager=True, callback=_version, help="Print the version.")
+Version = Annotated[bool, _VERSION]
 MOVES = "Moves, each with: assess, plan, run"
 RUNS = "Runs of any move"
 FLEET = "Look, compare, repair"
@@ -57,18 +59,12 @@ class _InPanels(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """See `TyperGroup`."""
-        panels = {name: getattr(each, "rich_help_panel", None) for name, each in self.commands.items()}
-        last = len(_PANELS)
-        places = {name: _PANELS.index(each) if each in _PANELS else last for name, each in panels.items()}
-        return sorted(super().list_commands(ctx), key=places.__getitem__)
+        places: dict[object, int] = {panel: place for place, panel in enumerate(_PANELS)}
+        panel_of = {name: getattr(each, "rich_help_panel", None) for name, each in self.commands.items()}
+        return sorted(super().list_commands(ctx), key=lambda name: places.get(panel_of[name], len(places)))
 
 
-def groupshift(
-    *,
-    version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version.")
-    ] = False,
-) -> None:
+def groupshift(*, version: Version = False) -> None:
     """Take the options that stand before a verb."""
     del version
 

@@ -244,7 +244,7 @@ class KafkaMembership:
 
     def clients(self, timeout: float) -> frozenset[str]:
         """Of `describe`."""
-        return frozenset(member.client_id for member in self.describe(timeout).members)
+        return self.describe(timeout).clients
 
     def describe(self, timeout: float) -> KafkaGroup:
         """Raises `Transient` without a full answer."""
@@ -379,7 +379,17 @@ class GroupDescription:
             raise Transient(f"the Kafka group {self._group} could not be listed: {error}") from error
         for group in listed:
             if any(each.client_id == self._client_id for each in group.members):
-                return _described(group)
+                stable = group.state == "Stable"  # only a stable one has assignments
+                members = [
+                    KafkaMember(
+                        member_id=each.id,
+                        client_id=each.client_id,
+                        host=each.client_host,
+                        assigned=parse_assignment(each.assignment or b"") if stable else frozenset(),
+                    )
+                    for each in group.members
+                ]
+                return KafkaGroup(state=group.state, protocol=group.protocol, members=tuple(members))
         raise Transient(f"the Kafka group {self._group} is listed without this member: not a full answer")
 
     def _listed(self, timeout: float) -> list[Any]:
@@ -401,18 +411,3 @@ class GroupDescription:
     def close(self) -> None:
         """Drop the connection."""
         self._admin = None
-
-
-def _described(group: Any) -> KafkaGroup:
-    """``group`` is a `confluent_kafka.admin.GroupMetadata`; only a stable one has assignments."""
-    stable = group.state == "Stable"
-    members = [
-        KafkaMember(
-            member_id=each.id,
-            client_id=each.client_id,
-            host=each.client_host,
-            assigned=parse_assignment(each.assignment or b"") if stable else frozenset(),
-        )
-        for each in group.members
-    ]
-    return KafkaGroup(state=group.state, protocol=group.protocol, members=tuple(members))

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
+from functools import partial
 
 from groupshift.consumers.group_state import GroupListener, Outlook, Parts, Policy, Presence, Waker
 from groupshift.consumers.owned_partitions import Holdings
@@ -346,12 +347,10 @@ def leave(parts: Parts, release: Callable[[], object], released: Callable[[], No
     ``release`` does the first three, ``released`` tells a revocation that waits for them. A step that
     fails is logged and the next one is done: a member that hangs would keep its owner nodes (N5).
     """
-
-    def leave_kafka() -> None:
-        if parts.membership is not None:
-            parts.membership.close(_LEAVE_S)
-
-    steps = (release, released, leave_kafka, parts.coordination.unregister, parts.coordination.close)
+    leave_kafka: list[Callable[[], object]] = (
+        [] if parts.membership is None else [partial(parts.membership.close, _LEAVE_S)]
+    )
+    steps = (release, released, *leave_kafka, parts.coordination.unregister, parts.coordination.close)
     for step in steps:
         try:
             step()

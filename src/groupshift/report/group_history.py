@@ -88,15 +88,15 @@ def group_history_of(history: History, kept: Kept | None) -> GroupHistory:
     for each in history.steps:
         stored = each.result.get("stored")
         if each.step.kind == "snapshot" and stored and kept is not None:
-            stored_tables = kept.tables(str(stored[0]), Moment(stored[1]))
-            tables |= {each.step.subject: stored_tables} if stored_tables is not None else {}
+            snapshot = kept.tables(str(stored[0]), Moment(stored[1]))
+            tables |= {each.step.subject: snapshot} if snapshot is not None else {}
     looks = [
         from_plain(Look, event.body)
         for event in history.events
         if event.kind is EventKind.NOTED and {"held", "canary"} <= event.body.keys()
     ]
-    sightings = (*_snapshot_sightings(tables), *map(_sighted, looks))
-    sightings = tuple(sorted(sightings, key=lambda each: each.at_ms))
+    unordered = (*_snapshot_sightings(tables), *map(_sighted, looks))
+    sightings = tuple(sorted(unordered, key=lambda each: each.at_ms))
     audit = kept.json(f"{AUDITED}{AUDIT_FILE}") if kept else None
     tenures, known_by = _tenures(group, span, kept, sightings, audit)
     members = {str(row["member_id"]): str(row["kind"]) for of in tables.values() for row in of["members"]}
@@ -201,7 +201,7 @@ def _folder(history: History, judge: StepHistory) -> str:
     """The folder of the comparison that a judge judges; empty where there is none. Keys of the second
     rollback begin with ``back 2/``: a judge of a rollback judges what was compared in the same one."""
     names, key = set(judge.step.args.get("compares", ())), judge.step.key
-    plan = history.there if any(each.step.key == key for each in history.there) else history.back
+    plan = history.there if judge in history.there else history.back
     own = [
         str(each.result[JOB]["output"]).rpartition("/")[2]
         for each in plan

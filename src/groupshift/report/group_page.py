@@ -144,13 +144,12 @@ def protocol_now(group: GroupHistory) -> tuple[str, Cell]:
 def proven(group: GroupHistory) -> str:
     """Return a sentence: how much was compared, and what became of the committed offsets."""
     findings = [finding for each in group.compared for finding in each.findings]
-    said = counted(findings, f"findings of {len(group.compared)} judgements")
-    if not any(each.counts for each in group.compared):
-        return f"{said}."
-    lost, back = group.differing("lost"), group.differing("regressed")
+    lost, back, became = group.differing("lost"), group.differing("regressed"), ""
     if lost or back:
-        return f"{said}; {lost} committed offsets were lost and {back} went back."
-    return f"{said}; no committed offset was lost or went back."
+        became = f"; {lost} committed offsets were lost and {back} went back"
+    elif any(each.counts for each in group.compared):
+        became = "; no committed offset was lost or went back"
+    return f"{counted(findings, f'findings of {len(group.compared)} judgements')}{became}."
 
 
 def _run(group: GroupHistory, axis: Axis) -> Section:
@@ -218,20 +217,13 @@ def _findings(group: GroupHistory) -> Section:
     placed = [(each.where, finding) for each in group.compared for finding in each.findings]
     bad = [(where, finding) for where, finding in placed if finding.verdict is not Verdict.PASS]
     bad.sort(key=lambda pair: -pair[1].verdict.rank)
-    rows = [
-        (where, each.rule, spoken(each.verdict) if each.asked else NOT_ASKED, each.reason)
-        for where, each in placed
-    ]
+    if not placed:
+        return section("Findings", "Nothing was judged yet.")
+    rows = [(at, e.rule, spoken(e.verdict) if e.asked else NOT_ASKED, e.reason) for at, e in placed]
     listed = Table(heads=("phase", "rule", "severity", "what was found"), rows=rows)
-    return section(
-        "Findings",
-        f"{counted((f for _, f in placed), 'findings')}." if placed else "Nothing was judged yet.",
-        *(
-            Alarm(lead=f"{each.rule}, {where}:", text=each.reason, hint=each.hint)
-            for where, each in bad[:_MOST_ALARMS]
-        ),
-        Details(f"All {len(placed)} findings", [listed]) if placed else None,
-    )
+    alarms = [Alarm(lead=f"{e.rule}, {at}:", text=e.reason, hint=e.hint) for at, e in bad[:_MOST_ALARMS]]
+    summary = f"{counted((finding for _, finding in placed), 'findings')}."
+    return section("Findings", summary, *alarms, Details(f"All {len(placed)} findings", [listed]))
 
 
 def _owners(group: GroupHistory, axis: Axis) -> Section:
@@ -318,8 +310,8 @@ def _offsets(group: GroupHistory) -> Section:
         if each.refused:
             parts.append(Word(f"Not allowed: {each.where}", tag="h3"))
             parts.append(table(each.refused, columns, numeric={"before", "after"}))
-        if each.refused and each.refusals > len(each.refused):
-            parts.append(f"And {each.refusals - len(each.refused)} more in differences.parquet.")
+        if more := each.refusals - len(each.refused):
+            parts.append(f"And {more} more in differences.parquet.")
     return section("Committed offsets", *parts)
 
 

@@ -6,7 +6,7 @@ asks a server or the evidence."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -103,17 +103,6 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """What a person decided: of what (``subject``, in words), what was said (``approved``; None: nobody has
-    answered yet), by whom, and when (epoch ms)."""
-
-    subject: str
-    approved: bool | None
-    who: str
-    at_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeInterval:
     """What a node ran (a release, a count) from and to then (epoch ms); ``changing`` while it was being
     replaced or restarted, to run that."""
@@ -196,17 +185,17 @@ class History:
     def _stopped(self, *, wrong: bool) -> str:
         """What the last process said when it stopped; empty where another one has the run since. It is wrong
         where a look failed, or found what a person has to cure; else it only waits."""
-        ends = (EventKind.STOPPED, EventKind.CLAIMED)
-        last = next((each for each in reversed(self.events) if each.kind in ends), None)
-        if last is None or last.kind is EventKind.CLAIMED or not self.state.is_open:
+        ends = [each for each in self.events if each.kind in {EventKind.STOPPED, EventKind.CLAIMED}]
+        if not ends or ends[-1].kind is EventKind.CLAIMED or not self.state.is_open:
             return ""
-        bad = [each for each in findings_from(last.body["findings"]) if each.verdict is not Verdict.PASS]
-        outcome, cure = str(last.body["outcome"]), any(each.verdict in _BAD for each in bad)
-        if wrong is not (outcome in _WRONG or (outcome == Outcome.PERSON and cure)):
+        last = ends[-1].body
+        bad = [each for each in findings_from(last["findings"]) if each.verdict is not Verdict.PASS]
+        cure = last["outcome"] == Outcome.PERSON and any(each.verdict in _BAD for each in bad)
+        if wrong is not (last["outcome"] in _WRONG or cure):
             return ""
-        detail = str(last.body["detail"])
-        said = [each.with_remedy for each in bad if each.with_remedy not in detail]
-        return "; ".join([*said, *([detail] if detail else [])])
+        detail = str(last["detail"])
+        sentences = [each.with_remedy for each in bad if each.with_remedy not in detail]
+        return "; ".join(filter(None, [*sentences, detail]))
 
     @property
     def accepted(self) -> tuple[Accepted, ...]:
@@ -267,13 +256,13 @@ def compared(history: History) -> tuple[Comparison, ...]:
     for each in history.steps:
         if each.step.kind != "compare" or not {"base", "move"} <= each.step.args.keys():
             continue
-        result = each.result
-        said = findings_from(result.get("findings", ()))
-        problems = tuple(map(str, result.get("problems", ())))
+        made = each.result
+        findings = findings_from(made.get("findings", ()))
+        problems = tuple(map(str, made.get("problems", ())))
         verdict = Verdict.ERROR if problems else None
-        if "findings" in result:
-            verdict = worst_verdict(said) if said else Verdict.PASS
-        bad = tuple(f"{one.rule}: {one.reason}" for one in said if one.verdict is not Verdict.PASS)
+        if "findings" in made:
+            verdict = worst_verdict(findings) if findings else Verdict.PASS
+        bad = tuple(f"{one.rule}: {one.reason}" for one in findings if one.verdict is not Verdict.PASS)
         comparisons.append(
             Comparison(
                 subject=each.step.subject,
@@ -281,57 +270,43 @@ def compared(history: History) -> tuple[Comparison, ...]:
                 rules=str(each.step.args["move"]),
                 verdict=verdict,
                 reasons=bad or problems,
-                groups=result.get("groups"),
+                groups=made.get("groups"),
                 at_ms=each.at_ms,
-                folder=str(result.get("folder", "")).rpartition("/")[2],
+                folder=str(made.get("folder", "")).rpartition("/")[2],
             )
         )
     return tuple(comparisons)
 
 
-def decisions(history: History, wrong: Callable[[Step], str] = wrong_words) -> tuple[Decision, ...]:
-    """Return who approved, reviewed, accepted or took back what, in the order of the journal.
+def decisions(
+    history: History, wrong: Callable[[Step], str] = wrong_words
+) -> Iterator[tuple[str, str, str | None, int]]:
+    """Yield who approved, reviewed, accepted or took back what, in the order of the journal: of what, what
+    was said, by whom, and when (epoch ms).
 
     A gate that waits for an answer is last. ``wrong`` says what it means that a step, over which somebody let
     the run go on, is not as it has to be."""
     steps = {each.step.key: each.step for each in history.steps}
-    accepted = {each.step.key: each for each in history.accepted}
-    decided = []
+    reasons = {each.step.key: f": {'; '.join(each.reasons)}" for each in history.accepted if each.reasons}
     for event in history.events:
-        step = steps.get(event.step)
-        said, body = "", event.body
-        yes: bool | None = True
+        step, body, about, said = steps.get(event.step), event.body, "", "approved"
         if event.kind is EventKind.GATE_ANSWERED and step is not None:
             review = f"review of {step.key}: {str(body['choice']).replace('_', ' ')}"
-            said = words_of(step) if step.kind == APPROVE else review
-            yes = body["choice"] in _SAID_YES
+            about = words_of(step) if step.kind == APPROVE else review
+            said = "approved" if body["choice"] in _SAID_YES else "refused"
         elif event.kind is EventKind.ACCEPTED and step is not None:
-            reasons = "; ".join(accepted[step.key].reasons) if step.key in accepted else ""
-            said = f"go on although {wrong(step)}{f': {reasons}' if reasons else ''}"
-            said = said if body["verdict"] in _BAD else f"accept what step {step.key} showed"
+            about = f"accept what step {step.key} showed"
+            if body["verdict"] in _BAD:
+                about = f"go on although {wrong(step)}{reasons.get(step.key, '')}"
         elif event.kind is EventKind.ROLLBACK_BEGUN:
             because = f": {body['because']}" if body["because"] else ""
-            said = f"roll back to {str(body['to']).replace('_', ' ')}{because}"
-        if said:
-            who = str(body.get("who", ""))
-            decided.append(Decision(subject=said, approved=yes, who=who, at_ms=event.at_ms))
+            about = f"roll back to {str(body['to']).replace('_', ' ')}{because}"
+        if about:
+            yield about, said, body.get("who") or None, event.at_ms
     waits = steps.get(history.status.question)
     if waits is not None:
         at_ms = max((e.at_ms for e in history.events if e.kind is EventKind.GATE_SHOWN), default=0)
-        decided.append(Decision(subject=waits.does or waits.name, approved=None, who="", at_ms=at_ms))
-    return tuple(decided)
-
-
-def approved(history: History) -> list[tuple[str, str]]:
-    """Return what the first approval was given for, by name: groups, brokers, members; the plan and the
-    evidence aside."""
-    shown = [e.body["parts"] for e in history.events if e.kind is EventKind.GATE_SHOWN and "parts" in e.body]
-    return sorted(
-        (f"{aspect} {item}", str(value))
-        for aspect, items in (shown[0] if shown else {}).items()
-        if aspect not in {"plan", "evidence"}
-        for item, value in items.items()
-    )
+        yield waits.does or waits.name, "nobody has answered", None, at_ms
 
 
 def node_intervals(
@@ -344,14 +319,13 @@ def node_intervals(
     intervals: list[NodeInterval] = []
     planned_ms = history.record.created_at_ms
     for node in dict.fromkeys(each.step.subject for each in history.of_kind(kind)):
-        first = last = NodeInterval(node=node, ran=now, from_ms=planned_ms, to_ms=history.ended_ms)
+        last = NodeInterval(node=node, ran=now, from_ms=planned_ms, to_ms=history.ended_ms)
         before = planned_ms
         for each in history.steps:
             if (each.step.kind, each.step.subject) == (kind, node) and each.begun:
                 until = each.at_ms if each.done else history.ended_ms
-                intervals.append(replace(last, to_ms=before))
-                changed = replace(first, ran=ran(each.step), from_ms=before, to_ms=until, changing=True)
-                intervals.append(changed)
+                changed = replace(last, ran=ran(each.step), from_ms=before, to_ms=until, changing=True)
+                intervals += [replace(last, to_ms=before), changed]
                 last = replace(changed, from_ms=until, to_ms=history.ended_ms, changing=False)
                 if not each.done:
                     break
@@ -380,12 +354,10 @@ def headline_of(history: History, sentence: str, now: Sequence[tuple[str, str]])
 
     A run that is not over is inconclusive. One that stopped at something wrong has failed, and so has one on
     its way back that is not proven to be there."""
-    state, word = history.state, _WORDS[history.state]
-    verdict = Verdict(history.status.verdict) if history.status.verdict else Verdict.INCONCLUSIVE
-    if state is RunState.ROLLING_BACK or history.trouble:
-        verdict = Verdict.FAIL
-    if history.trouble and state is not RunState.ROLLING_BACK:
-        word = "stopped"
+    going_back, word = history.state is RunState.ROLLING_BACK, _WORDS[history.state]
+    verdict = Verdict(history.status.verdict or Verdict.INCONCLUSIVE)
+    if going_back or history.trouble:
+        verdict, word = Verdict.FAIL, word if going_back else "stopped"
     return Headline(verdict=verdict, word=word, sentence=sentence, now=now)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import chain, count
 from math import ceil
 
 from markupsafe import Markup
@@ -97,19 +97,16 @@ def lanes(
     signs: list[Markup] = []
     for number, lane in enumerate(shown):
         top = round(_TOP + number * pitch + (pitch - height) / 2, 1)
+        middle = top + height / 2
         if number % every == 0:
-            parts.append(lane_label(lane.name, top + height / 2 + 4))
+            parts.append(lane_label(lane.name, middle + 4))
         over = ((bar, axis.x(bar.from_ms), axis.x(bar.to_ms)) for bar in lane.over)
-        drawn = [
-            *_in_turn(lane.bars, axis),
-            *((bar, left, max(right, left + 2)) for bar, left, right in over),
-        ]
+        drawn = chain(_in_turn(lane.bars, axis), ((bar, x, max(until, x + 2)) for bar, x, until in over))
         for bar, left, right in drawn:
             alike.setdefault((bar.fill, bar.look, bar.title), []).append((left, right - left, top))
-        middle = top + height / 2
         for each, x in zip(lane.dots, dots([axis.x(each.at_ms) for each in lane.dots]), strict=True):
-            title_element = element("title", each.title)
-            signs.append(element("circle", title_element, cx=x, cy=middle, r=8, class_=each.look))
+            meaning = element("title", each.title)
+            signs.append(element("circle", meaning, cx=x, cy=middle, r=8, class_=each.look))
             signs.append(label(each.sign, x, middle + 4, "on", "middle"))
     for (fill, look, titled), boxes in alike.items():
         paint = {"class_": look} if look else {"fill": fill}
@@ -154,17 +151,16 @@ def owners(tenures: Sequence[Tenure], modes: Modes, axis: Axis, colours: Mapping
     for each in sorted(tenures, key=lambda tenure: (tenure.partition, tenure.start_ms)):
         if each.partition not in of:
             continue
-        gap, own = each.unowned_ms or 0, each.member
-        unowned, begin, end = each.start_ms - gap, moment_utc(each.start_ms), moment_utc(each.end_ms)
-        if gap and (in_full or axis.x(each.start_ms) - axis.x(unowned) >= _PIXEL):
-            none = (
-                f"{each.partition} had no owner for {duration(gap)} until {begin}" if in_full else "no owner"
-            )
-            of[each.partition].append(Bar(from_ms=unowned, to_ms=each.start_ms, title=none, look="unowned"))
+        gap, own, none = each.unowned_ms or 0, each.member, "no owner"
         if in_full:
+            begin, end = moment_utc(each.start_ms), moment_utc(each.end_ms)
             records = "" if each.records is None else f", {each.records} records"
             lasted = f"{duration(each.end_ms - each.start_ms)}{records}"
             own = f"{each.partition}: {each.member}, {begin} to {end} ({lasted})"
+            none = f"{each.partition} had no owner for {duration(gap)} until {begin}"
+        unowned = each.start_ms - gap
+        if gap and (in_full or axis.x(each.start_ms) - axis.x(unowned) >= _PIXEL):
+            of[each.partition].append(Bar(from_ms=unowned, to_ms=each.start_ms, title=none, look="unowned"))
         fill = colours.get(each.member, "#888")
         of[each.partition].append(Bar(from_ms=each.start_ms, to_ms=each.end_ms, title=own, fill=fill))
     said = (

@@ -21,11 +21,9 @@ from groupshift.ports.runs import Event, EventKind, RunRecord, Runs
 from groupshift.report.history import (
     QUIET,
     Comparison,
-    Decision,
     History,
     NodeInterval,
     StepHistory,
-    approved,
     compared,
     decisions,
     event_text,
@@ -108,8 +106,8 @@ def document_of(run: Run[P], kept: Kept | None) -> str:
             *parts.own,
             _steps("Steps there", history.there, planned),
             _steps("Steps back", history.back, turned) if history.back else None,
-            _decided(decisions(history, parts.wrong)),
-            _approved(approved(history)),
+            _decided(history, parts.wrong),
+            _approved(history),
             _evidence(record.plan_hash, kept),
             _journal(history),
         ],
@@ -122,10 +120,10 @@ def _usual(run: Run[P], history: History, _kept: Kept | None) -> PageParts:
     status, step = history.status, history.next
     reason = (status.reason or history.trouble or history.waiting).removesuffix(".")
     at = f" at step {step.step.key}" if step and history.state.is_open else ""
-    said = f"The run of {history.record.target} is {str(history.state).replace('_', ' ')}{at}"
+    at += f": {reason}" if reason else ""
     return PageParts(
         title=f"{run.move.name} of {history.record.target}",
-        sentence=f"{said}: {reason}." if reason else f"{said}.",
+        sentence=f"The run of {history.record.target} is {str(history.state).replace('_', ' ')}{at}.",
         now=(("Next:", status.following),),
         own=sections_of(run.move.report(run)),
     )
@@ -211,10 +209,9 @@ def _on_the_way(history: History, words: ClusterWords) -> str:
         return f"The way of {words.what} to {words.aim} {how}{f': {reason}' if reason else ''}."
     step, where = history.next, "back" if state.goes_back else f"to {words.aim}"
     at = f" at step {step.step.key}" if step else ""
-    said = f"The way of {words.what} {where} stands{at}; {words.progress}."
-    if history.trouble:
-        return f"{said} It stopped there: {history.trouble}."
-    return f"{said} It waits: {history.waiting}." if history.waiting else said
+    why = f" It waits: {history.waiting}." if history.waiting else ""
+    why = f" It stopped there: {history.trouble}." if history.trouble else why
+    return f"The way of {words.what} {where} stands{at}; {words.progress}.{why}"
 
 
 def _to_do(history: History, words: ClusterWords) -> tuple[tuple[str, str], ...]:
@@ -330,17 +327,23 @@ def _steps(title: str, steps: Sequence[StepHistory], since_ms: int) -> Section:
     return section(title, Table(heads=heads, rows=rows, numeric={"took"}, caption=caption))
 
 
-def _decided(decisions: Sequence[Decision]) -> Section:
+def _decided(history: History, wrong: Callable[[Step], str]) -> Section:
     """Who said what when, and what nobody has answered yet."""
-    if not decisions:
-        return section("Who decided", "Nobody was asked yet.")
-    answers = {True: "approved", False: "refused", None: "nobody has answered"}
-    rows = [(e.subject, answers[e.approved], e.who or None, moment_utc(e.at_ms)) for e in decisions]
-    return section("Who decided", Table(heads=("what", "answer", "who", "when"), rows=rows))
+    rows = [(*decided, moment_utc(at_ms)) for *decided, at_ms in decisions(history, wrong)]
+    table = Table(heads=("what", "answer", "who", "when"), rows=rows)
+    return section("Who decided", table if rows else "Nobody was asked yet.")
 
 
-def _approved(things: Sequence[tuple[str, str]]) -> Section:
-    """What was met when the run was planned: the approval was given for that."""
+def _approved(history: History) -> Section:
+    """What the first approval was given for, by name: groups, brokers, members; the plan and the evidence
+    aside."""
+    shown = [e.body["parts"] for e in history.events if e.kind is EventKind.GATE_SHOWN and "parts" in e.body]
+    things = sorted(
+        (f"{aspect} {item}", str(value))
+        for aspect, items in (shown[0] if shown else {}).items()
+        if aspect not in {"plan", "evidence"}
+        for item, value in items.items()
+    )
     summary = f"{len(things)} things were met when it was planned; a change voids the approval"
     rest = f"The first {_SHOWN:,} of {len(things):,}; the journal has all." if things[_SHOWN:] else ""
     listed = Table(heads=("what was met", "as"), rows=things[:_SHOWN], rest=rest)
@@ -349,13 +352,11 @@ def _approved(things: Sequence[tuple[str, str]]) -> Section:
 
 def _evidence(plan_hash: str, kept: Kept | None) -> Section:
     """What is known of the evidence, and every file with its hash."""
-    files = kept.shown if kept else ()
-    hashes = [(file.path, file.bytes, code(file.sha256, "hash")) for file in files]
-    heads = ("file", "bytes", "SHA-256")
-    table_of_files = Table(heads=heads, rows=hashes, numeric={"bytes"})
-    listed = Details(f"{len(files)} files with their SHA-256", [table_of_files])
+    hashes = [(each.path, each.bytes, code(each.sha256, "hash")) for each in (kept.shown if kept else ())]
+    files = Table(heads=("file", "bytes", "SHA-256"), rows=hashes, numeric={"bytes"})
+    listed = Details(f"{len(hashes)} files with their SHA-256", [files]) if hashes else None
     rows = [("plan", code(plan_hash, "hash")), *(kept.about if kept else ())]
-    return section("Evidence", Table(heads=["what", "value"], rows=rows), listed if files else None)
+    return section("Evidence", Table(heads=["what", "value"], rows=rows), listed)
 
 
 def node_lanes(
@@ -367,14 +368,9 @@ def node_lanes(
     for each in intervals:
         name = f"{kind} {each.node}"
         when = f"{clock(each.from_ms)} to {clock(each.to_ms)} UTC, {duration(each.to_ms - each.from_ms)}"
-        bar = Bar(
-            from_ms=each.from_ms,
-            to_ms=each.to_ms,
-            title=f"{name} {'changes to' if each.changing else 'runs with'} {each.ran}: {when}",
-            fill="" if each.changing else shades[each.ran],
-            look="waiting" if each.changing else "",
-        )
-        of.setdefault(name, []).append(bar)
+        words = f"{name} {'changes to' if each.changing else 'runs with'} {each.ran}: {when}"
+        paint = {"look": "waiting"} if each.changing else {"fill": shades[each.ran]}
+        of.setdefault(name, []).append(Bar(from_ms=each.from_ms, to_ms=each.to_ms, title=words, **paint))
     signs = []
     for made in compared(history):
         if made.verdict is not None:

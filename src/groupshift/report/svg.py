@@ -199,8 +199,7 @@ def mode_marks(axis: Axis, modes: Iterable[tuple[int, str]], bottom: float) -> I
     within = sorted((at_ms, text) for at_ms, text in modes if axis.from_ms <= at_ms <= axis.to_ms)
     texts = [(axis.x(at_ms), f"mode {text}") for at_ms, text in within]
     yield from (line((x, x), (14, bottom), "mode") for x, _ in texts)
-    widths = [len(text) * _CHARACTER_PX for _, text in texts]
-    boxes = [(x + width / 2, width) for (x, _), width in zip(texts, widths, strict=True)]
+    boxes = [(x + len(text) * _CHARACTER_PX / 2, len(text) * _CHARACTER_PX) for x, text in texts]
     for (_, text), place in zip(texts, apart(boxes, LEFT, WIDTH), strict=True):
         if place is not None:
             yield label(text, place, 11)

@@ -82,8 +82,8 @@ def test_u03_the_place_is_told_again_to_verbs_that_take_it(
 ) -> None:
     """Quoted for a shell; not twice, not where it means nothing, and no sentence is touched, but
     a command in it is."""
-    from groupshift.cli.output import again, told
+    from groupshift.cli.output import again, repeating
 
-    with told(["downgrade", "assess", *given], app):
+    with repeating(["downgrade", "assess", *given], app):
         assert again(following) == typed
     assert again(following) == following

@@ -196,7 +196,7 @@ class DeployerPrograms:
         said = self.masked(ran.trouble) or "nothing on its standard error"
         how = "did not end in time" if ran.code is None else f"ended with {ran.code}"
         sentence = f"the program of {key} ({self._templates[name][0]}) {how}: {said}"
-        if ran.code in self._contract.refusals:
+        if ran.code is not None and ran.code in self._contract.refusals:
             raise self._contract.refusals[ran.code](sentence)
         raise Transient(f"{sentence}; look at what it says and run the same command again")
 

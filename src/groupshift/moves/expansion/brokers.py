@@ -111,8 +111,9 @@ def _start(run: Expanding, step: Step, node: int, count: int, change_id: str) ->
             token=run.token,
         )
     )
-    by_hand = isinstance(started, ForPerson)
-    return {INSTRUCTION: started.instruction} if by_hand else {"change_id": started.change_id}
+    if isinstance(started, ForPerson):
+        return {INSTRUCTION: started.instruction}
+    return {"change_id": started.change_id}
 
 
 def _require_quiet(run: Expanding) -> None:

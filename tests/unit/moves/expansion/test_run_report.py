@@ -67,7 +67,7 @@ def test_a_run_that_is_over_says_so_and_shows_every_part(kind: Coordinator) -> N
     assert [(each.ran, each.changing) for each in lanes if each.node == "2"] == [
         ("5", False), ("8", True), ("8", False),
     ]  # fmt: skip
-    assert [each.who for each in decisions(told(driver, run))] == ["alice"]
+    assert [who for _, _, who, _ in decisions(told(driver, run))] == ["alice"]
     text = page(driver, run)
     for part in ("broker 2", "broker 2 changes to 8", "no problem and no difference", "approved", MOVING[0]):
         assert part in text, part
