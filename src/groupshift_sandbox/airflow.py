@@ -19,6 +19,7 @@ from pathlib import Path
 
 from groupshift.errors import Rejected, Transient
 from groupshift_sandbox.airflow_api import AirflowApi
+from groupshift_sandbox.state import write_document
 
 USERS: Mapping[str, str] = {"admin": "admin", "viewer": "viewer"}
 """User name (also the password) to role of the simple auth manager."""
@@ -158,20 +159,14 @@ def _secrets(spec: AirflowSpec) -> dict[str, str]:
     path = spec.home / "keys.json"
     if not path.exists():
         spec.home.mkdir(parents=True, exist_ok=True)
-        _write_private(path, {"jwt_secret": secrets.token_hex(32), "secret_key": secrets.token_hex(32)})
+        write_document(path, {"jwt_secret": secrets.token_hex(32), "secret_key": secrets.token_hex(32)})
     return dict(json.loads(path.read_text()))
-
-
-def _write_private(path: Path, value: Mapping[str, str]) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as out:
-        json.dump(dict(value), out)
 
 
 def prepare(spec: AirflowSpec) -> None:
     """Write the users' passwords and create the database. Raises `Transient` when that fails."""
     spec.home.mkdir(parents=True, exist_ok=True)
-    _write_private(spec.home / "passwords.json", {user: user for user in USERS})
+    write_document(spec.home / "passwords.json", {user: user for user in USERS})
     log = spec.home / "db-migrate.log"
     with log.open("w") as out:
         done = subprocess.run(

@@ -37,7 +37,7 @@ class Artifact:
     ``without`` names modules (of the same organisation) that it asks for and that were never published;
     ``alone`` is fetched without anything that it needs."""
 
-    organisation: str
+    organisation: str = "org.apache.kafka"
     module: str
     version: str
     entry: str
@@ -54,7 +54,6 @@ class Artifact:
 def _broker(version: str, jars: int, without: str = "") -> Artifact:
     """Kafka's broker with all it needs."""
     return Artifact(
-        organisation="org.apache.kafka",
         module="kafka_2.13",
         version=version,
         entry="kafka/Kafka.class",
@@ -105,7 +104,6 @@ SIMPLE_LOGGING = _binding("slf4j-simple", 2)
 """A log binding for brokers since 4.0 and for command line tools: one line an event to standard error."""
 
 TOOLS = Artifact(
-    organisation="org.apache.kafka",
     module="kafka-tools",
     version="4.3.1",
     entry="org/apache/kafka/tools/consumer/group/ConsumerGroupCommand.class",
@@ -117,7 +115,6 @@ JAVA_CLIENTS = {
     "4.3.1": (TOOLS,),
     "3.9.2": (
         Artifact(
-            organisation="org.apache.kafka",
             module="kafka-tools",
             version="3.9.2",
             entry="org/apache/kafka/tools/VerifiableConsumer.class",
@@ -131,7 +128,6 @@ JAVA_CLIENTS = {
 
 SCALA_CONSUMERS = {
     version: Artifact(
-        organisation="org.apache.kafka",
         module="kafka_2.11",
         version=version,
         entry="kafka/consumer/ZookeeperConsumerConnector.class",

@@ -10,12 +10,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -27,9 +27,7 @@ from groupshift.errors import Rejected
 from groupshift_sandbox.home import Home
 
 if TYPE_CHECKING:
-    from groupshift_sandbox.demo import DemoResult
-    from groupshift_sandbox.demo_moves import MoveResult
-    from groupshift_sandbox.demo_table import Row
+    from groupshift_sandbox.demo_table import DemoResult
     from groupshift_sandbox.status import SandboxStatus
 
 MOVE = "coordination"
@@ -172,49 +170,33 @@ def demo(
     signal.signal(signal.SIGTERM, _interrupted)
     if move not in MOVES:
         raise Rejected(f"there is no demo of {move!r}; choose one of {', '.join(MOVES)}")
-    home = Home.from_environment()
-    if move != MOVE:
-        raise typer.Exit(_of_move(move, home))
-    from groupshift_sandbox.airflow import USERS
-    from groupshift_sandbox.demo import Demo, DemoOptions
+    from groupshift_sandbox.demo import Demo
+    from groupshift_sandbox.demo_moves import DEMOS, MoveDemo
+    from groupshift_sandbox.up import fresh, require_unused
 
-    options = DemoOptions(
-        members=members,
-        partitions=partitions,
-        soak_s=soak,
-        until=until,
-        person=os.environ.get("DEMO_APPROVE") == "me",
-    )
-    running = Demo(home, options, _teller())
-    url = running.prepare()
-    with _ended(home):
-        logins = " or ".join(f"{user} / {user}" for user in USERS)
-        _console.line("Airflow: ", styled(url, "bold"), f"  login {logins}")
-        result = running.move()
-        _show_result(result, home)
-        if sys.stdin.isatty() and sys.stdout.isatty():
-            _keep_up(url)
-    raise typer.Exit(0 if result.passed else 1)
-
-
-def _of_move(move: str, home: Home) -> int:
-    from groupshift_sandbox.demo_moves import demonstrate
-    from groupshift_sandbox.up import require_unused
-
+    home, tell = Home.from_environment(), _teller()
     require_unused(home)
     with _ended(home):
-        result = demonstrate(move, home, _teller())
-    _console.print(_phases(f"Run {result.run}", result.rows, consumers=result.consumers))
-    if result.consumers:
-        _console.print(_LEGEND, style="dim")
-    _console.print(_proofs(result))
-    _console.print(f"Evidence: {result.evidence}")
-    _console.print(f"Report:   {result.report}")
-    if result.passed:
-        _console.line(styled("Every verdict is pass.", "green"), f" Next: {result.report}")
-        return 0
-    _console.line(styled("Not everything is as it should be", "red"), f". Next: {result.report}")
-    return 1
+        running: Demo | MoveDemo
+        if move == MOVE:
+            running = Demo(
+                home=home,
+                tell=tell,
+                members=members,
+                partitions=partitions,
+                soak_s=soak,
+                until=until,
+                person=os.environ.get("DEMO_APPROVE") == "me",
+            )
+        else:
+            fresh(home)
+            running = DEMOS[move](home=home, tell=tell)
+        running.prepare()
+        result = running.move()
+        _show_result(result)
+        if move == MOVE and sys.stdin.isatty() and sys.stdout.isatty():
+            _keep_up()
+    raise typer.Exit(0 if result.passed else 1)
 
 
 @contextmanager
@@ -242,8 +224,8 @@ def _teller() -> Callable[[str], None]:
     return tell
 
 
-def _keep_up(url: str) -> None:
-    _console.print(f"Airflow stays up at {url} until Ctrl-C.")
+def _keep_up() -> None:
+    _console.print("Airflow stays up until Ctrl-C.")
     try:
         signal.pause()
     except KeyboardInterrupt:
@@ -256,53 +238,30 @@ _LEGEND = (
 )
 
 
-def _show_result(result: DemoResult, home: Home) -> None:
-    _console.print(_phases(f"Run {result.run}: ZooKeeper → Kafka → ZooKeeper", result.rows, consumers=True))
-    _console.print(_LEGEND, style="dim")
-    _show_audit(result.audit)
-    _console.print("Reports:")
+def _show_result(result: DemoResult) -> None:
+    more = ("moved", "unowned", "twice", "lost") if result.consumers else ()
+    table = Table(f"Run {result.run}", ("phase", "wall time", "verdict", *more))
     for row in result.rows:
-        if row.phase.output:
-            _console.print(f"  {row.phase.name:18} {row.phase.output}/report.html")
-    report = command("groupshift", "report", result.run, "--settings", str(home.settings_file))
-    _console.print(f"  {'audit':18} {result.audit_report}")
-    _console.print(f"  {'everything':18} {report}")
-    if result.passed:
-        _console.line(styled("Every verdict is pass.", "green"), " Next: groupshift sandbox up")
-    else:
-        runs = ", ".join(f"{dag} ended as {state}" for dag, state in result.dag_runs.items())
-        _console.line(
-            styled("Not every verdict is pass", "red"), f" ({runs}). Next: read the first red report above."
-        )
-
-
-def _phases(title: str, rows: Iterable[Row], *, consumers: bool) -> Table:
-    more = ("moved", "unowned", "twice", "lost") if consumers else ()
-    table = Table(title, ("phase", "wall time", "verdict", *more))
-    for row in rows:
         cells = (str(row.moved), f"{row.unowned_ms} ms", str(row.duplicates), str(row.lost))
         table.add_row(
             row.phase.name,
             f"{row.phase.wall_s:.0f} s",
             styled(row.phase.verdict.value, _COLOURS[row.phase.verdict]),
-            *(cells if consumers else ()),
+            *(cells if result.consumers else ()),
         )
-    return table
-
-
-def _proofs(result: MoveResult) -> Table:
-    table = Table("What the demo looked at by itself", ("what", "at the start", "there", "back", "holds"))
+    _console.print(table)
+    if result.consumers:
+        _console.print(_LEGEND, style="dim")
+    proofs = Table("What the demo looked at by itself", ("what", "at the start", "there", "back", "holds"))
     for each in result.proofs:
         holds = styled("yes", "green") if each.holds else styled("no", "red")
-        table.add_row(each.what, each.start or "-", each.there or "-", each.back or "-", holds)
-    return table
-
-
-def _show_audit(audit: Mapping[str, Any]) -> None:
-    verdict = Verdict(audit["verdict"])
-    _console.line(
-        "Audit of every delivery: ",
-        styled(verdict.value, _COLOURS[verdict]),
-        f"  lost {audit['lost']}, delivered twice {audit['duplicates']}"
-        f" (unexplained {audit['unexplained']}), overlapping owners {audit['overlaps']}",
+        proofs.add_row(each.what, each.start or "-", each.there or "-", each.back or "-", holds)
+    _console.print(proofs)
+    for name, place in {**result.reports, "everything": result.report}.items():
+        _console.print(f"  {name:18} {place}")
+    line = (
+        ("Every verdict is pass.", "green")
+        if result.passed
+        else ("Not everything is as it should be.", "red")
     )
+    _console.line(styled(*line), f" Next: {result.report}")

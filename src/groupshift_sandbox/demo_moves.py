@@ -7,11 +7,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from confluent_kafka import Consumer
 
-from groupshift.adapters.drivers.process import ask
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.views import LivePlacementViews, LiveProtocolViews
 from groupshift.adapters.system import SystemClock
@@ -27,28 +26,22 @@ from groupshift.engine.status import status_of
 from groupshift.errors import Broken, Transient
 from groupshift.settings import load as settings_at
 from groupshift_sandbox.client_members.commands import CLIENTS
-from groupshift_sandbox.client_members.events import MemberEvent, delivered, owned, read_events
+from groupshift_sandbox.client_members.events import MemberEvent, deliveries, owned, read_events
 from groupshift_sandbox.cluster_file import load as cluster_at
 from groupshift_sandbox.committing import Commits, commit
-from groupshift_sandbox.demo_table import Row, phases, rows, taken_over
+from groupshift_sandbox.demo import TOPIC, Tell, drained
+from groupshift_sandbox.demo_table import DemoResult, Proof, phases, repeated_at, rows, taken_over
 from groupshift_sandbox.fleet import FleetDefinition, SlotDefinition
 from groupshift_sandbox.home import Home
-from groupshift_sandbox.kafka import create_topic, log_ends
+from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.kraft import KraftOptions, start_kraft
 from groupshift_sandbox.layout import Cluster
-from groupshift_sandbox.ledger import Delivery
-from groupshift_sandbox.processes import known, stop, wait_until
+from groupshift_sandbox.ledger import lost
+from groupshift_sandbox.processes import wait_until
 from groupshift_sandbox.state import write_document
-from groupshift_sandbox.up import (
-    UpOptions,
-    fresh,
-    require_unused,
-    start_producer,
-    start_supervisor,
-    write_settings,
-)
+from groupshift_sandbox.up import UpOptions, slots_of, start_producer, start_supervisor, write_settings
 
-GROUP, TOPIC, NATIVE = "orders-app", "orders", "orders-native"
+GROUP, NATIVE = "orders-app", "orders-native"
 GROUPS = tuple(f"team-{number:02}" for number in range(24))
 NOW, OLDER = "4.3.1", "3.9.2"
 """Releases of the demo of a downgrade."""
@@ -56,119 +49,159 @@ BEFORE, AFTER = 5, 10
 """Partitions of the offsets topic in the demo of an expansion."""
 _PARTITIONS = 2
 _READY_S = 300
-_DELIVERED_S = 120.0
+_ANSWERS_S = 120.0
 _TRANSIENT, _INTERRUPTED = 4, 130
 _TRIES = 5
 _TIMEOUT_S = 60.0
-Tell = Callable[[str], None]
 T = TypeVar("T")
+Offsets = Mapping[tuple[str, int], tuple[int, str]]
+"""Offset and metadata by group and partition."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proof:
-    """Something that the demo looked at by itself: at the start, after the move, and after its rollback
-    (empty: there was none); ``holds`` is whether it was as it should be."""
-
-    what: str
-    start: str
-    there: str
-    back: str = ""
-    holds: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MoveResult:
-    """``verdict`` is that of the run's end; ``consumers``: the rows tell what happened to consumers."""
-
-    run: str
-    verdict: str
-    rows: tuple[Row, ...]
-    proofs: tuple[Proof, ...]
-    report: str
-    evidence: str
-    consumers: bool = False
-
-    @property
-    def passed(self) -> bool:
-        """Whether everything is as it should be."""
-        held = all(each.holds for each in self.proofs)
-        return held and self.verdict == "pass" and all(each.phase.verdict == "pass" for each in self.rows)
-
-
-@dataclass(slots=True)
-class Verbs:
-    """The command line on one sandbox. ``nodes`` is the file of who replaces nodes; empty: nobody has to."""
+@dataclass(slots=True, kw_only=True)
+class MoveDemo:
+    """A move there and, where a way leads back, back. What it changes is ``what``; ``groups`` are those whose
+    committed offsets have to stay equal, ``request`` are options of the move, ``more`` those of its run."""
 
     home: Home
     tell: Tell
-    nodes: str = ""
+    cluster: Cluster = field(init=False)
+    name: ClassVar[str]
+    what: ClassVar[str]
+    request: ClassVar[tuple[str, ...]]
+    more: ClassVar[tuple[str, ...]] = ()
+    groups: ClassVar[tuple[str, ...]] = GROUPS
+    returns: ClassVar[bool] = True
 
-    def __call__(self, *words: str, expected: int = 0) -> None:
-        """Run a verb. Raises `Broken` where it ends with another exit code, `KeyboardInterrupt` when a person
-        ended it."""
-        code = self._code(*words)
-        for _ in range(_TRIES):
-            if code != _TRANSIENT:
-                break
-            self.tell("a server did not answer in time; the command is repeated, as it says itself")
-            code = self._code(*words)
-        if code != expected:
-            raise Broken(f"{command('groupshift', *words)} ended with exit code {code}; read what it printed")
+    def prepare(self) -> None:
+        """Start what the move works on."""
+        raise NotImplementedError
 
-    def _code(self, *words: str) -> int:
-        nodes = ("--nodes", self.nodes) if self.nodes and words[0] != "report" else ()
-        whole = (*words, "--settings", str(self.home.settings_file), *nodes)
-        self.tell(f"$ {command('groupshift', *whole)}")
-        code = main(whole)
-        if code == _INTERRUPTED:
-            raise KeyboardInterrupt
-        return code
+    def state(self) -> str:
+        """What the move changes, as it is now."""
+        raise NotImplementedError
 
-    def latest(self) -> str:
-        """The name of the run that was begun last."""
+    def changed(self, start: str, there: str) -> bool:
+        """Whether the state is what the move was asked for."""
+        raise NotImplementedError
+
+    def proofs(self) -> Sequence[Proof]:
+        """What else there is to show at the end."""
+        return ()
+
+    def events(self) -> Sequence[MemberEvent]:
+        """What members of the demo told; empty where it has none."""
+        return ()
+
+    def move(self) -> DemoResult:
+        """Assess, run, watch, and roll back. Raises `Broken` where a verb does not end as it should."""
+        start, before = self.state(), self.committed()
+        self.verb(self.name, "assess", *self.request, "--patience", str(_READY_S))
+        self.verb(self.name, "run", *self.request, *self.more, "--execute", "--yes")
         with journal(settings_at(self.home.settings_file)) as runs:
-            return runs.recent(1, previews=False)[0].run
-
-    def result(self, run: str, proofs: Sequence[Proof], members: Sequence[MemberEvent] = ()) -> MoveResult:
-        """What the journal, the demo's own looks and the members (if any) tell of a run."""
+            run = runs.recent(1, previews=False)[0].run
+        there, after = self.state(), self.committed()
+        self.verb("watch", run)
+        back, again = "", None
+        if self.returns:
+            self.verb("roll-back", run, "--execute", "--yes")
+            back, again = self.state(), self.committed()
+        proofs = [
+            Proof(
+                what=self.what,
+                start=start,
+                there=there,
+                back=back,
+                holds=self.changed(start, there) and back in {"", start},
+            ),
+            *self.proofs(),
+        ]
+        if self.groups:
+            proofs.append(_offsets(before, after, again))
+        events = self.events()
         with journal(settings_at(self.home.settings_file)) as runs:
-            events, status = runs.events(run), status_of(runs, run)
-            made = phases(runs.find(run), events)
-        return MoveResult(
+            made, verdict = phases(runs.find(run), runs.events(run)), status_of(runs, run).verdict
+        return DemoResult(
             run=run,
-            verdict=status.verdict,
-            rows=tuple(rows(made, taken_over(owned(members)), _deliveries(members))),
+            verdict=verdict,
+            rows=tuple(rows(made, taken_over(owned(events)), deliveries(events))),
             proofs=tuple(proofs),
             report=command("groupshift", "report", run, "--settings", str(self.home.settings_file)),
-            evidence=str(self.home.evidence / run),
-            consumers=bool(members),
+            reports={"evidence": str(self.home.evidence / run)},
+            consumers=bool(events),
         )
 
+    def verb(self, *words: str) -> None:
+        """Run a verb, again while a server does not answer in time. Raises `Broken` where it ends otherwise,
+        `KeyboardInterrupt` when a person ended it."""
+        nodes = self.home.root / "nodes.toml"
+        more = ("--nodes", str(nodes)) if nodes.exists() else ()
+        whole = (*words, "--settings", str(self.home.settings_file), *more)
+        code = _TRANSIENT
+        for number in range(_TRIES + 1):
+            if number:
+                self.tell("a server did not answer in time; the command is repeated, as it says itself")
+            self.tell(f"$ {command('groupshift', *whole)}")
+            code = main(whole)
+            if code != _TRANSIENT:
+                break
+        if code == _INTERRUPTED:
+            raise KeyboardInterrupt
+        if code:
+            raise Broken(f"{command('groupshift', *words)} ended with exit code {code}; read what it printed")
 
-@dataclass(slots=True)
-class ProtocolDemo:
+    def committed(self) -> Offsets:
+        """The committed offsets of the groups, as coordinators answer now."""
+        if not self.groups:
+            return {}
+        settings = settings_at(self.home.settings_file)
+        with closing(group_snapshots(settings.kafka, timeout_s=_TIMEOUT_S)) as reader:
+            snapshot = _patiently(lambda: reader.take(list(self.groups)))
+        return {(row.group, row.partition): (row.offset, row.metadata or "") for row in snapshot.offsets}
+
+    def start(self, options: KraftOptions) -> None:
+        """Start a cluster whose nodes this sandbox replaces, with a topic and the groups without members,
+        each with offsets of its own."""
+        self.cluster = start_kraft(self.home, options)
+        create_topic(self.cluster.bootstrap, TOPIC, _PARTITIONS)
+        write_settings(self.home, "", self.cluster.bootstrap)
+        (self.home.root / "nodes.toml").write_text(
+            f'driver = "sandbox"\n[sandbox]\nhome = "{self.home.root}"\ncluster = "{options.name}"\n'
+        )
+        self.tell(f"committing offsets of {len(self.groups)} groups")
+        offsets: Commits = {
+            group: {TopicPartition(TOPIC, at): (100 * number + at, group) for at in range(_PARTITIONS)}
+            for number, group in enumerate(self.groups)
+        }
+        with closing(KafkaCluster(self.cluster.bootstrap, timeout_s=_TIMEOUT_S)) as connected:
+            _patiently(lambda: commit(connected, offsets))
+
+
+@dataclass(slots=True, kw_only=True)
+class ProtocolDemo(MoveDemo):
     """Three members of a group go from the classic to the consumer protocol, one after the other, while
     records arrive, and all the way back."""
 
-    home: Home
-    tell: Tell
     members: int = 3
     partitions: int = 6
-    soak_s: int = 20
-    bootstrap: str = ""
+    name = "protocol"
+    what = "group and its members"
+    request = ("--group", GROUP, "--to", "consumer")
+    more = ("--soak", "20")
+    groups = ()
 
     def prepare(self) -> None:
         """Start a broker, a group and a producer."""
         self.tell(f"starting Kafka {NOW}")
-        cluster = start_kraft(self.home, KraftOptions(heap="384m", properties={POLICY: "bidirectional"}))
-        self.bootstrap = cluster.bootstrap
-        create_topic(self.bootstrap, TOPIC, self.partitions)
+        self.cluster = start_kraft(self.home, KraftOptions(heap="384m", properties={POLICY: "bidirectional"}))
+        bootstrap = self.cluster.bootstrap
+        create_topic(bootstrap, TOPIC, self.partitions)
         self.tell(f"starting {self.members} classic members in group {GROUP}")
         slots = tuple(
             SlotDefinition(name=f"m{number}", kind=MemberKind.PLAIN, client=CLIENTS[0])
             for number in range(1, self.members + 1)
         )
-        fleet = FleetDefinition(group=GROUP, topics=(TOPIC,), bootstrap=self.bootstrap, slots=slots)
+        fleet = FleetDefinition(group=GROUP, topics=(TOPIC,), bootstrap=bootstrap, slots=slots)
         write_document(self.home.fleet_file, fleet.to_json())
         start_supervisor(self.home)
         wait_until(self._whole, _READY_S, "every member runs, and every partition has an owner", every_s=0.5)
@@ -176,89 +209,56 @@ class ProtocolDemo:
         self.tell(
             f"starting the producer: {options.rate:g} records/s on each of {self.partitions} partitions"
         )
-        start_producer(self.home, options, self.bootstrap)
-        write_settings(self.home, "", self.bootstrap)
+        start_producer(self.home, options, bootstrap)
+        write_settings(self.home, "", bootstrap)
 
-    def move(self) -> MoveResult:
-        """There, and back."""
-        verbs = Verbs(self.home, self.tell)
-        arguments = ("--group", GROUP, "--to", "consumer")
-        start = self._kinds()
-        verbs("protocol", "assess", *arguments, "--patience", str(_READY_S))
-        verbs("protocol", "run", *arguments, "--soak", str(self.soak_s), "--execute", "--yes")
-        run, there = verbs.latest(), self._kinds()
-        verbs("watch", run)
-        verbs("roll-back", run, "--execute", "--yes")
-        back = self._kinds()
-        ends = self._drained()
-        offsets_of = delivered(self._events())
-        lost = sum(end - len(set(offsets_of.get(at, ()))) for at, end in ends.items())
-        twice = sum(len(each) - len(set(each)) for each in offsets_of.values())
-        whole = f"{sum(ends.values())} written, {lost} lost, {twice} delivered again"
-        proofs = (
-            Proof(
-                what="group and its members",
-                start=start,
-                there=there,
-                back=back,
-                holds="consumer" in there and "consumer" not in back and start == back,
-            ),
-            Proof(what="records", start="", there="", back=whole, holds=not lost),
-        )
-        return verbs.result(run, proofs, self._events())
-
-    def _whole(self) -> bool:
-        try:
-            slots = ask(self.home.supervisor_socket, {"verb": "slots"})["slots"]
-        except Transient:
-            return False
-        owners = owned(self._events())
-        now = {at: [each for each in intervals if each.to_ms is None] for at, intervals in owners.items()}
-        at_rest = [at for at, intervals in now.items() if len(intervals) == 1]
-        used = {intervals[0].member for intervals in now.values() if len(intervals) == 1}
-        return (
-            all(each["state"] == "running" for each in slots)
-            and len(at_rest) == self.partitions
-            and len(used) == min(self.members, self.partitions)
-        )
-
-    def _events(self) -> list[MemberEvent]:
-        files = sorted(self.home.members.glob("*.events.jsonl"))
-        return [event for file in files for event in read_events(file)]
-
-    def _kinds(self) -> str:
-        cluster = KafkaCluster(self.bootstrap, timeout_s=_TIMEOUT_S)
+    def state(self) -> str:
+        """The kind of the group."""
+        cluster = KafkaCluster(self.cluster.bootstrap, timeout_s=_TIMEOUT_S)
         with closing(LiveProtocolViews(cluster, SystemClock())) as views:
             group = _patiently(lambda: views.look(GROUP).group)
         return f"{group.kind.value}, {len(group.members)} members"
 
-    def _drained(self) -> dict[TopicPartition, int]:
-        """End the producer, and wait until every record was delivered to somebody; the log ends."""
-        producer = known(self.home, "producer")
-        if producer is not None:
-            stop(producer, 40.0)
-        ends = log_ends(self.bootstrap, TOPIC, self.partitions)
-        self.tell("producer stopped; waiting until every record is delivered")
+    def changed(self, start: str, there: str) -> bool:
+        """Of the other kind."""
+        return "consumer" in there and "consumer" not in start
 
-        def everything() -> bool:
-            offsets_of = delivered(self._events())
-            return all(len(set(offsets_of.get(at, ()))) == end for at, end in ends.items())
+    def proofs(self) -> Sequence[Proof]:
+        """What came of every record."""
+        bootstrap = self.cluster.bootstrap
+        ends = drained(self.home, bootstrap, self.partitions, lambda: deliveries(self.events()), self.tell)
+        everything = deliveries(self.events())
+        missing = len(lost(everything, ends))
+        again = len(repeated_at(everything))
+        whole = f"{sum(ends.values())} written, {missing} lost, {again} delivered again"
+        return [Proof(what="records", back=whole, holds=not missing)]
 
-        try:
-            wait_until(everything, _DELIVERED_S, "every record is delivered", every_s=0.5)
-        except Transient:
-            self.tell("not every record was delivered; the table says how many")
-        return ends
+    def events(self) -> Sequence[MemberEvent]:
+        """See above."""
+        files = sorted(self.home.members.glob("*.events.jsonl"))
+        return [event for file in files for event in read_events(file)]
+
+    def _whole(self) -> bool:
+        slots, owners = slots_of(self.home), owned(self.events())
+        now = {at: [each for each in intervals if each.to_ms is None] for at, intervals in owners.items()}
+        at_rest = [intervals[0] for intervals in now.values() if len(intervals) == 1]
+        return (
+            bool(slots)
+            and all(each["state"] == "running" for each in slots)
+            and len(at_rest) == self.partitions
+            and len({each.member for each in at_rest}) == min(self.members, self.partitions)
+        )
 
 
-@dataclass(slots=True)
-class DowngradeDemo:
+@dataclass(slots=True, kw_only=True)
+class DowngradeDemo(MoveDemo):
     """Two brokers and their controller go to an older release, one after the other, and back; every group
     answers the same after each node."""
 
-    home: Home
-    tell: Tell
-    cluster: Cluster = field(init=False)
+    name = "downgrade"
+    what = "release of each node"
+    request = ("--to", OLDER, "--from", NOW)
+    groups = (*GROUPS, NATIVE)
 
     def prepare(self) -> None:
         """Start the cluster, with groups that have committed, one of them of the consumer protocol."""
@@ -269,10 +269,11 @@ class DowngradeDemo:
             "broker.session.timeout.ms": "12000",
             "offsets.topic.num.partitions": str(BEFORE),
         }
-        options = KraftOptions(
-            nodes=2, controllers=1, heap="320m", format_arguments=arguments, properties=properties
+        self.start(
+            KraftOptions(
+                nodes=2, controllers=1, heap="320m", format_arguments=arguments, properties=properties
+            )
         )
-        self.cluster = _started(self.home, options, (*GROUPS, NATIVE), self.tell)
         member = Consumer(
             {
                 "bootstrap.servers": self.cluster.bootstrap,
@@ -290,167 +291,77 @@ class DowngradeDemo:
         with closing(cluster_acts(settings_at(self.home.settings_file).kafka, timeout_s=_TIMEOUT_S)) as acts:
             acts.configure_group(NATIVE, {"consumer.session.timeout.ms": "50000"})
 
-    def move(self) -> MoveResult:
-        """There, and back."""
-        verbs = Verbs(self.home, self.tell, _nodes(self.home))
-        arguments = ("--to", OLDER, "--from", NOW)
-        start, before = _committed(self.cluster, (*GROUPS, NATIVE)), self._releases()
-        verbs("downgrade", "assess", *arguments, "--patience", str(_READY_S))
-        verbs("downgrade", "run", *arguments, "--execute", "--yes")
-        run = verbs.latest()
-        there, older = _committed(self.cluster, (*GROUPS, NATIVE)), self._releases()
-        verbs("watch", run)
-        verbs("roll-back", run, "--execute", "--yes")
-        back, again = _committed(self.cluster, (*GROUPS, NATIVE)), self._releases()
-        proofs = (
-            Proof(
-                what="release of each node",
-                start=before,
-                there=older,
-                back=again,
-                holds=before == again and NOW not in older,
-            ),
-            _offsets(start, there, back),
-        )
-        return verbs.result(run, proofs)
-
-    def _releases(self) -> str:
+    def state(self) -> str:
+        """The nodes of each release."""
         nodes_of: dict[str, list[str]] = {}
         for each in cluster_at(self.home, self.cluster.options.name).nodes:
             nodes_of.setdefault(each.release, []).append(str(each.node_id))
         return "; ".join(f"{release} on {', '.join(nodes)}" for release, nodes in sorted(nodes_of.items()))
 
+    def changed(self, start: str, there: str) -> bool:
+        """Every node."""
+        return NOW in start and NOW not in there
 
-@dataclass(slots=True)
-class ExpansionDemo:
-    """The offsets topic of three brokers gets more partitions, and every group keeps its offsets."""
 
-    home: Home
-    tell: Tell
-    cluster: Cluster = field(init=False)
+@dataclass(slots=True, kw_only=True)
+class ExpansionDemo(MoveDemo):
+    """The offsets topic of three brokers gets more partitions, and every group keeps its offsets; no way
+    leads back."""
+
+    name = "expansion"
+    what = "partitions of __consumer_offsets"
+    request = ("--to", str(AFTER))
+    returns = False
 
     def prepare(self) -> None:
         """Start the cluster, with groups that have committed."""
         self.tell(f"starting 3 brokers of Kafka {NOW}, whose offsets topic has {BEFORE} partitions")
-        options = KraftOptions(nodes=3, heap="320m", properties={"offsets.topic.num.partitions": str(BEFORE)})
-        self.cluster = _started(self.home, options, GROUPS, self.tell)
-
-    def move(self) -> MoveResult:
-        """There; no way leads back."""
-        verbs = Verbs(self.home, self.tell, _nodes(self.home))
-        arguments = ("--to", str(AFTER))
-        start, before = _committed(self.cluster, GROUPS), self._count()
-        verbs("expansion", "assess", *arguments, "--patience", str(_READY_S))
-        verbs("expansion", "run", *arguments, "--execute", "--yes")
-        run = verbs.latest()
-        verbs("watch", run)
-        there, after = _committed(self.cluster, GROUPS), self._count()
-        moving = sum(partition_of(each, BEFORE) != partition_of(each, AFTER) for each in GROUPS)
-        proofs = (
-            Proof(
-                what="partitions of __consumer_offsets",
-                start=str(before),
-                there=str(after),
-                holds=(before, after) == (BEFORE, AFTER),
-            ),
-            Proof(what="groups whose partition is another one now", start="", there=str(moving)),
-            _offsets(start, there),
+        self.start(
+            KraftOptions(nodes=3, heap="320m", properties={"offsets.topic.num.partitions": str(BEFORE)})
         )
-        return verbs.result(run, proofs)
 
-    def _count(self) -> int:
+    def state(self) -> str:
+        """The count of partitions."""
         cluster = KafkaCluster(self.cluster.bootstrap, timeout_s=_TIMEOUT_S)
         with closing(LivePlacementViews(cluster, SystemClock())) as views:
-            return _patiently(lambda: views.look().count)
+            return _patiently(lambda: str(views.look().count))
+
+    def changed(self, start: str, there: str) -> bool:
+        """The count that was asked for."""
+        return (start, there) == (str(BEFORE), str(AFTER))
+
+    def proofs(self) -> Sequence[Proof]:
+        """How many groups had to be carried over."""
+        moving = sum(partition_of(each, BEFORE) != partition_of(each, AFTER) for each in GROUPS)
+        return [Proof(what="groups whose partition is another one now", there=str(moving))]
 
 
-DEMOS: Mapping[str, Callable[[Home, Tell], ProtocolDemo | DowngradeDemo | ExpansionDemo]] = {
-    "protocol": ProtocolDemo,
-    "downgrade": DowngradeDemo,
-    "expansion": ExpansionDemo,
+DEMOS: Mapping[str, type[MoveDemo]] = {
+    each.name: each for each in (ProtocolDemo, DowngradeDemo, ExpansionDemo)
 }
 """The demos of moves by their names; coordination goes through Airflow (`groupshift_sandbox.demo`)."""
 
 
-def demonstrate(move: str, home: Home, tell: Tell) -> MoveResult:
-    """Run the demo of a move in a fresh home; the caller ends the sandbox. Raises `Rejected` while one is up
-    there, `Transient` when something does not start in time, `Broken` where a verb does not end as it
-    should."""
-    require_unused(home)
-    fresh(home)
-    demo = DEMOS[move](home, tell)
-    demo.prepare()
-    return demo.move()
-
-
-def _started(home: Home, options: KraftOptions, groups: Sequence[str], tell: Tell) -> Cluster:
-    """A cluster with a topic and these groups without members, each with offsets of its own."""
-    cluster = start_kraft(home, options)
-    create_topic(cluster.bootstrap, TOPIC, _PARTITIONS)
-    write_settings(home, "", cluster.bootstrap)
-    tell(f"committing offsets of {len(groups)} groups")
-    offsets: Commits = {
-        group: {TopicPartition(TOPIC, at): (100 * number + at, group) for at in range(_PARTITIONS)}
-        for number, group in enumerate(groups)
-    }
-    with closing(KafkaCluster(cluster.bootstrap, timeout_s=_TIMEOUT_S)) as connected:
-        _patiently(lambda: commit(connected, offsets))
-    return cluster
-
-
-def _nodes(home: Home) -> str:
-    """The file of who replaces nodes: this sandbox."""
-    file = home.root / "nodes.toml"
-    file.write_text(f'driver = "sandbox"\n[sandbox]\nhome = "{home.root}"\ncluster = "kraft"\n')
-    return str(file)
-
-
-def _committed(cluster: Cluster, groups: Sequence[str]) -> dict[tuple[str, int], tuple[int, str]]:
-    """Offset and metadata by group and partition, as coordinators answer now."""
-    settings = settings_at(cluster.home.settings_file)
-    with closing(group_snapshots(settings.kafka, timeout_s=_TIMEOUT_S)) as reader:
-        snapshot = _patiently(lambda: reader.take(list(groups)))
-    return {(row.group, row.partition): (row.offset, row.metadata or "") for row in snapshot.offsets}
-
-
-def _offsets(
-    start: Mapping[tuple[str, int], object],
-    there: Mapping[tuple[str, int], object],
-    back: Mapping[tuple[str, int], object] | None = None,
-) -> Proof:
+def _offsets(start: Offsets, there: Offsets, back: Offsets | None) -> Proof:
     """Committed offsets, equal to those of the start."""
 
-    def said(now: Mapping[tuple[str, int], object]) -> str:
+    def compared(now: Offsets) -> str:
         same = sum(now.get(key) == value for key, value in start.items())
         return f"{same} of {len(start)} equal, {len(now) - len(start.keys() & now.keys())} more"
 
     return Proof(
         what="committed offsets",
         start=f"{len(start)} of {len({group for group, _ in start})} groups",
-        there=said(there),
-        back="" if back is None else said(back),
+        there=compared(there),
+        back="" if back is None else compared(back),
         holds=bool(start) and start == there and back in (None, start),
     )
-
-
-def _deliveries(events: Sequence[MemberEvent]) -> list[Delivery]:
-    return [
-        Delivery(
-            member=each.member,
-            partition=TopicPartition(str(each.fields["topic"]), int(each.fields["partition"])),
-            offset=offset,
-            at_ms=each.at_ms,
-        )
-        for each in events
-        if each.event == "records"
-        for offset in range(int(each.fields["first"]), int(each.fields["last"]) + 1)
-    ]
 
 
 def _patiently(work: Callable[[], T]) -> T:
     """What ``work`` returns; it is done again while a server does not answer in time. Raises what it raised
     last."""
-    end = time.monotonic() + _DELIVERED_S
+    end = time.monotonic() + _ANSWERS_S
     while True:
         try:
             return work()

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from groupshift.audit.ownership import Interval
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.run import Step, plan_from
+from groupshift.domain.run import plan_from
 from groupshift.domain.verdict import Verdict, worst
 from groupshift.ports.runs import Event, EventKind, RunRecord
 from groupshift_sandbox.client_members.events import Owned
@@ -62,6 +62,38 @@ class Row:
     lost: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """Something that the demo looked at by itself: at the start, after the move, and after its rollback
+    (empty: it was not); ``holds`` is whether it was as it should be."""
+
+    what: str
+    start: str = ""
+    there: str = ""
+    back: str = ""
+    holds: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoResult:
+    """``verdict`` is that of the run's end, ``report`` the command that makes its report, ``reports`` where
+    others lie; ``consumers``: the rows tell what happened to consumers."""
+
+    run: str
+    verdict: str
+    rows: tuple[Row, ...]
+    proofs: tuple[Proof, ...]
+    report: str
+    reports: Mapping[str, str]
+    consumers: bool
+
+    @property
+    def passed(self) -> bool:
+        """Whether there was something to see, and everything is as it should be."""
+        held = all(each.holds for each in self.proofs) and bool(self.rows)
+        return held and self.verdict == "pass" and all(each.phase.verdict == "pass" for each in self.rows)
+
+
 def phases(record: RunRecord, events: Sequence[Event]) -> list[Phase]:
     """The phases of a run that were begun, there and back, in order. What a step waits for counts to the
     phase that it belongs to."""
@@ -80,11 +112,7 @@ def _names(record: RunRecord, events: Iterable[Event]) -> Iterator[tuple[str, st
     for event in events:
         if event.kind is EventKind.ROLLBACK_BEGUN:
             for step in plan_from(json.dumps(event.body["plan"])).steps:
-                yield step.key, _of_rollback(step)
-
-
-def _of_rollback(step: Step) -> str:
-    return f"{BACK}{step.phase.removeprefix('undo_').removeprefix('undo-')}"
+                yield step.key, f"{BACK}{step.phase.removeprefix('undo_').removeprefix('undo-')}"
 
 
 def _phase(name: str, events: Sequence[Event]) -> Phase:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection
+from contextlib import closing
 
 from kio.index import load_payload_module
 from kio.schema.errors import ErrorCode
@@ -32,12 +33,9 @@ def elect_preferred(cluster: Cluster, topic: str, partitions: Collection[int]) -
     Asked of one broker after the other, for with ZooKeeper only the controller does it. Raises `Transient`
     with what each partition was refused for, `BrokerError` when the whole request is."""
     for broker in cluster.brokers:
-        connection = connect_to(broker.address)
-        try:
+        with closing(connect_to(broker.address)) as connection:
             if _elected(connection, topic, partitions):
                 return
-        finally:
-            connection.close()
     raise Transient(f"no broker of {cluster.bootstrap} is the controller now; run it again")
 
 

@@ -19,6 +19,7 @@ from groupshift_sandbox.home import Home
 from groupshift_sandbox.processes import (
     Command,
     Running,
+    await_start,
     known,
     send_all,
     session_of,
@@ -80,7 +81,7 @@ def expire_session(address: str, session_id: int) -> None:
     the server does not tell."""
     host, _, port = address.rpartition(":")
     password = session_password(session_id)
-    hello = struct.pack(">iqiqi", 0, 0, 30_000, _signed(session_id), len(password)) + password + b"\0"
+    hello = struct.pack(">iqiQi", 0, 0, 30_000, session_id % (1 << 64), len(password)) + password + b"\0"
     close = struct.pack(">ii", 1, -11)
     with socket.create_connection((host, int(port)), timeout=_GONE_S) as connection:
         connection.sendall(b"".join(struct.pack(">i", len(frame)) + frame for frame in (hello, close)))
@@ -94,10 +95,6 @@ def expire_session(address: str, session_id: int) -> None:
         return bool(whole) and name not in sessions
 
     wait_until(expired, _GONE_S, f"session {name} expired")
-
-
-def _signed(session_id: int) -> int:
-    return session_id - (1 << 64) if session_id >= 1 << 63 else session_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +147,7 @@ def start_relay(home: Home, name: str, *, listen: int, target: str) -> Link:
         except Transient:
             return False
 
-    wait_until(answers, 60.0, f"relay {name} answers")
+    await_start(home, process, answers, 60.0)
     return link
 
 

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from groupshift.domain.modes import MemberKind
+from groupshift.domain.plain import from_plain
 from groupshift.errors import Conflict, Rejected
 
 READY_GRACE_S = 15.0  # how long one starting member keeps others from starting
@@ -62,14 +63,8 @@ class FleetDefinition:
     def from_json(cls, document: Mapping[str, Any]) -> FleetDefinition:
         """From ``fleet.json``. Raises `Rejected` naming what is missing or unknown."""
         try:
-            slots = tuple(
-                SlotDefinition(
-                    **{**slot, "kind": MemberKind(slot["kind"]), "topics": tuple(slot.get("topics", ()))}
-                )
-                for slot in document["slots"]
-            )
-            return cls(**{**document, "topics": tuple(document["topics"]), "slots": slots})
-        except (KeyError, TypeError, ValueError) as error:
+            return from_plain(cls, document)
+        except TypeError as error:
             raise Rejected(f"fleet.json cannot be used ({error!r}); write it with `sandbox up`") from error
 
 
@@ -123,16 +118,8 @@ class FleetMemory:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> FleetMemory:
         """The inverse of `to_json`."""
-        places = {
-            name: Place(**{**place, "kind": MemberKind(place["kind"]), "wanted": MemberKind(place["wanted"])})
-            for name, place in document["places"].items()
-        }
-        return cls(
-            places=places,
-            changes=dict(document["changes"]),
-            queue=list(document["queue"]),
-            fences=dict(document.get("fences", {})),
-        )
+        places = {name: from_plain(Place, place) for name, place in document["places"].items()}
+        return cls(**{**document, "places": places})
 
     def place(self, name: str) -> Place:
         """The slot of this name. Raises `Rejected` for an unknown one."""

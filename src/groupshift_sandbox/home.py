@@ -3,15 +3,46 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 
-@dataclass(frozen=True, slots=True)
 class Home:
     """The folder of one sandbox; two sandboxes never share one. ``root`` is absolute."""
 
-    root: Path
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.state_file = root / "state.json"
+        """Processes with pid and start ticks, addresses and URLs (JSON)."""
+        self.settings_file = root / "settings.toml"
+        """What ``groupshift --settings`` reads to work on this sandbox (TOML)."""
+        self.fleet_file = root / "fleet.json"
+        """What the supervisor runs: group, topic, servers and slots (JSON)."""
+        self.supervisor_file = root / "supervisor.json"
+        """The supervisor's persisted desired state (JSON)."""
+        self.supervisor_socket = root / "supervisor.sock"
+        """The supervisor's Unix socket."""
+        self.logs = root / "logs"
+        """One log file a process."""
+        self.ledgers = root / "ledgers"
+        """One file a member: what was delivered to it."""
+        self.members = root / "members"
+        """One file a member: the state it exports."""
+        self.configuration = root / "configuration"
+        """Configuration files of the servers and of the Scala members."""
+        self.zookeeper = root / "zookeeper"
+        """ZooKeeper's data and transaction log."""
+        self.kafka = root / "kafka"
+        """The broker's log directory."""
+        self.evidence = root / "evidence"
+        """Root of the evidence."""
+        self.journal = root / "journal.db"
+        """The journal's SQLite file."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Home) and self.root == other.root
+
+    def __hash__(self) -> int:
+        return hash(self.root)
 
     @classmethod
     def from_environment(cls) -> Home:
@@ -26,68 +57,3 @@ class Home:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             folder.chmod(0o700)
         return self
-
-    @property
-    def state_file(self) -> Path:
-        """Processes with pid and start ticks, addresses and URLs (JSON)."""
-        return self.root / "state.json"
-
-    @property
-    def settings_file(self) -> Path:
-        """What ``groupshift --settings`` reads to work on this sandbox (TOML)."""
-        return self.root / "settings.toml"
-
-    @property
-    def fleet_file(self) -> Path:
-        """What the supervisor runs: group, topic, servers and slots (JSON)."""
-        return self.root / "fleet.json"
-
-    @property
-    def supervisor_file(self) -> Path:
-        """The supervisor's persisted desired state (JSON)."""
-        return self.root / "supervisor.json"
-
-    @property
-    def supervisor_socket(self) -> Path:
-        """The supervisor's Unix socket."""
-        return self.root / "supervisor.sock"
-
-    @property
-    def logs(self) -> Path:
-        """One log file a process."""
-        return self.root / "logs"
-
-    @property
-    def ledgers(self) -> Path:
-        """One file a member: what was delivered to it."""
-        return self.root / "ledgers"
-
-    @property
-    def members(self) -> Path:
-        """One file a member: the state it exports."""
-        return self.root / "members"
-
-    @property
-    def configuration(self) -> Path:
-        """Configuration files of the servers and of the Scala members."""
-        return self.root / "configuration"
-
-    @property
-    def zookeeper(self) -> Path:
-        """ZooKeeper's data and transaction log."""
-        return self.root / "zookeeper"
-
-    @property
-    def kafka(self) -> Path:
-        """The broker's log directory."""
-        return self.root / "kafka"
-
-    @property
-    def evidence(self) -> Path:
-        """Root of the evidence."""
-        return self.root / "evidence"
-
-    @property
-    def journal(self) -> Path:
-        """The journal's SQLite file."""
-        return self.root / "journal.db"

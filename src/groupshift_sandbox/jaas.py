@@ -14,16 +14,14 @@ Section = tuple[str, Mapping[str, str]]
 
 def write_jaas(home: Home, name: str, sections: Mapping[str, Section]) -> Path:
     """Write ``<name>.jaas``, readable by this user only, and return its path."""
-    text = "".join(_section(title, *section) for title, section in sections.items())
+    text = ""
+    for title, (module, options) in sections.items():
+        lines = "".join(f'\n    {key}="{value}"' for key, value in options.items())
+        text += f"{title} {{\n  {module} required{lines};\n}};\n"
     path = home.configuration / f"{name}.jaas"
     path.touch(mode=0o600)
     path.write_text(text)
     return path
-
-
-def _section(title: str, module: str, options: Mapping[str, str]) -> str:
-    lines = "".join(f'\n    {key}="{value}"' for key, value in options.items())
-    return f"{title} {{\n  {module} required{lines};\n}};\n"
 
 
 def client_section(username: str, password: str) -> Section:

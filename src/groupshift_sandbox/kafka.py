@@ -9,13 +9,13 @@ from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from groupshift.adapters.spark_submit.java import java_binary
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Transient
 from groupshift_sandbox.artifacts import BROKER, JAXB, LOGGING, Artifact, class_path
 from groupshift_sandbox.home import Home
-from groupshift_sandbox.logging_properties import write_logging
-from groupshift_sandbox.processes import Command, Running, free_port, is_running, start, wait_until
+from groupshift_sandbox.jvm import java_argv, write_properties
+from groupshift_sandbox.node_properties import listener_properties
+from groupshift_sandbox.processes import Command, Running, await_start, free_port, start, wait_until
 from groupshift_sandbox.state import SandboxState
 
 NAME = "kafka"
@@ -62,14 +62,15 @@ def start_kafka(home: Home, zookeeper: str, options: KafkaOptions = KafkaOptions
     relayed = tuple(
         RelayedListener(port=free_port(), advertised_port=free_port()) for _ in range(options.relayed)
     )
-    configuration = home.configuration / "kafka.properties"
-    properties = broker_properties(home, zookeeper, port, relayed, options)
-    configuration.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-    argv = [
-        java_binary(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Xmx{options.heap}", *options.java,
-        f"-Dlog4j.configuration=file:{write_logging(home)}",
-        "-cp", zookeeper_class_path(options.release), "kafka.Kafka", str(configuration),
-    ]  # fmt: skip
+    argv = java_argv(
+        home,
+        "kafka.Kafka",
+        write_properties(home, NAME, broker_properties(home, zookeeper, port, relayed, options)),
+        classes=zookeeper_class_path(options.release),
+        heap=options.heap,
+        options=options.java,
+        release=options.release.version,
+    )
     process = start(home, Command(name=NAME, argv=argv))
     broker = Broker(address=f"127.0.0.1:{port}", relayed=relayed)
     SandboxState(home).put_address("kafka", broker.address)
@@ -86,21 +87,15 @@ def broker_properties(
     home: Home, zookeeper: str, port: int, relayed: tuple[RelayedListener, ...], options: KafkaOptions
 ) -> dict[str, str]:
     """The broker's configuration: stock behaviour for groups, single-replica internal topics."""
-    ports = {"PLAINTEXT": (port, port)}
-    ports |= {f"RELAY{n}": (extra.port, extra.advertised_port) for n, extra in enumerate(relayed)}
+    ports = {"PLAINTEXT": port, **{f"RELAY{n}": extra.port for n, extra in enumerate(relayed)}}
     protocols = dict.fromkeys(ports, "PLAINTEXT")
     if options.secured_port:
-        ports["SECURED"] = (options.secured_port, options.secured_port)
-        protocols["SECURED"] = "SASL_SSL"
+        ports["SECURED"], protocols["SECURED"] = options.secured_port, "SASL_SSL"
+    advertised = {f"RELAY{n}": extra.advertised_port for n, extra in enumerate(relayed)}
     properties = {
         "broker.id": "0",
         "zookeeper.connect": zookeeper,
-        "listeners": ",".join(f"{name}://127.0.0.1:{own}" for name, (own, _) in ports.items()),
-        "advertised.listeners": ",".join(
-            f"{name}://127.0.0.1:{advertised}" for name, (_, advertised) in ports.items()
-        ),
-        "listener.security.protocol.map": ",".join(f"{each}:{name}" for each, name in protocols.items()),
-        "inter.broker.listener.name": "PLAINTEXT",
+        **listener_properties(ports, protocols, advertised),
         "log.dirs": str(home.kafka),
         "auto.create.topics.enable": "false",
         "offsets.topic.replication.factor": "1",
@@ -119,16 +114,14 @@ def broker_properties(
 def await_kafka(home: Home, process: Running, address: str) -> None:
     """Wait until the broker answers. Raises `Transient` when it died or is late."""
     admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
-    wait_until(lambda: not is_running(process) or _answers(admin), _READY_S, "Kafka answers", every_s=0.1)
-    if not is_running(process):
-        raise Transient(f"Kafka ended at start; its log is {home.logs / (NAME + '.log')}")
 
+    def answers() -> bool:
+        try:
+            return bool(admin.list_topics(timeout=1.0).brokers)
+        except KafkaException:
+            return False
 
-def _answers(admin: AdminClient) -> bool:
-    try:
-        return bool(admin.list_topics(timeout=1.0).brokers)
-    except KafkaException:
-        return False
+    await_start(home, process, answers, _READY_S)
 
 
 def create_topic(bootstrap: str, topic: str, partitions: int, *, replicas: int = 1) -> None:
@@ -143,7 +136,13 @@ def create_topic(bootstrap: str, topic: str, partitions: int, *, replicas: int =
         pending[topic].result(timeout=_ANSWER_S)
     except (KafkaException, TimeoutError) as error:
         raise Transient(f"topic {topic!r} could not be created on {bootstrap}: {error}") from error
-    wait_until(lambda: _led(admin, topic) == partitions, _ANSWER_S, f"topic {topic!r} has leaders")
+
+    def led() -> bool:
+        metadata = admin.list_topics(topic=topic, timeout=_ANSWER_S).topics[topic]
+        leaders = [each.leader for each in metadata.partitions.values() if each.leader >= 0]
+        return len(leaders) == partitions
+
+    wait_until(led, _ANSWER_S, f"topic {topic!r} has leaders")
 
 
 def log_ends(bootstrap: str, topic: str, partitions: int) -> dict[TopicPartition, int]:
@@ -166,8 +165,3 @@ def log_ends(bootstrap: str, topic: str, partitions: int) -> dict[TopicPartition
     finally:
         client.close()
     return ends
-
-
-def _led(admin: AdminClient, topic: str) -> int:
-    metadata = admin.list_topics(topic=topic, timeout=_ANSWER_S).topics[topic]
-    return sum(1 for partition in metadata.partitions.values() if partition.leader >= 0)

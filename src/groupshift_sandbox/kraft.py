@@ -12,19 +12,10 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from groupshift.adapters.spark_submit.java import java_binary
 from groupshift.errors import Broken
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.layout import Cluster, Node, Role, ServerOptions
-from groupshift_sandbox.processes import free_port
-from groupshift_sandbox.servers import (
-    await_node,
-    broker_class_path,
-    logging_options,
-    start_all,
-    start_node,
-    write_configuration,
-)
+from groupshift_sandbox.servers import await_node, new_node, node_argv, start_all, start_node
 
 __all__ = [
     "CONSUMER_PROTOCOL",
@@ -66,17 +57,13 @@ def start_kraft(home: Home, options: KraftOptions = KraftOptions()) -> Cluster:
 
     The caller ends them with `processes.stop` (``marked(home)`` finds them all)."""
     role = Role.BROKER if options.controllers else Role.COMBINED
+    ids = range(_FIRST_CONTROLLER, _FIRST_CONTROLLER + options.controllers)
     controllers = [
-        _node(home, options, _FIRST_CONTROLLER + number, Role.CONTROLLER)
-        for number in range(options.controllers)
+        new_node(home, options, each, Role.CONTROLLER, release=options.controller_release) for each in ids
     ]
-    brokers = [_node(home, options, number, role) for number in range(1, options.nodes + 1)]
+    brokers = [new_node(home, options, number, role) for number in range(1, options.nodes + 1)]
     cluster = Cluster(home=home, cluster_id=_cluster_id(), options=options, nodes=(*brokers, *controllers))
-
-    def prepare(cluster: Cluster, node: Node) -> None:
-        _format(cluster, node, options.format_arguments)
-
-    start_all(cluster, prepare)
+    start_all(cluster, lambda cluster, node: _format(cluster, node, options.format_arguments))
     return cluster
 
 
@@ -88,31 +75,9 @@ def _cluster_id() -> str:
             return text
 
 
-def _node(home: Home, options: KraftOptions, number: int, role: Role) -> Node:
-    name = f"{options.name}-{number}"
-    listeners = {
-        Role.CONTROLLER: ("CONTROLLER",),
-        Role.BROKER: ("PLAINTEXT", *options.listeners),
-    }.get(role, ("PLAINTEXT", "CONTROLLER", *options.listeners))
-    chosen = options.controller_release if role is Role.CONTROLLER else ""
-    return Node(
-        node_id=number,
-        name=name,
-        role=role,
-        release=chosen or options.release,
-        ports={listener: free_port() for listener in listeners},
-        folder=home.root / name,
-        jmx=free_port() if options.jmx else 0,
-    )
-
-
 def _format(cluster: Cluster, node: Node, arguments: Sequence[str]) -> None:
-    argv = [
-        java_binary(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m",
-        *logging_options(cluster.home, node.release), "-cp", broker_class_path(node.release),
-        "kafka.tools.StorageTool", "format", "-t", cluster.cluster_id,
-        "-c", write_configuration(cluster, node), *arguments,
-    ]  # fmt: skip
+    wanted = ["format", "-t", cluster.cluster_id, *arguments, "-c"]
+    argv = node_argv(cluster, node, "kafka.tools.StorageTool", *wanted, heap="256m")
     done = subprocess.run(
         argv, capture_output=True, text=True, timeout=_FORMAT_S, check=False, stdin=subprocess.DEVNULL
     )

@@ -127,10 +127,3 @@ def to_release(release: str) -> Change:
 def with_properties(properties: Mapping[str, str]) -> Change:
     """The change of some of a node's own properties; the others stay."""
     return lambda node: replace(node, properties={**node.properties, **properties})
-
-
-def without_properties(*names: str) -> Change:
-    """The change back to the cluster's values, or the release's defaults, of some properties."""
-    return lambda node: replace(
-        node, properties={key: value for key, value in node.properties.items() if key not in names}
-    )

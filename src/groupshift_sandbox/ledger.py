@@ -91,15 +91,6 @@ def lost(
     ]
 
 
-def duplicates(deliveries: Iterable[Delivery]) -> dict[TopicPartition, list[int]]:
-    """Offsets delivered more than once, per partition that has any."""
-    repeated = {
-        partition: sorted(offset for offset, times in counts.items() if times > 1)
-        for partition, counts in delivered(deliveries).items()
-    }
-    return {partition: offsets for partition, offsets in repeated.items() if offsets}
-
-
 def overlaps(deliveries: Iterable[Delivery]) -> list[Overlap]:
     """Where two members were delivered one partition at one time.
 

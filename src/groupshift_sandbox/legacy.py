@@ -16,12 +16,11 @@ from dataclasses import dataclass, field
 from kazoo.exceptions import NodeExistsError
 from kazoo.retry import KazooRetry
 
-from groupshift.adapters.spark_submit.java import java_binary
 from groupshift.adapters.zookeeper.login import ANYBODY, ZookeeperLogin, make_client
 from groupshift.errors import Rejected
 from groupshift_sandbox.artifacts import LOGGING, SCALA_CONSUMERS, class_path
 from groupshift_sandbox.home import Home
-from groupshift_sandbox.logging_properties import write_logging
+from groupshift_sandbox.jvm import java_argv, write_properties
 from groupshift_sandbox.processes import Command
 
 RELEASES = tuple(SCALA_CONSUMERS)
@@ -47,22 +46,6 @@ class ScalaMember:
         return f"{self.group}_{self.consumer_id}"
 
 
-def consumer_properties(member: ScalaMember) -> dict[str, str]:
-    """What the old consumer is configured with: its defaults, offsets in ZooKeeper every second, and a minute
-    for its first connection, for it ends where it gets none."""
-    return {
-        "group.id": member.group,
-        "zookeeper.connect": member.zookeeper,
-        "consumer.id": member.consumer_id,
-        "offsets.storage": "zookeeper",
-        "dual.commit.enabled": "false",
-        "auto.commit.enable": "true",
-        "auto.commit.interval.ms": "1000",
-        "zookeeper.connection.timeout.ms": "60000",
-        **member.properties,
-    }
-
-
 def command(home: Home, member: ScalaMember, file_name: str | None = None) -> Command:
     """How to run this member under its recorder: a `Command` named ``file_name`` as its files are
     (by default the consumer id).
@@ -71,8 +54,17 @@ def command(home: Home, member: ScalaMember, file_name: str | None = None) -> Co
     if member.release not in SCALA_CONSUMERS:
         raise Rejected(f"Scala consumer release {member.release!r} is unknown; choose one of {RELEASES}")
     name = file_name or member.consumer_id
-    properties = home.configuration / f"{name}.properties"
-    properties.write_text("".join(f"{k}={v}\n" for k, v in consumer_properties(member).items()))
+    own = {
+        "group.id": member.group,
+        "zookeeper.connect": member.zookeeper,
+        "consumer.id": member.consumer_id,
+        "offsets.storage": "zookeeper",
+        "dual.commit.enabled": "false",
+        "auto.commit.enable": "true",
+        "auto.commit.interval.ms": "1000",
+        "zookeeper.connection.timeout.ms": "60000",  # a member ends where it gets no first connection
+    }
+    properties = write_properties(home, name, {**own, **member.properties})
     consumer = SCALA_CONSUMERS[member.release]
     path = class_path(consumer) if member.release.startswith("0.") else class_path(LOGGING, consumer)
     chosen = ["--topic", member.topics[0]]
@@ -83,10 +75,11 @@ def command(home: Home, member: ScalaMember, file_name: str | None = None) -> Co
         "--member", member.member_id, "--group", member.group, "--zookeeper", member.zookeeper,
         "--ledger", str(home.ledgers / f"{name}.jsonl"),
         "--state", str(home.members / f"{name}.json"), "--",
-        java_binary(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx96m", *member.java,
-        f"-Dlog4j.configuration=file:{write_logging(home)}", "-cp", path,
-        "kafka.tools.ConsoleConsumer", "--zookeeper", member.zookeeper, *chosen,
-        "--consumer.config", str(properties),
+        *java_argv(
+            home, "kafka.tools.ConsoleConsumer", "--zookeeper", member.zookeeper, *chosen,
+            "--consumer.config", properties,
+            classes=path, heap="96m", options=member.java, release=member.release,
+        ),
     ]  # fmt: skip
     return Command(name=name, argv=argv)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from groupshift_sandbox.layout import Cluster, Node, Role
 
 _LOGS = {"log.retention.ms": "-1", "log.cleaner.dedupe.buffer.size": "20000000"}
@@ -17,59 +19,51 @@ _PATIENCE = {
 
 def node_properties(cluster: Cluster, node: Node) -> dict[str, str]:
     """What the node is configured with; its own properties win over the cluster's, those over ours."""
+    protocols = {"PLAINTEXT": "PLAINTEXT", **cluster.options.listeners}
     if node.role is Role.ZOOKEEPER_MODE:
-        return _zookeeper_mode(cluster, node)
-    return _kraft(cluster, node)
-
-
-def _kraft(cluster: Cluster, node: Node) -> dict[str, str]:
+        identity = {
+            "broker.id": str(node.node_id),
+            "zookeeper.connect": cluster.zookeeper,
+            "zookeeper.session.timeout.ms": "30000",
+        }
+    else:
+        protocols = {"CONTROLLER": "PLAINTEXT", **protocols}
+        voters = (f"{each.node_id}@{each.at('CONTROLLER')}" for each in cluster.voters)
+        identity = {
+            "process.roles": node.role.value,
+            "node.id": str(node.node_id),
+            "controller.quorum.voters": ",".join(voters),
+            "controller.listener.names": "CONTROLLER",
+            **_PATIENCE,
+        }
     return {
-        **_identity(cluster, node),
+        **identity,
+        **listener_properties(node.ports, protocols),
+        "log.dirs": str(node.folder),
         **_internal_topics(len(cluster.brokers)),
-        **_PATIENCE,
         **_LOGS,
         **cluster.options.properties,
         **node.properties,
     }
 
 
-def _identity(cluster: Cluster, node: Node) -> dict[str, str]:
-    protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **cluster.options.listeners}
-    listeners = {name: f"{name}://{node.at(name)}" for name in node.ports}
-    advertised = [where for name, where in listeners.items() if name != "CONTROLLER"]
-    voters = (f"{each.node_id}@{each.at('CONTROLLER')}" for each in cluster.voters)
+def listener_properties(
+    ports: Mapping[str, int], protocols: Mapping[str, str], advertised: Mapping[str, int] | None = None
+) -> dict[str, str]:
+    """Listeners on 127.0.0.1 by name, with the ports that clients are told where they are others; nobody but
+    nodes is told of CONTROLLER."""
+    shown = {**ports, **(advertised or {})}
+    shown.pop("CONTROLLER", None)
     properties = {
-        "process.roles": node.role.value,
-        "node.id": str(node.node_id),
-        "controller.quorum.voters": ",".join(voters),
-        "controller.listener.names": "CONTROLLER",
-        "listeners": ",".join(listeners.values()),
-        "listener.security.protocol.map": ",".join(f"{name}:{at}" for name, at in protocols.items()),
-        "log.dirs": str(node.folder),
+        "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items()),
+        "listener.security.protocol.map": ",".join(f"{name}:{each}" for name, each in protocols.items()),
     }
-    if advertised:
-        properties["advertised.listeners"] = ",".join(advertised)
+    if shown:
+        properties["advertised.listeners"] = ",".join(
+            f"{name}://127.0.0.1:{port}" for name, port in shown.items()
+        )
         properties["inter.broker.listener.name"] = "PLAINTEXT"
     return properties
-
-
-def _zookeeper_mode(cluster: Cluster, node: Node) -> dict[str, str]:
-    protocols = {"PLAINTEXT": "PLAINTEXT", **cluster.options.listeners}
-    listeners = ",".join(f"{name}://{node.at(name)}" for name in node.ports)
-    return {
-        "broker.id": str(node.node_id),
-        "zookeeper.connect": cluster.zookeeper,
-        "zookeeper.session.timeout.ms": "30000",
-        "listeners": listeners,
-        "advertised.listeners": listeners,
-        "listener.security.protocol.map": ",".join(f"{name}:{at}" for name, at in protocols.items()),
-        "inter.broker.listener.name": "PLAINTEXT",
-        "log.dirs": str(node.folder),
-        **_internal_topics(len(cluster.brokers)),
-        **_LOGS,
-        **cluster.options.properties,
-        **node.properties,
-    }
 
 
 def _internal_topics(brokers: int) -> dict[str, str]:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 
 from groupshift.errors import Broken, Transient
 from groupshift_sandbox.home import Home
@@ -166,6 +167,18 @@ def start(home: Home, command: Command) -> Running:
     return process
 
 
+def await_start(home: Home, process: Running, answers: Callable[[], bool], deadline_s: float) -> None:
+    """Wait until a process that was started answers. Raises `Transient` when it ended, or is late."""
+
+    def ready() -> bool:
+        if not is_running(process):
+            log = home.logs / f"{process.name}.log"
+            raise Transient(f"{process.name} ended at start; its log is {log}")
+        return answers()
+
+    wait_until(ready, deadline_s, f"{process.name} answers", every_s=0.1)
+
+
 def known(home: Home, name: str) -> Running | None:
     """The process of this name in the state file, or None when it was never (fully) started."""
     entry = SandboxState(home).processes().get(name)
@@ -243,6 +256,16 @@ def send(process: Running, number: signal.Signals) -> bool:
     finally:
         os.close(descriptor)
     return True
+
+
+def on_end(handle: Callable[[], None]) -> None:
+    """Call ``handle`` when this process is asked to end (SIGTERM, SIGINT)."""
+
+    def forward(_number: int, _frame: FrameType | None) -> None:
+        handle()
+
+    signal.signal(signal.SIGTERM, forward)
+    signal.signal(signal.SIGINT, forward)
 
 
 def send_all(process: Running, number: signal.Signals) -> None:

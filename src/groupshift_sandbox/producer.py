@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
-from types import FrameType
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, Message, Producer
 
 from groupshift.errors import Broken, Transient
+from groupshift_sandbox.kafka import log_ends
+from groupshift_sandbox.processes import on_end
 
 _IN_FLIGHT = 20_000  # records waiting for their report, over all partitions
 _TURN_S = 0.05
@@ -45,7 +46,8 @@ class NumberedProducer:
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self._topic = topic
         self.failure = ""
-        self._next = _log_ends(bootstrap, topic, partitions)
+        ends = log_ends(bootstrap, topic, partitions)
+        self._next = {at.partition: end for at, end in ends.items()}
         self._first = dict(self._next)
         self._producer = Producer(
             {
@@ -106,19 +108,6 @@ class NumberedProducer:
             raise Transient(f"{missing} records of topic {self._topic!r} {late}")
 
 
-def _log_ends(bootstrap: str, topic: str, partitions: int) -> dict[int, int]:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "groupshift-producer"})
-    try:
-        return {
-            partition: int(consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30.0)[1])
-            for partition in range(partitions)
-        }
-    except KafkaException as error:
-        raise Transient(f"log ends of topic {topic!r} could not be read from {bootstrap}: {error}") from error
-    finally:
-        consumer.close()
-
-
 def run(producer: NumberedProducer, wanted: argparse.Namespace, stopping: Callable[[], bool]) -> None:
     """Produce until ``stopping()`` or until every partition has ``wanted.count`` records."""
     begun = time.monotonic()
@@ -150,15 +139,10 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
 def main(argv: list[str]) -> int:
     """Run until told to stop; returns 0, or the family's exit code after one sentence on stderr."""
     wanted = _arguments(argv)
-    stops: list[int] = []
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        stops.append(number)
-
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
+    stopping = threading.Event()
+    on_end(stopping.set)
     try:
-        run(NumberedProducer(wanted.bootstrap, wanted.topic, wanted.partitions), wanted, lambda: bool(stops))
+        run(NumberedProducer(wanted.bootstrap, wanted.topic, wanted.partitions), wanted, stopping.is_set)
     except (Broken, Transient) as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

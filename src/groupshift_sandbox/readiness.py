@@ -7,7 +7,8 @@ controller answers at its own port; as soon as a broker can be asked, a voter mu
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -59,13 +60,9 @@ def _broker_lacks(connection: BrokerConnection, node: Node, running: Collection[
     missing = wanted - {int(each.node_id) for each in cluster_metadata.brokers}
     if missing:
         return f"it does not name broker {', '.join(map(str, sorted(missing)))}"
-    lack = replicas_lacking(cluster_metadata.topics, wanted)
-    if lack:
-        return lack
-    lack = _loading(connection, node, cluster_metadata.topics, log)
-    if lack:
-        return lack
-    return _quorum_lacks(describe_quorum(connection), node) if node.votes else ""
+    topics = cluster_metadata.topics
+    lack = replicas_lacking(topics, wanted) or _loading(connection, node, topics, log)
+    return lack or (_quorum_lacks(describe_quorum(connection), node) if node.votes else "")
 
 
 def _loading(connection: BrokerConnection, node: Node, topics: Iterable[Any], log: Path) -> str:
@@ -98,15 +95,10 @@ def _controller_lacks(node: Node, running: Collection[Node]) -> str:
 def quorum_at(broker: Node) -> QuorumView | None:
     """The metadata quorum as a broker tells it, or None when it does not now."""
     try:
-        connection = connect_to(broker.address)
-    except OSError:
-        return None
-    try:
-        return describe_quorum(connection)
+        with closing(connect_to(broker.address)) as connection:
+            return describe_quorum(connection)
     except (OSError, BrokerError, UnsupportedByBroker):
         return None
-    finally:
-        connection.close()
 
 
 def _quorum_lacks(quorum: QuorumView, node: Node) -> str:
@@ -117,14 +109,7 @@ def _quorum_lacks(quorum: QuorumView, node: Node) -> str:
 
 def leaders_of(address: str, topic: str) -> dict[int, int]:
     """Partition → node id of its leader (-1: none) as the broker at ``address`` tells it. Raises OSError."""
-    connection = connect_to(address)
-    try:
-        partitions: Sequence[Any] = [
-            each
-            for each_topic in metadata(connection, None).topics
-            if each_topic.name == topic
-            for each in each_topic.partitions
-        ]
-        return {int(each.partition_index): int(each.leader_id) for each in partitions}
-    finally:
-        connection.close()
+    with closing(connect_to(address)) as connection:
+        topics = metadata(connection, None).topics
+    partitions = (each for named in topics if named.name == topic for each in named.partitions)
+    return {int(each.partition_index): int(each.leader_id) for each in partitions}

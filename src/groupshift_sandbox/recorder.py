@@ -11,19 +11,19 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
-from types import FrameType
 from typing import IO
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 
 from groupshift.errors import Broken
+from groupshift_sandbox.processes import on_end
+from groupshift_sandbox.state import write_document
 
 
 def entry_of(line: str, member: str, at_ms: int) -> str | None:
@@ -72,15 +72,8 @@ def _announce(zookeeper: str, group: str, member: str, state: Path) -> None:
         time.sleep(0.1)
     client.stop()
     client.close()
-    document = {
-        "member": member,
-        "pid": os.getpid(),
-        "state": "running",
-        "at_ms": time.time_ns() // 1_000_000,
-    }
-    draft = state.with_suffix(".draft")
-    draft.write_text(json.dumps(document))
-    draft.replace(state)
+    at_ms = time.time_ns() // 1_000_000
+    write_document(state, {"member": member, "pid": os.getpid(), "state": "running", "at_ms": at_ms})
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
@@ -100,12 +93,11 @@ def main(argv: list[str]) -> int:
     ending = threading.Event()
     consumer = subprocess.Popen(wanted.command, stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
 
-    def forward(_number: int, _frame: FrameType | None) -> None:
+    def end() -> None:
         ending.set()
         consumer.terminate()
 
-    signal.signal(signal.SIGTERM, forward)
-    signal.signal(signal.SIGINT, forward)
+    on_end(end)
     threading.Thread(
         target=_announce, args=(wanted.zookeeper, wanted.group, wanted.member, wanted.state), daemon=True
     ).start()

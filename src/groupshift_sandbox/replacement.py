@@ -22,7 +22,7 @@ from groupshift.ports.driver import (
 from groupshift_sandbox.cluster_file import load
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kraft import CONSUMER_PROTOCOL
-from groupshift_sandbox.layout import Change, Cluster, Node
+from groupshift_sandbox.layout import Change, Node
 from groupshift_sandbox.metadata_log import newest_snapshot
 from groupshift_sandbox.processes import is_running, known
 from groupshift_sandbox.rolling import NodeFailed, replace_node
@@ -54,7 +54,11 @@ class SandboxReplacement:
             done = applied.get(str(replacement.node_id), {})
             tokens[replacement.fence] = replacement.token
             if done.get("change_id") != replacement.change_id or done.get("trouble"):
-                trouble = _replaced(cluster, replacement)
+                trouble = ""
+                try:
+                    replace_node(cluster, replacement.node_id, _change(replacement))
+                except NodeFailed as why:
+                    trouble = str(why)
                 applied[str(replacement.node_id)] = {"change_id": replacement.change_id, "trouble": trouble}
             write_document(self._file, document)
         return Started(change_id=replacement.change_id)
@@ -73,15 +77,6 @@ class SandboxReplacement:
             snapshot=newest_snapshot(node),
             trouble=trouble,
         )
-
-
-def _replaced(cluster: Cluster, wanted: Replacement) -> str:
-    """Why the node did not become ready; empty when it did."""
-    try:
-        replace_node(cluster, wanted.node_id, _change(wanted))
-    except NodeFailed as why:
-        return str(why)
-    return ""
 
 
 def _change(wanted: Replacement) -> Change:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
-from groupshift.adapters.spark_submit.java import java_binary
 from groupshift.errors import Rejected, Transient
 from groupshift_sandbox.artifacts import BROKERS, LOGGING, SIMPLE_LOGGING, class_path
 from groupshift_sandbox.broker_log import mark_start
 from groupshift_sandbox.cluster_file import save
 from groupshift_sandbox.home import Home
-from groupshift_sandbox.layout import Cluster, Node
-from groupshift_sandbox.logging_properties import write_logging
+from groupshift_sandbox.jvm import java_argv, write_properties, writes_log4j
+from groupshift_sandbox.layout import Cluster, Node, Role, ServerOptions
 from groupshift_sandbox.node_properties import node_properties
 from groupshift_sandbox.processes import (
     Command,
     Running,
+    free_port,
     is_running,
     known,
     marked,
@@ -30,28 +30,63 @@ from groupshift_sandbox.readiness import what_lacks
 
 _READY_S = 200.0
 _PAUSE_S = 0.1
-_LOG4J_1 = "3."
-"""Releases whose log binding is log4j 1; since 4.0 it is Log4j 2, which we do not configure."""
 
 
-def write_configuration(cluster: Cluster, node: Node) -> str:
-    """Write the node's properties file; returns its path."""
-    file = cluster.home.configuration / f"{node.name}.properties"
-    lines = (f"{key}={value}\n" for key, value in node_properties(cluster, node).items())
-    file.write_text("".join(lines))
-    return str(file)
+_OWN_LISTENERS = {Role.COMBINED: ("PLAINTEXT", "CONTROLLER"), Role.CONTROLLER: ("CONTROLLER",)}
+
+
+def new_node(
+    home: Home,
+    options: ServerOptions,
+    number: int,
+    role: Role,
+    *,
+    release: str = "",
+    properties: Mapping[str, str] | None = None,
+) -> Node:
+    """A node with ports and a folder of its own, of the cluster's release when ``release`` is empty."""
+    name = f"{options.name}-{number}"
+    more = () if role is Role.CONTROLLER else options.listeners
+    listeners = (*_OWN_LISTENERS.get(role, ("PLAINTEXT",)), *more)
+    return Node(
+        node_id=number,
+        name=name,
+        role=role,
+        release=release or options.release,
+        ports={listener: free_port() for listener in listeners},
+        folder=home.root / name,
+        properties=properties or {},
+        jmx=free_port() if options.jmx else 0,
+    )
 
 
 def start_node(cluster: Cluster, node: Node) -> Running:
     """Start a node (again) with its present release and properties, without waiting: see `await_node`."""
     options, home = cluster.options, cluster.home
-    argv = [
-        java_binary(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Xmx{options.heap}", *options.java,
-        *_jmx_options(node), *logging_options(home, node.release),
-        "-cp", broker_class_path(node.release), "kafka.Kafka", write_configuration(cluster, node),
-    ]  # fmt: skip
+    argv = node_argv(cluster, node, "kafka.Kafka", heap=options.heap, options=options.java)
     mark_start(log_of(cluster, node), f"{node.name} with Kafka {node.release}")
     return start(home, Command(name=node.name, argv=argv))
+
+
+def node_argv(
+    cluster: Cluster, node: Node, main: str, *arguments: str, heap: str, options: Sequence[str] = ()
+) -> list[str]:
+    """The command line of a program of the node's release, the last of whose ``arguments`` is the node's
+    properties file, which is written anew. Opens JMX, if at all, on 127.0.0.1 and at one port."""
+    remote, jmx = "-Dcom.sun.management.jmxremote", []
+    if node.jmx and main == "kafka.Kafka":
+        jmx = [f"{remote}.port={node.jmx}", f"{remote}.rmi.port={node.jmx}", f"{remote}.host=127.0.0.1"]
+        jmx += ["-Djava.rmi.server.hostname=127.0.0.1", f"{remote}.authenticate=false", f"{remote}.ssl=false"]
+    return java_argv(
+        cluster.home,
+        main,
+        *arguments,
+        write_properties(cluster.home, node.name, node_properties(cluster, node)),
+        classes=broker_class_path(node.release),
+        heap=heap,
+        options=[*options, *jmx],
+        release=node.release,
+    )
 
 
 def log_of(cluster: Cluster, node: Node) -> Path:
@@ -112,20 +147,5 @@ def broker_class_path(release: str) -> str:
     """The class path of a release with a log binding. Raises `Rejected` for one that is not known."""
     if release not in BROKERS:
         raise Rejected(f"release {release!r} is not known here; choose one of {', '.join(sorted(BROKERS))}")
-    binding = LOGGING if release.startswith(_LOG4J_1) else SIMPLE_LOGGING
+    binding = LOGGING if writes_log4j(release) else SIMPLE_LOGGING
     return class_path(binding, BROKERS[release])
-
-
-def _jmx_options(node: Node) -> list[str]:
-    """JVM options that open JMX on 127.0.0.1 only, registry and objects at one port."""
-    remote = "-Dcom.sun.management.jmxremote"
-    ports = [f"{remote}.port={node.jmx}", f"{remote}.rmi.port={node.jmx}"]
-    local = [f"{remote}.host=127.0.0.1", "-Djava.rmi.server.hostname=127.0.0.1"]
-    return [*ports, *local, f"{remote}.authenticate=false", f"{remote}.ssl=false"] if node.jmx else []
-
-
-def logging_options(home: Home, release: str) -> list[str]:
-    """JVM options that make the release log one line an event to standard error."""
-    if release.startswith(_LOG4J_1):
-        return [f"-Dlog4j.configuration=file:{write_logging(home)}"]
-    return ["-Dorg.slf4j.simpleLogger.showDateTime=true"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,7 +50,11 @@ def status(home: Home) -> SandboxStatus:
         processes.append(
             ProcessStatus(name=name, state=living, pid=entry.get("pid"), log=str(entry.get("log", "")))
         )
-    group, slots = _slots(home)
+    group: str | None = None
+    slots: tuple[dict[str, Any], ...] = ()
+    with suppress(Transient, Rejected):
+        answer = ask(home.supervisor_socket, {"verb": "slots"})
+        group, slots = str(answer["group"]), tuple(answer["slots"])
     return SandboxStatus(
         home=str(home.root),
         settings=str(home.settings_file),
@@ -58,11 +63,3 @@ def status(home: Home) -> SandboxStatus:
         group=group,
         slots=slots,
     )
-
-
-def _slots(home: Home) -> tuple[str | None, tuple[dict[str, Any], ...]]:
-    try:
-        answer = ask(home.supervisor_socket, {"verb": "slots"})
-    except (Transient, Rejected):
-        return None, ()
-    return str(answer["group"]), tuple(answer["slots"])

@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
@@ -23,7 +24,16 @@ from groupshift_sandbox.down import down
 from groupshift_sandbox.fleet import FleetDefinition, SlotDefinition
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import Broker, KafkaOptions, create_topic, start_kafka
-from groupshift_sandbox.processes import Command, Running, free_port, is_running, marked, start, wait_until
+from groupshift_sandbox.processes import (
+    Command,
+    Running,
+    await_start,
+    free_port,
+    is_running,
+    marked,
+    start,
+    wait_until,
+)
 from groupshift_sandbox.state import SandboxState, write_document
 from groupshift_sandbox.zookeeper import start_zookeeper
 
@@ -172,28 +182,24 @@ def start_supervisor(home: Home) -> Running:
     """The supervisor as process ``supervisor``; waits until it answers."""
     argv = [sys.executable, "-m", "groupshift_sandbox.supervisor", "--home", str(home.root)]
     process = start(home, Command(name="supervisor", argv=argv))
-
-    def answers() -> bool:
-        if not is_running(process):
-            raise Transient(f"the supervisor ended at start; its log is {home.logs / 'supervisor.log'}")
-        try:
-            return bool(ask(home.supervisor_socket, {"verb": "slots"}))
-        except Transient:
-            return False
-
-    wait_until(answers, 90.0, "the supervisor answers")
+    await_start(home, process, lambda: bool(slots_of(home)), 90.0)
     return process
+
+
+def slots_of(home: Home) -> list[dict[str, Any]]:
+    """The slots as the supervisor knows them; none while it does not answer."""
+    try:
+        return list(ask(home.supervisor_socket, {"verb": "slots"})["slots"])
+    except Transient:
+        return []
 
 
 def await_fleet(home: Home, options: UpOptions, zookeeper: str) -> None:
     """Wait until every slot runs and every partition has an owner. Raises `Transient` at the deadline."""
 
     def running() -> bool:
-        try:
-            slots = ask(home.supervisor_socket, {"verb": "slots"})["slots"]
-        except Transient:
-            return False
-        return all(slot["state"] == "running" for slot in slots)
+        slots = slots_of(home)
+        return bool(slots) and all(slot["state"] == "running" for slot in slots)
 
     wait_until(running, _FLEET_S, f"{options.members} members run", every_s=0.2)
     if options.kind is not MemberKind.PLAIN:

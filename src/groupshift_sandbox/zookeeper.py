@@ -7,13 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from groupshift.adapters.spark_submit.java import java_binary
-from groupshift.errors import Transient
 from groupshift_sandbox.artifacts import BROKER, LOGGING, class_path
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.jaas import jaas_option, write_jaas
-from groupshift_sandbox.logging_properties import write_logging
-from groupshift_sandbox.processes import Command, Running, free_port, is_running, start, wait_until
+from groupshift_sandbox.jvm import java_argv
+from groupshift_sandbox.processes import Command, Running, await_start, free_port, start
 from groupshift_sandbox.state import SandboxState
 
 if TYPE_CHECKING:  # its import needs a library that only a secured sandbox needs
@@ -51,14 +49,20 @@ def start_zookeeper(home: Home, options: ZookeeperOptions = ZookeeperOptions()) 
         f"minSessionTimeout={2 * options.tick_ms}\nmaxSessionTimeout=120000\n"
         "maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n" + _secured(options)
     )
-    argv = [
-        java_binary(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Xmx{options.heap}",
+    own = [
         "-Dzookeeper.forceSync=no", "-Dzookeeper.preAllocSize=1024", "-Dzookeeper.snapCount=10000000",
         "-Dzookeeper.jmx.log4j.disable=true", *_java_options(home, options),
-        f"-Dlog4j.configuration=file:{write_logging(home)}",
-        "-cp", class_path(LOGGING, BROKER),
-        "org.apache.zookeeper.server.ZooKeeperServerMain", str(configuration),
     ]  # fmt: skip
+    main, classes = "org.apache.zookeeper.server.ZooKeeperServerMain", class_path(LOGGING, BROKER)
+    argv = java_argv(
+        home,
+        main,
+        str(configuration),
+        classes=classes,
+        heap=options.heap,
+        options=own,
+        release=BROKER.version,
+    )
     process = start(home, Command(name=NAME, argv=argv))
     address = f"127.0.0.1:{port}"
     SandboxState(home).put_address("zookeeper", address)
@@ -96,9 +100,7 @@ def _java_options(home: Home, options: ZookeeperOptions) -> list[str]:
 
 def await_zookeeper(home: Home, process: Running, address: str) -> None:
     """Wait until the server serves requests. Raises `Transient` when it died or is late."""
-    wait_until(lambda: serves(address) or not is_running(process), _READY_S, "ZooKeeper answers")
-    if not is_running(process):
-        raise Transient(f"ZooKeeper ended at start; its log is {home.logs / (NAME + '.log')}")
+    await_start(home, process, lambda: serves(address), _READY_S)
 
 
 def serves(address: str) -> bool:

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from groupshift.errors import Rejected
 from groupshift_sandbox.home import Home
-from groupshift_sandbox.layout import Cluster, Node, Role, ServerOptions
-from groupshift_sandbox.processes import free_port
-from groupshift_sandbox.servers import start_all
+from groupshift_sandbox.layout import Cluster, Role, ServerOptions
+from groupshift_sandbox.servers import new_node, start_all
 
 _LINE = "3."
 
@@ -31,26 +30,16 @@ def start_zookeeper_mode(
     that cannot run with ZooKeeper."""
     if not options.release.startswith(_LINE):
         raise Rejected(f"Kafka {options.release} does not run with ZooKeeper here; choose one of 3.4 to 3.9")
+    floor = {"inter.broker.protocol.version": options.inter_broker}
     cluster = Cluster(
         home=home,
         cluster_id="",
         options=options,
-        nodes=tuple(_node(home, options, number) for number in range(1, options.nodes + 1)),
+        nodes=tuple(
+            new_node(home, options, number, Role.ZOOKEEPER_MODE, properties=floor)
+            for number in range(1, options.nodes + 1)
+        ),
         zookeeper=f"{zookeeper}/{options.name}",
     )
     start_all(cluster, lambda _cluster, node: node.folder.mkdir(exist_ok=True))
     return cluster
-
-
-def _node(home: Home, options: ZookeeperModeOptions, number: int) -> Node:
-    name = f"{options.name}-{number}"
-    return Node(
-        node_id=number,
-        name=name,
-        role=Role.ZOOKEEPER_MODE,
-        release=options.release,
-        ports={listener: free_port() for listener in ("PLAINTEXT", *options.listeners)},
-        folder=home.root / name,
-        jmx=free_port() if options.jmx else 0,
-        properties={"inter.broker.protocol.version": options.inter_broker},
-    )

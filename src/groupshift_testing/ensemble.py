@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from groupshift.domain.group import GroupView
-from groupshift.domain.modes import ABSENT_MODE, Holder, Mode, ModeNode
+from groupshift.domain.modes import ABSENT_MODE
 from groupshift.ports.clock import Clock
 from groupshift.scan.state import NodeTimes, Observed
-from groupshift_testing.world import MemoryModeSwitch, World
+from groupshift_testing.world import World
 
 
 @dataclass(slots=True)
 class MemoryEnsemble:
-    """One `World` a group, by name; ``windows`` are the sizes of the windows that were read.
+    """`groupshift.scan.ports.EnsembleReader`: one `World` a group, by name; ``windows`` are the sizes of the
+    windows that were read.
 
     ``quiet_s`` is how long before now the nodes of every group say that it changed last."""
 
@@ -28,38 +29,21 @@ class MemoryEnsemble:
         """See the port."""
         return tuple(sorted(self.worlds))
 
-    def observe(self, group: str) -> Observed:
-        """One group, with the time of its last change."""
-        view = self.read_one(group)
-        at = view.taken_at_ms - self.quiet_s * 1000
-        return Observed(view=view, times=NodeTimes(changes=(1,), stamps=((1, at),)))
+    def read(self, groups: Sequence[str]) -> tuple[Observed, ...]:
+        """See the port: each group with the time of its last change."""
+        self.windows.append(len(groups))
+        views = [self.read_one(group) for group in groups]
+        changed = [view.taken_at_ms - self.quiet_s * 1000 for view in views]
+        return tuple(
+            Observed(view=view, times=NodeTimes(changes=(1,), stamps=((1, at_ms),)))
+            for view, at_ms in zip(views, changed, strict=True)
+        )
 
     def read_one(self, group: str) -> GroupView:
         """The view of one group; one that is not there does not exist."""
         if group in self.worlds:
             return self.worlds[group].read(group)
         return GroupView(group=group, taken_at_ms=self.clock.now_ms(), exists=False, mode=ABSENT_MODE)
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryEnsembleReader:
-    """`groupshift.scan.ports.EnsembleReader`."""
-
-    ensemble: MemoryEnsemble
-
-    @property
-    def name(self) -> str:
-        """See the port."""
-        return self.ensemble.name
-
-    def groups(self) -> tuple[str, ...]:
-        """See the port."""
-        return self.ensemble.groups()
-
-    def read(self, groups: Sequence[str]) -> tuple[Observed, ...]:
-        """See the port."""
-        self.ensemble.windows.append(len(groups))
-        return tuple(self.ensemble.observe(group) for group in groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,34 +55,6 @@ class MemoryGroups:
     def read(self, group: str) -> GroupView:
         """See the port."""
         return self.ensemble.read_one(group)
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryModes:
-    """`groupshift.ports.changes.ModeSwitch` of every group."""
-
-    ensemble: MemoryEnsemble
-
-    def _of(self, group: str) -> MemoryModeSwitch:
-        return MemoryModeSwitch(self.ensemble.worlds[group])
-
-    def read(self, group: str) -> ModeNode:
-        """See the port."""
-        return self._of(group).read(group)
-
-    def take(self, group: str, holder: Holder) -> None:
-        """See the port."""
-        self._of(group).take(group, holder)
-
-    def compare_and_set(
-        self, group: str, expected: ModeNode, to: Mode, *, holder: Holder | None = None
-    ) -> ModeNode:
-        """See the port."""
-        return self._of(group).compare_and_set(group, expected, to, holder=holder)
-
-    def delete(self, group: str, expected: ModeNode, *, holder: Holder | None = None) -> None:
-        """See the port."""
-        self._of(group).delete(group, expected, holder=holder)
 
 
 @dataclass(slots=True)

@@ -11,8 +11,7 @@ docs/reference/group-coordinator.md §3.1 and docs/reference/coordinator-on-real
   only from a higher place in the log, whatever partition that is in; and a partition that goes away takes the
   groups with it that the broker's *count* puts there.
 
-`MemoryPlacementViews` gives one view (`groupshift.ports.cluster.PlacementViews`), `MemoryProtocolViews` one
-after the other (`groupshift.ports.cluster.ProtocolViews`).
+`MemoryPlacementViews` gives one view (`groupshift.ports.cluster.PlacementViews`).
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from dataclasses import dataclass, field
 
 from groupshift.domain.cluster import PlacementView
 from groupshift.domain.commit_places import Topics
-from groupshift.domain.group_protocol import ProtocolView
 from groupshift.domain.placement import NOBODY, owners, partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.errors import Conflict, Rejected
@@ -265,7 +263,6 @@ class MemoryPlacementViews:
     answered: frozenset[str] = frozenset()
     looked_up: list[str] = field(default_factory=list)
     known: Topics = field(default_factory=Topics)
-    closed: bool = False
 
     def look(self) -> PlacementView:
         """See the port."""
@@ -287,22 +284,3 @@ class MemoryPlacementViews:
 
     def close(self) -> None:
         """See the port."""
-        self.closed = True
-
-
-@dataclass(slots=True)
-class MemoryProtocolViews:
-    """``views`` in the order of the looks, the last one again and again; ``looked_up`` are the groups."""
-
-    views: Sequence[ProtocolView]
-    looked_up: list[str] = field(default_factory=list)
-    closed: bool = False
-
-    def look(self, group: str) -> ProtocolView:
-        """See the port."""
-        self.looked_up.append(group)
-        return self.views[min(len(self.looked_up), len(self.views)) - 1]
-
-    def close(self) -> None:
-        """See the port."""
-        self.closed = True

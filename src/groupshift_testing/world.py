@@ -2,7 +2,7 @@
 
 It is good enough to run a whole move. It settles at once: whoever reads it sees every partition assigned
 evenly to the running members. Faults are plain attributes: stop a place, lower an offset, write the mode node
-behind everyone's back. The other ports: mode switch, fleet driver, crash points.
+behind everyone's back. The other ports: mode switch, fleet driver.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from groupshift.domain.group_protocol import KafkaGroup, KafkaMember
 from groupshift.domain.modes import ABSENT_MODE, Holder, MemberKind, Mode, ModeNode, effective_mode
 from groupshift.domain.ownership_history import Tenure
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.plan import StageName
 from groupshift.errors import Conflict, Rejected
-from groupshift.ports.clock import Clock, CrashPoint
+from groupshift.ports.clock import Clock
 from groupshift.ports.driver import (
     Change,
     ChangeStatus,
@@ -227,20 +226,25 @@ def _committed(offsets: dict[TopicPartition, int]) -> tuple[CommittedOffset, ...
 
 @dataclass(slots=True)
 class MemoryModeSwitch:
-    """`groupshift.ports.changes.ModeSwitch` of a simulated group."""
+    """`groupshift.ports.changes.ModeSwitch` of a simulated group, and of others by their names."""
 
     world: World
+    others: Mapping[str, World] = field(default_factory=dict)
+
+    def of(self, group: str) -> World:
+        """The group of this name."""
+        return self.others.get(group, self.world)
 
     def read(self, group: str) -> ModeNode:
         """See the port."""
-        return self.world.read(group).mode
+        return self.of(group).read(group).mode
 
     def take(self, group: str, holder: Holder) -> None:
         """See the port."""
-        known = self.world.holder
+        known = self.of(group).holder
         if known and known.fences(holder):
             raise Conflict(f"{holder} may not change the mode of {group} any more: {known} does")
-        self.world.holder = holder
+        self.of(group).holder = holder
 
     def compare_and_set(
         self, group: str, expected: ModeNode, to: Mode, *, holder: Holder | None = None
@@ -249,18 +253,19 @@ class MemoryModeSwitch:
         self._demand_holder(group, holder)
         node = self._demand(group, expected)
         wanted = to.value.encode()
-        return node if node.data == wanted else self.world.write_mode(wanted)
+        return node if node.data == wanted else self.of(group).write_mode(wanted)
 
     def delete(self, group: str, expected: ModeNode, *, holder: Holder | None = None) -> None:
         """See the port."""
-        if self.world.mode.data is not None:
+        if self.of(group).mode.data is not None:
             self._demand_holder(group, holder)
             self._demand(group, expected)
-            self.world.write_mode(None)
+            self.of(group).write_mode(None)
 
     def _demand_holder(self, group: str, holder: Holder | None) -> None:
-        if holder is not None and holder != self.world.holder:
-            raise Conflict(f"{holder} may not change the mode of {group} any more: {self.world.holder} does")
+        now = self.of(group).holder
+        if holder is not None and holder != now:
+            raise Conflict(f"{holder} may not change the mode of {group} any more: {now} does")
 
     def _demand(self, group: str, expected: ModeNode) -> ModeNode:
         node = self.read(group)
@@ -341,19 +346,3 @@ class MemoryFleet:
 
 class Killed(BaseException):
     """Stands for SIGKILL in tests: no handler of the code under test may catch it."""
-
-
-@dataclass(slots=True)
-class CrashOnce:
-    """`groupshift.ports.clock.CrashPoints` that raises `Killed` the first time a point is reached."""
-
-    stage: StageName
-    point: CrashPoint
-    reached_points: list[tuple[StageName, CrashPoint]] = field(default_factory=list)
-
-    def reached(self, stage: StageName, point: CrashPoint) -> None:
-        """Die, once."""
-        first = (stage, point) not in self.reached_points
-        self.reached_points.append((stage, point))
-        if first and (stage, point) == (self.stage, self.point):
-            raise Killed(f"{stage}.{point}")

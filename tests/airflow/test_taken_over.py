@@ -18,8 +18,8 @@ from groupshift.engine.run import drive
 from groupshift.errors import Fenced, Transient
 from groupshift.moves.coordination.move import CoordinationMove
 from groupshift_airflow import run_ends
-from groupshift_testing.runs import MemoryRuns
 from support.coordination_runs import CoordinationProcesses, make_coordination
+from support.memory_runs import MemoryRuns
 from support.simulated_dags import SimulatedDags, simulated_dags
 
 pytestmark = pytest.mark.timeout(600)

@@ -1,4 +1,4 @@
-"""The one journal in memory and on SQLite: `runs_suite`. The same suite runs on a PostgreSQL in
+"""The one journal on SQLite: `runs_suite`. The same suite runs on a PostgreSQL in
 ``tests/live/test_postgres_runs.py``."""
 
 from __future__ import annotations
@@ -16,17 +16,14 @@ from groupshift.adapters.sqlalchemy.database import _engine
 from groupshift.adapters.sqlalchemy.runs import SqlRuns
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.runs import Runs
-from groupshift_testing.runs import MemoryRuns
 from support.runs_contention import *  # noqa: F403 - the suite's tests are this module's tests
 from support.runs_suite import *  # noqa: F403 - the suite's tests are this module's tests
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def runs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Runs]:
-    """An empty journal of each kind."""
-    made: Runs = (
-        MemoryRuns() if request.param == "memory" else SqlRuns(f"sqlite:///{tmp_path / 'journal.db'}")
-    )
+@pytest.fixture
+def runs(tmp_path: Path) -> Iterator[Runs]:
+    """An empty journal."""
+    made: Runs = SqlRuns(f"sqlite:///{tmp_path / 'journal.db'}")
     yield made
     made.close()
 

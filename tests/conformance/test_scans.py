@@ -1,4 +1,4 @@
-"""The port of the scans' history in memory and on SQLite: `scans_suite`. The same suite runs on PostgreSQL in
+"""The port of the scans' history on SQLite: `scans_suite`. The same suite runs on PostgreSQL in
 ``tests/live/test_postgres_runs.py``."""
 
 from __future__ import annotations
@@ -16,16 +16,12 @@ from groupshift.adapters.sqlalchemy.runs import SqlRuns
 from groupshift.adapters.sqlalchemy.scans import SqlScans
 from groupshift.errors import Rejected
 from groupshift.scan.ports import Scans
-from groupshift_testing.scans import MemoryScans
 from support.scans_suite import *  # noqa: F403 - the suite's tests are this module's tests
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def scans(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scans]:
-    """An empty history of each kind; on SQLite with small pages, in a file that a journal uses, too."""
-    if request.param == "memory":
-        yield MemoryScans()
-        return
+@pytest.fixture
+def scans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scans]:
+    """An empty history with small pages, in a file that a journal uses, too."""
     monkeypatch.setattr(module, "PAGE", 3)
     url = f"sqlite:///{tmp_path / 'journal.db'}"
     SqlRuns(url).recent(1)

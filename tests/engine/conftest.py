@@ -16,12 +16,12 @@ from toy_world import World  # noqa: E402
 
 from groupshift.adapters.sqlalchemy.runs import SqlRuns  # noqa: E402 - the path comes first
 from groupshift.ports.runs import Runs  # noqa: E402
-from groupshift_testing.runs import MemoryRuns  # noqa: E402
+from support.memory_runs import MemoryRuns  # noqa: E402
 
 
 @pytest.fixture(params=["memory", "sqlite"])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    """A world with each kind of journal."""
+    """A world with a journal in memory, and with one in a file."""
     runs: Runs = MemoryRuns() if request.param == "memory" else SqlRuns(f"sqlite:///{tmp_path / 'runs.db'}")
     yield World(folder=tmp_path, runs=runs)
     runs.close()

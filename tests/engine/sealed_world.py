@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import shutil
+import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +27,7 @@ from groupshift.engine.move import Tools
 from groupshift.engine.verification import verify, verify_folder
 from groupshift.ports.clock import StepCrashPoints
 from groupshift.ports.runs import Entry, EventKind, Runs
+from support.memory_runs import MemoryRuns
 
 FORMS = ("journal and key", "folder and key", "folder")
 PAGE = "report.html"
@@ -126,9 +128,16 @@ class SealedWorld(World):
         """The same evidence with its journal elsewhere; the target stays where it is."""
         shutil.copytree(self.root, folder / "evidence", symlinks=True)
         found = copy.copy(self)
-        found.runs, found.clock = copy.deepcopy(self.runs), copy.deepcopy(self.clock)
+        found.runs, found.clock = MemoryRuns(), copy.deepcopy(self.clock)
+        opened(self.runs).backup(opened(found.runs))
         found.target = TableTarget(file=self.target.file, folder=folder / "evidence")
         return found
+
+
+def opened(runs: Runs) -> sqlite3.Connection:
+    """The database of a journal in memory."""
+    connection: sqlite3.Connection = runs._database._engine.raw_connection().driver_connection  # type: ignore[attr-defined]
+    return connection
 
 
 def said(found: Verification, *states: State) -> dict[str, State]:

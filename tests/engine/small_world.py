@@ -25,7 +25,7 @@ from groupshift.engine.move import Handler, Move, Run, RunOptions, Standing, Too
 from groupshift.engine.questions import Answer
 from groupshift.engine.run import drive
 from groupshift_testing.clock import ManualClock
-from groupshift_testing.runs import MemoryRuns
+from support.memory_runs import MemoryRuns
 
 UNDO = Step(phase="p", kind="undo")
 DO = Step(phase="p", kind="do", undo=UNDO)

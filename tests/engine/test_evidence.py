@@ -29,14 +29,14 @@ from groupshift.engine.verification import objection, verify, verify_folder
 from groupshift.errors import Broken, Conflict, Fenced, Rejected
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind, Runs
-from groupshift_testing.runs import MemoryRuns
+from support.memory_runs import MemoryRuns
 
 SOUND = (State.SOUND, State.UNCHECKED)
 
 
 @pytest.fixture(params=["memory", "sqlite"])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SealedWorld]:
-    """A world with each kind of journal."""
+    """A world with a journal in memory, and with one in a file."""
     runs: Runs = MemoryRuns() if request.param == "memory" else SqlRuns(f"sqlite:///{tmp_path / 'runs.db'}")
     yield SealedWorld(folder=tmp_path, runs=runs)
     runs.close()

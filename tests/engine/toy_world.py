@@ -20,7 +20,7 @@ from groupshift.engine.run import drive
 from groupshift.ports.clock import CrashPoint, NoStepCrash, StepCrashPoints
 from groupshift.ports.runs import EventKind, RunRecord, Runs
 from groupshift_testing.clock import ManualClock
-from groupshift_testing.runs import MemoryRuns
+from support.memory_runs import MemoryRuns
 
 MOVED = {
     "colour": "green",

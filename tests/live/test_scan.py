@@ -37,8 +37,8 @@ from groupshift.settings import parse
 from groupshift_sandbox import legacy
 from groupshift_sandbox.artifacts import LOGGING, SCALA_CONSUMERS, class_path
 from groupshift_sandbox.home import Home
+from groupshift_sandbox.jvm import write_logging
 from groupshift_sandbox.kafka import KafkaOptions, await_kafka, broker_properties, create_topic
-from groupshift_sandbox.logging_properties import write_logging
 from groupshift_sandbox.processes import Running, free_port, wait_until
 from groupshift_sandbox.zookeeper import serves
 from support.group_probe import PATIENCE_S

@@ -21,7 +21,7 @@ from groupshift.ports.clock import CrashPoint, NoStepCrash, StepCrashPoints
 from groupshift.ports.runs import EventKind, RunRecord, Runs
 from groupshift.ports.spark_jobs import Compared
 from groupshift_testing.clock import ManualClock
-from groupshift_testing.runs import MemoryRuns
+from support.memory_runs import MemoryRuns
 
 Decide = Callable[[Question], Answer | None]
 

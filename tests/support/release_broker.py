@@ -19,9 +19,9 @@ from groupshift_sandbox.artifacts import (
     class_path,
 )
 from groupshift_sandbox.home import Home
+from groupshift_sandbox.jvm import write_logging
 from groupshift_sandbox.kafka import KafkaOptions, start_kafka, zookeeper_class_path
 from groupshift_sandbox.kraft import CONSUMER_PROTOCOL, KraftOptions, start_kraft
-from groupshift_sandbox.logging_properties import write_logging
 from groupshift_sandbox.processes import marked, stop
 from groupshift_sandbox.zookeeper import start_zookeeper
 

@@ -24,13 +24,11 @@ from groupshift_testing.clock import ManualClock
 from groupshift_testing.ensemble import (
     MemoryBrake,
     MemoryEnsemble,
-    MemoryEnsembleReader,
     MemoryGroups,
-    MemoryModes,
 )
 from groupshift_testing.evidence import MemoryEvidence
-from groupshift_testing.runs import MemoryRuns
-from groupshift_testing.world import MemoryFleet, World
+from groupshift_testing.world import MemoryFleet, MemoryModeSwitch, World
+from support.memory_runs import MemoryRuns
 
 CLUSTER = "c"
 NO_CANARY = CanaryTerms(
@@ -74,7 +72,7 @@ class Fleet:
         """All use cases over this world; ``groups`` reads one group for the rules."""
         return FleetScans(
             clock=self.clock,
-            reader=MemoryEnsembleReader(self.ensemble),
+            reader=self.ensemble,
             scans=self.history,
             brake=self.brake,
             toggles=Toggles(
@@ -90,7 +88,7 @@ class Fleet:
         side = ZookeeperSide(
             groups=groups or MemoryGroups(self.ensemble),
             fleets=lambda _driver: idle,
-            mode=MemoryModes(self.ensemble),
+            mode=MemoryModeSwitch(idle.world, self.ensemble.worlds),
             cluster_id=lambda: CLUSTER,
         )
         return CoordinationPorts(

@@ -23,8 +23,8 @@ from groupshift.ports.runs import Runs
 from groupshift.ports.spark_jobs import ProofRequest
 from groupshift_testing.clock import ManualClock
 from groupshift_testing.evidence import MemoryEvidence, MemoryProof
-from groupshift_testing.runs import MemoryRuns
 from groupshift_testing.world import Killed, MemoryFleet, World
+from support.memory_runs import MemoryRuns
 from support.simulated_protocol import make_protocol_group
 
 TERMS = GroupTerms(patience_s=5, settle_s=20)

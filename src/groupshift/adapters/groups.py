@@ -34,7 +34,7 @@ from groupshift.scan.state import Observed
 
 if TYPE_CHECKING:  # whoever needs Kafka alone does not load ZooKeeper's client
     from groupshift.adapters.kafka.cluster import OfCluster
-    from groupshift.adapters.kafka.groups import KafkaRights
+    from groupshift.adapters.kafka.groups import KafkaEnsemble, KafkaGroups, KafkaRights  # noqa: F401 - in "…"
     from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
     from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
     from groupshift.adapters.zookeeper.mode import ZookeeperRights
@@ -68,9 +68,9 @@ class LiveAccess:
         """See the port; a group that does not exist is nothing to have rights on."""
         if not view.exists:
             return ()
-        held = (*view.owners, *view.zookeeper_offsets, *view.kafka_offsets)
         static = [member for member in view.members if member.pattern == "static"]
-        topics = {each.partition.topic for each in held}  # whether or not Kafka shows them
+        topics = {owner.partition.topic for owner in view.owners}  # whether or not Kafka shows them
+        topics |= {each.partition.topic for each in (*view.zookeeper_offsets, *view.kafka_offsets)}
         topics |= {topic for member in static for topic, _ in member.subscription}
         nodes = () if self._zookeeper is None else (self._zookeeper.identity(view.group),)
         return (*nodes, self._kafka.identity(view.group, sorted(topics)))

@@ -347,7 +347,9 @@ def leave(parts: Parts, release: Callable[[], object], released: Callable[[], No
     ``release`` does the first three, ``released`` tells a revocation that waits for them. A step that
     fails is logged and the next one is done: a member that hangs would keep its owner nodes (N5).
     """
-    leave_kafka = [] if parts.membership is None else [partial(parts.membership.close, _LEAVE_S)]
+    leave_kafka: list[Callable[[], object]] = (
+        [] if parts.membership is None else [partial(parts.membership.close, _LEAVE_S)]
+    )
     steps = (release, released, *leave_kafka, parts.coordination.unregister, parts.coordination.close)
     for step in steps:
         try:

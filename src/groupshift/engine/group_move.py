@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -24,7 +24,7 @@ from groupshift.engine import group
 from groupshift.engine.group import Around, G, GroupRules, measured
 from groupshift.engine.handlers import Approve, Compare, Judge, Soak, TakeSnapshot
 from groupshift.engine.members import REPLACE_MEMBERS, ReplaceMembers, raise_fence
-from groupshift.engine.move import Handler, Move, Run
+from groupshift.engine.move import Aspects, Handler, Move, Run
 from groupshift.engine.questions import Section
 from groupshift.ports.group import GroupTerms
 from groupshift.ports.runs import EventKind
@@ -51,6 +51,13 @@ class GroupMove(Move[G]):
         """See `Move`. What could not be measured is one."""
         del request, facts
         return tuple(each for each in findings if each.verdict in {Verdict.FAIL, Verdict.ERROR})
+
+    def fingerprint(self, facts: Any, begun: Collection[str]) -> Aspects:
+        """See `Move`. An act behind the first one compares with what the last judge met, so nothing that the
+        run itself changed is left out."""
+        del begun
+        aspects: Aspects = facts.aspects
+        return aspects
 
     def heals_s(self, ports: G) -> float:
         """See `Move`: as long as a failed live rule may heal."""

@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from groupshift.domain.modes import MemberKind
-from groupshift_sandbox import faults
 from groupshift_sandbox.chaos.schedule import Fleet
 from groupshift_sandbox.faults import Link, start_relay
 from groupshift_sandbox.fleet import FleetDefinition, Place, SlotDefinition
 from groupshift_sandbox.home import Home
-from groupshift_sandbox.kafka import Broker, RelayedListener
+from groupshift_sandbox.kafka import Broker
 from groupshift_sandbox.members import is_ready, member_command, member_id
-from groupshift_sandbox.processes import Running, free_port, is_running, start, stop
+from groupshift_sandbox.processes import Running, free_port, is_running, start
 
 RELEASE = "1.1.1"
 SESSION_MS = "6000"
@@ -47,7 +46,15 @@ class Members:
     ) -> Members:
         """Start the relays; no member yet."""
         links = {
-            slot: _links(home, slot, zookeeper, listener)
+            slot: (
+                start_relay(home, f"{slot}-zookeeper", listen=free_port(), target=zookeeper),
+                start_relay(
+                    home,
+                    f"{slot}-kafka",
+                    listen=listener.advertised_port,
+                    target=f"127.0.0.1:{listener.port}",
+                ),
+            )
             for slot, listener in zip(fleet.ours, broker.relayed, strict=True)
         }
         slots = [SlotDefinition(name=name, release=RELEASE, kind=MemberKind.OLD) for name in fleet.old]
@@ -93,32 +100,7 @@ class Members:
         """Whether the present occupant runs and says so."""
         return is_running(self.processes[slot]) and is_ready(self.home, self.places[slot])
 
-    def leave(self, slot: str) -> None:
-        """SIGTERM, and wait."""
-        stop(self.processes[slot], 20.0)
-
-    def kill(self, slot: str) -> None:
-        """SIGKILL, and wait."""
-        faults.kill(self.processes[slot])
-
-    def pause(self, slot: str) -> None:
-        """SIGSTOP."""
-        faults.pause(self.processes[slot])
-
-    def resume(self, slot: str) -> None:
-        """SIGCONT."""
-        faults.resume(self.processes[slot])
-
     def restore(self, slot: str) -> None:
         """Both links as they should be."""
         for link in self.links.get(slot, ()):
             link.restore()
-
-
-def _links(home: Home, slot: str, zookeeper: str, listener: RelayedListener) -> tuple[Link, Link]:
-    """To ZooKeeper, and to the broker's listener for this slot."""
-    target = f"127.0.0.1:{listener.port}"
-    return (
-        start_relay(home, f"{slot}-zookeeper", listen=free_port(), target=zookeeper),
-        start_relay(home, f"{slot}-kafka", listen=listener.advertised_port, target=target),
-    )

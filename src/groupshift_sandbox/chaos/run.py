@@ -17,6 +17,7 @@ from groupshift.domain.modes import Mode
 from groupshift.domain.registration import parse_awareness
 from groupshift.domain.znodes import GroupPaths
 from groupshift.errors import Broken
+from groupshift_sandbox import faults
 from groupshift_sandbox.chaos.judgement import Judged, Pause, Ran, judge
 from groupshift_sandbox.chaos.members import Members
 from groupshift_sandbox.chaos.schedule import Act, Event, Fleet, draw_schedule
@@ -103,12 +104,12 @@ class Chaos:
     def pause(self, slot: str) -> None:
         """Stop the present occupant."""
         self.stopped[slot] = _now_ms()
-        self.members.pause(slot)
+        faults.pause(self.members.processes[slot])
 
     def resume(self, slot: str) -> None:
         """Let it go on; the moment before is what counts."""
         resumed = _now_ms()
-        self.members.resume(slot)
+        faults.resume(self.members.processes[slot])
         pause = Pause(
             member=self.members.member_id(slot), stopped_ms=self.stopped.pop(slot), resumed_ms=resumed
         )
@@ -207,8 +208,8 @@ class Chaos:
         )
 
 
-_CARRY_OUT: Mapping[Act, Callable[[Chaos, str], None]] = {
-    Act.KILL: lambda chaos, slot: chaos.members.kill(slot),
+_CARRY_OUT: Mapping[Act, Callable[[Chaos, str], object]] = {
+    Act.KILL: lambda chaos, slot: faults.kill(chaos.members.processes[slot]),
     Act.START: lambda chaos, slot: chaos.members.start(slot),
     Act.PAUSE: Chaos.pause,
     Act.RESUME: Chaos.resume,
@@ -216,15 +217,11 @@ _CARRY_OUT: Mapping[Act, Callable[[Chaos, str], None]] = {
     Act.CUT_ZOOKEEPER: lambda chaos, slot: chaos.members.links[slot][0].cut(),
     Act.CUT_KAFKA: lambda chaos, slot: chaos.members.links[slot][1].cut(),
     Act.RESTORE: lambda chaos, slot: chaos.members.restore(slot),
-    Act.RESTART_ZOOKEEPER: lambda chaos, _: _discard(restart_server(chaos.home, "zookeeper")),
+    Act.RESTART_ZOOKEEPER: lambda chaos, _: restart_server(chaos.home, "zookeeper"),
     Act.RESTART_BROKER: Chaos.restart_broker,
-    Act.LEAVE: lambda chaos, slot: chaos.members.leave(slot),
+    Act.LEAVE: lambda chaos, slot: stop(chaos.members.processes[slot], 20.0),
     Act.TOGGLE: Chaos.toggle,
 }
-
-
-def _discard(_value: object) -> None:
-    """A verb's answer that nobody needs."""
 
 
 def _now_ms() -> int:
@@ -236,7 +233,8 @@ def run(home: Home, options: ChaosOptions, tell: Tell) -> Judged:
     does not settle within `SETTLED_S`."""
     fleet = Fleet()
     events = draw_schedule(options.seed, options.seconds, fleet)
-    _demand_faults(events)
+    if not events:
+        raise Broken("the schedule holds no fault: a run this short proves nothing; give more minutes")
     zookeeper = start_zookeeper(home.create())
     broker = start_kafka(home, zookeeper, KafkaOptions(relayed=len(fleet.ours), initial_rebalance_delay_ms=0))
     create_topic(broker.address, TOPIC, options.partitions)
@@ -254,8 +252,3 @@ def run(home: Home, options: ChaosOptions, tell: Tell) -> Judged:
     finally:
         client.stop()
         client.close()
-
-
-def _demand_faults(events: Sequence[Event]) -> None:
-    if not events:
-        raise Broken("the schedule holds no fault: a run this short proves nothing; give more minutes")

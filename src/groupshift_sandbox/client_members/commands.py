@@ -10,12 +10,11 @@ from pathlib import Path
 
 import confluent_kafka
 
-from groupshift.adapters.spark_submit.java import java_binary
 from groupshift.errors import Rejected
 from groupshift_sandbox.artifacts import JAVA_CLIENTS, LOGGING, SIMPLE_LOGGING, class_path
 from groupshift_sandbox.client_members.environments import interpreter_with
 from groupshift_sandbox.home import Home
-from groupshift_sandbox.logging_properties import write_logging
+from groupshift_sandbox.jvm import java_argv, write_properties, writes_log4j
 from groupshift_sandbox.processes import Command
 
 _OURS = confluent_kafka.__version__
@@ -120,22 +119,22 @@ def _librdkafka_properties(member: ClientMember) -> dict[str, str]:
 def _java(home: Home, member: ClientMember, release: str, common: Sequence[str]) -> list[str]:
     if member.commit is Commit.NONE:
         raise Rejected(f"member {member.name!r}: a {member.client} here always commits; choose auto or each")
-    file = home.configuration / f"{member.name}.properties"
     settings = {
         "client.id": member.name,
         "auto.commit.interval.ms": str(member.commit_interval_ms),
         **member.properties,
     }
-    file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-    binding = LOGGING if release.startswith("3.") else SIMPLE_LOGGING
+    binding = LOGGING if writes_log4j(release) else SIMPLE_LOGGING
     return [
         sys.executable, "-m", "groupshift_sandbox.client_members.java_member",
         "--client", member.client, *common, "--",
-        java_binary(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx96m",
-        f"-Dlog4j.configuration=file:{write_logging(home)}",
-        "-cp", class_path(binding, *JAVA_CLIENTS[release]), "org.apache.kafka.tools.VerifiableConsumer",
-        "--bootstrap-server", member.bootstrap, "--topic", member.topic, "--group-id", member.group,
-        "--reset-policy", "earliest", "--consumer.config", str(file), *_java_choices(member),
+        *java_argv(
+            home, "org.apache.kafka.tools.VerifiableConsumer",
+            "--bootstrap-server", member.bootstrap, "--topic", member.topic, "--group-id", member.group,
+            "--reset-policy", "earliest", "--consumer.config", write_properties(home, member.name, settings),
+            *_java_choices(member),
+            classes=class_path(binding, *JAVA_CLIENTS[release]), heap="96m", release=release,
+        ),
     ]  # fmt: skip
 
 

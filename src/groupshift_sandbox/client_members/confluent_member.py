@@ -29,17 +29,18 @@ _INCREMENTAL = 0x020A0000
 out what is added."""
 
 
-class _Teller:
+class Teller:
     """Appends one JSON line an event."""
 
     def __init__(self, file: Path, member: str) -> None:
-        self._out, self._member = file.open("a", encoding="utf-8"), member
+        self._out, self._member, self._lock = file.open("a", encoding="utf-8"), member, threading.Lock()
 
     def tell(self, event: str, **fields: Any) -> None:
         """Write it now: what happens next may be the end of the process."""
         line = {"at_ms": time.time_ns() // 1_000_000, "member": self._member, "event": event, **fields}
-        self._out.write(json.dumps(line, separators=(",", ":")) + "\n")
-        self._out.flush()
+        with self._lock:
+            self._out.write(json.dumps(line, separators=(",", ":")) + "\n")
+            self._out.flush()
 
     def partitions(self, event: str, partitions: Iterable[TopicPartition], **fields: Any) -> None:
         """An event about partitions."""
@@ -73,18 +74,24 @@ class _Teller:
         self.tell("records", topic=topic, partition=partition, first=first, last=last, count=count)
 
 
-def _arguments(argv: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
+def common_arguments() -> argparse.ArgumentParser:
+    """A parser of what every member is started with."""
+    parser = argparse.ArgumentParser()
     parser.add_argument("--member", required=True)
     parser.add_argument("--events", required=True, type=Path)
+    parser.add_argument("--close-s", type=float, default=15.0)
+    return parser
+
+
+def _arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parser = common_arguments()
     parser.add_argument("--topic", required=True, action="append")
     parser.add_argument("--commit", choices=("auto", "each", "none"), default="auto")
-    parser.add_argument("--close-s", type=float, default=15.0)
     parser.add_argument("--property", action="append", default=[], metavar="KEY=VALUE")
     return parser.parse_args(argv)
 
 
-def _joined(arguments: argparse.Namespace, teller: _Teller) -> Consumer:
+def _joined(arguments: argparse.Namespace, teller: Teller) -> Consumer:
     settings: dict[str, Any] = dict(each.split("=", 1) for each in arguments.property)
     settings |= {"enable.auto.commit": arguments.commit == "auto", "error_cb": teller.error}
     if arguments.commit == "auto":
@@ -117,7 +124,7 @@ def _among(partitions: Iterable[TopicPartition], wanted: TopicPartition) -> bool
     return (wanted.topic, wanted.partition) in {(each.topic, each.partition) for each in partitions}
 
 
-def _take(consumer: Consumer, teller: _Teller, messages: Sequence[Message], *, commit: bool) -> None:
+def _take(consumer: Consumer, teller: Teller, messages: Sequence[Message], *, commit: bool) -> None:
     for message in messages:
         if message.error():
             teller.error(message.error())
@@ -133,7 +140,7 @@ def _take(consumer: Consumer, teller: _Teller, messages: Sequence[Message], *, c
 def main(argv: Sequence[str]) -> int:
     """Consume until SIGTERM."""
     arguments = _arguments(argv)
-    teller, stopping = _Teller(arguments.events, arguments.member), threading.Event()
+    teller, stopping = Teller(arguments.events, arguments.member), threading.Event()
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         stopping.set()

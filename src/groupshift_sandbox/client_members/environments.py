@@ -13,7 +13,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 from groupshift.adapters.system import cache_root, locked
-from groupshift.errors import Broken, Transient
+from groupshift.errors import Transient
 
 _DEADLINE_S = 300.0
 _COMPLETE = "complete"
@@ -22,39 +22,29 @@ _COMPLETE = "complete"
 def interpreter_with(release: str) -> Path:
     """The interpreter of an environment with confluent-kafka ``release``.
 
-    Raises `Transient` when it cannot be installed now, `Broken` when an environment cannot be made at all."""
+    Raises `Transient` when it cannot be made now, with what venv or pip says."""
     python = f"py{sys.version_info.major}.{sys.version_info.minor}"
     folder = cache_root() / "clients" / f"confluent-kafka-{release}-{python}"
     with locked(folder):
         if not (folder / _COMPLETE).exists():
             shutil.rmtree(folder, ignore_errors=True)
-            _make(folder)
+            _run([sys.executable, "-m", "venv", "--without-pip", str(folder)])
             with as_file(files(__package__) / f"confluent-kafka-{release}.txt") as pins:
-                _install(folder, pins)
+                _run(
+                    [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install",
+                     "--quiet", "--no-deps", "--only-binary", ":all:", "--require-hashes", "-r", str(pins)]
+                )  # fmt: skip
             (folder / _COMPLETE).touch()
     return folder / "bin" / "python"
 
 
-def _make(folder: Path) -> None:
-    done = _run([sys.executable, "-m", "venv", "--without-pip", str(folder)])
-    if done.returncode:
-        raise Broken(f"no virtual environment could be made in {folder}: {done.stderr.strip()[-400:]}")
-
-
-def _install(folder: Path, pins: Path) -> None:
-    done = _run(
-        [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", "--quiet",
-         "--no-deps", "--only-binary", ":all:", "--require-hashes", "-r", str(pins)]
-    )  # fmt: skip
-    if done.returncode:
-        said = done.stderr.strip()[-600:]
-        raise Transient(f"{pins.stem} could not be installed into {folder}; run it again. pip says: {said}")
-
-
-def _run(argv: list[str]) -> subprocess.CompletedProcess[str]:
+def _run(argv: list[str]) -> None:
     try:
-        return subprocess.run(
+        done = subprocess.run(
             argv, capture_output=True, text=True, timeout=_DEADLINE_S, check=False, stdin=subprocess.DEVNULL
         )
     except subprocess.TimeoutExpired as late:
         raise Transient(f"no answer within {_DEADLINE_S:g} s: {' '.join(argv[:4])} …; run it again") from late
+    if done.returncode:
+        why = done.stderr.strip()[-600:]
+        raise Transient(f"{' '.join(argv[:4])} … ended with {done.returncode}; run it again. It says: {why}")

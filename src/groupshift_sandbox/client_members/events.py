@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from groupshift.domain.partitions import TopicPartition
+from groupshift_sandbox.ledger import Delivery
+from groupshift_sandbox.ledger import delivered as counts_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,14 +65,25 @@ def _event(line: dict[str, Any]) -> MemberEvent:
     )
 
 
+def deliveries(events: Iterable[MemberEvent]) -> list[Delivery]:
+    """Every record that was delivered, as often as it was, in the order of the events."""
+    return [
+        Delivery(
+            member=each.member,
+            partition=TopicPartition(str(each.fields["topic"]), int(each.fields["partition"])),
+            offset=offset,
+            at_ms=each.at_ms,
+        )
+        for each in events
+        if each.event == "records"
+        for offset in range(int(each.fields["first"]), int(each.fields["last"]) + 1)
+    ]
+
+
 def delivered(events: Iterable[MemberEvent]) -> dict[TopicPartition, list[int]]:
     """Every offset that was delivered, as often as it was, in order of offset."""
-    offsets_of: dict[TopicPartition, list[int]] = defaultdict(list)
-    for each in events:
-        if each.event == "records":
-            at = TopicPartition(each.fields["topic"], int(each.fields["partition"]))
-            offsets_of[at] += range(int(each.fields["first"]), int(each.fields["last"]) + 1)
-    return {at: sorted(offsets) for at, offsets in offsets_of.items()}
+    counts = counts_of(deliveries(events))
+    return {at: sorted(offsets.elements()) for at, offsets in counts.items()}
 
 
 def owned(

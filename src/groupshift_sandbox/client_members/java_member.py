@@ -11,17 +11,15 @@ import argparse
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from types import FrameType
 from typing import IO, Any
 
 from groupshift.errors import Broken
+from groupshift_sandbox.client_members.confluent_member import Teller, common_arguments
+from groupshift_sandbox.processes import on_end
 
 _THROWN = re.compile(r"(?:^Exception in thread .*? |^)((?:[a-z]\w*\.)+([A-Z]\w*(?:Exception|Error)).*)")
 Event = dict[str, Any]
@@ -67,22 +65,16 @@ def thrown_in(line: str) -> tuple[str, str] | None:
     return None if match is None else (match.group(2), match.group(1).strip())
 
 
-class _Translation:
+class _Translation(Teller):
     """The events file of one member; both of the JVM's outputs lead to it."""
 
-    def __init__(self, file: Path, member: str) -> None:
-        self._out, self._member, self._lock = file.open("a", encoding="utf-8"), member, threading.Lock()
-        self.thrown: tuple[str, str] | None = None
+    thrown: tuple[str, str] | None = None
 
-    def tell(self, event: str, **fields: Any) -> None:
-        """An event that happens now."""
-        self._write({"at_ms": time.time_ns() // 1_000_000, "member": self._member, "event": event, **fields})
-
-    def output(self, source: IO[str]) -> None:
+    def output(self, source: IO[str], member: str) -> None:
         """Translate the consumer's standard output to its end."""
         for line in source:
-            for event in events_of(line, self._member):
-                self._write(event)
+            for event in events_of(line, member):
+                self.tell(**event)
 
     def errors(self, source: IO[str]) -> None:
         """Pass the log on, and keep the exception that came last."""
@@ -90,42 +82,12 @@ class _Translation:
             sys.stderr.write(line)
             self.thrown = thrown_in(line) or self.thrown
 
-    def _write(self, event: Event) -> None:
-        with self._lock:
-            self._out.write(json.dumps(event, separators=(",", ":")) + "\n")
-            self._out.flush()
-
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="groupshift-java-member", description=__doc__)
-    parser.add_argument("--member", required=True)
+    parser = common_arguments()
     parser.add_argument("--client", required=True)
-    parser.add_argument("--events", required=True, type=Path)
-    parser.add_argument("--close-s", type=float, default=15.0)
     parser.add_argument("command", nargs="+")
     return parser.parse_args(argv)
-
-
-def _started(argv: Sequence[str]) -> subprocess.Popen[str]:
-    pipe = subprocess.PIPE
-    return subprocess.Popen(argv, text=True, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe)
-
-
-def _ended_by_signals(consumer: subprocess.Popen[str], close_s: float) -> threading.Event:
-    """SIGTERM and SIGINT end the consumer, which is killed when it has not closed in time; the event says
-    that one came."""
-    ending = threading.Event()
-
-    def forward(_number: int, _frame: FrameType | None) -> None:
-        ending.set()
-        consumer.terminate()
-        late = threading.Timer(close_s, consumer.kill)
-        late.daemon = True
-        late.start()
-
-    signal.signal(signal.SIGTERM, forward)
-    signal.signal(signal.SIGINT, forward)
-    return ending
 
 
 def main(argv: Sequence[str]) -> int:
@@ -133,14 +95,24 @@ def main(argv: Sequence[str]) -> int:
 
     What ends it otherwise is told from its log: the tool ends with 0 after an exception too (4.3.1)."""
     wanted = _arguments(argv)
-    translation, consumer = _Translation(wanted.events, wanted.member), _started(wanted.command)
-    ending = _ended_by_signals(consumer, wanted.close_s)
+    translation, pipe = _Translation(wanted.events, wanted.member), subprocess.PIPE
+    consumer = subprocess.Popen(wanted.command, text=True, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe)
+    ending = threading.Event()
+
+    def end() -> None:
+        ending.set()
+        consumer.terminate()
+        late = threading.Timer(wanted.close_s, consumer.kill)
+        late.daemon = True
+        late.start()
+
+    on_end(end)
     if consumer.stdout is None or consumer.stderr is None:
         raise Broken("the consumer was started without pipes")
     translation.tell("started", client=wanted.client, pid=os.getpid(), jvm=consumer.pid)
     errors = threading.Thread(target=translation.errors, args=(consumer.stderr,), daemon=True)
     errors.start()
-    translation.output(consumer.stdout)
+    translation.output(consumer.stdout, wanted.member)
     code = consumer.wait()
     errors.join(5.0)
     failed = not ending.is_set()

@@ -28,9 +28,8 @@ from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.scan.ports import ToggleRecord, ToggleState
 from groupshift.scan.toggles import Toggle
 from groupshift.scan.waves import WaveRules
-from groupshift_testing.ensemble import MemoryModes
 from groupshift_testing.evidence import MemoryProof
-from groupshift_testing.world import Killed
+from groupshift_testing.world import Killed, MemoryModeSwitch
 from support.simulated_fleet import Deaf, Fleet, make_fleet
 from support.simulated_runs import KillAt
 
@@ -330,14 +329,14 @@ def test_a_silent_server_lets_no_write_follow_the_brake(
     fleet.scan()
     scans, silent = fleet.scans(), ["the mode node is not read"]
 
-    def reading(modes: MemoryModes, group: str) -> ModeNode:
+    def reading(modes: MemoryModeSwitch, group: str) -> ModeNode:
         if silent:
             fleet.brake.pull("enough")
             raise Transient(silent.pop())
         return read(modes, group)
 
-    read = MemoryModes.read
-    monkeypatch.setattr(MemoryModes, "read", reading)
+    read = MemoryModeSwitch.read
+    monkeypatch.setattr(MemoryModeSwitch, "read", reading)
     waves = scans.toggle(scans.last(), RULES, execute=True)
     assert (states_of(waves.toggles), waves.left) == ({"a": ToggleState.FAILED}, ("b",))
     assert [world.mode_writes for world in fleet.ensemble.worlds.values()] == [0, 0]

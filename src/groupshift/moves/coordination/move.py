@@ -25,7 +25,7 @@ from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.group import group_of
 from groupshift.engine.group_move import GroupMove
 from groupshift.engine.handlers import Judge
-from groupshift.engine.move import Aspects, Run
+from groupshift.engine.move import Run
 from groupshift.moves.coordination import facts as facts_of_group
 from groupshift.moves.coordination import plan as plans
 from groupshift.moves.coordination import report as reports
@@ -62,11 +62,6 @@ class CoordinationMove(GroupMove[CoordinationPorts]):
     ) -> LiveGroup:
         """See `Move`."""
         return facts_of_group.glance(ports, request)
-
-    def fingerprint(self, facts: LiveGroup, begun: Collection[str]) -> Aspects:
-        """See `Move`. An act behind the first one compares with what the last judge met, so nothing that the
-        run itself changed is left out."""
-        return facts.aspects
 
     def fence(self, run: Run[CoordinationPorts], when: Literal["claimed", "rolling_back"]) -> None:
         """See `Move`. ZooKeeper is told whose writes of the mode count; a driver, that a rollback begins."""

@@ -61,7 +61,18 @@ class DowngradeMove(ClusterMove[DowngradePorts]):
         "snapshot": TakeClusterSnapshot(_Exceptions()),
         "compare": CompareClusters(_Exceptions()),
         "soak": Soak(_still_answered),
-        **steps.HANDLERS,
+        "convert": steps.Convert(),
+        "convert-empty": steps.ConvertEmpty(),
+        "delete-configs": steps.DeleteConfigs(),
+        "set-configs": steps.SetConfigs(),
+        "lower": steps.SetLevel(),
+        "raise": steps.SetLevel(),
+        "quicken-compaction": steps.QuickenCompaction(),
+        "compact": steps.Compact(),
+        "settle-compaction": steps.SettleCompaction(),
+        "await-snapshot": steps.AwaitSnapshot(),
+        "prove": steps.Prove(),
+        "replace": steps.ReplaceNode(),
     }
     observed = staticmethod(reports.observed)
     plan = staticmethod(planned)

@@ -466,20 +466,3 @@ class ReplaceNode(Handler[DowngradePorts]):
             return run.ports.cluster.lacks(brokers_of(run))
         except Transient as silent:
             return str(silent)
-
-
-HANDLERS: Mapping[str, Handler[DowngradePorts]] = {
-    "convert": Convert(),
-    "convert-empty": ConvertEmpty(),
-    "delete-configs": DeleteConfigs(),
-    "set-configs": SetConfigs(),
-    "lower": SetLevel(),
-    "raise": SetLevel(),
-    "quicken-compaction": QuickenCompaction(),
-    "compact": Compact(),
-    "settle-compaction": SettleCompaction(),
-    "await-snapshot": AwaitSnapshot(),
-    "prove": Prove(),
-    "replace": ReplaceNode(),
-}
-"""By the kind of a step."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 
 from groupshift.domain.run import Checked, Plan, StepRecord, Target
 from groupshift.engine.group_move import GroupMove
-from groupshift.engine.move import Aspects, Run
+from groupshift.engine.move import Run
 from groupshift.moves.protocol import facts, rules
 from groupshift.moves.protocol import plan as plans
 from groupshift.moves.protocol import report as reports
@@ -38,12 +38,6 @@ class ProtocolMove(GroupMove[ProtocolPorts]):
         view = ports.side.groups.read(request.group)
         within = view.protocol.cluster_id if view.protocol else ""
         return Target(kind="group", name=request.group, within=within)
-
-    def fingerprint(self, facts: LiveGroup, begun: Collection[str]) -> Aspects:
-        """See `Move`. An act behind the first one compares with what the last judge met, so nothing that the
-        run itself changed is left out."""
-        del begun
-        return facts.aspects
 
     def roll_back_plan(
         self, run: Run[ProtocolPorts], begun: Mapping[str, StepRecord], facts: LiveGroup, to: str

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from groupshift.adapters.groups import KafkaGroupReader
-from groupshift.domain.group_protocol import BrokerSettings, KafkaGroup, Kind, Policy, Protocol
+from groupshift.domain.group_protocol import BrokerSettings, KafkaGroup, Kind, Policy, Protocol, ProtocolView
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.requests import options_of, request_of
 from groupshift.domain.rows import ClusterState
@@ -17,7 +17,6 @@ from groupshift.engine.begin import request_differences
 from groupshift.errors import Conflict, Rejected
 from groupshift.moves.protocol.facts import ProtocolPorts, ProtocolRequest
 from groupshift.ports.group import BrokerSide
-from groupshift_testing.offset_brokers import MemoryProtocolViews
 from support.protocol_groups import broker, classic, view
 from support.simulated_runs import Processes, make_processes
 
@@ -40,6 +39,20 @@ class NoOffsets:
         """Nothing is open."""
 
 
+class OneView:
+    """A cluster whose brokers always answer the same."""
+
+    def __init__(self, seen: ProtocolView) -> None:
+        self._view = seen
+
+    def look(self, group: str) -> ProtocolView:  # noqa: ARG002 - the port's
+        """See `ProtocolViews`."""
+        return self._view
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
 class Looks(Processes):
     """Processes that meet this group at these brokers."""
 
@@ -48,7 +61,7 @@ class Looks(Processes):
     def ports(self) -> ProtocolPorts:
         """See `Processes`."""
         found = Processes.ports(self)
-        reader = KafkaGroupReader(MemoryProtocolViews([self.seen]), NoOffsets())
+        reader = KafkaGroupReader(OneView(self.seen), NoOffsets())
         return replace(found, side=BrokerSide(replace(found.side, groups=reader)))
 
 
