@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from groupshift_sandbox import ledger as ledgers
 from groupshift_sandbox.processes import wait_until
+from support.delivered_again import delivered_again
 from support.group_log import GroupLog
 from support.group_probe import PATIENCE_S, GroupProbe
 
@@ -44,5 +44,5 @@ def test_scenario_07_scala_two(
     log.assert_no_overlap(ledger.deliveries(), old=[scala.member_id])
     log.assert_fenced(ledger.deliveries(), ends, old=[scala.member_id])
     first = min(each.offset for each in ours.deliveries())
-    repeated = ledgers.duplicates(ledger.deliveries())
+    repeated = delivered_again(ledger.deliveries())
     assert all(offset >= first - 50 for offsets in repeated.values() for offset in offsets)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from groupshift.domain.partitions import TopicPartition
-from groupshift_sandbox import ledger as ledgers
 from groupshift_sandbox.processes import wait_until
+from support.delivered_again import delivered_again
 from support.group_log import GroupLog
 from support.group_probe import PATIENCE_S, GroupProbe
 
@@ -69,4 +69,4 @@ def test_scenario_13_suspended_brief(topic, group, producer, consume_member, rel
     link.restore()
     ledger.await_all({each: end + 10 for each, end in log_ends(name, 2).items()})
     assert probe.owners(name) == before
-    assert not ledgers.duplicates(ledger.deliveries())
+    assert not delivered_again(ledger.deliveries())

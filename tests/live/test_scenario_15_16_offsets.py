@@ -5,9 +5,9 @@ from __future__ import annotations
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from groupshift_sandbox import ledger as ledgers
 from groupshift_sandbox.processes import wait_until
 from groupshift_sandbox.producer import NumberedProducer
+from support.delivered_again import delivered_again
 from support.group_probe import PATIENCE_S, GroupProbe
 
 
@@ -44,7 +44,7 @@ def test_scenario_15_offsets_zookeeper_roundtrip(
         member.stop()
         assert kazoo.get(f"{probe.paths.offsets}/{name}/0")[0] == str(wanted).encode()
         assert kazoo.get(f"{probe.paths.offsets}/{name}/1")[0] == b"100"
-    assert not ledgers.duplicates(ledger.deliveries())
+    assert not delivered_again(ledger.deliveries())
 
 
 def test_scenario_16_dual_max(cluster, topic, group, producer, consume_member, kazoo, log_ends, process):

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pytest
 
 from groupshift.domain.modes import Mode, ModeNode
-from groupshift_sandbox import ledger as ledgers
 from groupshift_sandbox.processes import wait_until
+from support.delivered_again import delivered_again
 from support.group_log import GroupLog
 from support.group_probe import PATIENCE_S, GroupProbe
 from support.old_member_log import rebalances
@@ -135,6 +135,6 @@ def test_scenario_24_scala_leaves(cluster, joined, group, kazoo, ledger, log_end
     log.assert_no_overlap(ledger.deliveries(), old=[scala.member_id])
     repeated = repeated_by(cluster, group, scala)
     unfinished = printed_after_its_commit(log, scala)
-    found = ledgers.duplicates(each for each in ledger.deliveries() if each not in unfinished)
+    found = delivered_again(each for each in ledger.deliveries() if each not in unfinished)
     assert found == {each: again for each, again in repeated.items() if again}
     log.assert_fenced(ledger.deliveries(), ends, old=[scala.member_id])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from groupshift.domain.modes import Mode
-from groupshift_sandbox import ledger as ledgers
 from groupshift_sandbox.processes import wait_until
 from groupshift_sandbox.producer import NumberedProducer
+from support.delivered_again import delivered_again
 from support.group_probe import PATIENCE_S, GroupProbe
 
 UNHEARD = ("hand-over without a commit to Kafka", "last commit to Kafka")
@@ -30,7 +30,7 @@ def test_scenario_25_kc_canary(topic, group, producer, consume_member, kazoo, le
     ledger.await_all({each: end + 10 for each, end in log_ends(name, 6).items()})
     ledger.assert_no_overlap()
     unheard = {each.member_id for each in ours if any(said in each.log_file.read_text() for said in UNHEARD)}
-    assert not ledgers.duplicates(each for each in ledger.deliveries() if each.member not in unheard)
+    assert not delivered_again(each for each in ledger.deliveries() if each.member not in unheard)
 
 
 def test_scenario_27_rollback_chain(
@@ -65,6 +65,6 @@ def test_scenario_27_rollback_chain(
     for partition in (0, 1):
         write(partition)
     ledger.await_all(log_ends(name, 2))
-    assert not ledgers.duplicates(ledger.deliveries())
+    assert not delivered_again(ledger.deliveries())
     first = {each.partition.partition: each.offset for each in reversed(scala.deliveries())}
     assert first == {0: 100, 1: 50}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 from groupshift.domain.modes import Mode
-from groupshift_sandbox import ledger as ledgers
 from groupshift_sandbox.ledger import Delivery
 from groupshift_sandbox.processes import wait_until
+from support.delivered_again import delivered_again
 from support.group_log import GroupLog
 from support.group_probe import PATIENCE_S, GroupProbe, exported
 
@@ -68,4 +68,4 @@ def test_scenario_29_evicted_member(
     ledger.await_all({each: end + 10 for each, end in ends.items()})
     ledger.assert_no_overlap()
     GroupLog(cluster.home.zookeeper, group).assert_fenced(ledger.deliveries(), ends)
-    assert not ledgers.duplicates(ledger.deliveries())
+    assert not delivered_again(ledger.deliveries())

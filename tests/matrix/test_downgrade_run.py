@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from groupshift.adapters.kafka.cluster_changes import topic_configs
+from groupshift.adapters.kafka.cluster_changes import LiveClusterActs
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
@@ -135,7 +135,7 @@ def raw_swap(cluster: KraftCluster) -> set[str]:
 
 def overridden(groups: Groups) -> dict[str, str]:
     """What is set for the offsets topic itself."""
-    return topic_configs(groups.cluster.broker(1), "__consumer_offsets")
+    return dict(LiveClusterActs(groups.cluster).topic_configs())
 
 
 def test_nine_groups_go_to_340_converted_and_compacted(
