@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from groupshift.log.releases import Coordinator
-from groupshift.moves.expansion.repair import Mend, ShadowTools, plan_repair, repair, repair_shadows
+from groupshift.moves.expansion.repair import Mend, RepairTools, plan_repair, repair
 from groupshift.moves.expansion.rules import Placement, audit_placement
 from groupshift_testing.offset_brokers import OffsetBrokers
 from support.simulated_placement import Placed
@@ -45,6 +45,11 @@ def operated(kind: Coordinator, done: list[tuple[Any, ...]]) -> Placed:
         if not broker.running:
             placed.world.start(node)
     return placed
+
+
+def tools_of(placed: Placed) -> RepairTools:
+    """Every port of a repair."""
+    return RepairTools(views=placed, log=placed, restoring=placed, reader=placed, erasing=placed)
 
 
 def operate(placed: Placed, what: str, more: list[Any], *, offset: int) -> None:
@@ -105,7 +110,7 @@ def test_a_repair_brings_back_what_it_says(done: list[tuple[Any, ...]]) -> None:
             assert "and other counts" in planned.against
             assert len(placed.world.logs) in {6, 9, 12}
             return
-        found = repair(planned, placed, placed)
+        found = repair(planned, tools_of(placed))
         assert found.differing == ()
         conflicts = {each.chosen.group for each in planned.of(Mend.CONFLICT)}
         lost = {group for group in GROUPS if placed.answered(group) != placed.told[group]}
@@ -123,8 +128,7 @@ def test_a_repair_on_old_coordinators_leaves_nothing_that_hides_a_commit(done: l
     if planned.against:
         event("refused")
         return
-    tools = ShadowTools(views=placed, log=placed, restoring=placed, erasing=placed)
-    found = repair_shadows(planned, tools)
+    found = repair(planned, tools_of(placed))
     assert found.differing == ()
     for node in placed.world.brokers:
         placed.world.restart(node)

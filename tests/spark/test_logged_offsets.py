@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.log import LogRecord
+from groupshift.moves.expansion.load import LoggedPlaces, LogReading
 from groupshift.moves.expansion.restore import agreement
 from groupshift.spark.batches.records import Keep
 from groupshift.spark.compare.differences import committed
@@ -116,7 +117,7 @@ def test_says_what_the_same_rules_in_python_say(spark: SparkSession, tmp_path: P
         for at, each in enumerate(drawn)
     ]
     kept = list({each.group: each for each in draw.sample(drawn, 12)}.values())
-    wanted = sorted({group for group, _ in agreement(kept, log, COUNT).differing})
+    wanted = sorted({group for group, _ in agreement(kept, LoggedPlaces(LogReading(log), COUNT))})
     found = in_spark(spark, tmp_path, kept, log).collect()
     assert sorted({each["group"] for each in found}) == wanted
     assert wanted

@@ -24,6 +24,7 @@ from groupshift.domain.rows import (
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient
 from groupshift.log.releases import Coordinator
+from groupshift.moves.expansion.load import held
 from groupshift.moves.expansion.move import ExpansionMove
 from groupshift.moves.expansion.ports import ExpansionPorts
 from groupshift.moves.expansion.restore import agreement
@@ -213,7 +214,7 @@ class Expansible(Placed):
 
     def verify(self, snapshot: Path, digest: str, count: int, output: Path) -> Compared:
         """See the port `LogVerification`, without Spark."""
-        found = agreement(self.snapshots[str(snapshot)].offsets, self.read(self.position()), count).differing
+        found = agreement(self.snapshots[str(snapshot)].offsets, held(self, count))
         said = tuple(each for _, each in found)
         return Compared(verdict=Verdict.FAIL if said else Verdict.PASS, reasons=said)
 

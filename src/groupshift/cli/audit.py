@@ -227,7 +227,6 @@ def _placement_data(placed: Placement) -> dict[str, Any]:
             "elsewhere": [
                 {**render.plain(each), "lost": each.lost, "shadows": each.shadows} for each in log.elsewhere
             ],
-            "others": log.others,
             "unreadable": log.unreadable,
             "loads": log.loads,
         },

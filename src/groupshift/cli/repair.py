@@ -49,12 +49,11 @@ from groupshift.moves.expansion.repair import (
     EpochPlan,
     Mend,
     PlannedRepair,
-    ShadowTools,
+    RepairTools,
     plan_epochs,
     plan_repair,
     repair,
     repair_epochs,
-    repair_shadows,
 )
 from groupshift.moves.expansion.restore import Restored
 
@@ -99,14 +98,13 @@ def placement(
             reading = partial(progress, "reading the offsets topic")
             planned = plan_repair(views, log, round(within * _HOUR_MS), reading)
         if execute:
-            with closing(offset_restoring(kafka, timeout_s=timeout)) as restoring:
-                if planned.old:
-                    erasing = log_erasing(kafka, timeout_s=timeout)
-                    tools = ShadowTools(views=views, log=log, restoring=restoring, erasing=erasing)
-                    done = repair_shadows(planned, tools)
-                else:
-                    with closing(group_snapshots(kafka, timeout_s=timeout)) as reader:
-                        done = repair(planned, restoring, reader)
+            with (
+                closing(offset_restoring(kafka, timeout_s=timeout)) as restoring,
+                closing(group_snapshots(kafka, timeout_s=timeout)) as reader,
+            ):
+                erasing = log_erasing(kafka, timeout_s=timeout)
+                tools = RepairTools(views=views, log=log, restoring=restoring, reader=reader, erasing=erasing)
+                done = repair(planned, tools)
     data = {
         "cluster_id": planned.audit.facts.view.cluster.cluster_id,
         "counts": planned.counts,

@@ -51,6 +51,14 @@ class Finding:
         return f"{said} ({self.hint})" if self.hint else said
 
 
+_AGAINST = frozenset({Verdict.FAIL, Verdict.ERROR})
+
+
+def against(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return the findings for which nothing may begin: what failed, and what could not be measured."""
+    return tuple(each for each in findings if each.verdict in _AGAINST)
+
+
 def counted(findings: Iterable[Finding], noun: str = "") -> str:
     """How many passed of those that could have failed, and how many were not asked: ``12 of 12 passed, 11 not
     asked``. ``noun`` is what they are called, before ``passed``."""

@@ -24,7 +24,7 @@ from groupshift.domain.equality import (
     Snapshot as Tables,
 )
 from groupshift.domain.evidence import Moment, PlanOf, refuse_older
-from groupshift.domain.facts import Facts
+from groupshift.domain.facts import Facts, Slot, SlotState
 from groupshift.domain.group import GroupView
 from groupshift.domain.group_protocol import Aim
 from groupshift.domain.group_rules import ask
@@ -147,6 +147,22 @@ def driver_of(run: Run[G]) -> FleetDriver:
 def facts_of(side: GroupSide, group: str, driver: str, wanted: Wanted = None) -> Facts:
     """Read the group and its fleet. Raises as the ports."""
     return Facts(view=side.groups.read(group), places=side.fleets(driver).slots(group), wanted=wanted)
+
+
+def places_of(facts: Facts, names: Mapping[str, str] | None = None) -> tuple[Slot, ...]:
+    """Return the driver's places in its order, or, where it cannot know them, the members: by ``names`` (by
+    member id), else by their ids."""
+    known = names or {}
+    members = (
+        Slot(
+            name=known.get(each.member_id, each.member_id),
+            kind=each.kind,
+            state=SlotState.RUNNING,
+            member_id=each.member_id,
+        )
+        for each in facts.view.members
+    )
+    return facts.places or tuple(sorted(members, key=lambda place: place.name))
 
 
 def facts_now(run: Run[G], wanted: Wanted = None) -> Facts:

@@ -10,7 +10,6 @@ from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import StageName
 from groupshift.domain.run import (
     NOTHING,
-    Findings,
     Json,
     NoUndo,
     OnDifference,
@@ -46,11 +45,6 @@ class GroupMove(Move[G]):
     """A move of one group: only what it overrides is its own."""
 
     scope = "group"
-
-    def obstacles(self, request: Any, facts: Any, findings: Findings) -> Findings:
-        """See `Move`. What could not be measured is one."""
-        del request, facts
-        return tuple(each for each in findings if each.verdict in {Verdict.FAIL, Verdict.ERROR})
 
     def fingerprint(self, facts: Any, begun: Collection[str]) -> Aspects:
         """See `Move`. An act behind the first one compares with what the last judge met, so nothing that the

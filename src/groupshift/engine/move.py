@@ -31,7 +31,7 @@ from groupshift.domain.run import (
     make_rollback,
     plan_from,
 )
-from groupshift.domain.verdict import Finding, Verdict, worst
+from groupshift.domain.verdict import Finding, Verdict, against, worst
 from groupshift.engine.questions import Answer, Approvers, Observed, Question, Section
 from groupshift.errors import Conflict, Fenced, Rejected, Transient
 from groupshift.ports.clock import Clock, NoStepCrash, StepCrashPoints
@@ -433,7 +433,7 @@ class Move(Protocol[P]):
 
     def obstacles(self, request: Any, facts: Any, findings: Findings) -> Findings:
         """Return the findings of `assess` for which no run may begin. Pure."""
-        return tuple(each for each in findings if each.verdict is Verdict.FAIL)
+        return against(findings)
 
     def observed(self, request: Any, facts: Any, /) -> Observed:
         """Return what the look found, for people who only assess. Pure."""

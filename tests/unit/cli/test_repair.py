@@ -7,7 +7,7 @@ from dataclasses import replace
 from groupshift.cli.repair import clean, following
 from groupshift.domain.placement import partition_of
 from groupshift.log.releases import Coordinator
-from groupshift.moves.expansion.repair import Mend, PlannedRepair, ShadowTools, plan_repair, repair_shadows
+from groupshift.moves.expansion.repair import Mend, PlannedRepair, RepairTools, plan_repair, repair
 from groupshift_testing.offset_brokers import OffsetBrokers
 from support.simulated_expansion import Expansible
 
@@ -33,9 +33,9 @@ def planned(world: Expansible, within_ms: int = DAY_MS) -> PlannedRepair:
     return plan_repair(world, world, within_ms)
 
 
-def tools(world: Expansible) -> ShadowTools:
+def tools(world: Expansible) -> RepairTools:
     """Every port."""
-    return ShadowTools(views=world, log=world, restoring=world, erasing=world)
+    return RepairTools(views=world, log=world, restoring=world, reader=world, erasing=world)
 
 
 def test_a_whole_repair_ends_with_restarts_also_when_it_is_asked_again() -> None:
@@ -43,13 +43,13 @@ def test_a_whole_repair_ends_with_restarts_also_when_it_is_asked_again() -> None
     world = careless()
     plan = planned(world)
     assert (clean(plan, None), following(plan, None)) == (False, AGAIN)
-    done = repair_shadows(plan, tools(world))
+    done = repair(plan, tools(world))
     assert clean(plan, done)
     then = "restart every broker while clients are stopped, then: groupshift audit placement"
     assert following(plan, done) == then
     again = planned(world)
     assert clean(again, None)
-    nothing = repair_shadows(again, tools(world))
+    nothing = repair(again, tools(world))
     for found in (None, nothing):
         assert following(again, found).startswith("restart brokers that run since before ")
         assert following(again, found).endswith(
@@ -72,7 +72,7 @@ def test_strays_of_a_group_with_members_are_waited_for() -> None:
     assert world.commit_as_client(MOVING[0], 999, asked)
     world.members = {MOVING[0]}
     plan = planned(world)
-    done = repair_shadows(plan, tools(world))
+    done = repair(plan, tools(world))
     assert (clean(plan, done), following(plan, done)) == (False, AGAIN)
 
 
@@ -84,7 +84,7 @@ def test_a_person_is_asked_where_only_a_person_can_decide() -> None:
     plan = planned(world, within_ms=1_000)
     assert {each.mend for each in plan.repairs} == {Mend.CONFLICT}
     assert following(plan, None).startswith("decide each conflict")
-    done = repair_shadows(plan, tools(world))
+    done = repair(plan, tools(world))
     assert not clean(plan, done)
     assert following(plan, done).startswith("decide each conflict")
 

@@ -41,6 +41,8 @@ from groupshift.ports.driver import (
 from groupshift.settings import CommandSettings
 
 _T = TypeVar("_T")
+Terms = Mapping[str, str | tuple[str, ...]]
+"""What the arguments of a program may hold, by name: values, and lists of them."""
 _LAST_WORDS_S = 1.0
 _TAIL_LINES, _TAIL_CHARACTERS = 5, 600
 
@@ -103,26 +105,26 @@ def problems(name: str, template: tuple[str, ...], fields: Sequence[str]) -> tup
     return tuple(f"{name} holds {{{each}}}, which is none of {', '.join(fields)}" for each in unknown)
 
 
-def put(
-    template: tuple[str, ...], values: Mapping[str, str], lists: Mapping[str, Sequence[str]]
-) -> list[str]:
+def put(template: tuple[str, ...], values: Terms) -> list[str]:
     """The arguments of one call. An argument that is one list in braces and nothing else becomes one argument
     for each of its values (none for an empty list); inside other text the values are joined by commas.
 
     Raises `Rejected` for a value that a program could take for an option or that holds anything but
     letters, digits and ``._:/@+=-``."""
-    for name, value in [*values.items(), *((n, each) for n, many in lists.items() for each in many)]:
-        if not _SAFE.fullmatch(value):
+    for name, value in values.items():
+        wrong = [each for each in ([value] if isinstance(value, str) else value) if not _SAFE.fullmatch(each)]
+        if wrong:
             raise Rejected(
-                f"{name} {value!r} cannot be handed to a program: only letters, digits and ._:/@+=- "
+                f"{name} {wrong[0]!r} cannot be handed to a program: only letters, digits and ._:/@+=- "
                 "may be in it, and no - may be its first; rename it"
             )
-    texts = {**values} | {name: ",".join(many) for name, many in lists.items()}
+    texts = {name: value if isinstance(value, str) else ",".join(value) for name, value in values.items()}
     arguments: list[str] = []
     for each in template:
         whole = _PLACE.fullmatch(each)
-        if whole and whole[1] in lists:
-            arguments += lists[whole[1]]
+        alone = values[whole[1]] if whole else ""
+        if whole and not isinstance(alone, str):
+            arguments += alone
         else:
             arguments.append(_PLACE.sub(lambda place: texts[place[1]], each))
     return arguments
@@ -187,9 +189,9 @@ class DeployerPrograms:
         self._environment = {name: value for name, value in environment.items() if name in kept}
         self._secrets = tuple(environment[name] for name in passed_on if environment.get(name))
 
-    def run(self, name: str, values: Mapping[str, str], lists: Mapping[str, Sequence[str]]) -> str:
+    def run(self, name: str, values: Terms) -> str:
         """What one program printed. Raises `Rejected`, `Conflict`, `Transient` as the class says."""
-        key, argv = f"{self._contract.key}.{name}", put(self._templates[name], values, lists)
+        key, argv = f"{self._contract.key}.{name}", put(self._templates[name], values)
         ran = run_program(argv, self._environment, self._timeout_s, key=key)
         if ran.code == 0:
             return ran.output
@@ -200,16 +202,10 @@ class DeployerPrograms:
             raise self._contract.refusals[ran.code](sentence)
         raise Transient(f"{sentence}; look at what it says and run the same command again")
 
-    def ask(
-        self,
-        name: str,
-        values: Mapping[str, str],
-        lists: Mapping[str, Sequence[str]],
-        read: Callable[[Mapping[str, Any]], _T],
-    ) -> _T:
+    def ask(self, name: str, values: Terms, read: Callable[[Mapping[str, Any]], _T]) -> _T:
         """What ``read`` makes of the JSON object that one program answers. Raises as `run`, and `Rejected`
         for another answer, in which ``read`` may also raise `KeyError`, `TypeError` and `ValueError`."""
-        output = self.run(name, values, lists)
+        output = self.run(name, values)
         try:
             return read(load_object(output, "it", at_most=FILE_BYTES))
         except (Rejected, KeyError, TypeError, ValueError) as error:
@@ -219,12 +215,9 @@ class DeployerPrograms:
                 f"{self._contract.answers[name]}"
             ) from error
 
-    def start(
-        self, name: str, values: Mapping[str, str], lists: Mapping[str, Sequence[str]]
-    ) -> Started | ForPerson:
+    def start(self, name: str, values: Terms, change_id: str) -> Started | ForPerson:
         """Let the program ``name`` take a change up, or say what a person has to do. Raises as `ask`, also
         when its answer names another change."""
-        change_id = values["change_id"]
 
         def taken_up(answer: Mapping[str, Any]) -> Started | ForPerson:
             if isinstance(answer.get("instruction"), str):
@@ -233,7 +226,7 @@ class DeployerPrograms:
                 raise ValueError(f"change_id {answer.get('change_id')!r} instead of {change_id!r}")
             return Started(change_id=change_id)
 
-        return self.ask(name, values, lists, taken_up)
+        return self.ask(name, values, taken_up)
 
     def masked(self, text: str) -> str:
         """What a program said to people, without the values of the variables that it was given of our
@@ -285,7 +278,9 @@ class CommandFleet:
         unknown = sorted(set(change.slots) - known)
         if known and unknown:
             raise Rejected(f"slot {unknown[0]!r} is unknown to the program of fleet.command.observe")
-        return self._programs.start("undo" if change.undoes else "start", *terms(change))
+        return self._programs.start(
+            "undo" if change.undoes else "start", terms(change, FIELDS), change.change_id
+        )
 
     def took_up(self, change: Change) -> bool:
         """As the program says with ``taken_up``; where it says nothing, when any slot carries the id."""
@@ -304,21 +299,15 @@ class CommandFleet:
         return settled(slots, change, "the program of fleet.command.observe")
 
     def _observed(self, change: Change) -> _Observed:
-        observed: _Observed = self._programs.ask("observe", *terms(change), partial(built, _Observed))
+        observed: _Observed = self._programs.ask("observe", terms(change, FIELDS), partial(built, _Observed))
         slots = (replace(each, trouble=self._programs.masked(each.trouble)) for each in observed.slots)
         return replace(observed, slots=tuple(slots))
 
 
-def terms(change: Change) -> tuple[Mapping[str, str], Mapping[str, tuple[str, ...]]]:
-    """The values and the lists that the arguments of a program may hold."""
-    values = {
-        "change_id": change.change_id,
-        "group": change.group,
-        "to": change.to.value,
-        "fence": change.fence,
-        "token": str(change.token),
-    }
-    return values, {"slots": change.slots, "undoes": change.undoes}
+def terms(source: object, fields: Sequence[str]) -> dict[str, str | tuple[str, ...]]:
+    """Return what arguments may hold of these fields; a tuple is a list."""
+    values = ((name, getattr(source, name)) for name in fields)
+    return {name: value if isinstance(value, tuple) else str(value) for name, value in values}
 
 
 _NODES = Contract(
@@ -350,18 +339,12 @@ class CommandReplacement:
 
     def start(self, replacement: Replacement) -> Started | ForPerson:
         """Run ``start``."""
-        values = {
-            "change_id": replacement.change_id,
+        values = terms(replacement, ("change_id", "release", "without", "fence", "token")) | {
             "node": str(replacement.node_id),
-            "release": replacement.release,
-            "coordinator": replacement.coordinator.value if replacement.coordinator else "",
-            "fence": replacement.fence,
-            "token": str(replacement.token),
+            "coordinator": replacement.coordinator or "",
+            "properties": tuple(f"{name}={value}" for name, value in sorted(replacement.properties.items())),
         }
-        properties = tuple(f"{name}={value}" for name, value in sorted(replacement.properties.items()))
-        return self._programs.start(
-            "start", values, {"without": replacement.without, "properties": properties}
-        )
+        return self._programs.start("start", values, replacement.change_id)
 
     def observe(self, node_id: int) -> NodeStatus:
         """Run ``observe``; what it answers as null, it does not tell."""
@@ -371,7 +354,7 @@ class CommandReplacement:
             status: NodeStatus = built(NodeStatus, {**known, "node_id": node_id})
             return replace(status, trouble=self._programs.masked(status.trouble))
 
-        return self._programs.ask("observe", {"node": str(node_id)}, {}, read)
+        return self._programs.ask("observe", {"node": str(node_id)}, read)
 
 
 _FENCE = Contract(
@@ -394,8 +377,8 @@ class FencedReplacement:
 
     def keep_out(self, run: str) -> None:
         """See the port."""
-        self._programs.run("keep_out", {"run": run}, {})
+        self._programs.run("keep_out", {"run": run})
 
     def let_in(self, run: str) -> None:
         """See the port."""
-        self._programs.run("let_in", {"run": run}, {})
+        self._programs.run("let_in", {"run": run})

@@ -223,7 +223,9 @@ class KubernetesApi:
         if body is not None:
             headers["Content-Type"] = "application/strategic-merge-patch+json"
         try:
-            answer: Document = self._connected().call_api(
+            if self._client is None:
+                self._client = ApiClient(_configuration(self._settings))
+            answer: Document = self._client.call_api(
                 path,
                 method,
                 query_params=query or [],
@@ -245,11 +247,6 @@ class KubernetesApi:
         if not isinstance(answer, dict):
             raise _stranger(path)
         return answer
-
-    def _connected(self) -> ApiClient:
-        if self._client is None:
-            self._client = ApiClient(_configuration(self._settings))
-        return self._client
 
     def close(self) -> None:
         """Close the connections, if there are any."""
@@ -406,23 +403,16 @@ def _trouble(workload: Workload, pod: Document | None) -> str:
         for each in status(workload.document).get("conditions") or ()
         if (each["type"], each["status"]) in {("Progressing", "False"), ("ReplicaFailure", "True")}
     ]
-    waiting = [_waits(each) for each in status(pod or {}).get("containerStatuses") or ()]
+    states = (each.get("state") or {} for each in status(pod or {}).get("containerStatuses") or ())
+    words = (each.get("waiting") or {} for each in states)
+    waiting = [": ".join(str(each[key]) for key in ("reason", "message") if each.get(key)) for each in words]
     said = [each for each in (*waiting, *stuck) if each]
-    if pod is not None and any(waiting) and _stuck_for_good(workload, pod):
-        name = name_of(pod)
-        said.append(f"a StatefulSet keeps a broken pod: remove it with kubectl delete pod {name}")
-    return "; ".join(said)
-
-
-def _waits(container: Document) -> str:
-    waiting = (container.get("state") or {}).get("waiting") or {}
-    return ": ".join(str(waiting[key]) for key in ("reason", "message") if waiting.get(key))
-
-
-def _stuck_for_good(workload: Workload, pod: Document) -> bool:
-    """An ordered StatefulSet waits for a broken pod to become ready before it replaces it."""
     ordered = workload.document["spec"].get("podManagementPolicy", "OrderedReady") == "OrderedReady"
-    return workload.stateful and ordered and not _runs(workload, pod, workload.revision_of(name_of(pod)))
+    if pod is not None and any(waiting) and workload.stateful and ordered:
+        name = name_of(pod)  # an ordered StatefulSet waits for it to become ready before it replaces it
+        if not _runs(workload, pod, workload.revision_of(name)):
+            said.append(f"a StatefulSet keeps a broken pod: remove it with kubectl delete pod {name}")
+    return "; ".join(said)
 
 
 def member_of(pod: Document, group: str, clients: tuple[str, ...]) -> str | None:

@@ -18,7 +18,7 @@ from math import ceil
 
 from groupshift.domain.canary import INTERVALS
 from groupshift.domain.evidence import Moment
-from groupshift.domain.facts import Slot, SlotState
+from groupshift.domain.facts import Slot
 from groupshift.domain.group import GroupView
 from groupshift.domain.group_rules import leftovers, resets
 from groupshift.domain.modes import MemberKind, Mode
@@ -40,7 +40,7 @@ from groupshift.domain.run import (
     make_rollback,
 )
 from groupshift.domain.step_table import StepTable
-from groupshift.engine.group import Around, measured, snapshot_name
+from groupshift.engine.group import Around, measured, places_of, snapshot_name
 from groupshift.engine.group_move import (
     Undo,
     approval,
@@ -76,7 +76,7 @@ def plan(request: CoordinationRequest, live: LiveGroup) -> Plan:
 
     Raises `Rejected` where nothing is left to do, for a canary that is larger than the group, and for a watch
     that could show nothing."""
-    view, everywhere = live.facts.view, places_of(live.facts.view, live.facts.places)
+    view, everywhere = live.facts.view, places_of(live.facts)
     reached = frozenset(_REACH[: _REACH.index(request.until) + 1])
     old = [place for place in everywhere if place.kind is MemberKind.OLD]
     canary = canary_places(request, view, old)
@@ -126,16 +126,6 @@ def plan(request: CoordinationRequest, live: LiveGroup) -> Plan:
         "notes": notes,
     }
     return make_plan(parts.steps, about)
-
-
-def places_of(view: GroupView, places: tuple[Slot, ...]) -> tuple[Slot, ...]:
-    """Return the driver's places in its order, or, where it cannot know them, the members themselves."""
-    if places:
-        return places
-    return tuple(
-        Slot(name=member.member_id, kind=member.kind, state=SlotState.RUNNING, member_id=member.member_id)
-        for member in sorted(view.members, key=lambda member: member.member_id)
-    )
 
 
 def canary_places(request: CoordinationRequest, view: GroupView, old: list[Slot]) -> list[Slot]:
@@ -337,8 +327,8 @@ def _undone(there: Plan, records: Mapping[str, StepRecord], live: LiveGroup, to:
     if to is not WayBack.OLD_MEMBERS:
         return
     yield from together([StageName.CANARY, StageName.ROLL], restores=True)
-    if not any(each.phase in {StageName.CANARY, StageName.ROLL} for each in there.steps):
-        places = places_of(facts.view, facts.places)
-        if slots := [each.name for each in places if each.kind is not MemberKind.OLD]:
-            members = {**members_at(slots, MemberKind.AWARE, MemberKind.OLD), "takes_back": []}
-            yield Undo(act=replacement(StageName.UNDO_MEMBERS, members, terms))
+    replaced = any(each.phase in {StageName.CANARY, StageName.ROLL} for each in there.steps)
+    slots = [each.name for each in places_of(facts) if each.kind is not MemberKind.OLD]
+    if slots and not replaced:
+        members = {**members_at(slots, MemberKind.AWARE, MemberKind.OLD), "takes_back": []}
+        yield Undo(act=replacement(StageName.UNDO_MEMBERS, members, terms))

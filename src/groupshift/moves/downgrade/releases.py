@@ -35,43 +35,32 @@ LEVELS_FILE = "moves/downgrade/metadata_levels.toml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataLevel:
-    """A level of ``metadata.version``: its name, and whether it changed the metadata log (then nothing goes
-    back to below it). Kafka lowers it only where that undoes no change; every release refuses an unsafe
-    downgrade."""
-
-    name: str
-    changes: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Levels:
+    """Names of the levels of ``metadata.version``, in order, and of those that changed the metadata log: then
+    nothing goes back to below it. Kafka lowers it only where that undoes no change; every release refuses an
+    unsafe downgrade."""
+
     levels: tuple[str, ...]
     changes: frozenset[str]
 
 
 _READ = table_of(_Levels, LEVELS_FILE)
-LEVELS = {
-    number: MetadataLevel(name=name, changes=name in _READ.changes)
-    for number, name in enumerate(_READ.levels, 1)
-}
-"""Every level up to 4.4.0's, by number."""
+LEVELS = dict(enumerate(_READ.levels, 1))
+"""The name of every level up to 4.4.0's, by number."""
+CHANGES = frozenset(level for level, name in LEVELS.items() if name in _READ.changes)
+"""Those that changed the metadata log."""
 
 
 def name_of(level: int) -> str:
     """``4.3-IV0 (30)``; of a level that we do not know its number."""
-    known = LEVELS.get(level)
-    return f"{known.name} ({level})" if known else f"level {level}"
+    return f"{LEVELS[level]} ({level})" if level in LEVELS else f"level {level}"
 
 
 def changes_between(lower: int, upper: int) -> tuple[str, ...]:
     """Names of the levels above ``lower`` and up to ``upper`` that changed the metadata log, in order; a
     level that we do not know counts as one that did."""
-    return tuple(
-        name_of(level)
-        for level in range(lower + 1, upper + 1)
-        if level not in LEVELS or LEVELS[level].changes
-    )
+    levels = range(lower + 1, upper + 1)
+    return tuple(name_of(level) for level in levels if level not in LEVELS or level in CHANGES)
 
 
 def line_of_version(version: Version) -> Line | None:

@@ -21,7 +21,7 @@ from groupshift.domain.foreign_text import shell
 from groupshift.domain.group_protocol import ASSIGNORS, CONSUMERS, PROTOCOLS, Kind
 from groupshift.domain.hazards import Facts, Met, Role, Trait, met_hazards
 from groupshift.domain.rules import Rules, Says
-from groupshift.domain.verdict import Finding, Verdict
+from groupshift.domain.verdict import Finding, against
 from groupshift.domain.versions import METADATA
 from groupshift.log.releases import Coordinator
 from groupshift.log.replay import GroupVerdict, LoadOutcome
@@ -51,6 +51,9 @@ _OTHERS = "X2"
 _MEMBERS = "O4"
 """The rule of the replay lint under which offsets load and members do not: `consumers` and `newer` name
 those."""
+
+
+_rule("W04")(lambda facts: cluster_rules.controlled(facts.view))
 
 
 @_rule("W01")
@@ -96,12 +99,6 @@ def older(facts: DowngradeFacts) -> Iterator[Says]:
     for kind in (Standing.NEWER, Standing.SAME, Standing.UNKNOWN):
         if nodes := standings[kind]:
             yield Says(f"target_{kind}", target=facts.target, brokers=nodes)
-
-
-@_rule("W04")
-def controlled(facts: DowngradeFacts) -> Iterator[Says]:
-    """There is a controller: features are lowered there, and nodes register with it."""
-    yield from cluster_rules.controlled(facts.view)
 
 
 @_rule("W05")
@@ -375,7 +372,6 @@ def ask(facts: DowngradeFacts) -> tuple[Finding, ...]:
     return (*RULES.ask(facts), *bugs(facts), *counts)
 
 
-_BAD = frozenset({Verdict.FAIL, Verdict.ERROR})
 _FILES = "W14"
 _CURED = frozenset({"L0", "O1", "O4"})
 """Rules of the replay lint that are no harm, or that conversion and compaction cure."""
@@ -396,13 +392,13 @@ def obstacles(facts: DowngradeFacts, findings: Iterable[Finding]) -> tuple[Findi
             answered |= {"W16", "W17"}
         if _droppable(facts):
             answered.add(_FILES)
-    return tuple(each for each in findings if each.verdict in _BAD and each.rule not in answered)
+    return tuple(each for each in against(findings) if each.rule not in answered)
 
 
 def no_go(facts: DowngradeFacts, findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Findings for which no broker may be touched; only what the new files leave out is left to them."""
     dropped = {_FILES} if _droppable(facts) else set[str]()
-    return tuple(each for each in findings if each.verdict in _BAD and each.rule not in dropped)
+    return tuple(each for each in against(findings) if each.rule not in dropped)
 
 
 def _droppable(facts: DowngradeFacts) -> bool:

@@ -200,7 +200,7 @@ class SetLevel(_Listed):
                 cluster.raise_feature(step.subject, to)
             return {}
         kind = _SERVED_BY.get(step.subject) if to == 0 else None
-        if came := sorted(each.group for each in inventory(view, None) if kind in each.kinds):
+        if came := [each.group for each in inventory(view, None) if kind in each.kinds]:
             restart = "restart its members with group.protocol=classic, or " if kind is Kind.CONSUMER else ""
             raise Conflict(
                 f"group {sentence_list(came)} is of type {kind}, and {step.subject} 0 serves none: "

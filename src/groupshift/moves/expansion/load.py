@@ -8,7 +8,7 @@ Source: docs/reference/group-coordinator.md §1.7 and §3.1.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -25,13 +25,11 @@ _UNKNOWN = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLoad:
-    """One partition: all ``records`` and ``bytes`` (keys and values, uncompressed) as they lie there, what
-    of it is ``live`` (the newest of its key and no tombstone), and how many groups have anything live."""
+    """One partition: what of it is ``live`` (the newest of its key and no tombstone; bytes of keys and
+    values, uncompressed), and how many groups have anything live."""
 
     partition: int
     groups: int = 0
-    records: int = 0
-    bytes: int = 0
     live_records: int = 0
     live_bytes: int = 0
 
@@ -118,8 +116,7 @@ class Hashed:
 
     def cost(self, before: int, after: int) -> Cost:
         """What going from ``before`` to ``after`` partitions costs. Raises `Rejected` for counts below 1."""
-        stays = share_that_stays(before, after)
-        moving = sum(hashed % before != hashed % after for hashed in self._hashes)
+        stays, moving = share_that_stays(before, after), len(self.movers(before, after))
         multiple = after % before == 0
         return Cost(count=after, stays=stays, moving=moving, groups=len(self.groups), multiple=multiple)
 
@@ -138,22 +135,21 @@ _LOOKED_AT = 500
 """Values of one type by which it is told who wrote the log."""
 _COMMIT = b"\0\1"
 _NAME_AT = 4
-_TIME = "commitTimestamp"
+_TIME, _EXPIRY = "commitTimestamp", "expireTimestamp"
 
 
 class LogReading:
     """A log as it was read, its records in any order.
 
     ``winners`` are the newest records by partition and key, tombstones too: about 400 bytes each. ``live``
-    are those that are no tombstones, by group; ``records`` and ``bytes`` count all that lies in a partition;
-    ``unreadable`` keys name no group."""
+    are those that are no tombstones, by group; ``records`` counts all that were read; ``unreadable`` keys
+    name no group."""
 
     def __init__(self, records: Iterable[LogRecord]) -> None:
         self.winners: dict[tuple[int, bytes], LogRecord] = {}
-        self.records, self.bytes = Counter[int](), Counter[int]()
+        self.records = 0
         for each in records:
-            self.records[each.partition] += 1
-            self.bytes[each.partition] += _size(each)
+            self.records += 1
             key = (each.partition, _logical(each.key or b""))
             before = self.winners.get(key)
             if before is None or before.offset < each.offset:
@@ -166,28 +162,26 @@ class LogReading:
             elif each.value is not None:
                 self.live[group].append(each)
 
-    def loads(
-        self, numbers: Iterable[int], place: Callable[[str, LogRecord], int]
-    ) -> tuple[PartitionLoad, ...]:
-        """Return the live load of these partitions where each live record of a group lies at ``place``."""
-        by_place = defaultdict[int, dict[str, list[LogRecord]]](lambda: defaultdict(list))
+    def loads(self, count: int, *, at_home: bool = False) -> tuple[PartitionLoad, ...]:
+        """Return the live load of ``count`` partitions and whichever else has any, as records lie there;
+        ``at_home``: if every group's records lay where so many partitions put them."""
+        groups, many, sizes = defaultdict[int, set[str]](set), Counter[int](), Counter[int]()
         for group, records in self.live.items():
+            home = partition_of(group, count) if at_home else _UNKNOWN
             for each in records:
-                by_place[place(group, each)][group].append(each)
+                place = home if at_home else each.partition
+                groups[place].add(group)
+                many[place] += 1
+                sizes[place] += len(each.key or b"") + len(each.value or b"")
         return tuple(
             PartitionLoad(
-                partition=number,
-                groups=len(by_place[number]),
-                live_records=sum(map(len, by_place[number].values())),
-                live_bytes=sum(_size(each) for records in by_place[number].values() for each in records),
+                partition=place,
+                groups=len(groups[place]),
+                live_records=many[place],
+                live_bytes=sizes[place],
             )
-            for number in numbers
+            for place in sorted({*range(count), *many})
         )
-
-    def loads_after(self, count: int) -> tuple[PartitionLoad, ...]:
-        """Live load by partition when every group's live records lie where ``count`` partitions put them."""
-        homes = {group: partition_of(group, count) for group in self.live}
-        return self.loads(range(count), lambda group, _record: homes[group])
 
 
 class LoggedPlaces:
@@ -203,7 +197,7 @@ class LoggedPlaces:
 
     def __init__(self, reading: LogReading, count: int, partitions: int = 0, *, old: bool = False) -> None:
         self.count = count
-        self.records, self.unreadable = sum(reading.records.values()), reading.unreadable
+        self.records, self.unreadable = reading.records, reading.unreadable
         self._reading, self._partitions, self._old = reading, partitions, old
         self._homes = {group: partition_of(group, count) for group in sorted(reading.live)}
         self._away = {
@@ -219,13 +213,8 @@ class LoggedPlaces:
 
     @cached_property
     def loads(self) -> tuple[PartitionLoad, ...]:
-        """The load of each partition as its records lie there."""
-        reading = self._reading
-        numbers = sorted({*range(self._partitions), *reading.records})
-        return tuple(
-            replace(each, records=reading.records[each.partition], bytes=reading.bytes[each.partition])
-            for each in reading.loads(numbers, lambda _group, record: record.partition)
-        )
+        """The live load of each partition as its records lie there."""
+        return self._reading.loads(self._partitions)
 
     @cached_property
     def groups(self) -> Mapping[str, frozenset[int]]:
@@ -267,15 +256,6 @@ class LoggedPlaces:
                 displaced.append(replace(compared, deleted_ms=deleted.get(key, _UNKNOWN)))
         return tuple(displaced)
 
-    @cached_property
-    def others(self) -> Mapping[str, int]:
-        """How many live records elsewhere are no commits, by group."""
-        numbers = {
-            group: sum(_kind(each) not in _COMMITS for each in records)
-            for group, records in self._away.items()
-        }
-        return {group: number for group, number in numbers.items() if number}
-
     @property
     def residue(self) -> frozenset[str]:
         """Groups with anything live outside their partition."""
@@ -295,15 +275,30 @@ class LoggedPlaces:
         return max(times, default=None)
 
     @cached_property
-    def commits(self) -> tuple[OffsetRow, ...]:
-        """The live commits in their groups' own partitions."""
-        at_home = (
+    def _at_home(self) -> tuple[tuple[OffsetRow, int], ...]:
+        """The live commits in their groups' own partitions, each with its expiry (epoch ms; -1: none)."""
+        decoded = (
             decode(each, partitions=None)
             for group, home in self._homes.items()
             for each in self._reading.live[group]
             if each.partition == home and _kind(each) in _COMMITS
         )
-        return tuple(OffsetRow(**_committed(each)) for each in at_home if each.topic is not None)
+        return tuple(
+            (OffsetRow(**_committed(each)), (each.decoded or {}).get(_EXPIRY, _UNKNOWN))
+            for each in decoded
+            if each.topic is not None
+        )
+
+    @cached_property
+    def commits(self) -> tuple[OffsetRow, ...]:
+        """The live commits in their groups' own partitions."""
+        return tuple(row for row, _ in self._at_home)
+
+    @property
+    def expiring(self) -> list[str]:
+        """The groups of those with an expiry of their own, each as often as it has one: what is committed
+        again has none (clients before Kafka 2.1 could ask for one; group-coordinator.md §3.4 step 10)."""
+        return sorted(row.group for row, expires_ms in self._at_home if expires_ms > _UNKNOWN)
 
     @cached_property
     def others_wrote(self) -> tuple[str, ...]:
@@ -332,11 +327,6 @@ def counts_by_newest(newest: Mapping[str, tuple[int, int]], candidates: Iterable
             break
         left = fitting
     return left
-
-
-def _size(record: LogRecord) -> int:
-    """Bytes of key and value, uncompressed."""
-    return len(record.key or b"") + len(record.value or b"")
 
 
 def _kind(record: LogRecord) -> bytes:
@@ -391,7 +381,7 @@ def _compared(there: LogRecord, here: LogRecord | None, home: int) -> Elsewhere:
         home=home,
         committed_ms=times[0],
         record_offset=there.offset,
-        expires_ms=said.get("expireTimestamp", _UNKNOWN),
+        expires_ms=said.get(_EXPIRY, _UNKNOWN),
         readable=decoded.decode_status is DecodeStatus.OK,
         at_home=homes_said.get("offset"),
         home_record_offset=here.offset if here is not None else None,

@@ -13,7 +13,7 @@ from dataclasses import replace
 from groupshift.domain.cluster import retention_ms
 from groupshift.domain.rows import ProblemRow
 from groupshift.domain.run import Checked, Findings, Outcome, Plan, RunState, Step, StepRecord
-from groupshift.domain.verdict import Finding, Verdict
+from groupshift.domain.verdict import Finding, Verdict, against
 from groupshift.engine.handlers import own_handlers
 from groupshift.engine.move import Aspects, Handler, Run
 from groupshift.engine.questions import utc
@@ -35,7 +35,7 @@ from groupshift.moves.expansion.ports import (
 )
 from groupshift.moves.expansion.restore import Key
 from groupshift.moves.expansion.rules import Placement, audit_placement, plan_expansion
-from groupshift.moves.expansion.steps import against, fence_of
+from groupshift.moves.expansion.steps import fence_of
 from groupshift.ports.runs import EventKind
 
 STRAYS = "E96"
@@ -110,10 +110,6 @@ class ExpansionMove(ClusterMove[ExpansionPorts]):
     def assess(self, request: ExpansionRequest, facts: Placement) -> Findings:
         """See `Move`."""
         return facts.judgement.findings
-
-    def obstacles(self, request: ExpansionRequest, facts: Placement, findings: Findings) -> Findings:
-        """See `Move`."""
-        return against(findings)
 
     def plan(self, request: ExpansionRequest, facts: Placement) -> Plan:
         """See `Move`."""

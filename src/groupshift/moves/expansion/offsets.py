@@ -18,7 +18,7 @@ from groupshift.domain.commit_places import Topics
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.domain.run import PASSED, Checked, Json, Outcome, Step, StepRecord, StepState
-from groupshift.domain.verdict import Finding, Verdict
+from groupshift.domain.verdict import Finding, Verdict, against
 from groupshift.engine.move import Handler, Standing
 from groupshift.engine.snapshots import CompareClusters
 from groupshift.errors import Conflict
@@ -46,7 +46,7 @@ from groupshift.moves.expansion.restore import (
     unlike,
 )
 from groupshift.moves.expansion.rules import audit_placement
-from groupshift.moves.expansion.steps import against, unproven
+from groupshift.moves.expansion.steps import unproven
 from groupshift.ports.changes import refusal_of
 
 _SAID = 10
@@ -243,7 +243,7 @@ class Restore(_Committing):
             state = ports.reader.take(sorted(groups))
             demand_answers(state)
             leaders = ports.views.look().topic.leaders
-            differing = agreement(state.offsets, ports.log.read(ports.log.position()), count).differing
+            differing = agreement(state.offsets, held(ports.log, count))
             astray = [
                 f"{sentence}: broker {leaders[partition_of(group, count)]} uses no {count} partitions; "
                 "restart it"

@@ -73,13 +73,9 @@ class Counts:
 def counts_of(plan: Plan) -> Counts:
     """Return what the plan of a run says."""
     about = plan.about
-    return Counts(
-        before=about["before"],
-        partitions=about["partitions"],
-        to=about["to"],
-        brokers=tuple(about["brokers"]),
-        moving=frozenset(group for group, _, _ in about["movers"]),
-    )
+    moving = frozenset(group for group, _, _ in about["movers"])
+    numbers = {name: about[name] for name in ("before", "partitions", "to")}
+    return Counts(**numbers, brokers=tuple(about["brokers"]), moving=moving)
 
 
 def facts_now(run: Expanding) -> PlacementFacts:

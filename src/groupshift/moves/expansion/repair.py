@@ -33,7 +33,6 @@ from groupshift.moves.expansion.restore import (
     NotRestored,
     Restored,
     key_of,
-    logged_offsets,
     restore_offsets,
     said,
     some_groups,
@@ -180,22 +179,38 @@ def plan_repair(
     return PlannedRepair(audit=audit, repairs=planned, against="; ".join(unmet))
 
 
-def repair(planned: PlannedRepair, restoring: OffsetRestoring, reader: ClusterGroups) -> Restored:
-    """Commit what is to be restored, for groups without members, and read it back: some groups at a time,
-    asked for right before; what is answered otherwise than the log said, or cannot be asked, is left alone.
-    Safe to repeat. A consumer that commits without being a member is not refused by its coordinator. On NEW
-    coordinators; `repair_shadows` on OLD ones.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairTools:
+    """What a repair works with; ``erasing`` is for OLD coordinators."""
 
-    Raises `Rejected` with `PlannedRepair.against`, and as the ports."""
+    views: PlacementViews
+    log: OffsetsLog
+    restoring: OffsetRestoring
+    reader: ClusterGroups
+    erasing: LogErasing
+
+
+def repair(planned: PlannedRepair, tools: RepairTools) -> Restored:
+    """Commit what is to be restored, for groups without members, and read it back; on OLD coordinators prove
+    it in the log, and erase the strays of every group that is settled. Safe to repeat. A consumer that
+    commits without being a member is not refused by its coordinator.
+
+    Raises `Rejected` with `PlannedRepair.against`, `Transient` when tombstones do not show in the log yet,
+    and as the ports."""
     if planned.against:
         raise Rejected(f"nothing was changed: {planned.against}")
-    if planned.old:
-        raise Rejected("nothing was changed: OLD coordinators need tombstones beside the commits")
+    return _erased(planned, tools) if planned.old else _answered(planned, tools)
+
+
+def _answered(planned: PlannedRepair, tools: RepairTools) -> Restored:
+    """Some groups at a time, asked for right before; what is answered otherwise than the log said, or cannot
+    be asked, is left alone."""
     done, wanted = Restored(), (each.chosen for each in planned.of(Mend.RESTORE))
     for some in some_groups(wanted, lambda each: each.group):
-        left = _left_alone(reader, some)
+        left = _left_alone(tools.reader, some)
         done += Restored(differing=tuple(left.values()))
-        done += restore_offsets(restoring, reader, [each.row for each in some if key_of(each) not in left])
+        rows = [each.row for each in some if key_of(each) not in left]
+        done += restore_offsets(tools.restoring, tools.reader, rows)
     return done
 
 
@@ -216,25 +231,10 @@ def _left_alone(reader: GroupSnapshots, wanted: Sequence[Elsewhere]) -> dict[Key
     return kept
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShadowTools:
-    """What a repair on OLD coordinators needs."""
-
-    views: PlacementViews
-    log: OffsetsLog
-    restoring: OffsetRestoring
-    erasing: LogErasing
-
-
-def repair_shadows(planned: PlannedRepair, tools: ShadowTools) -> Restored:
-    """Commit what is to be restored, for groups without members, prove it in the log, then erase the strays
-    of every group that is settled: nothing of it is left to a person, nobody uses it, nothing was refused.
-
-    Safe to repeat, and gone on with where it was cut off: what is committed at home already is newer than its
-    strays. Raises `Rejected` with `PlannedRepair.against`, `Transient` when tombstones do not show in the log
-    yet, and as the ports."""
-    if planned.against:
-        raise Rejected(f"nothing was changed: {planned.against}")
+def _erased(planned: PlannedRepair, tools: RepairTools) -> Restored:
+    """Commit, prove it in the log, then erase the strays of every group of which nothing is left to a person,
+    that nobody uses, and of which nothing was refused. Gone on with where it was cut off: what is committed
+    at home already is newer than its strays."""
     busy = busy_groups(tools.views.look().cluster)
     # answers tell nothing of what changed since the look: a cache may hide what was committed
     present = {key_of(each): each for each in held(tools.log, planned.count).elsewhere}
@@ -249,7 +249,7 @@ def repair_shadows(planned: PlannedRepair, tools: ShadowTools) -> Restored:
     wanted = [row for row in to_restore if row.group not in left]
     untouched = [row for row in to_restore if row.group in busy | changed.keys()]
     refused = tools.restoring.commit(wanted)
-    logged = logged_offsets(tools.log.read(tools.log.position()), planned.count)
+    logged = {key_of(row): said(row) for row in held(tools.log, planned.count).commits}
     differing = tuple(
         NotRestored(wanted=row, current=None, reason=refused.get(row.group, "it is not in the log"))
         for row in wanted
@@ -263,7 +263,7 @@ def repair_shadows(planned: PlannedRepair, tools: ShadowTools) -> Restored:
 
 
 def _erase(
-    planned: PlannedRepair, tools: ShadowTools, unsettled: Mapping[str, str]
+    planned: PlannedRepair, tools: RepairTools, unsettled: Mapping[str, str]
 ) -> tuple[frozenset[str], Mapping[str, str]]:
     """The groups whose strays have tombstones now, and those that keep theirs, with why."""
     log = planned.audit.facts.log

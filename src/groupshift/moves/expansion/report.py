@@ -109,9 +109,8 @@ def overview(placement: Placement, named: int = _NAMED) -> Iterator[questions.Se
 
 def observed(_request: ExpansionRequest, placement: Placement) -> questions.Observed:
     """Return what was found of the cluster: `overview`, and the same as data, with every partition and every
-    group; no loads where the log was not read. Of a partition then nothing is said of what is overwritten or
-    deleted: it stays where it lies."""
-    facts, live = placement.facts, ("partition", "groups", "live_records", "live_bytes")
+    group; no loads where the log was not read."""
+    facts = placement.facts
     data = {
         "from": facts.before,
         "to": facts.to,
@@ -121,7 +120,7 @@ def observed(_request: ExpansionRequest, placement: Placement) -> questions.Obse
         "moving": facts.movers,
         "load": {
             "now": facts.log.loads if facts.log else (),
-            "then": [{name: getattr(each, name) for name in live} for each in facts.after],
+            "then": facts.after,
         },
     }
     return questions.Observed(sections=tuple(overview(placement)), data=data)
@@ -229,19 +228,19 @@ def page(_run: Run[ExpansionPorts], history: History, _kept: Kept | None) -> Pag
     return cluster_page(history, words)
 
 
+_OFFSETS_DIFFER = "offsets are not as in snapshot {}"
+_WRONG = {
+    "restore": _OFFSETS_DIFFER,
+    "rehearse": _OFFSETS_DIFFER,
+    "place": "somebody else gave the topic another count than the plan's",
+    "verify": "the log is not as snapshot {}",
+    "audit": "the audit of the whole log found something wrong",
+}
+
+
 def _wrong(step: Step) -> str:
     """What it means that a step is not as it has to be."""
-    match step.kind:
-        case "restore" | "rehearse":
-            return f"offsets are not as in snapshot {step.subject}"
-        case "place":
-            return "somebody else gave the topic another count than the plan's"
-        case "verify":
-            return f"the log is not as snapshot {step.subject}"
-        case "audit":
-            return "the audit of the whole log found something wrong"
-        case _:
-            return wrong_words(step)
+    return _WRONG[step.kind].format(step.subject) if step.kind in _WRONG else wrong_words(step)
 
 
 def _made_by_another(history: History) -> int:

@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import TypeVar
 
-from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import ClusterState, Committed, OffsetRow
 from groupshift.errors import Transient
-from groupshift.log import LogRecord, commit_place, decode
+from groupshift.moves.expansion.load import LoggedPlaces
 from groupshift.ports.changes import OffsetRestoring, refusal_of
 from groupshift.ports.cluster import CommittedOffsets
 
@@ -130,54 +128,16 @@ def some_groups(
         yield [each for name in names[start : start + at_a_time] for each in by_group[name]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Agreement:
-    """What answers and the log do not tell alike (``differing``: group and sentence, sorted), and the groups
-    of commits with an expiry of their own (``expiring``, each as often as it has one): what is committed
-    again has none (clients before Kafka 2.1 could ask for one; group-coordinator.md §3.4 step 10)."""
-
-    differing: tuple[tuple[str, str], ...]
-    expiring: tuple[str, ...]
-
-
-def agreement(rows: Iterable[OffsetRow], records: Iterable[LogRecord], count: int) -> Agreement:
-    """Hold answers (``rows``) against the log (``records``, read to its end, where ``count`` partitions put
-    each group). Records elsewhere do not count.
-
-    Raises `Rejected` for a count below 1."""
+def agreement(rows: Iterable[OffsetRow], log: LoggedPlaces) -> tuple[tuple[str, str], ...]:
+    """Hold answers (``rows``) against a log that was read to its end; returns group and sentence of what they
+    do not tell alike, sorted. Records outside their group's partition do not count."""
     answered = {key_of(row): said(row) for row in rows if row.offset > _NONE}
-    live = list(_live(records, count))
-    logged = {key: saying for key, saying, _ in live if saying[0] > _NONE}
-    differing = tuple(
+    logged = {key_of(row): said(row) for row in log.commits if row.offset > _NONE}
+    return tuple(
         (key[0], f"{key[0]!r} {key[1]}-{key[2]}: answered {_told(here)}, in the log {_told(there)}")
         for key in sorted({*answered, *logged})
         if (here := answered.get(key)) != (there := logged.get(key))
     )
-    expiring = tuple(sorted(key[0] for key, _, expires_ms in live if expires_ms > _NONE))
-    return Agreement(differing=differing, expiring=expiring)
-
-
-def logged_offsets(records: Iterable[LogRecord], count: int) -> dict[Key, Said]:
-    """Every live commit that lies where ``count`` partitions put its group."""
-    return {key: said for key, said, _ in _live(records, count)}
-
-
-def _live(records: Iterable[LogRecord], count: int) -> Iterator[tuple[Key, Said, int]]:
-    """Every live commit where ``count`` partitions put its group: key, what it says, and its expiry (epoch
-    ms; -1: none)."""
-    home = cache(lambda group: partition_of(group, count))
-    latest: dict[Key, LogRecord] = {}
-    for record in records:
-        key = commit_place(record.key)
-        if key is None or record.partition != home(key[0]):
-            continue
-        if key not in latest or latest[key].offset < record.offset:
-            latest[key] = record
-    for key, record in latest.items():
-        if record.value is not None:
-            fields = decode(record, partitions=None).decoded or {}
-            said = fields.get("offset", _NONE), fields.get("leaderEpoch", _NONE), fields.get("metadata") or ""
-            yield key, said, fields.get("expireTimestamp", _NONE)
 
 
 def _told(said: Said | None) -> str:

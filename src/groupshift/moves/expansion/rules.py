@@ -37,6 +37,11 @@ _SHOWN, _NAMED = 5, 20
 _NO_MEMBERS = frozenset({EMPTY, "Dead"})
 
 
+_rule("X03")(lambda facts: cluster_rules.complete(facts.view.cluster))
+_rule("X09")(lambda facts: cluster_rules.one_coordinator(facts.view.cluster))
+_rule("X10")(lambda facts: cluster_rules.controlled(facts.view.cluster))
+
+
 @_rule("X01")
 def there(facts: PlacementFacts) -> Iterator[Says]:
     """There is something to count."""
@@ -60,12 +65,6 @@ def replicated(facts: PlacementFacts) -> Iterator[Says]:
         yield Says("not_in_sync", partitions=sorted(topic.behind), brokers=late)
     if len(set(topic.replicas)) > 1:
         yield Says("uneven_replicas", few=min(topic.replicas), many=max(topic.replicas))
-
-
-@_rule("X03")
-def complete(facts: PlacementFacts) -> Iterator[Says]:
-    """Every broker tells all its groups and its configuration."""
-    yield from cluster_rules.complete(facts.view.cluster)
 
 
 @_rule("X04")
@@ -181,18 +180,6 @@ def configured_alike(facts: PlacementFacts) -> Iterator[Says]:
     if not facts.view.count and len(by_count) > 1:
         said = "; ".join(f"{count} at {_numbers(nodes)}" for count, nodes in sorted(by_count.items()))
         yield Says("configured_differently", counts=said)
-
-
-@_rule("X09")
-def one_kind(facts: PlacementFacts) -> Iterator[Says]:
-    """OLD and NEW coordinators load what lies elsewhere in different ways."""
-    yield from cluster_rules.one_coordinator(facts.view.cluster)
-
-
-@_rule("X10")
-def controlled(facts: PlacementFacts) -> Iterator[Says]:
-    """Partitions are made by the controller."""
-    yield from cluster_rules.controlled(facts.view.cluster)
 
 
 @_rule("X11")

@@ -9,16 +9,17 @@ changed since.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
 from groupshift.domain.run import PASSED, Checked, Json, Outcome, Step, StepRecord, StepState
-from groupshift.domain.verdict import Finding, Verdict
+from groupshift.domain.verdict import against
 from groupshift.engine.gates import differences
 from groupshift.engine.move import Aspects, Handler, Standing
 from groupshift.errors import Conflict, Rejected
 from groupshift.moves.expansion.facts import listed
+from groupshift.moves.expansion.load import held
 from groupshift.moves.expansion.plan import met
 from groupshift.moves.expansion.ports import (
     SNAPSHOT,
@@ -46,7 +47,6 @@ _REFUSED = (
     "-1 or 10 its coordinator could not write the tombstones: read its log, and max.message.bytes of the "
     "offsets topic"
 )
-_BAD = frozenset({Verdict.FAIL, Verdict.ERROR})
 
 
 def waits(why: str) -> Checked:
@@ -74,14 +74,14 @@ class Agree(Handler[ExpansionPorts]):
     def act(self, run: Expanding, step: Step, intent: Json) -> Json:
         """Compare snapshot and log offset by offset, and count the offsets with an expiry of their own:
         these are lost when they are committed again. Returns numbers and the first sentences."""
-        taken, log, plan = run.snapshot(SNAPSHOT), run.ports.log, counts_of(run.there)
+        taken, plan = run.snapshot(SNAPSHOT), counts_of(run.there)
         rows = run.ports.store.offsets(Path(taken.folder), taken.manifest_sha256)
         known = plan.moving | {each.group for each in listed(run.ports.views.look().cluster)}
-        compared = agreement(rows, log.read(log.position()), plan.before)
+        log = held(run.ports.log, plan.before)
         moving = {row.group for row in rows} & plan.moving
         # a group that no broker lists and that stays was not asked for: rule X15 warned of it
-        differing = [said for group, said in compared.differing if group in known]
-        expiring = [group for group in compared.expiring if group in moving]
+        differing = [said for group, said in agreement(rows, log) if group in known]
+        expiring = [group for group in log.expiring if group in moving]
         return {
             "offsets": len(rows),
             "groups_that_move": len(moving),
@@ -101,11 +101,6 @@ class Agree(Handler[ExpansionPorts]):
             f"({back(run)}), look with groupshift audit placement, begin anew"
         )
         return Checked(outcome=Outcome.FAIL, detail=detail, only_rollback_helps=True)
-
-
-def against(findings: Collection[Finding]) -> tuple[Finding, ...]:
-    """Return the findings for which nothing may begin."""
-    return tuple(each for each in findings if each.verdict in _BAD)
 
 
 class Prove(Handler[ExpansionPorts]):

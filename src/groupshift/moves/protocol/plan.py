@@ -8,17 +8,16 @@ one before it was emptied. Source: docs/reference/group-coordinator.md §§5.2-5
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from groupshift.domain.evidence import Moment
-from groupshift.domain.facts import Slot, SlotState
-from groupshift.domain.group import GroupView
 from groupshift.domain.group_protocol import Protocol
 from groupshift.domain.group_rules import leftovers, resets
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import StageName
 from groupshift.domain.run import Plan, StepRecord, make_plan, make_rollback
-from groupshift.engine.group import Around, measured, snapshot_name
+from groupshift.engine.group import Around, measured, places_of, snapshot_name
 from groupshift.engine.group_move import (
     UNDONE_BY,
     approval,
@@ -44,7 +43,11 @@ def plan(request: ProtocolRequest, live: LiveGroup) -> Plan:
     """Return the phases that this group still needs, in order.
 
     Raises `Rejected` where nothing is left to do, and for a canary that is larger than the group."""
-    members, everywhere = live.facts.view.members, places_of(live.facts.view, live.facts.places)
+    members = live.facts.view.members
+    known_by = {each.member_id: each.client_id or each.member_id for each in members}
+    shared = Counter(known_by.values())
+    own_names = {member_id: name for member_id, name in known_by.items() if shared[name] == 1}
+    everywhere = places_of(live.facts, own_names)  # by the names that people know members by
     names = tuple(each.name for each in everywhere)
     others = tuple(each.name for each in everywhere if each.kind is not KIND[request.to])
     if not others:
@@ -90,24 +93,6 @@ def plan(request: ProtocolRequest, live: LiveGroup) -> Plan:
         "whole": not request.canary_only or request.canary >= len(others),
     }
     return make_plan(steps, about)
-
-
-def places_of(view: GroupView, places: tuple[Slot, ...]) -> tuple[Slot, ...]:
-    """The driver's places in its order, or, where it cannot know them, the members by the names that people
-    know them by."""
-    if places:
-        return places
-    names = [member.client_id or member.member_id for member in view.members]
-    occupied = (
-        Slot(
-            name=name if names.count(name) == 1 else member.member_id,
-            kind=member.kind,
-            state=SlotState.RUNNING,
-            member_id=member.member_id,
-        )
-        for name, member in zip(names, view.members, strict=True)
-    )
-    return tuple(sorted(occupied, key=lambda place: place.name))
 
 
 def roll_back_plan(there: Plan, records: Mapping[str, StepRecord], number: int, terms: GroupTerms) -> Plan:

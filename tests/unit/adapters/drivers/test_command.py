@@ -40,15 +40,15 @@ def test_every_value_of_a_change_can_be_an_argument() -> None:
     """A list alone becomes one argument a value, inside text it is joined by commas."""
     template = ("deploy", "{change_id}", "--of={group}", "{to}", "{token}", "{fence}", "{slots}", "x={slots}")
     argv = ["deploy", "m-1:canary", "--of=orders-app", "aware", "3", "m-1", "m1", "m2", "x=m1,m2"]
-    assert put(template, *terms(CHANGE)) == argv
-    assert put(("a", "{slots}", "{undoes}"), *terms(replace(CHANGE, slots=()))) == ["a"]
+    assert put(template, terms(CHANGE, FIELDS)) == argv
+    assert put(("a", "{slots}", "{undoes}"), terms(replace(CHANGE, slots=()), FIELDS)) == ["a"]
 
 
 @pytest.mark.parametrize("value", ["m1; rm x", "$(id)", "-rf", "m 1", "m1\nm2", "m`1"])
 def test_a_value_that_a_program_could_misread_is_refused(value: str) -> None:
     """Also one that looks like an option."""
     with pytest.raises(Rejected, match="cannot be handed to a program"):
-        put(("deploy", "{slots}"), *terms(replace(CHANGE, slots=("m1", value))))
+        put(("deploy", "{slots}"), terms(replace(CHANGE, slots=("m1", value)), FIELDS))
 
 
 def test_no_shell_reads_the_arguments() -> None:

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
-from groupshift.moves.expansion.restore import Agreement, agreement
+from groupshift.moves.expansion.load import LoggedPlaces, LogReading
+from groupshift.moves.expansion.restore import agreement
 from groupshift_testing.log_encoder import encode_value
 from support.placement_clusters import commit
 
@@ -14,9 +15,14 @@ HOME = partition_of("g", 5)
 ROW = OffsetRow(group="g", topic="t", partition=0, offset=7, leader_epoch=3, metadata="m")
 
 
+def held_at_5(*records) -> LoggedPlaces:
+    """The log, held against five partitions."""
+    return LoggedPlaces(LogReading(records), 5)
+
+
 def said(row: OffsetRow | None, *records) -> list[str]:
     """The sentences."""
-    return [text for _, text in agreement([row] if row else [], records, 5).differing]
+    return [text for _, text in agreement([row] if row else [], held_at_5(*records))]
 
 
 def test_the_newest_record_at_home_is_what_counts() -> None:
@@ -52,6 +58,6 @@ def test_commits_with_an_expiry_of_their_own_are_told() -> None:
     row = OffsetRow(group="g", topic="t", partition=0, offset=7, leader_epoch=None, metadata="m")
     old = {"offset": 7, "metadata": "m", "commitTimestamp": 1, "expireTimestamp": 99}
     record = replace(commit("g", HOME), value=encode_value(1, 1, old))
-    assert agreement([row], [record], 5) == Agreement(differing=(), expiring=("g",))
-    assert agreement([ROW], [commit("g", HOME)], 5).expiring == ()
-    assert agreement([], [replace(record, partition=(HOME + 1) % 5)], 5).expiring == ()
+    assert (agreement([row], held_at_5(record)), held_at_5(record).expiring) == ((), ["g"])
+    assert held_at_5(commit("g", HOME)).expiring == []
+    assert held_at_5(replace(record, partition=(HOME + 1) % 5)).expiring == []

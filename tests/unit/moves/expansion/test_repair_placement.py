@@ -12,8 +12,8 @@ from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import LISTED_TOO, ClusterState, Committed, OffsetRow, ProblemRow
 from groupshift.errors import Rejected
 from groupshift.log import LogRecord
-from groupshift.moves.expansion.repair import Mend, PlannedRepair, plan_repair, repair
-from groupshift.moves.expansion.restore import read_back, restore_offsets
+from groupshift.moves.expansion.repair import Mend, PlannedRepair, RepairTools, plan_repair, repair
+from groupshift.moves.expansion.restore import Restored, read_back, restore_offsets
 from groupshift.ports.changes import unheld
 from groupshift_testing.offset_brokers import MemoryPlacementViews
 from support.placement_clusters import Log, changed, commit, view
@@ -76,16 +76,22 @@ def planned(*records: LogRecord, found: PlacementView | None = None) -> PlannedR
     return plan_repair(MemoryPlacementViews(found or view(8)), Log(records), 24 * HOUR_MS)
 
 
+def mended(plan: PlannedRepair, world: Coordinators) -> Restored:
+    """What a repair on NEW coordinators comes to: it asks neither the log nor the list of groups again."""
+    views, log = MemoryPlacementViews(view(8)), Log(())
+    return repair(plan, RepairTools(views=views, log=log, restoring=world, reader=world, erasing=world))
+
+
 def test_lost_offsets_are_committed_and_read_back() -> None:
     """Twice is as once: what is restored is not committed by somebody else."""
     world, plan = Coordinators(), planned(*LOST)
     assert plan.counts == {Mend.RESTORE: 2, Mend.OVERWRITTEN: 0, Mend.CONFLICT: 0}
-    done = repair(plan, world, world)
+    done = mended(plan, world)
     assert (done.equal, done.differing) == (2, ())
     assert {(row.group, row.offset, row.leader_epoch, row.metadata) for row in world.given} == {
         ("g9", 42, 3, "m"), ("g10", 43, 3, "m"),
     }  # fmt: skip
-    again = repair(plan, world, world)
+    again = mended(plan, world)
     assert (again.equal, again.differing) == (2, ())
 
 
@@ -95,7 +101,7 @@ def test_what_is_older_at_home_gives_way() -> None:
     plan = planned(commit("g9", 0, offset=42, ms=9_000), commit("g9", home, offset=5, ms=1_000))
     row = plan.repairs[0].chosen.row
     world = Coordinators({(row.group, row.topic, row.partition): replace(row, offset=5)})
-    done = repair(plan, world, world)
+    done = mended(plan, world)
     assert (done.differing, done.equal, world.given) == ((), 1, [row])
 
 
@@ -131,11 +137,11 @@ def test_what_is_older_than_the_retention_is_left_to_a_person() -> None:
 def test_what_its_coordinator_does_not_tell_is_left_alone() -> None:
     """A transaction is open, a right is missing: nothing there is not the same as nothing told."""
     world, plan = Coordinators(untold={"g9": "a transaction is open"}), planned(*LOST)
-    done = repair(plan, world, world)
+    done = mended(plan, world)
     assert [(each.wanted.group, each.reason) for each in done.differing] == [("g9", "a transaction is open")]
     assert [row.group for row in world.given] == ["g10"]
     residue = Coordinators(untold={"g9": f"group 'g9': listed by broker 1{LISTED_TOO}2: it moved just now"})
-    assert repair(plan, residue, residue).equal == 2
+    assert mended(plan, residue).equal == 2
 
 
 def test_a_deletion_since_the_look_is_not_undone() -> None:
@@ -143,7 +149,7 @@ def test_a_deletion_since_the_look_is_not_undone() -> None:
     home = partition_of("g9", 8)
     plan = planned(commit("g9", 0, offset=42, ms=9_000), commit("g9", home, offset=5, ms=1_000))
     world = Coordinators()
-    (left,) = repair(plan, world, world).differing
+    (left,) = mended(plan, world).differing
     assert (left.current, world.given) == (None, [])
     assert left.reason == "somebody changed it: the log said 5, its coordinator answers None"
 
@@ -152,14 +158,14 @@ def test_more_groups_than_are_taken_at_a_time() -> None:
     """All of them, each once."""
     world = Coordinators()
     lost = [commit(f"g{number}", (partition_of(f"g{number}", 8) + 1) % 8, at=number) for number in range(250)]
-    done = repair(planned(*lost), world, world)
+    done = mended(planned(*lost), world)
     assert (done.equal, len(world.given)) == (250, 250)
 
 
 def test_a_group_with_members_is_named_and_hides_no_other() -> None:
     """Its coordinator refuses."""
     world = Coordinators(busy=frozenset({"g9"}))
-    done = repair(planned(*LOST), world, world)
+    done = mended(planned(*LOST), world)
     assert done.equal == 1
     assert [(each.wanted.group, each.reason) for each in done.differing] == [("g9", "UNKNOWN_MEMBER_ID (25)")]
 
@@ -169,7 +175,7 @@ def test_what_somebody_committed_since_the_look_is_left_alone() -> None:
     world, plan = Coordinators(), planned(*LOST)
     row = plan.repairs[0].chosen.row
     world.offsets[row.group, row.topic, row.partition] = replace(row, offset=1)
-    done = repair(plan, world, world)
+    done = mended(plan, world)
     assert [(each.wanted.group, each.current and each.current.offset) for each in done.differing] == [
         (row.group, 1)
     ]
@@ -180,7 +186,6 @@ def test_what_somebody_committed_since_the_look_is_left_alone() -> None:
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        (view(8, release="3.4.1"), "OLD coordinators need tombstones beside the commits"),
         (view(8, {1: 5, 2: 5, 3: 5}), "X04: "),
         (view(8, {1: 5, 2: 5, 3: 8}), "X04: "),
         (view(8, open_transactions={3: ("pay-1",)}), "X11: transactional id 'pay-1'"),
@@ -192,5 +197,5 @@ def test_nothing_is_committed_where_it_would_not_stay(found: PlacementView, said
     """Said before anything is changed."""
     world, plan = Coordinators(), planned(*LOST, found=found)
     with pytest.raises(Rejected, match=f"nothing was changed: {said}"):
-        repair(plan, world, world)
+        mended(plan, world)
     assert world.given == []

@@ -8,15 +8,14 @@ from dataclasses import dataclass, replace
 import pytest
 
 from groupshift.domain.placement import partition_of
-from groupshift.errors import Rejected, Transient
+from groupshift.errors import Transient
 from groupshift.log.releases import Coordinator
 from groupshift.moves.expansion.repair import (
     Mend,
     PlannedRepair,
-    ShadowTools,
+    RepairTools,
     plan_repair,
     repair,
-    repair_shadows,
 )
 from groupshift_testing.offset_brokers import OffsetBrokers
 from support.simulated_expansion import Expansible
@@ -47,9 +46,9 @@ def planned(world: Expansible) -> PlannedRepair:
     return plan_repair(world, world, DAY_MS)
 
 
-def tools(world: Expansible) -> ShadowTools:
+def tools(world: Expansible) -> RepairTools:
     """Every port."""
-    return ShadowTools(views=world, log=world, restoring=world, erasing=world)
+    return RepairTools(views=world, log=world, restoring=world, reader=world, erasing=world)
 
 
 def unlike(world: Expansible) -> set[str]:
@@ -61,7 +60,7 @@ def test_everything_is_back_after_a_restart_and_stays() -> None:
     """Before it, a cache may still answer what it loaded; after it nothing is left that could."""
     world = careless()
     assert unlike(world)
-    done = repair_shadows(planned(world), tools(world))
+    done = repair(planned(world), tools(world))
     assert (done.equal, done.differing) == (len(MOVING), ())
     assert done.erased == set(MOVING)
     restarted(world)
@@ -69,14 +68,7 @@ def test_everything_is_back_after_a_restart_and_stays() -> None:
         world.world.bounce(partition)
     assert unlike(world) == set()
     again = planned(world)
-    assert (again.repairs, repair_shadows(again, tools(world)).erased) == ((), frozenset())
-
-
-def test_the_way_of_new_coordinators_is_refused_here() -> None:
-    """It would read back what a cache hides."""
-    world = careless()
-    with pytest.raises(Rejected, match="OLD coordinators need tombstones beside the commits"):
-        repair(planned(world), world, world)
+    assert (again.repairs, repair(again, tools(world)).erased) == ((), frozenset())
 
 
 def test_a_group_with_members_is_left_alone_whole() -> None:
@@ -87,7 +79,7 @@ def test_a_group_with_members_is_left_alone_whole() -> None:
     listed = {each.group for broker in world.look().cluster.brokers for each in broker.groups}
     if busy not in listed:  # it answers nothing: its members come back and commit first
         world.commit_as_client(busy, 1, 1)
-    done = repair_shadows(planned(world), tools(world))
+    done = repair(planned(world), tools(world))
     assert done.erased == set(MOVING) - {busy}
     assert done.strays_left == {busy: "it has members: stop them, then run it again"}
     restarted(world)
@@ -103,10 +95,10 @@ def test_a_group_that_needs_no_commit_is_named_when_its_strays_stay() -> None:
     world.members = {busy}
     plan = planned(world)
     assert [each.mend for each in plan.repairs if each.chosen.group == busy] == [Mend.OVERWRITTEN]
-    done = repair_shadows(plan, tools(world))
+    done = repair(plan, tools(world))
     assert (done.differing, set(done.strays_left)) == ((), {busy})
     world.members = set()
-    again = repair_shadows(planned(world), tools(world))
+    again = repair(planned(world), tools(world))
     assert (again.erased, again.strays_left) == ({busy}, {})
     restarted(world)
     assert unlike(world) == set()
@@ -118,7 +110,7 @@ def test_what_a_person_has_to_decide_keeps_its_strays() -> None:
     world.world.now_ms += 60_000
     old = plan_repair(world, world, 1_000)
     assert {each.mend for each in old.repairs} == {Mend.CONFLICT}
-    done = repair_shadows(old, tools(world))
+    done = repair(old, tools(world))
     assert (done.erased, world.asked) == (frozenset(), ["commit"])
     assert set(done.strays_left) == set(MOVING)
     assert {"a person has to decide about an offset of it first"} == set(done.strays_left.values())
@@ -129,13 +121,13 @@ def test_what_is_refused_keeps_its_strays() -> None:
     """The next run finds them, and restores what may be committed then."""
     world = careless()
     world.uncommitted = {MOVING[0]: "GROUP_AUTHORIZATION_FAILED (30)"}
-    done = repair_shadows(planned(world), tools(world))
+    done = repair(planned(world), tools(world))
     (left,) = done.differing
     assert (left.wanted.group, "30" in left.reason) == (MOVING[0], True)
     assert done.erased == set(MOVING) - {MOVING[0]}
     assert done.strays_left == {MOVING[0]: left.reason}
     world.uncommitted = {}
-    assert repair_shadows(planned(world), tools(world)).erased == {MOVING[0]}
+    assert repair(planned(world), tools(world)).erased == {MOVING[0]}
     restarted(world)
     assert unlike(world) == set()
 
@@ -146,11 +138,11 @@ def test_a_commit_between_look_and_act_wins() -> None:
     plan = planned(world)
     asked = next(node for node in world.world.brokers if world.world.serves(node, MOVING[2]))
     assert world.commit_as_client(MOVING[2], 999, asked)
-    done = repair_shadows(plan, tools(world))
+    done = repair(plan, tools(world))
     assert [each.wanted.group for each in done.differing] == [MOVING[2]]
     again = planned(world)
     assert again.counts == {Mend.RESTORE: 0, Mend.OVERWRITTEN: 1, Mend.CONFLICT: 0}
-    assert repair_shadows(again, tools(world)).erased == {MOVING[2]}
+    assert repair(again, tools(world)).erased == {MOVING[2]}
     restarted(world)
     assert unlike(world) == set()
 
@@ -172,11 +164,11 @@ def test_a_repair_that_was_cut_off_is_gone_on_with(number: int) -> None:
     """What was committed at home is newer than its strays by then: only tombstones are left to write."""
     world = careless()
     with pytest.raises(Transient, match="groups are still in the log"):
-        repair_shadows(planned(world), replace(tools(world), erasing=Erasing(world, number)))
+        repair(planned(world), replace(tools(world), erasing=Erasing(world, number)))
     again = planned(world)
     assert again.counts == {
         Mend.RESTORE: 0, Mend.OVERWRITTEN: len(MOVING) - number, Mend.CONFLICT: 0,
     }  # fmt: skip
-    assert len(repair_shadows(again, tools(world)).erased) == len(MOVING) - number
+    assert len(repair(again, tools(world)).erased) == len(MOVING) - number
     restarted(world)
     assert unlike(world) == set()
