@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from groupshift.domain.evidence import Moment
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import StageName
 from groupshift.domain.run import (
@@ -20,7 +21,7 @@ from groupshift.domain.run import (
 )
 from groupshift.domain.verdict import Verdict
 from groupshift.engine import group
-from groupshift.engine.group import Around, G, GroupRules, measured
+from groupshift.engine.group import Around, G, GroupRules, measured, snapshot_name
 from groupshift.engine.handlers import Approve, Compare, Judge, Soak, TakeSnapshot
 from groupshift.engine.members import REPLACE_MEMBERS, ReplaceMembers, raise_fence
 from groupshift.engine.move import Aspects, Handler, Move, Run
@@ -125,6 +126,33 @@ def soaking(seconds: int, terms: GroupTerms) -> Step:
         patience_s=seconds + terms.settle_s,
         does=f"judges the group for {seconds} s",
     )
+
+
+class GroupSteps:
+    """The steps of a plan as they come, its approval first: ``latest`` is the snapshot after the last act,
+    ``gate`` the approval that covers what comes next (empty: that of the plan)."""
+
+    def __init__(self, terms: GroupTerms) -> None:
+        self.steps = [approval("plan", "asks to approve the plan")]
+        self.latest = self.gate = ""
+        self.terms = terms
+
+    def add(self, *steps: Step) -> None:
+        """Add steps behind the gate of now."""
+        self.steps += [each if each.gate else replace(each, gate=self.gate) for each in steps]
+
+    def replaces(self, phase: StageName, members: Mapping[str, Any], **around: Any) -> None:
+        """Replace the members at the places of ``members`` (as of `members_at`); none is no phase."""
+        if members["slots"]:
+            undo = undoing(phase, members, self.terms)
+            self.measured(replacement(phase, members, self.terms, undo=undo), members=members, **around)
+
+    def measured(self, act: Step, **around: Any) -> None:
+        """Add an act with a snapshot, a comparison and a judge before and after it; what is told ``around``
+        it (see `Around`), such as what it replaces, is allowed to change."""
+        terms = Around(patience_s=self.terms.patience_s, base_before=self.latest, **around)
+        self.add(*measured(act, terms))
+        self.latest = snapshot_name(Moment.AFTER, act.phase)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,6 @@ from groupshift.domain.run import (
     IRREVERSIBLE,
     JUDGE,
     NOTHING,
-    Json,
     NoUndo,
     OnDifference,
     Plan,
@@ -40,15 +39,15 @@ from groupshift.domain.run import (
     make_rollback,
 )
 from groupshift.domain.step_table import StepTable
-from groupshift.engine.group import Around, measured, places_of, snapshot_name
+from groupshift.engine.group import places_of, snapshot_name
 from groupshift.engine.group_move import (
+    GroupSteps,
     Undo,
     approval,
     members_at,
     replacement,
     soaking,
     taken_back,
-    undoing,
     undone,
 )
 from groupshift.engine.members import REPLACE_MEMBERS
@@ -89,18 +88,17 @@ def plan(request: CoordinationRequest, live: LiveGroup) -> Plan:
     if watch_s:
         _require_watchable(watch_s, first, len(view.of_kind(MemberKind.OLD)), live.canary)
     parts = _Parts(live.terms)
-    parts.add(approval("plan", "asks to approve the plan"))
-    parts.replaces(StageName.CANARY, first, MemberKind.OLD, MemberKind.AWARE)
+    parts.replaces(StageName.CANARY, members_at(first, MemberKind.OLD, MemberKind.AWARE))
     if watch_s:
         parts.watches(first, watch_s, live.canary)
     if Until.ROLL in reached:
         rest = [place.name for place in old if place.name not in first]
-        parts.replaces(StageName.ROLL, rest, MemberKind.OLD, MemberKind.AWARE)
+        parts.replaces(StageName.ROLL, members_at(rest, MemberKind.OLD, MemberKind.AWARE))
     if Until.TOGGLE in reached and view.effective_mode is not Mode.KAFKA:
         parts.toggles()
     if Until.RETIRE in reached:
         aware = [place.name for place in everywhere if place.kind is not MemberKind.PLAIN]
-        parts.replaces(StageName.RETIRE, aware, MemberKind.AWARE, MemberKind.PLAIN)
+        parts.replaces(StageName.RETIRE, members_at(aware, MemberKind.AWARE, MemberKind.PLAIN))
     if not parts.latest:
         raise Rejected(
             f"group {request.group} has nothing to move until {request.until} ({len(old)} old members, "
@@ -208,25 +206,8 @@ def _judge_alone(act: Step, terms: GroupTerms) -> Step:
     )
 
 
-class _Parts:
-    """The steps of a plan as they come: ``latest`` is the snapshot after the last act, ``gate`` the approval
-    that covers what comes next (empty: that of the plan)."""
-
-    def __init__(self, terms: GroupTerms) -> None:
-        self.steps: list[Step] = []
-        self.latest = self.gate = ""
-        self._terms = terms
-
-    def add(self, *steps: Step) -> None:
-        """Add steps behind the gate of now."""
-        self.steps += [each if each.gate else replace(each, gate=self.gate) for each in steps]
-
-    def replaces(self, phase: StageName, slots: Sequence[str], old: MemberKind, new: MemberKind) -> None:
-        """Replace the members at these places; none is no phase."""
-        if slots:
-            members = members_at(slots, old, new)
-            undo = undoing(phase, members, self._terms)
-            self.measured(replacement(phase, members, self._terms, undo=undo), members=members)
+class _Parts(GroupSteps):
+    """What a coordination has besides: the watch of its canary, the mode node, and its end."""
 
     def watches(self, slots: Sequence[str], watch_s: int, limits: CanaryTerms) -> None:
         """Watch the canary right behind its act; the judge after it judges what was seen, too."""
@@ -235,7 +216,7 @@ class _Parts:
             WATCH,
             said={"slots": ", ".join(slots), "seconds": watch_s},
             args={"slots": list(slots), **args},
-            patience_s=watch_s + limits.looks * limits.every_s + self._terms.settle_s,
+            patience_s=watch_s + limits.looks * limits.every_s + self.terms.settle_s,
         )
         judge = self.steps[-1]
         compares = [*judge.args["compares"], watch.name]
@@ -244,30 +225,21 @@ class _Parts:
 
     def toggles(self) -> None:
         """Write the mode node, behind a rehearsal of what takes it back and an approval of its own."""
-        self.add(_step(REHEARSE, patience_s=self._terms.patience_s))
+        self.add(_step(REHEARSE, patience_s=self.terms.patience_s))
         self.add(approval(StageName.TOGGLE, "asks to approve the toggle"))
         self.gate = TOGGLE_GATE
-        back = _set_mode(_UNDO_TOGGLE, Mode.ZOOKEEPER, self._terms)
-        act = _set_mode(StageName.TOGGLE, Mode.KAFKA, self._terms, undo=back)
+        back = _set_mode(_UNDO_TOGGLE, Mode.ZOOKEEPER, self.terms)
+        act = _set_mode(StageName.TOGGLE, Mode.KAFKA, self.terms, undo=back)
         self.measured(act, mode=Mode.KAFKA.value)
 
     def finalises(self) -> None:
         """Remove what only the rollback needed, where somebody wants that."""
         gate = replace(approval(StageName.FINALISE, "asks whether the mode node may go"), optional=True)
-        patience_s = self._terms.patience_s
+        patience_s = self.terms.patience_s
         act = _step(
             DELETE_MODE_NODE, optional=True, undo=IRREVERSIBLE, gate=FINALISE_GATE, patience_s=patience_s
         )
         self.steps += [gate, act]
-
-    def measured(self, act: Step, *, members: Json | None = None, mode: str = "") -> None:
-        """Add an act with a snapshot, a comparison and a judge before and after it; what it replaces and what
-        it sets the mode to are allowed to change."""
-        around = Around(
-            patience_s=self._terms.patience_s, base_before=self.latest, members=members, mode=mode
-        )
-        self.add(*measured(act, around))
-        self.latest = snapshot_name(Moment.AFTER, act.phase)
 
 
 def _set_mode(

@@ -17,15 +17,13 @@ from groupshift.domain.group_rules import leftovers, resets
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import StageName
 from groupshift.domain.run import Plan, StepRecord, make_plan, make_rollback
-from groupshift.engine.group import Around, measured, places_of, snapshot_name
+from groupshift.engine.group import places_of, snapshot_name
 from groupshift.engine.group_move import (
     UNDONE_BY,
-    approval,
+    GroupSteps,
     members_at,
-    replacement,
     soaking,
     taken_back,
-    undoing,
     undone,
 )
 from groupshift.engine.members import REPLACE_MEMBERS
@@ -59,30 +57,18 @@ def plan(request: ProtocolRequest, live: LiveGroup) -> Plan:
         raise Rejected(
             f"canary {request.canary} is more than the {len(members)} members of group {request.group}"
         )
-    old, new = KIND[request.to.other], KIND[request.to]
-    acts = [
-        (StageName.EMPTY, members_at(names, old, MemberKind.VACANT)),
-        (StageName.FILL, members_at(names, MemberKind.VACANT, new)),
-    ]
-    if not request.offline:
+    old, new, parts = KIND[request.to.other], KIND[request.to], GroupSteps(live.terms)
+    if request.offline:  # who fills it is compared with the group before it was emptied, too
+        before = snapshot_name(Moment.BEFORE, StageName.EMPTY)
+        changed = members_at(names, old, new)
+        parts.replaces(StageName.EMPTY, members_at(names, old, MemberKind.VACANT))
+        filled = members_at(names, MemberKind.VACANT, new)
+        parts.replaces(StageName.FILL, filled, base_after=before, since_base=changed)
+    else:
         rest = () if request.canary_only else others[request.canary :]
-        online = ((StageName.CANARY, others[: request.canary]), (StageName.ROLL, rest))
-        acts = [(phase, members_at(slots, old, new)) for phase, slots in online if slots]
-    steps, latest, terms = [approval("plan", "asks to approve the plan")], "", live.terms
-    for phase, changed in acts:
-        emptied = phase is StageName.FILL  # compared with the group before it was emptied, too
-        around = Around(
-            patience_s=terms.patience_s,
-            base_before=latest,
-            base_after=snapshot_name(Moment.BEFORE, StageName.EMPTY) if emptied else "",
-            members=changed,
-            since_base={**changed, "old": old.value} if emptied else None,
-        )
-        act = replacement(phase, changed, terms, undo=undoing(phase, changed, terms))
-        steps += measured(act, around)
-        latest = snapshot_name(Moment.AFTER, phase)
-    soak = Around(patience_s=terms.patience_s, base_before=latest)
-    steps += measured(soaking(request.soak, terms), soak)
+        parts.replaces(StageName.CANARY, members_at(others[: request.canary], old, new))
+        parts.replaces(StageName.ROLL, members_at(rest, old, new))
+    parts.measured(soaking(request.soak, live.terms))
     about = {
         "group": request.group,
         "driver": live.driver,
@@ -92,7 +78,7 @@ def plan(request: ProtocolRequest, live: LiveGroup) -> Plan:
         "notes": [*leftovers(live.facts.view), *resets(live.facts.view)],
         "whole": not request.canary_only or request.canary >= len(others),
     }
-    return make_plan(steps, about)
+    return make_plan(parts.steps, about)
 
 
 def roll_back_plan(there: Plan, records: Mapping[str, StepRecord], number: int, terms: GroupTerms) -> Plan:
