@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from typing import Annotated, Any
@@ -42,6 +41,7 @@ from groupshift.cli.output import Shown, number, tell
 from groupshift.cli.terminal import Table, styled
 from groupshift.domain.commit_places import Stray
 from groupshift.domain.foreign_text import command
+from groupshift.engine.questions import utc
 from groupshift.errors import Rejected
 from groupshift.moves.coordination.leftovers import remove_stale_offsets, stale_offsets
 from groupshift.moves.expansion.repair import (
@@ -234,10 +234,8 @@ def following(planned: PlannedRepair, done: Restored | None) -> str:
     log = planned.audit.facts.log
     if not planned.old or log is None or log.erased_ms is None:
         return _LOOK
-    since = datetime.fromtimestamp(log.erased_ms / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return (
-        f"restart brokers that run since before {since} (they may answer what was erased then), then: {_LOOK}"
-    )
+    since = f"restart brokers that run since before {utc(log.erased_ms)}"
+    return f"{since} (they may answer what was erased then), then: {_LOOK}"
 
 
 @app.command("epochs")

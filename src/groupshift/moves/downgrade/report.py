@@ -38,7 +38,16 @@ def observed(request: DowngradeRequest, facts: DowngradeFacts) -> questions.Obse
     now. Each step of the data has what is done (``act``) to what (``subject``), ``does`` and ``proof`` as
     sentences, and ``inverse``: what undoes it (empty: nothing has to)."""
     view, log, groups = facts.view, facts.log, facts.groups
-    steps = tuple(way(request, facts))
+    steps = [
+        {
+            "act": each.kind,
+            "subject": each.subject,
+            "does": each.does,
+            "proof": each.proof,
+            "inverse": inverse(each),
+        }
+        for each in way(request, facts)
+    ]
     data = {
         "to": facts.target.release,
         "coordinator": facts.target.coordinator,
@@ -58,22 +67,13 @@ def observed(request: DowngradeRequest, facts: DowngradeFacts) -> questions.Obse
             "records": None if log is None else log.records,
             "new_types": {} if log is None else log.new_types,
         },
-        "steps": [
-            {
-                "act": each.kind,
-                "subject": each.subject,
-                "does": each.does,
-                "proof": each.proof,
-                "inverse": inverse(each),
-            }
-            for each in steps
-        ],
+        "steps": steps,
         "counts": [] if facts.counts is None else facts.counts.rows,
     }
     return questions.Observed(sections=tuple(_sections(facts, steps)), data=data)
 
 
-def _sections(facts: DowngradeFacts, steps: Sequence[Step]) -> Iterator[questions.Section]:
+def _sections(facts: DowngradeFacts, steps: Sequence[Mapping[str, str]]) -> Iterator[questions.Section]:
     """The cluster and its log in one sentence; what each broker counts of its groups beside what it lists,
     where that was asked; the way."""
     levels = (
@@ -97,8 +97,7 @@ def _sections(facts: DowngradeFacts, steps: Sequence[Step]) -> Iterator[question
         yield questions.Section(title="groups by type", head=head, rows=rows)
     if steps:
         shown = tuple(
-            (str(number), each.kind, each.subject or "-", each.does, each.proof or "-", inverse(each) or "-")
-            for number, each in enumerate(steps, 1)
+            (str(number), *(text or "-" for text in each.values())) for number, each in enumerate(steps, 1)
         )
         heads = ("#", "step", "of", "what is done", "proof before the next", "rollback")
         yield questions.Section(title=f"the way to {facts.target}", head=heads, rows=shown)

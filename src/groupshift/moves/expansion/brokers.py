@@ -35,8 +35,7 @@ from groupshift.moves.expansion.steps import Listed, back, waits
 from groupshift.ports.driver import ForPerson, NodeState, NodeStatus, Replacement
 
 _GROWN = "grown"
-_ACCEPTED = (COUNTED, "accepted_by", "reasons")
-_KEPT = (*_ACCEPTED, _GROWN)
+_KEPT = (COUNTED, "accepted_by", "reasons", _GROWN)
 _NOT_WHOLE = "the cluster is not whole, no broker is restarted: {}; bring up what does not run"
 
 
@@ -258,15 +257,15 @@ class Place(Handler[ExpansionPorts]):
         """What is journaled of the count that brokers are to use, where it is not the plan's: somebody gave
         the topic more, and a person accepts that, or did. Raises `Transient` where none can be asked, unless
         it is because some are ``down``."""
-        record = run.records[step.key]
+        known = {name: value for name, value in run.records[step.key].result.items() if name in _KEPT}
         try:
             count = run.ports.views.look().count
         except Transient:
             if not down:
                 raise
-            return {name: record.result[name] for name in _KEPT if name in record.result}
+            return known
         if count <= count_of(run):
-            return {name: record.result[name] for name in _ACCEPTED if COUNTED in record.result}
+            return {name: known[name] for name in _KEPT if COUNTED in known and name != _GROWN}
         reason = (
             f"the offsets topic has {count} partitions, not {counts_of(run.there).to}: somebody else changed "
             f"it when there was only the way forward, and brokers that start again count {count}"
@@ -275,7 +274,7 @@ class Place(Handler[ExpansionPorts]):
             return {COUNTED: count, "accepted_by": run.options.who, "reasons": [reason]}
         if down:
             run.to_show.pop(step.key, None)  # nothing is shown while a broker is down
-            return {name: record.result[name] for name in _KEPT if name in record.result}
+            return known
         return {_GROWN: count, "reasons": [reason]}
 
     def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:

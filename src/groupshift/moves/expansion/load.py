@@ -116,8 +116,8 @@ class Hashed:
 
     def cost(self, before: int, after: int) -> Cost:
         """What going from ``before`` to ``after`` partitions costs. Raises `Rejected` for counts below 1."""
-        stays, moving = share_that_stays(before, after), len(self.movers(before, after))
-        multiple = after % before == 0
+        stays, multiple = share_that_stays(before, after), after % before == 0
+        moving = sum(hashed % before != hashed % after for hashed in self._hashes)
         return Cost(count=after, stays=stays, moving=moving, groups=len(self.groups), multiple=multiple)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from groupshift.domain.facts import sentence_list
 from groupshift.domain.group import GroupView
@@ -54,29 +55,27 @@ class MemberLook:
         return group.kind is not Kind.UNKNOWN and (bool(group.members) or group.empty)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """A partition whose committed offset (-1: none) is behind its log: who has it (member id), since when it
-    stands there, and where the log ended then."""
+class Standing(NamedTuple):
+    """A partition whose committed offset (-1: none) is behind its log, and who has it (member id)."""
 
+    at: TopicPartition
     owner: str
     committed: int
-    end: int
-    since_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberWatch:
     """What is known after some looks. ``expected`` and ``met`` are names with how many members are to have
     them: a client id, an instance id or a member id; ``met`` those of members that were seen. ``gone_s`` is
-    how long a name may be missing, ``still_s`` how long an offset may stand."""
+    how long a name may be missing, ``still_s`` how long an offset may stand. ``standing`` tells where the log
+    ended when an offset was first met there, and when (epoch ms)."""
 
     expected: Mapping[str, int] = field(default_factory=dict)
     gone_s: float = 5.0
     still_s: float = 8.0
     met: Mapping[str, int] = field(default_factory=dict)
     missing: Mapping[str, int] = field(default_factory=dict)
-    standing: Mapping[TopicPartition, Standing] = field(default_factory=dict)
+    standing: Mapping[Standing, tuple[int, int]] = field(default_factory=dict)
     latest: MemberLook | None = None
 
     def after(self, look: MemberLook) -> MemberWatch:
@@ -101,26 +100,16 @@ class MemberWatch:
         """What the rules say after the latest look, passed ones included; nothing before the first."""
         return WATCHED.ask((self, self.latest)) if self.latest is not None else ()
 
-    def _stand(self, look: MemberLook) -> Iterator[tuple[TopicPartition, Standing]]:
+    def _stand(self, look: MemberLook) -> Iterator[tuple[Standing, tuple[int, int]]]:
         """Yield each partition whose committed offset is behind its log, with since when it stands there.
         Where one of both is not known now, what was known before is kept."""
         for member in look.view.group.members:
             for at in member.assigned:
-                before = self.standing.get(at)
+                now = Standing(at, member.member_id, look.committed.get(at, -1))
                 if at not in look.ends:
-                    if before is not None:
-                        yield at, before
-                    continue
-                now = Standing(
-                    owner=member.member_id,
-                    committed=look.committed.get(at, -1),
-                    end=look.ends[at],
-                    since_ms=look.at_ms,
-                )
-                if now.committed >= now.end:
-                    continue
-                same = before is not None and (before.owner, before.committed) == (now.owner, now.committed)
-                yield at, before if before is not None and same else now
+                    yield from ((known, since) for known, since in self.standing.items() if known.at == at)
+                elif now.committed < look.ends[at]:
+                    yield now, self.standing.get(now, (look.ends[at], look.at_ms))
 
 
 def present(members: tuple[KafkaMember, ...]) -> Counter[str]:
@@ -184,10 +173,9 @@ def _moving(pair: _Seen) -> Iterator[Says]:
     watch, look = pair
     names = {member.member_id: member.name for member in look.view.group.members}
     standing: dict[str, list[TopicPartition]] = {}
-    for at, stands in watch.standing.items():
-        grown = look.ends.get(at, stands.end) > stands.end
-        if grown and look.at_ms - stands.since_ms >= watch.still_s * 1000:
-            standing.setdefault(names.get(stands.owner, stands.owner), []).append(at)
+    for (at, owner, _), (end, since_ms) in watch.standing.items():
+        if look.ends.get(at, end) > end and look.at_ms - since_ms >= watch.still_s * 1000:
+            standing.setdefault(names.get(owner, owner), []).append(at)
     for name in sorted(standing):
         yield Says("stands_still", member=name, partitions=sorted(standing[name]), still_s=watch.still_s)
     if look.unread:
@@ -209,18 +197,15 @@ def _found(pair: _Seen) -> Iterator[Says]:
 def look_at(group: GroupView) -> MemberLook | None:
     """Return what a look at a group tells of its members; None where brokers alone were not asked. Offsets of
     a group that has problems are not complete."""
-    view = group.protocol
-    if view is None:
+    if group.protocol is None:
         return None
-    if view.group.kind not in {Kind.CLASSIC, Kind.CONSUMER} or not MemberLook(view=view).described:
-        return MemberLook(view=view)
+    look = MemberLook(view=group.protocol)
+    if look.view.group.kind not in {Kind.CLASSIC, Kind.CONSUMER} or not look.described:
+        return look
     if group.problems:
-        return MemberLook(view=view, unread=group.problems[0])
-    return MemberLook(
-        view=view,
-        committed={each.partition: each.offset for each in group.kafka_offsets},
-        ends={each.partition: each.end for each in group.log_ends},
-    )
+        return replace(look, unread=group.problems[0])
+    committed = {each.partition: each.offset for each in group.kafka_offsets}
+    return replace(look, committed=committed, ends={each.partition: each.end for each in group.log_ends})
 
 
 class Watcher:
@@ -228,21 +213,17 @@ class Watcher:
 
     def __init__(self, run: Run[ProtocolPorts]) -> None:
         self._run = run
-        self._to = Protocol(run.there.about["to"])
         still_s = max(_STILL_S, _INTERVALS * run.ports.terms.commit_interval_ms / 1000)
-        slots = driver_of(run).slots(group_of(run))
-        names = (each.member_id for each in slots if each.running and each.member_id)
-        self._members = MemberWatch(expected=Counter(names), still_s=still_s)
+        names = (each.member_id for each in driver_of(run).slots(group_of(run)) if each.running)
+        self._members = MemberWatch(expected=Counter(filter(None, names)), still_s=still_s)
 
     def look(self) -> Checked:
         """Look once. Raises as the ports."""
-        group = self._run.ports.side.groups.read(group_of(self._run))
-        latest = look_at(group)
+        latest = look_at(self._run.ports.side.groups.read(group_of(self._run)))
         if latest is None:
             return Checked(outcome=Outcome.ERROR, detail="the brokers of the group were not read")
-        self._members = self._members.after(latest)
-        whole = self._run.there.about["whole"]
-        findings = settled(latest.view, self._to) if whole else ()
+        self._members, about = self._members.after(latest), self._run.there.about
+        findings = settled(latest.view, Protocol(about["to"])) if about["whole"] else ()
         findings = (*findings, *self._members.findings())
         detail = "a group can change as long as it has members: watch it again after each change of them"
         return Checked(outcome=outcome_of(findings), findings=findings, detail=detail)
