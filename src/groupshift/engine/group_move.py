@@ -29,14 +29,10 @@ from groupshift.engine.questions import Section
 from groupshift.ports.group import GroupTerms
 from groupshift.ports.runs import EventKind
 
-UNDONE_BY: Mapping[StageName, StageName] = {
-    StageName.CANARY: StageName.UNDO_MEMBERS,
-    StageName.ROLL: StageName.UNDO_MEMBERS,
-    StageName.RETIRE: StageName.UNDO_RETIRE,
-    StageName.EMPTY: StageName.UNDO_EMPTY,
-    StageName.FILL: StageName.UNDO_FILL,
-}
-"""The phase that takes back the members of a phase."""
+ONLINE = frozenset({StageName.CANARY, StageName.ROLL})
+"""The phases that replace members one after the other; one phase takes back both."""
+_RESTORES = ONLINE | {StageName.EMPTY}
+"""Phases behind whose inverse the group is as it was before the run."""
 JUDGED_HEAD = ("step", "rule", "verdict", "reason")
 _GATE_S = 30
 _SOAK_EVERY_S = 2
@@ -112,7 +108,8 @@ def replacement(
 def undoing(phase: StageName, members: Json, terms: GroupTerms, undoes: str = "") -> Step:
     """Return the step that takes back what a phase replaced."""
     back = {**members, "old": members["new"], "new": members["old"]}
-    return replacement(UNDONE_BY[phase], back, terms, undoes=undoes)
+    inverse = StageName.UNDO_MEMBERS if phase in ONLINE else StageName(f"undo_{phase}")
+    return replacement(inverse, back, terms, undoes=undoes)
 
 
 def soaking(seconds: int, terms: GroupTerms) -> Step:
@@ -165,12 +162,12 @@ class Undo:
     restores: bool = False
 
 
-def taken_back(acts: Sequence[Step], slots: Sequence[str], terms: GroupTerms, *, restores: bool) -> Undo:
+def taken_back(acts: Sequence[Step], slots: Sequence[str], terms: GroupTerms) -> Undo:
     """Return the inverse of acts of one kind as one act over all their places."""
     one, keys = acts[0], [each.key for each in acts]
     members = {**one.args, "slots": list(slots), "takes_back": keys}
     act = undoing(StageName(one.phase), members, terms, undoes=one.key)
-    return Undo(act=act, keys=tuple(keys), restores=restores)
+    return Undo(act=act, keys=tuple(keys), restores=one.phase in _RESTORES)
 
 
 def undone(

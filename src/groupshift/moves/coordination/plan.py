@@ -41,6 +41,7 @@ from groupshift.domain.run import (
 from groupshift.domain.step_table import StepTable
 from groupshift.engine.group import places_of, snapshot_name
 from groupshift.engine.group_move import (
+    ONLINE,
     GroupSteps,
     Undo,
     approval,
@@ -283,14 +284,14 @@ def _undone(there: Plan, records: Mapping[str, StepRecord], live: LiveGroup, to:
         if each.key in records and not records[each.key].left_out
     }
 
-    def together(phases: Sequence[StageName], *, restores: bool) -> Iterable[Undo]:
+    def together(phases: Sequence[StageName]) -> Iterable[Undo]:
         """Yield one inverse for the begun acts of these phases, over all their places; nothing where none
         was begun."""
         acts = [begun[each] for each in phases if each in begun]
         slots = sorted(slot for each in acts for slot in each.args["slots"])
-        return (taken_back(acts, slots, terms, restores=restores),) if acts else ()
+        return (taken_back(acts, slots, terms),) if acts else ()
 
-    yield from together([StageName.RETIRE], restores=False)
+    yield from together([StageName.RETIRE])
     if toggled := begun.get(StageName.TOGGLE):
         act = _set_mode(_UNDO_TOGGLE, Mode.ZOOKEEPER, terms, undoes=toggled.key)
         yield Undo(act=act, keys=(toggled.key,))
@@ -298,8 +299,8 @@ def _undone(there: Plan, records: Mapping[str, StepRecord], live: LiveGroup, to:
         yield Undo(act=_set_mode(_UNDO_TOGGLE, Mode.ZOOKEEPER, terms))
     if to is not WayBack.OLD_MEMBERS:
         return
-    yield from together([StageName.CANARY, StageName.ROLL], restores=True)
-    replaced = any(each.phase in {StageName.CANARY, StageName.ROLL} for each in there.steps)
+    yield from together([StageName.CANARY, StageName.ROLL])
+    replaced = any(each.phase in ONLINE for each in there.steps)
     slots = [each.name for each in places_of(facts) if each.kind is not MemberKind.OLD]
     if slots and not replaced:
         members = {**members_at(slots, MemberKind.AWARE, MemberKind.OLD), "takes_back": []}

@@ -116,14 +116,9 @@ class PlacementFacts:
     def in_force(self) -> int | None:
         """The count that all brokers use: the topic's where that fits; None where they disagree, or it cannot
         be told."""
-        fitting = self.fitting
-        return (
-            self.view.count
-            if self.view.count in fitting
-            else next(iter(fitting))
-            if len(fitting) == 1
-            else None
-        )
+        if self.view.count in self.fitting:
+            return self.view.count
+        return next(iter(self.fitting)) if len(self.fitting) == 1 else None
 
     @property
     def before(self) -> int:

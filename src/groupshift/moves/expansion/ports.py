@@ -88,15 +88,10 @@ def count_of(run: Expanding) -> int:
     the topic when there was only the way forward, and that a person accepted; or which brokers took up while
     the run goes back."""
     records = run.records
-    for kind in ("place", "restore"):
-        for each in run.plan.steps:
-            if (
-                each.kind == kind
-                and each.key in records
-                and (counted := records[each.key].result.get(COUNTED))
-            ):
-                return int(counted)
-    return counts_of(run.there).to
+    placed = [each for kind in ("place", "restore") for each in run.plan.steps if each.kind == kind]
+    results = (records[each.key].result for each in placed if each.key in records)
+    counted = next((int(count) for each in results if (count := each.get(COUNTED))), 0)
+    return counted or counts_of(run.there).to
 
 
 def moves(run: Expanding, group: str, count: int) -> bool:

@@ -19,7 +19,7 @@ from groupshift.domain.plan import StageName
 from groupshift.domain.run import Plan, StepRecord, make_plan, make_rollback
 from groupshift.engine.group import places_of, snapshot_name
 from groupshift.engine.group_move import (
-    UNDONE_BY,
+    ONLINE,
     GroupSteps,
     members_at,
     soaking,
@@ -89,11 +89,10 @@ def roll_back_plan(there: Plan, records: Mapping[str, StepRecord], number: int, 
         for each in there.steps
         if each.kind == REPLACE_MEMBERS and each.key in records and not records[each.key].left_out
     ]
-    online = [each for each in acts if UNDONE_BY[StageName(each.phase)] is StageName.UNDO_MEMBERS]
+    online = [each for each in acts if each.phase in ONLINE]
     undos = []
     for together in [online] if online else [[each] for each in reversed(acts)]:
         slots = [slot for each in together for slot in each.args["slots"]]
-        restores = together[0].phase in {StageName.CANARY, StageName.ROLL, StageName.EMPTY}
-        undos.append(taken_back(together, slots, terms, restores=restores))
+        undos.append(taken_back(together, slots, terms))
     steps = [step for _, around in undone(undos, there, records, terms) for step in around]
     return make_rollback(steps, number)
