@@ -92,12 +92,11 @@ def test_coordinator_20_a_transaction_that_opens_while_groups_drain(
     runs.killed("drain.after_journal", "--to", str(AFTER))
     pending = OpenTransaction(cluster.bootstrap, "settlement", At(TOPIC, 0, 7))
     code, stopped = runs("continue", "--execute", "--yes", "--patience", "5")
-    said = "transactional id settlement writes offsets now; stop that producer"
+    where = partition_of("settlement", BEFORE)
+    said = f"transactional id 'settlement' writes offsets to partition {where} of the offsets topic now"
     assert (code, said in stopped["reason"]) == (1, True), stopped
     assert runs("status")[1]["state"] == "rejected"
     code, refused = runs("run", "--to", str(AFTER), "--execute", "--yes")
-    where = partition_of("settlement", BEFORE)
-    said = f"transactional id 'settlement' writes offsets to partition {where} of the offsets topic now"
     assert (code, said in refused["error"]) == (_REJECTED, True), refused
     code, judged = runs("assess", "--to", str(AFTER))
     (against,) = [each for each in judged["findings"] if each["rule"] in judged["obstacles"]]

@@ -195,13 +195,8 @@ def no_transactions(facts: PlacementFacts) -> Iterator[Says]:
 
 def transacting(view: PlacementView) -> str:
     """Who writes offsets in a transaction now, with what to do; empty when nobody does."""
-    ids = sorted({each for producers in view.open_transactions.values() for each in producers})
-    if ids:
-        return f"transactional id {sentence_list(ids)} writes offsets now; stop that producer"
-    if not view.unlisted_transactions:
-        return ""
-    said = RULES.sentences["transaction_hangs"]
-    return f"{said.reason.format(partitions=_numbers(view.unlisted_transactions))}; {said.hint}"
+    findings = RULES["X11"].ask(PlacementFacts(view=view))
+    return next((f"{each.reason}; {each.hint}" for each in findings if each.verdict is not Verdict.PASS), "")
 
 
 @_rule("X12")
