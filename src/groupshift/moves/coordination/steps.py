@@ -9,7 +9,6 @@ writes count: a claim takes the fence, and refuses those of every earlier one.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -122,21 +121,16 @@ class _ModeNode(Handler[CoordinationPorts]):
         one; else somebody else wrote it."""
         if record.state is not StepState.INTENDED:
             return Standing.MADE
-        node = run.ports.side.mode.read(group_of(run))
-        if _is(node, _node_from(record.intent["expected"])):
+        node, expected = run.ports.side.mode.read(group_of(run)), _node_from(record.intent["expected"])
+        if _is(node, expected):
             return Standing.AS_MET
-        return Standing.MADE if self._made(step, node, record.intent) else Standing.OTHER
-
-    @abstractmethod
-    def _made(self, step: Step, node: ModeNode, intent: Json) -> bool:
-        """Whether the node is what the act made of the one that was met."""
+        deletes = step.kind == DELETE_MODE_NODE
+        made = node.data is None if deletes else _written_after(node, expected, Mode(step.args["to"]))
+        return Standing.MADE if made else Standing.OTHER
 
 
 class SetMode(_ModeNode):
     """Writes the mode node by compare-and-set under the holder's fence (F7)."""
-
-    def _made(self, step: Step, node: ModeNode, intent: Json) -> bool:
-        return _written_after(node, _node_from(intent["expected"]), Mode(step.args["to"]))
 
     def act(self, run: Run[CoordinationPorts], step: Step, intent: Json) -> Json:
         """Write it, unless it was written already. Raises `Conflict` when the node is neither as it was met
@@ -167,9 +161,6 @@ class SetMode(_ModeNode):
 
 class DeleteModeNode(_ModeNode):
     """Removes the mode node, after which there is no rollback."""
-
-    def _made(self, step: Step, node: ModeNode, intent: Json) -> bool:
-        return node.data is None
 
     def act(self, run: Run[CoordinationPorts], step: Step, intent: Json) -> Json:
         """Delete it; one that is gone is fine. Raises `Conflict` when it is another one, or when the run was
