@@ -33,6 +33,7 @@ from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import ReplaceMembers, SetMode, Stage, StageName
 from groupshift.domain.run import (
+    PASSED,
     Checked,
     Findings,
     Json,
@@ -45,6 +46,7 @@ from groupshift.domain.run import (
 )
 from groupshift.domain.seal import values_of
 from groupshift.domain.snapshot import snapshot_rows
+from groupshift.domain.verdict import Judgement, Verdict
 from groupshift.engine.handlers import Reading
 from groupshift.engine.move import Run, Snapshot
 from groupshift.ports.driver import FleetDriver
@@ -173,6 +175,14 @@ def facts_now(run: Run[G], wanted: Wanted = None) -> Facts:
 def ask_live(run: Run[G], numbers: tuple[str, ...], wanted: Wanted = None) -> Findings:
     """Return what these rules say of the group as it is now; nothing is read for none."""
     return ask(numbers, facts_now(run, wanted)) if numbers else ()
+
+
+def settling(findings: Findings) -> Checked:
+    """Return whether what only needs time holds; a doubt is no hindrance."""
+    judged = Judgement(findings=findings)
+    if judged.verdict in {Verdict.PASS, Verdict.INCONCLUSIVE}:
+        return PASSED
+    return Checked(outcome=Outcome.WAIT, detail=judged.reasons[0])
 
 
 def take(run: Run[G], step: Step, attempt: str) -> Json:

@@ -8,7 +8,6 @@ from typing import Any
 from groupshift.domain.group_rules import ask
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.run import (
-    PASSED,
     Checked,
     Instruction,
     Json,
@@ -18,8 +17,7 @@ from groupshift.domain.run import (
     StepState,
     outcome_of,
 )
-from groupshift.domain.verdict import Judgement, Verdict
-from groupshift.engine.group import G, GroupRules, driver_of, facts_now, group_of
+from groupshift.engine.group import G, GroupRules, driver_of, facts_now, group_of, settling
 from groupshift.engine.handlers import INSTRUCTION
 from groupshift.engine.move import Handler, Run, Standing
 from groupshift.ports.driver import Change, ForPerson, Occupant
@@ -86,10 +84,7 @@ class ReplaceMembers(Handler[G]):
             return Checked(outcome=Outcome.PERSON if instructed else Outcome.WAIT, detail=status.detail)
         facts = facts_now(run, self._rules.wanted(run, step))
         changed = replace(facts, places=tuple(each for each in facts.places if each.name in change.slots))
-        judged = Judgement(findings=(*ask(self._rules.settled(step), facts), *ask(_JOINED, changed)))
-        if judged.verdict in {Verdict.PASS, Verdict.INCONCLUSIVE}:
-            return PASSED
-        return Checked(outcome=Outcome.WAIT, detail=judged.reasons[0])
+        return settling((*ask(self._rules.settled(step), facts), *ask(_JOINED, changed)))
 
 
 def change_of(run: Run[G], intent: Json) -> Change:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
@@ -96,16 +96,21 @@ class FleetDriver(Protocol):
         started it goes on with it. False where nobody keeps that (a person deploys)."""
 
 
+def require_known(slots: Iterable[str], change: Change, source: str) -> None:
+    """Raise `Rejected` for a slot of the change that is not among ``slots``; ``source`` says in a sentence
+    who knows them."""
+    known = sorted(slots)
+    if missing := [name for name in change.slots if name not in known]:
+        raise Rejected(f"slot {missing[0]!r} is unknown to {source}; it has {', '.join(known)}")
+
+
 def settled(slots: tuple[Slot, ...], change: Change, source: str) -> ChangeStatus:
     """The progress of ``change`` told from what its driver knows of every slot of the fleet.
 
     Done when each slot of the change runs the wanted kind (a vacant one: when its member is gone) and
-    carries the change's id. ``source`` says in a sentence who knows them. Raises `Rejected` for a slot that
-    is not among them."""
+    carries the change's id. Raises as `require_known`."""
     known = {slot.name: slot for slot in slots}
-    missing = [name for name in change.slots if name not in known]
-    if missing:
-        raise Rejected(f"slot {missing[0]!r} is unknown to {source}; it has {', '.join(sorted(known))}")
+    require_known(known, change, source)
     concerned = tuple(known[name] for name in change.slots)
     waiting = [
         slot for slot in concerned if slot.change_id != change.change_id or not _is_wanted(slot, change)

@@ -36,6 +36,7 @@ from groupshift.ports.driver import (
     NodeStatus,
     Replacement,
     Started,
+    require_known,
     settled,
 )
 from groupshift.settings import CommandSettings
@@ -236,6 +237,7 @@ class DeployerPrograms:
 
 _STARTED = '{"change_id": "..."}, or {"instruction": "..."} when a person has to act'
 _KINDS, _STATES = "|".join(MemberKind), "|".join(SlotState)
+_OBSERVER = "the program of fleet.command.observe"
 FIELDS = ("change_id", "group", "slots", "to", "fence", "token", "undoes")
 """The names that a template may hold in braces; ``slots`` and ``undoes`` are lists."""
 _FLEET = Contract(
@@ -274,10 +276,8 @@ class CommandFleet:
 
     def start(self, change: Change) -> Started | ForPerson:
         """Run ``start``, or ``undo`` for a change that takes others back."""
-        known = {slot.name for slot in self.slots(change.group)}
-        unknown = sorted(set(change.slots) - known)
-        if known and unknown:
-            raise Rejected(f"slot {unknown[0]!r} is unknown to the program of fleet.command.observe")
+        if slots := self.slots(change.group):
+            require_known((slot.name for slot in slots), change, _OBSERVER)
         return self._programs.start(
             "undo" if change.undoes else "start", terms(change, FIELDS), change.change_id
         )
@@ -296,7 +296,7 @@ class CommandFleet:
         if not slots:
             said = f"waiting for {change.to.value} members in the group: the program lists no slots"
             return ChangeStatus(change_id=change.change_id, done=False, detail=said)
-        return settled(slots, change, "the program of fleet.command.observe")
+        return settled(slots, change, _OBSERVER)
 
     def _observed(self, change: Change) -> _Observed:
         observed: _Observed = self._programs.ask("observe", terms(change, FIELDS), partial(built, _Observed))

@@ -46,6 +46,7 @@ from groupshift.ports.driver import (
     ChangeStatus,
     ForPerson,
     Started,
+    require_known,
     settled,
 )
 from groupshift.settings import KubernetesSettings
@@ -81,12 +82,8 @@ class KubernetesFleet:
                 f"namespace {self._api.namespace} has no Deployment or StatefulSet with the label "
                 f"{GROUP}={change.group}; put it on those whose pods are the members"
             )
-        known = {name for each in workloads for name in each.slots}
-        unknown = sorted(set(change.slots) - known)
-        if unknown:
-            raise Rejected(
-                f"slot {unknown[0]!r} is unknown; group {change.group} has {', '.join(sorted(known))}"
-            )
+        slots = (name for each in workloads for name in each.slots)
+        require_known(slots, change, f"the workloads of group {change.group}")
         for each in workloads:
             demand_acceptable(each, change)
         concerned = [each for each in workloads if not change.slots or set(each.slots) & set(change.slots)]

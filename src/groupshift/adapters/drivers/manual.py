@@ -5,8 +5,6 @@ The group view shows when members are replaced. The cluster shows when a node ru
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from groupshift.domain.facts import Slot
 from groupshift.domain.foreign_text import code, shown
 from groupshift.domain.modes import MemberKind
@@ -30,58 +28,45 @@ _WHAT = {
 
 def instruction_for(change: Change) -> str:
     """What to deploy, as Markdown; the same change of the same members always gives the same text."""
-    group, mark = code(change.group), f"(change {code(change.change_id)})"
+    group, many, what = code(change.group), len(change.slots), _WHAT.get(change.to, "")
+    there = many if change.occupants is None else len(change.occupants)
+    every = "all" if change.undoes else "every one"
+    reached = f"The run goes on once it has seen {every} of them as *{change.to.value}* in the group."
     if change.to is MemberKind.VACANT:
-        return (
-            f"**Stop {len(change.slots)} member(s) of group {group}** with SIGTERM and start none "
-            f"in their place yet:\n\n{_places(change)}\n\n"
-            f"The run goes on once it has seen that the group is empty. {mark}"
-        )
-    if change.undoes:
-        return _taken_back(change, group, mark)
-    if change.occupants is not None and not change.occupants:
-        return (  # the group was stopped before, or its members ended
-            f"**Start {len(change.slots)} member(s) of group {group}** as {_WHAT[change.to]}, all of them:"
-            f"\n\n{_lines(change.slots)}\n\n"
-            "Nobody is there now, so nobody has to be stopped. Use the same group and topics. The run goes "
-            f"on once it has seen every one of them as *{change.to.value}* in the group. {mark}"
-        )
-    missing = ""
-    if change.occupants is not None and len(change.occupants) < len(change.slots):
-        places = ", ".join(shown(name) for name in change.slots)
-        missing = f" Nobody is at some of the places {places}: start a new member there, too."
-    return (
-        f"**Replace {len(change.slots)} member(s) of group {group}** by {_WHAT[change.to]}, "
-        f"one after the other:\n\n{_places(change)}\n\n"
-        "Stop the member that runs there now with SIGTERM, wait until it is gone, then start the new one "
-        f"with the same group and topics.{missing} The run goes on once it has seen "
-        f"every one of them as *{change.to.value}* in the group. {mark}"
-    )
-
-
-def _taken_back(change: Change, group: str, mark: str) -> str:
-    """Who was replaced and has to go again: only those that are there."""
-    what = _WHAT[change.to]
-    if change.occupants is not None and not change.occupants:
-        return (
+        first = f"**Stop {many} member(s) of group {group}** with SIGTERM and start none in their place yet"
+        then = "The run goes on once it has seen that the group is empty."
+    elif change.undoes and not there:
+        first = (
             f"**No member of group {group} has to be replaced**: nobody is there that this run brought. "
-            f"Start what is missing as {what}, until every place has a member:\n\n{_lines(change.slots)}"
-            f"\n\n{mark}"
+            f"Start what is missing as {what}, until every place has a member"
         )
-    going = len(change.slots if change.occupants is None else change.occupants)
-    return (
-        f"**Take {going} member(s) of group {group} back** to {what}, one after the other:\n\n"
-        f"{_places(change)}\n\n"
-        "Stop each of them with SIGTERM, wait until it is gone, then start in its place what ran there "
-        "before the move, with the same group and topics. Members that were not replaced stay as they are. "
-        f"The run goes on once it has seen all of them as *{change.to.value}* in the group. {mark}"
-    )
+        then = ""
+    elif change.undoes:  # only those that are there
+        first = f"**Take {there} member(s) of group {group} back** to {what}, one after the other"
+        then = (
+            "Stop each of them with SIGTERM, wait until it is gone, then start in its place what ran there "
+            "before the move, with the same group and topics. Members that were not replaced stay as they "
+            f"are. {reached}"
+        )
+    elif not there:  # the group was stopped before, or its members ended
+        first = f"**Start {many} member(s) of group {group}** as {what}, all of them"
+        then = f"Nobody is there now, so nobody has to be stopped. Use the same group and topics. {reached}"
+    else:
+        first = f"**Replace {many} member(s) of group {group}** by {what}, one after the other"
+        places = ", ".join(shown(name) for name in change.slots)
+        missing = f"Nobody is at some of the places {places}: start a new member there, too. "
+        then = (
+            "Stop the member that runs there now with SIGTERM, wait until it is gone, then start the new one "
+            f"with the same group and topics. {missing if there < many else ''}{reached}"
+        )
+    then = f"{then} (change {code(change.change_id)})".lstrip()
+    return f"{first}:\n\n{_places(change)}\n\n{then}"
 
 
 def _places(change: Change) -> str:
     """A line for each member to stop, with its host; places where nobody told who is there."""
     if not change.occupants:
-        return _lines(change.slots)
+        return "\n".join(f"- {shown(name)}" for name in change.slots)
     return "\n".join(
         f"- {shown(each.member_id)}{_on(each.host)}, now *{each.kind.value}*" for each in change.occupants
     )
@@ -89,10 +74,6 @@ def _places(change: Change) -> str:
 
 def _on(host: str) -> str:
     return f" on host {shown(host)}" if host else ""
-
-
-def _lines(names: Iterable[str]) -> str:
-    return "\n".join(f"- {shown(name)}" for name in names)
 
 
 class ManualFleet:

@@ -10,7 +10,7 @@ writes count: a claim takes the fence, and refuses those of every earlier one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from groupshift.domain.foreign_json import shown
@@ -28,9 +28,8 @@ from groupshift.domain.run import (
     StepState,
     outcome_of,
 )
-from groupshift.domain.verdict import Judgement, Verdict
 from groupshift.engine.gates import current, fingerprint_of, outdated
-from groupshift.engine.group import ask_live, facts_now, group_of
+from groupshift.engine.group import ask_live, facts_now, group_of, settling
 from groupshift.engine.group_move import group_handlers
 from groupshift.engine.handlers import Approve, Series
 from groupshift.engine.move import Handler, Run, Standing
@@ -152,11 +151,7 @@ class SetMode(_ModeNode):
         facts = facts_now(run, RULES.wanted(run, step))
         if _READ_BACK not in record.result and not _is(facts.view.mode, _node_from(record.result["node"])):
             raise _other(run, facts.view.mode)
-        judged = Judgement(findings=ask(RULES.settled(step), facts))
-        met = {_READ_BACK: True}
-        if judged.verdict in {Verdict.PASS, Verdict.INCONCLUSIVE}:
-            return Checked(outcome=Outcome.PASS, result=met)
-        return Checked(outcome=Outcome.WAIT, detail=judged.reasons[0], result=met)
+        return replace(settling(ask(RULES.settled(step), facts)), result={_READ_BACK: True})
 
 
 class DeleteModeNode(_ModeNode):

@@ -11,7 +11,7 @@ count is there to cure.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from groupshift.domain import cluster_rules
@@ -174,12 +174,13 @@ def configured_alike(facts: PlacementFacts) -> Iterator[Says]:
         count = configured(broker)
         if count is not None:
             by_count[count].append(broker.node_id)
-    for count, nodes in sorted(by_count.items()):
+    counts = sorted(by_count.items())
+    for count, nodes in counts:
         if facts.view.count and count != facts.view.count:
             yield Says("configured_otherwise", brokers=nodes, configured=count, count=facts.view.count)
     if not facts.view.count and len(by_count) > 1:
-        said = "; ".join(f"{count} at {_numbers(nodes)}" for count, nodes in sorted(by_count.items()))
-        yield Says("configured_differently", counts=said)
+        said = [f"{count} at {sentence_list([*map(str, nodes)])}" for count, nodes in counts]
+        yield Says("configured_differently", counts="; ".join(said))
 
 
 @_rule("X11")
@@ -245,11 +246,6 @@ def logged(facts: PlacementFacts) -> Iterator[Says]:
         yield Says("moving_unlisted", many=_groups(moving), move=move, groups=_quoted(moving))
     if only_logged := sorted(hidden - facts.moving):
         yield Says("unlisted", many=_groups(only_logged), groups=_quoted(only_logged))
-
-
-def _numbers(nodes: Iterable[int]) -> str:
-    """Node ids or partitions for a sentence."""
-    return sentence_list([str(node) for node in nodes])
 
 
 def _first(names: Collection[str]) -> str:
