@@ -232,10 +232,6 @@ class Place(Handler[ExpansionPorts]):
     """Asks each broker directly by which count it coordinates; each claim starts one broker again: one that
     is down at once, else the first that deviates."""
 
-    def stands(self, run: Expanding, step: Step, record: StepRecord) -> Standing:
-        """A claim that comes later looks for what deviates again."""
-        return Standing.AS_MET if record.state is StepState.INTENDED else Standing.MADE
-
     def act(self, run: Expanding, step: Step, intent: Json) -> Json:
         """Restart one broker that is down, else one that uses another count; returns which. Nothing is
         restarted while a person has to accept that somebody else made more partitions."""

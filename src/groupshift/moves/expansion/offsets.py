@@ -142,8 +142,8 @@ class _Committing(_Placed):
         equal = len(rows) - min(len(said), len(rows))
         return {"offsets": len(rows), "equal": equal, **_sentences(said)}
 
-    def left(self, record: StepRecord) -> Checked:
-        """Return a pass, or what is not as in the snapshot."""
+    def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
+        """Whether every offset is answered as the snapshot has it, and lies where it belongs."""
         result = record.result
         if not result["left"]:
             return PASSED
@@ -219,7 +219,7 @@ class Rehearse(_Committing):
             names = ", ".join(changed)
             detail = f"offsets of {names} changed since the snapshot; take the run back, and begin anew"
             return Checked(outcome=Outcome.FAIL, detail=detail, only_rollback_helps=True)
-        return self.left(record)
+        return super().check(run, step, record)
 
 
 class Restore(_Committing):
@@ -254,10 +254,6 @@ class Restore(_Committing):
             if not astray:
                 break
         return result
-
-    def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
-        """Whether every offset is answered as the snapshot has it, and lies where it belongs."""
-        return self.left(record)
 
 
 def _unlike(run: Expanding, rows: Iterable[OffsetRow]) -> tuple[NotRestored, ...]:
