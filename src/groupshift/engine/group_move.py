@@ -162,6 +162,12 @@ class Undo:
     restores: bool = False
 
 
+def acts_begun(there: Plan, records: Mapping[str, StepRecord], kinds: Collection[str]) -> list[Step]:
+    """Return the steps of these kinds that were begun and not left out, in the order of the plan."""
+    known = (each for each in there.steps if each.kind in kinds and each.key in records)
+    return [each for each in known if not records[each.key].left_out]
+
+
 def taken_back(acts: Sequence[Step], slots: Sequence[str], terms: GroupTerms) -> Undo:
     """Return the inverse of acts of one kind as one act over all their places."""
     one, keys = acts[0], [each.key for each in acts]

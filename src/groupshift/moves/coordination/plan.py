@@ -44,6 +44,7 @@ from groupshift.engine.group_move import (
     ONLINE,
     GroupSteps,
     Undo,
+    acts_begun,
     approval,
     members_at,
     replacement,
@@ -186,9 +187,8 @@ def back_alone(there: Plan, records: Mapping[str, StepRecord], number: int, term
     """Return a rollback that only sets the mode back, by live rules alone, if the plan's toggle was begun."""
     acts = [
         _set_mode(_UNDO_TOGGLE, Mode.ZOOKEEPER, terms, undoes=each.key)
-        for each in there.steps
-        if each.kind == SET_MODE and isinstance(each.undo, Step)
-        if each.key in records and not records[each.key].left_out
+        for each in acts_begun(there, records, {SET_MODE})
+        if isinstance(each.undo, Step)
     ]
     return make_rollback([step for act in acts for step in (act, _judge_alone(act, terms))], number)
 
@@ -277,12 +277,8 @@ def roll_back_plan(
 def _undone(there: Plan, records: Mapping[str, StepRecord], live: LiveGroup, to: WayBack) -> Iterable[Undo]:
     """The acts of a rollback, last one of the way there first, each with the acts that it takes back."""
     terms, facts = live.terms, live.facts
-    begun = {
-        StageName(each.phase): each
-        for each in there.steps
-        if each.kind in {REPLACE_MEMBERS, SET_MODE}
-        if each.key in records and not records[each.key].left_out
-    }
+    acts_done = acts_begun(there, records, {REPLACE_MEMBERS, SET_MODE})
+    begun = {StageName(each.phase): each for each in acts_done}
 
     def together(phases: Sequence[StageName]) -> Iterable[Undo]:
         """Yield one inverse for the begun acts of these phases, over all their places; nothing where none

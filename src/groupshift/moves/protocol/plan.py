@@ -21,6 +21,7 @@ from groupshift.engine.group import places_of, snapshot_name
 from groupshift.engine.group_move import (
     ONLINE,
     GroupSteps,
+    acts_begun,
     members_at,
     soaking,
     taken_back,
@@ -84,11 +85,7 @@ def plan(request: ProtocolRequest, live: LiveGroup) -> Plan:
 def roll_back_plan(there: Plan, records: Mapping[str, StepRecord], number: int, terms: GroupTerms) -> Plan:
     """Return the inverses of the acts that ``records`` has, last one first; canary and roll are one. The last
     one is compared with the group as it was before the run."""
-    acts = [
-        each
-        for each in there.steps
-        if each.kind == REPLACE_MEMBERS and each.key in records and not records[each.key].left_out
-    ]
+    acts = acts_begun(there, records, {REPLACE_MEMBERS})
     online = [each for each in acts if each.phase in ONLINE]
     undos = []
     for together in [online] if online else [[each] for each in reversed(acts)]:
