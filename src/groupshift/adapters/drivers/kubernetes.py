@@ -220,9 +220,7 @@ class KubernetesApi:
         if body is not None:
             headers["Content-Type"] = "application/strategic-merge-patch+json"
         try:
-            if self._client is None:
-                self._client = ApiClient(_configuration(self._settings))
-            answer: Document = self._client.call_api(
+            answer: Document = self._connected().call_api(
                 path,
                 method,
                 query_params=query or [],
@@ -244,6 +242,11 @@ class KubernetesApi:
         if not isinstance(answer, dict):
             raise _stranger(path)
         return answer
+
+    def _connected(self) -> ApiClient:
+        if self._client is None:
+            self._client = ApiClient(_configuration(self._settings))
+        return self._client
 
     def close(self) -> None:
         """Close the connections, if there are any."""
