@@ -81,9 +81,9 @@ def _missing(view: GroupView, store: str) -> Iterator[tuple[str, list[TopicParti
     """Partitions without a committed offset: a failure where there are records, else (``_empty``) a
     warning."""
     offsets = view.stores[store]
-    absent = [end for end in view.log_ends if end.partition not in offsets]
+    absent = [end for end in view.log_ends if end.at not in offsets]
     for empty in (False, True):
-        if partitions := sorted(end.partition for end in absent if (end.end <= end.start) is empty):
+        if partitions := sorted(end.at for end in absent if (end.log_end <= end.log_start) is empty):
             yield "_empty" if empty else "", partitions
 
 
@@ -279,7 +279,7 @@ def offsets_in_log(facts: Facts) -> Iterator[Says]:
     commit meanwhile. Committed, but deleted since: explained, for what happens next is the consumer's own
     rule."""
     view = facts.view
-    ends = {end.partition: end.end for end in view.log_ends}
+    ends = {end.at: end.log_end for end in view.log_ends}
     beyond = sorted(
         (at, f"{at} ({store} {offset}, log end {ends[at]})")
         for store, offsets in view.stores.items()
@@ -392,17 +392,17 @@ def resets(view: GroupView) -> tuple[str, ...]:
     """Return a sentence for each partition whose lowest committed offset lies below its log's start: where
     its reader goes on, by its own ``auto.offset.reset``."""
     sentences = []
-    for log in sorted(view.log_ends, key=lambda end: end.partition):
-        offsets = [each[log.partition] for each in view.stores.values() if log.partition in each]
-        if min(offsets, default=log.start) < log.start:
-            where = f"{log.start}, whatever its auto.offset.reset says"
-            if log.start != log.end:
+    for log in sorted(view.log_ends, key=lambda end: end.at):
+        offsets = [each[log.at] for each in view.stores.values() if log.at in each]
+        if min(offsets, default=log.log_start) < log.log_start:
+            where = f"{log.log_start}, whatever its auto.offset.reset says"
+            if log.log_start != log.log_end:
                 where = (
-                    f"{log.start} with auto.offset.reset=earliest (smallest), or at {log.end} with latest "
-                    f"(largest), which passes over {log.end - log.start} offsets"
+                    f"{log.log_start} with auto.offset.reset=earliest (smallest), or at {log.log_end} with "
+                    f"latest (largest), which passes over {log.log_end - log.log_start} offsets"
                 )
             sentences.append(
-                f"the committed offset {min(offsets)} of {log.partition} is below the log start {log.start} "
+                f"the committed offset {min(offsets)} of {log.at} is below the log start {log.log_start} "
                 f"(its records are deleted): its reader begins at {where}"
             )
     return tuple(sentences)

@@ -274,8 +274,8 @@ def _delivered(run: Run[G], view: GroupView) -> Mapping[TopicPartition, int]:
     delivered = dict(ports.ledger.last_delivered(view.group))
     behind: dict[TopicPartition, int] = {}
     for each in (*view.zookeeper_offsets, *view.kafka_offsets):
-        if each.offset > delivered.get(each.partition, each.offset) + 1:
-            behind[each.partition] = max(each.offset, behind.get(each.partition, 0))
+        if each.offset > delivered.get(each.at, each.offset) + 1:
+            behind[each.at] = max(each.offset, behind.get(each.at, 0))
     kinds, owners = {member.member_id: member.kind for member in view.members}, view.owners_of()
     passed = []
     for at, end in behind.items():

@@ -27,7 +27,7 @@ from typing import Final, TypeVar
 
 from groupshift.adapters.zookeeper.session import Node
 from groupshift.domain.foreign_json import decimal, load_json
-from groupshift.domain.group import CommittedOffset, Member, NoOffset, Owner
+from groupshift.domain.group import Member, NoOffset, Owner
 from groupshift.domain.modes import MemberKind, ModeNode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.registration import (
@@ -39,6 +39,7 @@ from groupshift.domain.registration import (
     parse_awareness,
     parse_registration,
 )
+from groupshift.domain.rows import OffsetRow
 from groupshift.domain.znodes import partition_number
 from groupshift.errors import Rejected
 
@@ -156,13 +157,14 @@ def owner_of(node: Node) -> Owner | str | None:
     return Owner(partition=partition, thread_id=thread, czxid=node.stat.czxid, session_id=node.owner)
 
 
-def offset_of(node: Node) -> CommittedOffset | NoOffset | str:
+def offset_of(node: Node) -> OffsetRow | NoOffset | str:
     """The offset node of one partition, or a sentence about what is none."""
     partition = _partition(node)
     if isinstance(partition, str):
         return partition
     try:
-        return CommittedOffset(partition=partition, offset=decimal(node.data, node.path))
+        offset, group = decimal(node.data, node.path), node.path.split("/")[2]
+        return OffsetRow(group=group, topic=partition.topic, partition=partition.partition, offset=offset)
     except Rejected:
         held = _shown(node.data)
         return NoOffset(
