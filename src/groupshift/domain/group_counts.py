@@ -13,7 +13,7 @@ from typing import Any
 
 from groupshift.domain.facts import sentence_list
 from groupshift.domain.group_protocol import Kind
-from groupshift.domain.rules import Rules, Says
+from groupshift.domain.rules import Rules, Says, some
 
 Counts = Mapping[tuple[Kind, str], int]
 """Groups by type and state, as a broker lists them."""
@@ -129,8 +129,7 @@ def _all_read(view: CountView) -> Iterator[Says]:
             yield Says("foreign_broker", address=places[0], node=node)
         if len(places) > 1:
             yield Says("read_twice", addresses=places, node=node)
-    if missing := sorted(view.listed.keys() - addresses.keys()):
-        yield Says("not_read", nodes=missing)
+    yield from some("not_read", nodes=sorted(view.listed.keys() - addresses.keys()))
 
 
 @RULES.rule("PG05")

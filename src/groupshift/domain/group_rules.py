@@ -22,7 +22,7 @@ from groupshift.domain.old_members import (
 )
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.protocol import live_rules as protocol
-from groupshift.domain.rules import Rules, Says
+from groupshift.domain.rules import Rules, Says, some
 from groupshift.domain.rules_matrix import Part, forbidden, parts_of
 from groupshift.domain.verdict import Finding
 
@@ -117,8 +117,7 @@ def _unfenced(view: GroupView) -> list[str]:
 @_rule("C08", _without(MemberKind.AWARE))
 def fenced(facts: Facts) -> Iterator[Says]:
     """F6, F7: a member that takes no owner node in kafka mode cannot be excluded by one."""
-    if bare := _unfenced(facts.view):
-        yield Says("unfenced", members=bare)
+    yield from some("unfenced", members=_unfenced(facts.view))
 
 
 @_rule("C28", _without(MemberKind.AWARE))
@@ -127,8 +126,8 @@ def fenced_for_its_mode(facts: Facts) -> Iterator[Says]:
     group is to stay there, it is a warning."""
     if Mode.KAFKA in {facts.wanted, facts.view.effective_mode}:
         yield from fenced(facts)
-    elif bare := _unfenced(facts.view):
-        yield Says("unfenced_in_zookeeper_mode", members=bare)
+    else:
+        yield from some("unfenced_in_zookeeper_mode", members=_unfenced(facts.view))
 
 
 @_rule("C09")
@@ -165,8 +164,7 @@ def owned_once(facts: Facts) -> Iterator[Says]:
         ("owned_twice", [f"{p} ({', '.join(n)})" for p, n in owned.items() if len(n) > 1]),
         ("owned_by_stranger", [f"{p} ({n})" for p, names in owned.items() for n in names if n not in live]),
     ):
-        if partitions:
-            yield Says(sentence, partitions=sorted(partitions))
+        yield from some(sentence, partitions=sorted(partitions))
 
 
 @_rule("C12")
@@ -181,15 +179,13 @@ def kafka_offsets_complete(facts: Facts) -> Iterator[Says]:
         for at, offset in znodes.items()
         if kafka.get(at, offset) < offset and at not in unread
     ]
-    if behind:
-        yield Says("kafka_behind", partitions=sorted(behind))
+    yield from some("kafka_behind", partitions=sorted(behind))
 
 
 @_rule("C13")
 def all_aware(facts: Facts) -> Iterator[Says]:
     """Every child of ``ids`` is also below ``migration/ids`` (§8.3)."""
-    if unaware := sorted(set(facts.view.ids) - set(facts.view.migration_ids)):
-        yield Says("unaware", members=unaware)
+    yield from some("unaware", members=sorted(set(facts.view.ids) - set(facts.view.migration_ids)))
 
 
 @_rule("C14")
@@ -204,17 +200,14 @@ def kafka_stable(facts: Facts) -> Iterator[Says]:
 def client_ids_match(facts: Facts) -> Iterator[Says]:
     """F7: the Kafka group is exactly the aware members."""
     clients, aware = facts.view.kafka.clients, set(facts.view.migration_ids)
-    if absent := sorted(aware - clients):
-        yield Says("aware_not_in_kafka", members=absent)
-    if others := sorted(clients - aware):
-        yield Says("in_kafka_not_aware", members=others)
+    yield from some("aware_not_in_kafka", members=sorted(aware - clients))
+    yield from some("in_kafka_not_aware", members=sorted(clients - aware))
 
 
 @_rule("C16")
 def no_plain_members(facts: Facts) -> Iterator[Says]:
     """D11, strictly: what may never be there when the mode becomes ZooKeeper."""
-    if plain := _ids(facts.view.of_kind(MemberKind.PLAIN)):
-        yield Says("plain_members", members=plain)
+    yield from some("plain_members", members=_ids(facts.view.of_kind(MemberKind.PLAIN)))
 
 
 @_rule("C17", lambda facts: facts.wanted is None)
@@ -231,8 +224,7 @@ def mode_in_effect(facts: Facts) -> Iterator[Says]:
         if member.mode is not wanted
         or (view.mode.data is not None and member.acting_on != view.mode.identity)
     ]
-    if late:
-        yield Says("acts_on_other_mode", members=late, wanted=wanted, write=view.mode.identity)
+    yield from some("acts_on_other_mode", members=late, wanted=wanted, write=view.mode.identity)
 
 
 @_rule("C18", lambda facts: not facts.places)
@@ -286,8 +278,7 @@ def offsets_in_log(facts: Facts) -> Iterator[Says]:
         for at, offset in offsets.items()
         if offset > ends.get(at, offset)
     )
-    if beyond:
-        yield Says("beyond_log_end", partitions=[text for _, text in beyond])
+    yield from some("beyond_log_end", partitions=[text for _, text in beyond])
     for sentence in resets(view):
         yield Says("below_log_start", said=sentence)
 
@@ -296,8 +287,7 @@ def offsets_in_log(facts: Facts) -> Iterator[Says]:
 def retired(facts: Facts) -> Iterator[Says]:
     """A positive proof: members in Kafka, none in ZooKeeper."""
     view = facts.view
-    if view.ids:
-        yield Says("left_in_zookeeper", members=sorted(view.ids))
+    yield from some("left_in_zookeeper", members=sorted(view.ids))
     if not view.kafka.members:
         yield Says("nobody_in_kafka", state=view.kafka.state)
 
@@ -362,10 +352,8 @@ def whole_awareness(facts: Facts) -> Iterator[Says]:
     """§9, below its table: an aware member is in ``ids``, ``migration/ids`` and Kafka."""
     view = facts.view
     ids, aware = set(view.ids), set(view.migration_ids)
-    if ghosts := sorted(aware - ids):
-        yield Says("aware_not_registered", members=ghosts)
-    if half := sorted(ids & aware - view.kafka.clients):
-        yield Says("aware_not_joined", members=half)
+    yield from some("aware_not_registered", members=sorted(aware - ids))
+    yield from some("aware_not_joined", members=sorted(ids & aware - view.kafka.clients))
 
 
 @_rule("C29")
