@@ -23,10 +23,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import Final, TypeVar
 
 from groupshift.adapters.zookeeper.session import Node
-from groupshift.domain.foreign_json import decimal, load_json
+from groupshift.domain.foreign_json import decimal, load_json, shown
 from groupshift.domain.group import Member, NoOffset, Owner
 from groupshift.domain.modes import MemberKind, ModeNode
 from groupshift.domain.partitions import TopicPartition
@@ -103,6 +104,7 @@ def client_of_partition(name: str, data: bytes) -> str | None:
 
 _GENERATED_ID: Final = re.compile(r"(?P<host>.+)-\d{13}-[0-9a-f]{1,8}")
 _SHOWN: Final = 200
+_shown = partial(shown, most=_SHOWN)
 
 
 def member_of(registered: Node, migration: Node | None) -> tuple[Member, tuple[str, ...]]:
@@ -237,8 +239,3 @@ def _partition(node: Node) -> TopicPartition | str:
     if node.owner:
         return f"{said}{_living(client or OTHER)}"
     return f"{said}{client or OTHER} wrote it; no member of the old consumer reads it: find out who uses it"
-
-
-def _shown(data: bytes) -> str:
-    text = data[:_SHOWN].decode(errors="backslashreplace")
-    return repr(text) if len(data) <= _SHOWN else f"{text!r}… ({len(data)} bytes)"
