@@ -170,4 +170,4 @@ def test_f01_offsets_of_what_the_brokers_do_not_know_are_no_problem() -> None:
     ):
         view = view_of(left, right, end)
         assert view.problems == ()
-        assert view.leftovers == tuple(at.partition for at in offsets)
+        assert view.leftovers == tuple(row.at for row in offsets)
