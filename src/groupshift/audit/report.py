@@ -55,7 +55,7 @@ def render(audit: Audit) -> str:
     shown = min(len(passed), SHOWN)
     page = Page(
         title="Audit of committed offsets",
-        top=Headline(verdict=verdict, word=word, sentence=_sentence(audit), now=tuple(_now(audit))),
+        top=Headline(verdict=verdict, word=word, sentence=sentence(audit), now=tuple(_now(audit))),
         lead=f"Cluster {audit.cluster_id}, read {moment_utc(audit.began_ms)}. Nothing was changed.",
         sections=[
             _figures(audit),
@@ -83,7 +83,7 @@ def judged(audit: Audit) -> tuple[Verdict, str]:
     return Verdict.FAIL if worst else Verdict.INCONCLUSIVE, word
 
 
-def _sentence(audit: Audit) -> str:
+def sentence(audit: Audit) -> str:
     """Say in one sentence how many offsets agree, and how many differ without an explanation."""
     looked, left = audit.looked, len(audit.looked.suspicious)
     if not looked.keys:

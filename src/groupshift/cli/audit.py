@@ -18,6 +18,7 @@ from typer import Option
 
 from groupshift.adapters.spark_submit.java import java_home
 from groupshift.audit.offsets import Audit, summary
+from groupshift.audit.report import judged, sentence
 from groupshift.audit.rules import Weight
 from groupshift.audit.run import AuditOptions
 from groupshift.bootstrap.connect import placement_views
@@ -135,25 +136,10 @@ def _parts(audited: Audit, output: str | None, limit: int) -> Iterator[render.Sh
     yield from (kinds, table)
     yield from dict.fromkeys(f"{one.kind} ({one.rule}): {one.reason}; {one.remedy}" for one in suspicious)
     yield from (styled(f"problem: {problem}", "yellow") for problem in looked.problems[:limit])
-    verdict = styled("clean", "green") if audited.clean else styled("not proven", "magenta")
-    if not audited.clean and looked.suspicious:
-        verdict = styled(f"{len(looked.suspicious):,} not explained", "red")
-    sources = "three sources" if audited.zookeeper else "two sources (no ZooKeeper)"
-    yield joined(verdict, f": {_counted(audited)} in {sources}")
+    verdict, word = judged(audited)
+    yield joined(styled(word, render.COLOUR[verdict]), f": {sentence(audited)}")
     if output is not None:
         yield f"differences: {output}"
-
-
-def _counted(audited: Audit) -> str:
-    """How many offsets agree, and how many differ by a reason that is known."""
-    looked = audited.looked
-    explained, keys = len(looked.mismatches) - len(looked.suspicious), f"{looked.keys:,}"
-    if not explained:
-        return f"{looked.agreeing:,} of {keys} offsets agree"
-    known = f"{looked.agreeing:,} agree, {explained:,} differ for the reasons above"
-    return (
-        f"{keys} offsets are as they should be ({known})" if audited.clean else f"of {keys} offsets {known}"
-    )
 
 
 def _next(audited: Audit, output: str | None) -> str:

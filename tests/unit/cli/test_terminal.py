@@ -81,9 +81,7 @@ def test_a_clean_audit_counts_every_offset_once() -> None:
     console, file = _console()
     for part in audit._parts(found, None, 40):
         console.print(part)
-    assert (
-        "clean: 6 offsets are as they should be (0 agree, 6 differ for the reasons above)" in file.getvalue()
-    )
+    assert "clean: Every difference is explained: 0 of 6 offsets agree in three sources." in file.getvalue()
 
 
 def _audit(differing: tuple[Mismatch, ...]) -> Audit:
