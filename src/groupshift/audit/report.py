@@ -90,8 +90,13 @@ def sentence(audit: Audit) -> str:
         return "No source has a committed offset: there was nothing to audit."
     sources = "three sources" if audit.zookeeper else "two sources (no ZooKeeper)"
     agree = f"{looked.agreeing:,} of {looked.keys:,} offsets agree in {sources}"
+    if audit.clean and looked.mismatches:
+        known = (
+            f"{looked.agreeing:,} agree in {sources}, {len(looked.mismatches):,} differ for a known reason"
+        )
+        return f"All {looked.keys:,} offsets are as they should be: {known}."
     if audit.clean:
-        return f"{'Every difference is explained' if looked.mismatches else 'No offset differs'}: {agree}."
+        return f"No offset differs: {agree}."
     if not left:
         return f"Not every source told all it has: {agree}, as far as they told."
     groups = len({one.group for one in looked.suspicious})

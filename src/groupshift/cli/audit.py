@@ -44,7 +44,7 @@ from groupshift.domain.cluster import configured
 from groupshift.domain.foreign_text import shell
 from groupshift.domain.verdict import Verdict, counted
 from groupshift.moves.expansion.report import overview
-from groupshift.moves.expansion.rules import Placement, audit_placement, busy_groups
+from groupshift.moves.expansion.rules import Placement, audit_placement
 
 _COLOUR = {Weight.EXPLAINED: "green", Weight.UNKNOWN: "magenta", Weight.MISMATCH: "red"}
 """The colour of each weight of a difference."""
@@ -182,7 +182,7 @@ def placement(
 
 
 def _placement_data(placed: Placement) -> dict[str, Any]:
-    """All that was found, for programs; ``log`` is None where the log was not read."""
+    """What was found, for programs; ``log`` is None where the log was not read."""
     facts, log = placed.facts, placed.facts.log
     return {
         "cluster_id": facts.view.cluster.cluster_id,
@@ -194,29 +194,13 @@ def _placement_data(placed: Placement) -> dict[str, Any]:
                 "coordinator": broker.coordinator,
                 "counts": sorted(facts.counts.get(broker.node_id, ())),
                 "configured": configured(broker),
-                "leads": facts.view.topic.leaders.count(broker.node_id),
-                "groups": len(broker.groups),
             }
             for broker in facts.view.cluster.brokers
         },
         "groups": len(facts.hashed.groups),
         "served_by_other_than_one": facts.several_owners,
-        "asked_directly": facts.view.owned,
         "moving_at_restart": [each.group for each in facts.moving_at_restart],
-        "with_members": sorted(busy_groups(facts.view.cluster)),
-        "open_transactions": facts.view.open_transactions,
-        "unlisted_transactions": facts.view.unlisted_transactions,
-        "log": log
-        and {
-            "records": log.records,
-            "held_against": log.count,
-            "elsewhere": [
-                {**render.plain(each), "lost": each.lost, "shadows": each.shadows} for each in log.elsewhere
-            ],
-            "others": log.others,
-            "unreadable": log.unreadable,
-            "loads": log.loads,
-        },
+        "log": log and {name: getattr(log, name) for name in ("records", "count", "elsewhere", "loads")},
         "findings": placed.judgement.findings,
     }
 

@@ -295,6 +295,14 @@ def file_check(path: str, listed: StoredFile | None, now: StoredFile | None, kno
     return Check(path=path, state=state, reason=reason)
 
 
+_WORSE = {
+    State.SOUND: frozenset(State) - {State.SOUND},
+    State.UNLISTED: frozenset(State) - {State.SOUND, State.UNLISTED},
+    State.MISSING: frozenset({State.IRREGULAR}),
+}
+"""What replaces a state that is said of the same path."""
+
+
 def settled(checks: Iterable[Check]) -> tuple[Check, ...]:
     """Return each check once. Of one path a worse word replaces a weaker one: sound counts where nothing else
     is said, unlisted where nothing worse is, and what is no file of ours is not called missing besides."""
@@ -303,15 +311,7 @@ def settled(checks: Iterable[Check]) -> tuple[Check, ...]:
     for check in distinct:
         states.setdefault(check.path, set()).add(check.state)
 
-    def counts(check: Check) -> bool:
-        others = states[check.path] - {check.state}
-        if check.state is State.SOUND:
-            return not others
-        if check.state is State.UNLISTED:
-            return others <= {State.SOUND}
-        return check.state is not State.MISSING or State.IRREGULAR not in others
-
-    return tuple(filter(counts, distinct))
+    return tuple(each for each in distinct if not states[each.path] & _WORSE.get(each.state, frozenset()))
 
 
 def doubts(
@@ -332,7 +332,10 @@ def doubts(
         check = file_check(path, listed.get(path), now, known)
         if not (check.state.sound or (demand is not None and demand.met_by(now))):
             when = sealed if path in listed else "before it was sealed"
-            fresh.append(f"{path} was {check.state} {when}: {check.reason}")
+            what = f"was {check.state} {when}: {check.reason}"
+            if check.state is State.UNLISTED:
+                what = "was added before it was sealed: nothing that was journaled names it"
+            fresh.append(f"{path} {what}")
     fresh += (f"{path} was {kind} when it was sealed" for path, kind in irregular.items())
     paths = (*there, *irregular, *known.demands, *listed)
     said = {_subject(each, paths) for each in before}
