@@ -5,6 +5,7 @@ What changes a cluster needs ``--execute``; without it a verb shows what it woul
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import time
@@ -19,7 +20,7 @@ from typer import Argument, Option
 
 from groupshift.bootstrap.connect import verifier
 from groupshift.bootstrap.moves import evidence_of, page_of, sealer_of
-from groupshift.cli.options import Execute, Json, Page, option
+from groupshift.cli.options import SETTINGS_VARIABLE, Execute, Json, Page, option
 from groupshift.cli.output import Shown, tell, write_page
 from groupshift.cli.requests import asked_again
 from groupshift.cli.run_driving import INTERRUPTED, WAITS, Patience, TakeOver, Terms, Yes, go_on
@@ -43,10 +44,22 @@ from groupshift.engine.move import Run, undo_of
 from groupshift.engine.roll_back import begin_finalise, begin_roll_back, require_finalisable, rollback_of
 from groupshift.engine.status import report_of, status_of, statuses
 from groupshift.engine.verification import verify
-from groupshift.errors import Broken, Rejected, Transient
+from groupshift.errors import Broken, GroupshiftError, Rejected, Transient
 from groupshift.ports.runs import EventKind, RunRecord
 
-RunId = Annotated[str, Argument(metavar="RUN", show_default=False)]
+
+def _names(incomplete: str) -> list[str]:
+    """Names of runs for the shell's completion, of the place that the environment names."""
+    named = os.environ.get(SETTINGS_VARIABLE)
+    where = Where(settings_file=Path(named) if named else None)
+    with suppress(GroupshiftError), session(place_of(where, servers=False)) as at:
+        return [each.run for each in at.runs.recent(_COMPLETED) if each.run.startswith(incomplete)]
+    return []
+
+
+_COMPLETED = 100
+"""Among how many of the latest runs the shell completes a name."""
+RunId = Annotated[str, Argument(metavar="RUN", show_default=False, autocompletion=_names)]
 _AUDIT = "Take up the audit of consumption that lies in its evidence."
 Audit = Annotated[bool, Option("--audit", help=_AUDIT)]
 _UNCHANGED = frozenset({RunState.PLANNED, RunState.APPROVED})
@@ -60,7 +73,7 @@ _CODES = {Outcome.PASS: 0, Outcome.PERSON: WAITS}
 
 @placed
 def status(  # noqa: PLR0913 - the options of a verb
-    run: Annotated[str, Argument(metavar="[RUN]", show_default=False)] = "",
+    run: Annotated[str, Argument(metavar="[RUN]", show_default=False, autocompletion=_names)] = "",
     *,
     open_only: Annotated[bool, Option("--open", help="Only runs that are open.")] = False,
     move: Annotated[str, option("--move", "Only runs of this move.")] = "",

@@ -327,7 +327,7 @@ def doubts(
     sealed = f"after it was sealed at {pack.sealed_at_ms}" if pack else ""
     before = (*(pack.doubts if pack else ()), *before)
     fresh: list[str] = []
-    for path in sorted({*listed, *there, *known.demands} - OWN):
+    for path in sorted({*listed, *known.demands, *(there.keys() - {JOURNAL})} - OWN):
         demand, now = known.demands.get(path), there.get(path)
         check = file_check(path, listed.get(path), now, known)
         if not (check.state.sound or (demand is not None and demand.met_by(now))):

@@ -116,7 +116,7 @@ def test_only_moves_that_are_installed_have_verbs(monkeypatch: pytest.MonkeyPatc
     from groupshift.cli import moves
 
     point = EntryPoint("downgrade", "groupshift.moves.downgrade.move:DowngradeMove", GROUP)
-    monkeypatch.setattr(moves, "entry_points", lambda group: [point] if group == GROUP else [])
+    monkeypatch.setattr(moves, "entry_points", lambda group: EntryPoints([point]).select(group=group))
     app = verbs.built()
     shown = CliRunner().invoke(app, ["downgrade", "--help"]).output
     assert all(verb in shown for verb in ("assess", "plan", "run"))
