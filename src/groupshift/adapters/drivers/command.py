@@ -213,9 +213,10 @@ class DeployerPrograms:
         try:
             return read(load_object(output, "it", at_most=FILE_BYTES))
         except (Rejected, KeyError, TypeError, ValueError) as error:
+            wrong = f"{error} is missing" if isinstance(error, KeyError) else str(error)
             raise Rejected(
                 f"the program of {self._contract.key}.{name} ({self._templates[name][0]}) printed what "
-                f"cannot be read ({self.masked(str(error))}); let it print one JSON object and nothing else: "
+                f"cannot be read ({self.masked(wrong)}); let it print one JSON object and nothing else: "
                 f"{self._contract.answers[name]}"
             ) from error
 

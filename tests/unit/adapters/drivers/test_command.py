@@ -137,11 +137,17 @@ def test_an_answer_that_cannot_be_used_names_program_and_remedy(printed: str) ->
 
 
 @pytest.mark.parametrize(
-    "slots", ['{"slots": [{"name": "m1"}]}', '{"slots": 1}', '{"slots": [{"kind": "x"}]}']
+    ("slots", "wrong"),
+    [
+        ('{"slots": [{"name": "m1"}]}', "missing"),
+        ('{"slots": 1}', ""),
+        ('{"slots": [{"kind": "x"}]}', "'name' is missing"),
+        ('{"x": 1}', "'slots' is missing"),
+    ],
 )
-def test_slots_that_cannot_be_read_name_the_program(slots: str) -> None:
+def test_slots_that_cannot_be_read_name_the_program(slots: str, wrong: str) -> None:
     """A kind or state that does not exist, or one that is missing."""
-    with pytest.raises(Rejected, match=r"fleet\.command\.observe .* what cannot be read"):
+    with pytest.raises(Rejected, match=rf"fleet\.command\.observe .* what cannot be read .*{wrong}"):
         _fleet("", observe=f"print({slots!r})").slots("orders-app")
 
 
