@@ -2,7 +2,7 @@
 SELECT group_id, topic, partition, answered, logged, node_offset AS zookeeper, if(in_zookeeper, mode, NULL) AS mode,
        src_partition AS log_partition, record_offset AS log_offset, first_partition AS foreign_partition,
        first_offset AS foreign_offset, log_end,
-       asked, answered IS NOT NULL AS has_answer, logged IS NOT NULL AS has_logged,
+       answered_in_full, answered IS NOT NULL AS has_answer, logged IS NOT NULL AS has_logged,
        coalesce(is_tombstone, false) AS is_tombstone, coalesce(cannot_be_read, false) AS unreadable, agree AS agrees,
        agree OR exists(bracket, x -> x.says <=> answered) OR (answered IS NULL AND size(before) = 0) AS follows,
        answered IS NULL OR exists(bracket, x -> x.says <=> answered AND x.metadata = answer_metadata
@@ -25,7 +25,7 @@ SELECT group_id, topic, partition, answered, logged, node_offset AS zookeeper, i
        coalesce(last_live.commit_timestamp >= 0, false) AS kafka_dated,
        coalesce(if(behind, members = 0, mode <> 'kafka' AND aware = 0), false) AS unwritten
 FROM (
-  SELECT b.*, g.group_id IS NOT NULL AS asked, s.src_partition IS NOT NULL AS silent, r.group_id IS NOT NULL AS overdue,
+  SELECT b.*, g.group_id IS NOT NULL AS answered_in_full, s.src_partition IS NOT NULL AS silent, r.group_id IS NOT NULL AS overdue,
          coalesce(answered <=> logged AND NOT (cannot_be_read AND logged IS NULL), false) AS agree,
          coalesce(answered IS NOT NULL AND (node_offset IS NULL OR node_offset < answered), false) AS behind,
          CASE WHEN NOT is_tombstone OR last_live IS NULL THEN NULL

@@ -38,13 +38,13 @@ class Seen:
 
 
 class NodeFailed(Transient):
-    """A node did not become ready with its new release or properties; ``seen`` is what its log said.
+    """A node did not become ready with its new release or properties; ``log`` is what its log said.
 
     The way back is `replace_node` of the cluster as it was: nothing but this node was touched."""
 
     def __init__(self, why: str, log: Seen) -> None:
         super().__init__(why + "".join(f"; {each.count} times {each.first!r}" for each in log.lines))
-        self.seen = log
+        self.log = log
 
 
 def replace_node(cluster: Cluster, node_id: int, change: Change) -> tuple[Cluster, Seen]:

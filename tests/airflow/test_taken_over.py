@@ -169,10 +169,10 @@ def test_u01_a_rollback_that_fails_to_begin_is_given_up(
     group.drive(name, decide=lambda asked: plan(asked) if "plan" in asked.gate else None)
     looks = iter([look_back := CoordinationMove.look_back])
 
-    def silent(self: CoordinationMove, ports: Any, request: Any) -> Any:
+    def silent(_self: CoordinationMove, ports: Any, request: Any) -> Any:
         if next(looks, None) is None:
             raise Transient("the group did not answer")
-        return look_back(self, ports, request)
+        return look_back(ports, request)
 
     monkeypatch.setattr(CoordinationMove, "look_back", silent)
     state, _ = told.go("roll_back", run=name)

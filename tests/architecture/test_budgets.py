@@ -15,6 +15,8 @@ FUNCTION_STATEMENTS = 45
 MODULE_LINES = 600
 LINES_OF = {"dags": 80}
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
+PARTICIPLES = {"told", "asked", "seen", "given", "found"}
+"""Words that say nothing of what they hold (words.md, rule 4)."""
 TEXT = {".py", ".md", ".sql", ".toml", ".yaml", ".yml", ".sh", ".html", ".css", ".js", ".lock", ".cfg", ""}
 
 
@@ -26,6 +28,7 @@ def _tracked() -> list[Path]:
 TRACKED = _tracked()
 PYTHON = [path for path in TRACKED if path.suffix == ".py"]
 OURS = [path for path in PYTHON if path.relative_to(ROOT).parts[0] != "tests"]
+PRODUCT = [path for path in OURS if path.relative_to(ROOT).parts[0] in {"src", "plugins", "dags"}]
 
 
 def _functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -38,6 +41,30 @@ def _statements(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """Statements of a function, those of inner blocks included, its docstring not."""
     prose = 1 if ast.get_docstring(function, clean=False) is not None else 0
     return sum(isinstance(node, ast.stmt) for node in ast.walk(function)) - 1 - prose
+
+
+def _bound(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Each name that a module binds and its line: of functions, classes, arguments, variables and fields."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.name, node.lineno
+            case ast.arg():
+                yield node.arg, node.lineno
+            case ast.Name(ctx=ast.Store()):
+                yield node.id, node.lineno
+            case ast.Attribute(ctx=ast.Store()):
+                yield node.attr.lstrip("_"), node.lineno
+            case ast.alias(asname=str(name)):
+                yield name, node.lineno
+            case (
+                ast.ExceptHandler(name=str(name))
+                | ast.MatchAs(name=str(name))
+                | ast.MatchStar(name=str(name))
+            ):
+                yield name, node.lineno
+            case _:
+                pass
 
 
 def _ids(paths: list[Path]) -> list[str]:
@@ -68,6 +95,13 @@ def test_functions_take_few_positional_and_no_boolean_positional_parameters(path
         if len(names) > 5 or flags:
             bad.append(f"{path.name}:{node.lineno} {node.name} {flags or len(names)}")
     assert bad == []
+
+
+@pytest.mark.parametrize("path", PRODUCT, ids=_ids(PRODUCT))
+def test_no_name_is_a_participle_that_says_nothing(path: Path) -> None:
+    """A name says what the thing is: none of the product is `told`, `asked`, `seen`, `given` or `found`."""
+    bound = _bound(ast.parse(path.read_text()))
+    assert sorted(f"{path.name}:{line} {name}" for name, line in bound if name in PARTICIPLES) == []
 
 
 def test_no_module_is_named_after_nothing() -> None:

@@ -85,7 +85,9 @@ def test_u09_a_review_says_why_and_what_its_buttons_are() -> None:
 
 def test_u17_checks_are_counted_and_what_did_not_pass_is_there_in_full() -> None:
     """What was not asked is counted apart."""
-    passed = tuple(Finding(rule=f"C{n}", verdict=Verdict.PASS, reason="well", asked=n > 1) for n in range(5))
+    passed = tuple(
+        Finding(rule=f"C{n}", verdict=Verdict.PASS, reason="well", applies=n > 1) for n in range(5)
+    )
     assert checks_text(passed) == "3 of 3 checks passed, 2 not asked."
     bad = Finding(rule="C09", verdict=Verdict.INCONCLUSIVE, reason="m2 was not seen", hint="look again")
     text = checks_text((*passed, bad))

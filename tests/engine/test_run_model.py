@@ -155,8 +155,8 @@ def test_the_worst_outcome_decides_and_nothing_is_an_error() -> None:
     for number, each in enumerate(Outcome):
         assert worst_of(list(Outcome)[: number + 1]) is each
     assert worst_of([]) is outcome_of([]) is Outcome.ERROR
-    finding = Finding(rule="R1", verdict=Verdict.FAIL, reason="bad", hint="mend", asked=True)
-    unasked = Finding(rule="R2", verdict=Verdict.PASS, reason="", asked=False)
+    finding = Finding(rule="R1", verdict=Verdict.FAIL, reason="bad", hint="mend", applies=True)
+    unasked = Finding(rule="R2", verdict=Verdict.PASS, reason="", applies=False)
     assert outcome_of([unasked, finding]) is Outcome.FAIL
     assert findings_from(json.loads(json.dumps(findings_data([finding, unasked])))) == (finding, unasked)
     assert Checked(outcome=Outcome.FAIL, findings=(unasked, finding)).sentences == ("R1: bad (mend)",)

@@ -110,7 +110,7 @@ def test_groups_outlive_a_flip_of_the_coordinator_and_an_older_release(newest_co
     assert native.told("closed")[-1].fields["code"] == 0
     with pytest.raises(NodeFailed, match="kraft-1 ended at start") as failed:
         replace_node(cluster, 1, with_properties({"offsets.topic.num.partitions": "none"}))
-    assert failed.value.seen.cleanly
+    assert failed.value.log.cleanly
     cluster, swapped = replace_node(cluster, 1, to_release("3.5.2"))
     assert (swapped.node.release, swapped.node.properties) == ("3.5.2", OLD)
     assert swapped.count("Unknown message key") == flipped.count("Unknown message key")

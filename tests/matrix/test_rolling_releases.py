@@ -122,7 +122,7 @@ def test_an_unprepared_node_dies_and_comes_back_with_its_former_release(home: Ho
     before = with_idle_groups(cluster)
     with pytest.raises(NodeFailed, match="ended at start") as failed:
         replace_node(cluster, 1, to_release("3.9.2"))
-    assert failed.value.seen.count("Tried to apply FeatureLevelRecord") > 0
+    assert failed.value.log.count("Tried to apply FeatureLevelRecord") > 0
     cluster, seen = replace_node(cluster, 1, to_release("4.3.1"))
     assert seen.count("Tried to apply FeatureLevelRecord") == 0
     assert offsets(state_of(cluster, IDLE)) == before

@@ -119,13 +119,13 @@ class Terms:
 class Case:
     """One (group, topic, partition).
 
-    ``asked``: its coordinator gave a full answer about the group. ``winner`` and ``history`` are of the
-    group's own partition of the log, whose position was ``opened`` before the coordinator was asked;
+    ``answered_in_full``: its coordinator gave a full answer about the group. ``winner`` and ``history`` are
+    of the group's own partition of the log, whose position was ``opened`` before the coordinator was asked;
     ``foreign`` lies elsewhere. ``silent``: the coordinator answers nothing of what this partition of the log
     holds. ``zookeeper`` is None for a group that ZooKeeper does not have, or when it was not asked."""
 
     key: Key
-    asked: bool
+    answered_in_full: bool
     answer: OffsetRow | None
     winner: Commit | None
     history: tuple[Commit, ...]

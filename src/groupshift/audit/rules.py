@@ -47,8 +47,8 @@ def _unwritten(case: Case) -> bool:
 
 
 _OWN = (
-    "asked agrees follows same_details served_before is_tombstone unreadable overdue silent foreign_moving "
-    "kafka_mode stores_agree node_behind node_within_interval kafka_within_interval"
+    "answered_in_full agrees follows same_details served_before is_tombstone unreadable overdue silent "
+    "foreign_moving kafka_mode stores_agree node_behind node_within_interval kafka_within_interval"
 )
 FACTS: Mapping[str, Callable[[Case], bool]] = {
     **{name: attrgetter(name) for name in _OWN.split()},

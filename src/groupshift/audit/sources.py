@@ -34,7 +34,7 @@ class Sources:
         for each in log.state.foreign_commits:
             if each.commit.live:
                 self._foreign[each.commit.group_id, each.commit.topic, each.commit.partition].append(each)
-        self._asked = asked_in_full(admin)
+        self._answered = asked_in_full(admin)
         self._silent = self._silent_partitions()
 
     def all_keys(self) -> tuple[Key, ...]:
@@ -66,7 +66,7 @@ class Sources:
         partition = winner.src_partition if winner else -1
         return Case(
             key=key,
-            asked=key[0] in self._asked,
+            answered_in_full=key[0] in self._answered,
             answer=self._answers.get(key),
             winner=winner,
             history=self._log.history(key),
@@ -111,7 +111,7 @@ class Sources:
 
     def _silent_partitions(self) -> frozenset[int]:
         """Partitions of the log of whose live commits their coordinator answers none, without a problem."""
-        expected = [(key, one) for key, one in self._winners.items() if one.live and key[0] in self._asked]
+        expected = [(key, one) for key, one in self._winners.items() if one.live and key[0] in self._answered]
         live = Counter(one.src_partition for _, one in expected)
         answered = {one.src_partition for key, one in expected if key in self._answers}
         return frozenset(

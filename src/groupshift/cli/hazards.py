@@ -36,9 +36,7 @@ def hazards(  # noqa: PLR0913 - the options of a verb
     target: Annotated[str, Option(help="The version that a downgrade goes to.")] = "",
     client: Annotated[list[str] | None, option("--client", _CLIENT, metavar="NAME=VERSION")] = None,
     having: Annotated[list[Trait] | None, Option("--with", help="A condition that holds.")] = None,
-    lacking: Annotated[
-        list[Trait] | None, Option("--without", help="A condition that does not hold.")
-    ] = None,
+    lacking: Annotated[list[Trait] | None, Option("--without", help=_LACKS)] = None,
     everything: Annotated[bool, Option("--all", help="Show the hazards that are not met too.")] = False,
     as_json: Json = False,
 ) -> int:

@@ -149,7 +149,7 @@ def findings_table(findings: Iterable[Finding], title: str) -> Table:
     """Return a table with one row a finding, passed ones included."""
     table = Table(title, ("rule", "verdict", "reason", "hint"))
     for each in findings:
-        verdict = verdict_text(each.verdict) if each.asked else NOT_ASKED
+        verdict = verdict_text(each.verdict) if each.applies else NOT_ASKED
         table.add_row(each.rule, verdict, each.reason, each.hint)
     return table
 

@@ -103,7 +103,7 @@ class Delivery:
         self._front: Chunk | None = None
         self._notices: deque[Record | Notice] = deque()
         # What readers may still work on, by handle; the parent may have been given one record alone.
-        self._given: dict[int, list[Span]] = {}
+        self._delivered: dict[int, list[Span]] = {}
         self._polled: Chunk | None = None
         self.closed = False
 
@@ -166,7 +166,7 @@ class Delivery:
         """True while a reader that was given records of ``partitions`` has not come back for more, which
         says that it is done with them."""
         with self._lock:
-            spans = [span for chunks in self._given.values() for span in chunks]
+            spans = [span for chunks in self._delivered.values() for span in chunks]
             if self._polled is not None:
                 spans.append((self._polled, self._polled.index - 1, self._polled.index))
             return any(
@@ -339,8 +339,8 @@ class Delivery:
             if chunk is None or monotonic() >= self._until:
                 return None
             self._polled = chunk
-            if self._given:
-                self._given.pop(PARENT, None)
+            if self._delivered:
+                self._delivered.pop(PARENT, None)
             record = chunk.records[chunk.index]
             chunk.index += 1
             if chunk.index == chunk.size:
@@ -382,7 +382,7 @@ class Delivery:
             self._come_back(handle)
 
     def _come_back(self, handle: int) -> None:
-        self._given.pop(handle, None)
+        self._delivered.pop(handle, None)
         if handle == PARENT:
             self._polled = None
 
@@ -409,7 +409,7 @@ class Delivery:
                     self._finish(queue)
         if picked:
             self._look_in_front()
-            self._given[PARENT if stream is None else stream] = picked
+            self._delivered[PARENT if stream is None else stream] = picked
         return taken[0] if len(taken) == 1 else [each for part in taken for each in part]
 
     def _finish(self, queue: deque[Chunk]) -> None:

@@ -318,7 +318,7 @@ class GroupListener:
         self._member, self._parts, self._agenda = member, parts, agenda
         self._asking: int | None = None
         self._answer: tuple[int, KafkaGroup | None] | None = None
-        self._told: GroupAssignment | None = None
+        self._announced: GroupAssignment | None = None
 
     def ready(self, mode: Mode, outlook: Outlook) -> bool:
         """Whether delivery may start: everything about this assignment was told, or nobody listens.
@@ -351,8 +351,8 @@ class GroupListener:
         self._asking = None
 
     def _tell(self, assignment: GroupAssignment) -> None:
-        if assignment != self._told:
-            self._told = assignment
+        if assignment != self._announced:
+            self._announced = assignment
             self._parts.application.group_assigned(assignment)
 
     def _gather(self, generation: int) -> None:

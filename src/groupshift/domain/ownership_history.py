@@ -73,7 +73,7 @@ class Lag:
     unknown: int
 
 
-def seen(sightings: Sequence[Sighting]) -> tuple[Tenure, ...]:
+def tenures_from(sightings: Sequence[Sighting]) -> tuple[Tenure, ...]:
     """Tenures as far as sightings show them: from the first to the last look at the same owner.
 
     Between two looks with different owners nothing is said, so nothing is drawn there."""

@@ -79,7 +79,7 @@ class Rule(Generic[F]):
         if findings:
             return findings
         applies = not self.moot(facts)
-        return (Finding(rule=self.number, verdict=Verdict.PASS, reason=self.holds, asked=applies),)
+        return (Finding(rule=self.number, verdict=Verdict.PASS, reason=self.holds, applies=applies),)
 
     def _finding(self, said: Says) -> Finding:
         sentence = self.sentences[said.sentence]

@@ -33,7 +33,7 @@ class Finding:
     """What one numbered rule said about one subject.
 
     ``rule`` is the rule's number (``C03``, ``V01``), ``reason`` one sentence with the values met,
-    ``hint`` what to do about it (empty when there is nothing to do). ``asked`` is False where the rule was
+    ``hint`` what to do about it (empty when there is nothing to do). ``applies`` is False where the rule was
     not asked, or nothing it looks at was there, so that it could not fail: its verdict is pass, and proves
     nothing.
     """
@@ -42,7 +42,7 @@ class Finding:
     verdict: Verdict
     reason: str
     hint: str = ""
-    asked: bool = True
+    applies: bool = True
 
     @property
     def with_remedy(self) -> str:
@@ -55,7 +55,7 @@ def counted(findings: Iterable[Finding], noun: str = "") -> str:
     """How many passed of those that could have failed, and how many were not asked: ``12 of 12 passed, 11 not
     asked``. ``noun`` is what they are called, before ``passed``."""
     every = list(findings)
-    applied = [each for each in every if each.asked]
+    applied = [each for each in every if each.applies]
     passed = sum(each.verdict is Verdict.PASS for each in applied)
     called = f" {noun}" if noun else ""
     said = f"{passed} of {len(applied)}{called} passed"

@@ -102,8 +102,10 @@ def stop(run: Run[P], step: Step, checked: Checked, response: Response) -> Stopp
         result = {**record.result, **checked.result}
         again = (run.put(step, StepState.INTENDED, record, result=result),)
     events, shown = [looked_event(step, checked)], list[NewEvent]()
-    if step.key in run.asked:
-        shown.append(NewEvent(kind=EventKind.SHOWN, step=step.key, body={"sha256": run.asked.pop(step.key)}))
+    if step.key in run.to_show:
+        shown.append(
+            NewEvent(kind=EventKind.SHOWN, step=step.key, body={"sha256": run.to_show.pop(step.key)})
+        )
     reason = "; ".join(checked.sentences)
     if response.ends is not None:
         closing = end(run, response.ends, reason, events=(*events, *shown), steps=again)
@@ -129,7 +131,7 @@ def looked_event(step: Step, checked: Checked) -> NewEvent:
     return NewEvent(kind=kind, step=step.key, body=checked_data(checked))
 
 
-def asked(ask: Callable[[], Checked], unmeasured: Outcome) -> Checked:
+def checked_by(ask: Callable[[], Checked], unmeasured: Outcome) -> Checked:
     """What a handler says; `Transient` is an outcome, too."""
     try:
         return ask()
@@ -139,7 +141,7 @@ def asked(ask: Callable[[], Checked], unmeasured: Outcome) -> Checked:
 
 def look(run: Run[P], step: Step, record: StepRecord) -> Progress:
     """Look once and react. `Transient` counts as not settled."""
-    checked = asked(lambda: handler_of(run.move, step).check(run, step, record), Outcome.WAIT)
+    checked = checked_by(lambda: handler_of(run.move, step).check(run, step, record), Outcome.WAIT)
     if checked.heals and checked.outcome in MAY_HEAL and run.patient(step, "healed"):
         return _poll(run, step, record, replace(checked, outcome=Outcome.WAIT))
     checked = _weighed(run, step, checked)
@@ -202,7 +204,7 @@ def react(run: Run[P], step: Step, record: StepRecord | None, checked: Checked) 
 
 def _response(run: Run[P], step: Step, checked: Checked) -> Response:
     outcome = checked.outcome
-    needs_word = step.kind == APPROVE or step.key in run.asked
+    needs_word = step.kind == APPROVE or step.key in run.to_show
     if outcome is Outcome.PERSON and run.options.waits_for_people and not needs_word:
         outcome = Outcome.WAIT
     # how this claim looked at the step since it last stopped there
@@ -227,7 +229,7 @@ def _pass(run: Run[P], step: Step, record: StepRecord, checked: Checked, *events
     if step.kind == JUDGE and run.plan.gate_of(step) is not None:
         body["parts"] = current(run)
     words, run.words = tuple(run.words), []
-    run.asked.pop(step.key, None)
+    run.to_show.pop(step.key, None)
     approved = step.kind == APPROVE and run.record.state is RunState.PLANNED
     looked = replace(looked_event(step, checked), body=body)
     run.write(looked, *events, *words, steps=(done,), state=RunState.APPROVED if approved else None)

@@ -125,7 +125,7 @@ class Run(Generic[P]):
     ) -> None:
         self.move, self.tools, self.ports, self.options = move, tools, ports, options
         self.name, self.token = claim
-        self.asked: dict[str, str] = {}
+        self.to_show: dict[str, str] = {}
         """Hash of what a check asked somebody to accept, by step; the engine journals it once it was told."""
         self.words: list[NewEvent] = []
         """What was accepted and is not journaled yet."""
@@ -310,7 +310,7 @@ class Run(Generic[P]):
         texts = "\n".join(shown)
         sha256 = hashlib.sha256(texts.encode()).hexdigest() if texts else ""
         before = [e for e in self.events(step.key, EventKind.SHOWN) if e.token < self.token]
-        self.asked[step.key] = sha256
+        self.to_show[step.key] = sha256
         if not before or before[-1].body["sha256"] != sha256:
             return ""
         words = [e for e in self.events(step.key, EventKind.ACCEPTED) if e.seq > before[-1].seq]
@@ -324,7 +324,7 @@ class Run(Generic[P]):
         if who:
             if texts:
                 self.require_approver(step.key, who)
-            del self.asked[step.key]
+            del self.to_show[step.key]
             self.words = [*(each for each in self.words if each.step != step.key), *word]
         return who
 

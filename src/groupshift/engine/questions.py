@@ -209,7 +209,7 @@ def utc(at_ms: int) -> str:
 
 def checks_text(findings: Findings) -> str:
     """Return ``55 of 55 checks passed``, with what did not pass in a table. What was not asked is no pass."""
-    bad = [each for each in findings if each.asked and each.verdict is not Verdict.PASS]
+    bad = [each for each in findings if each.applies and each.verdict is not Verdict.PASS]
     said = f"{counted(findings, 'checks')}."
     return f"{said}\n\n{findings_table(bad)}" if bad else said
 

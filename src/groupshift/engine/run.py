@@ -21,7 +21,7 @@ from groupshift.domain.run import (
 )
 from groupshift.engine.closing import closing_of, end
 from groupshift.engine.gates import answer, outdated, void
-from groupshift.engine.looks import asked, leave_out, look, make_act, react, redo, stop, stopped_event
+from groupshift.engine.looks import checked_by, leave_out, look, make_act, react, redo, stop, stopped_event
 from groupshift.engine.move import P, Run, Standing, changes, checked_data, handler_of
 from groupshift.engine.progress import Asks, Ended, Moved, Paused, Progress, Stopped, Waits
 from groupshift.errors import Conflict, Fenced, GroupshiftError, Rejected, Transient, Void
@@ -218,7 +218,7 @@ def _blocked(run: Run[P], step: Step) -> Progress | None:
                 return Waits(step=step, checked=said)
             void(run, gate, changed)
             return Moved(step=gate)
-    checked = asked(lambda: handler_of(run.move, step).allowed(run, step), Outcome.ERROR)
+    checked = checked_by(lambda: handler_of(run.move, step).allowed(run, step), Outcome.ERROR)
     if checked.outcome in {Outcome.PASS, Outcome.INCONCLUSIVE}:
         return None
     return _not_allowed(run, step, checked)

@@ -13,7 +13,7 @@ from typing import Any
 from groupshift.domain.canary import Look
 from groupshift.domain.evidence import Moment, Row, Store, at_of
 from groupshift.domain.old_members import NEVER
-from groupshift.domain.ownership_history import KnownBy, Position, Sighting, Tenure, audited, seen
+from groupshift.domain.ownership_history import KnownBy, Position, Sighting, Tenure, audited, tenures_from
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plain import from_plain
 from groupshift.domain.run import JUDGE, findings_from
@@ -169,9 +169,12 @@ def _tenures(
         known = kept.ledgers(lambda ledger: tuple(ledger.tenures(group, *span))) or ()
         known_by = KnownBy.DELIVERIES
     if not known:
-        return seen(sightings), KnownBy.SIGHTINGS
+        return tenures_from(sightings), KnownBy.SIGHTINGS
     known_partitions = {tenure.partition for tenure in known}
-    return (*known, *(each for each in seen(sightings) if each.partition not in known_partitions)), known_by
+    return (
+        *known,
+        *(each for each in tenures_from(sightings) if each.partition not in known_partitions),
+    ), known_by
 
 
 def _compared(history: History, kept: Kept | None) -> Iterator[Compared]:

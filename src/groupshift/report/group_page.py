@@ -219,7 +219,7 @@ def _findings(group: GroupHistory) -> Section:
     bad.sort(key=lambda pair: -pair[1].verdict.rank)
     if not placed:
         return section("Findings", "Nothing was judged yet.")
-    rows = [(at, e.rule, spoken(e.verdict) if e.asked else NOT_ASKED, e.reason) for at, e in placed]
+    rows = [(at, e.rule, spoken(e.verdict) if e.applies else NOT_ASKED, e.reason) for at, e in placed]
     listed = Table(heads=("phase", "rule", "severity", "what was found"), rows=rows)
     alarms = [Alarm(lead=f"{e.rule}, {at}:", text=e.reason, hint=e.hint) for at, e in bad[:_MOST_ALARMS]]
     summary = f"{counted((finding for _, finding in placed), 'findings')}."

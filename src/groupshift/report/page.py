@@ -178,7 +178,7 @@ def spoken(verdict: Verdict) -> Word:
 
 def verdict_of(finding: Finding) -> Word:
     """Return the badge of a finding; a rule that was not asked has none, for it proves nothing."""
-    return badge(finding.verdict) if finding.asked else Word(NOT_ASKED, "note")
+    return badge(finding.verdict) if finding.applies else Word(NOT_ASKED, "note")
 
 
 def code(text: str, look: str = "") -> Word:

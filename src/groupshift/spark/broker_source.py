@@ -209,7 +209,7 @@ class PartitionReader:
     def __init__(self, cluster: KafkaCluster, at: TopicPartition, *, stable: bool) -> None:
         self._cluster, self._at, self._stable = cluster, at, stable
         self._leader: int | None = None
-        self._asked: tuple[BrokerConnection, int, int] | None = None
+        self._under_way: tuple[BrokerConnection, int, int] | None = None
 
     def read(self, start: int, end: int) -> Iterator[tuple[Part, Transactions]]:
         """The batches with offsets from ``start`` to ``end`` (exclusive), an answer at a time, with the
@@ -235,11 +235,11 @@ class PartitionReader:
     def _answer(self, position: int) -> Any:
         """What the leader answers for ``position``: already asked for, or asked now."""
         try:
-            if self._asked is None or self._asked[2] != position:
+            if self._under_way is None or self._under_way[2] != position:
                 self._ask(position)
-            assert self._asked is not None  # noqa: S101 - `_ask` has set it
-            connection, correlation, _ = self._asked
-            self._asked = None
+            assert self._under_way is not None  # noqa: S101 - `_ask` has set it
+            connection, correlation, _ = self._under_way
+            self._under_way = None
             answer = connection.receive(correlation)
             raise_for(getattr(answer, "error_code", 0), str(self._at))
             ((partition,),) = [topic.partitions for topic in answer.responses]
@@ -249,7 +249,7 @@ class PartitionReader:
             # The end was known when it was asked for: a leader that has nothing there is behind.
             raise_for(0 if partition.records else _NO_LEADER, f"{self._at} has nothing at offset {position}")
         except (OSError, BrokerError):
-            self._leader = self._asked = None
+            self._leader = self._under_way = None
             raise
         return partition
 
@@ -276,7 +276,7 @@ class PartitionReader:
             topics=[{"topic": self._at.topic, "partitions": [partition]}],
             forgotten_topics_data=[],
         )
-        self._asked = connection, connection.send(request), position
+        self._under_way = connection, connection.send(request), position
 
 
 def _aborted_ranges(aborted: Iterable[Any], table: Any) -> Any:

@@ -80,7 +80,7 @@ class Ruled:
 
 def not_asked(rule: str, holds: str, why: str) -> Ruled:
     """Return the finding of a rule that was not asked, or could not fail: it passes, and counts apart."""
-    return Ruled(finding=Finding(rule=rule, verdict=Verdict.PASS, reason=f"{holds}: {why}", asked=False))
+    return Ruled(finding=Finding(rule=rule, verdict=Verdict.PASS, reason=f"{holds}: {why}", applies=False))
 
 
 def ruled(

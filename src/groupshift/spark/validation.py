@@ -147,7 +147,7 @@ def _left_over(after: Rows, rows: Sequence[Mapping[str, Any]], unread: Unread, *
     if not left:
         return not_asked("V25", holds, "there is none that nobody reads")
     named = ruled("V25", holds, left, verdict=Verdict.PASS).finding
-    return Ruled(finding=replace(named, asked=not itself))
+    return Ruled(finding=replace(named, applies=not itself))
 
 
 def _is_allowed(row: Mapping[str, Any], failed: set[str], unread: Unread) -> bool:

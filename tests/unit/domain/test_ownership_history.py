@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from groupshift.domain.ownership_history import Position, Sighting, Tenure, audited, hand_overs, lags, seen
+from groupshift.domain.ownership_history import (
+    Position,
+    Sighting,
+    Tenure,
+    audited,
+    hand_overs,
+    lags,
+    tenures_from,
+)
 from groupshift.domain.partitions import TopicPartition
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -21,13 +29,13 @@ def spans(tenures: tuple[Tenure, ...]) -> list[tuple[int, str, int, int]]:
 
 def test_a_tenure_lasts_from_the_first_to_the_last_look() -> None:
     """Nothing is said about the time between two looks with different owners, or without any."""
-    found = seen([look(0, a=("m1",)), look(10, a=("m1",)), look(20, a=("m2",)), look(30, a=())])
+    found = tenures_from([look(0, a=("m1",)), look(10, a=("m1",)), look(20, a=("m2",)), look(30, a=())])
     assert spans(found) == [(0, "m1", 0, 10), (0, "m2", 20, 20)]
 
 
 def test_two_owners_at_once_are_two_tenures_and_absent_partitions_none() -> None:
     """A look that does not know a partition says nothing of it."""
-    found = seen([look(0, a=("m1", "m2"), b=("m3",)), look(10, a=("m1",)), look(20, b=("m3",))])
+    found = tenures_from([look(0, a=("m1", "m2"), b=("m3",)), look(10, a=("m1",)), look(20, b=("m3",))])
     assert spans(found) == [(0, "m1", 0, 0), (0, "m2", 0, 0), (0, "m1", 10, 10), (1, "m3", 0, 20)]
 
 

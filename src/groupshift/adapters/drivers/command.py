@@ -124,7 +124,7 @@ def put(
         if whole and whole[1] in lists:
             arguments += lists[whole[1]]
         else:
-            arguments.append(_PLACE.sub(lambda found: texts[found[1]], each))
+            arguments.append(_PLACE.sub(lambda place: texts[place[1]], each))
     return arguments
 
 

@@ -288,7 +288,7 @@ class BrokerConnection:
         self.sent = 0
         """How many requests were sent, those of the connection's making included."""
         self._access = access
-        self._asked: deque[tuple[int, Any]] = deque()
+        self._unanswered: deque[tuple[int, Any]] = deque()
         self._answers: dict[int, Any] = {}
         self._channel: Channel = connect(host, port, access.tls, access.wait_s)
         try:
@@ -324,19 +324,19 @@ class BrokerConnection:
         """Send without waiting for the answer; returns what `receive` wants."""
         self.sent += 1
         frame = request_frame(request, self.sent, self._access.client_id)
-        self._asked.append((self.sent, request))
+        self._unanswered.append((self.sent, request))
         self._channel.write(frame, self._access.wait_s)
         return self.sent
 
     def receive(self, correlation: int, *, timeout_s: float | None = None) -> Any:
         """The answer to a request that was sent; answers to earlier ones are kept for their turn."""
         while correlation not in self._answers:
-            waiting, request = self._asked[0]
+            waiting, request = self._unanswered[0]
             body = self._channel.read(self._access.wait_s if timeout_s is None else timeout_s)
             answered, answer = answer_of(request, body)
             if answered != waiting:
                 raise Malformed(f"{self.address} answered request {answered} where {waiting} was expected")
-            self._asked.popleft()
+            self._unanswered.popleft()
             self._answers[answered] = answer
         return self._answers.pop(correlation)
 

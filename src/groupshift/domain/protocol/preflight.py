@@ -122,7 +122,7 @@ def something_to_do(facts: ProtocolFacts) -> Iterator[Says]:
 
 
 @_rule("P04")
-def told(facts: ProtocolFacts) -> Iterator[Says]:
+def settings_told(facts: ProtocolFacts) -> Iterator[Says]:
     """Every broker tells its settings."""
     for broker in facts.view.brokers:
         if broker.settings.untold:

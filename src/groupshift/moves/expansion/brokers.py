@@ -274,7 +274,7 @@ class Place(Handler[ExpansionPorts]):
         if run.accepted(step, [reason], verdict=Verdict.FAIL):
             return {COUNTED: count, "accepted_by": run.options.who, "reasons": [reason]}
         if down:
-            run.asked.pop(step.key, None)  # nothing is shown while a broker is down
+            run.to_show.pop(step.key, None)  # nothing is shown while a broker is down
             return {name: record.result[name] for name in _KEPT if name in record.result}
         return {_GROWN: count, "reasons": [reason]}
 
