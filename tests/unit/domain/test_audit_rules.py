@@ -17,7 +17,7 @@ FAULTS = (
     ('weight = "unknown"', 'weight = "heavy"', "kafka, 1, weight, 'heavy' is not a valid Weight"),
     ('kind = "not answered"\n', "", "kafka, 1, AuditRule.__init__() missing 1 required"),
     ('number = "A01"', 'number = "A01"\nurgent = true', "kafka, 1, urgent is no field of AuditRule"),
-    ('unless = ["answered_in_full", "has_answer"]', 'unless = "asked"', "kafka, 1, unless, 'asked' is no list"),
+    ('unless = ["answered_in_full", "has_answer"]', 'unless = "asked"', "kafka, 1, unless, 'asked' is no"),
     ("[[kafka]]", 'name = "rules"\n[[kafka]]', "name is no field of AuditRules"),
 )  # fmt: skip
 

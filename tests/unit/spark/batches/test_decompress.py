@@ -129,7 +129,7 @@ def test_a_frame_of_an_old_client_is_read_at_once_and_damage_is_said_in_the_code
         frame = frame[:4] + bytes([frame[4] | 0x08, frame[5]]) + struct.pack("<Q", len(data)) + frame[6:]
     times = []
     inflated = decompress._bounded
-    monkeypatch.setattr(decompress, "_bounded", lambda *given: (times.append(1), inflated(*given))[1])
+    monkeypatch.setattr(decompress, "_bounded", lambda *of: (times.append(1), inflated(*of))[1])
     for wrong in range(256):
         at = 14 if sized else 6
         old = frame[:at] + bytes([wrong]) + frame[at + 1 :]
