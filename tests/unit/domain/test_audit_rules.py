@@ -34,7 +34,7 @@ def test_a_fault_is_refused_with_file_rule_field_and_value(good: str, bad: str, 
 def test_every_fact_can_be_read_off_a_case() -> None:
     """Also off one of which nothing is known."""
     case = Case(
-        key=("g", "t", 0), asked=True, answer=None, winner=None, history=(), opened=0, foreign=(),
+        key=("g", "t", 0), answered_in_full=True, answer=None, winner=None, history=(), opened=0, foreign=(),
         foreign_moving=False, group=None, silent=False, zookeeper=None, end=None, terms=Terms(now_ms=0),
     )  # fmt: skip
     assert {fact for fact, holds in FACTS.items() if holds(case)} == {
