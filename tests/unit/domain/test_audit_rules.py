@@ -38,7 +38,7 @@ def test_every_fact_can_be_read_off_a_case() -> None:
         foreign_moving=False, group=None, silent=False, zookeeper=None, end=None, terms=Terms(now_ms=0),
     )  # fmt: skip
     assert {fact for fact, holds in FACTS.items() if holds(case)} == {
-        *("asked", "agrees", "follows", "same_details", "stores_agree"),
+        *("answered_in_full", "agrees", "follows", "same_details", "stores_agree"),
     }
 
 
