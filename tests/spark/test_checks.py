@@ -384,7 +384,7 @@ def test_u17_a_snapshot_beside_itself_leaves_pairs_unasked(spark: SparkSession) 
     register(spark, "before", snapshot(AWARE_KAFKA, kafka=True))
     register(spark, "after", snapshot(AWARE_KAFKA, kafka=True))
     results = ask(spark, toggle_rules(), itself=True)
-    asked = {result.finding.rule for result in results if result.finding.asked}
+    asked = {result.finding.rule for result in results if result.finding.applies}
     assert asked == {"V03", "V10", "V13", "V14", "V18", "V19", "V20"}
     assert {result.finding.verdict for result in results} == {Verdict.PASS}
 
@@ -397,7 +397,7 @@ def test_u17_a_check_without_anything_to_look_at_is_not_asked(spark: SparkSessio
     register(spark, "after", after)
     rules = replace(canary_rules(), replaced=0, old=None, new=None)
     results = {each.finding.rule: each.finding for each in ask(spark, rules)}
-    assert {rule for rule, each in results.items() if not each.asked} == {
+    assert {rule for rule, each in results.items() if not each.applies} == {
         "V09",
         "V18",
         "V19",

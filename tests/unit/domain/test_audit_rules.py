@@ -17,7 +17,7 @@ FAULTS = (
     ('weight = "unknown"', 'weight = "heavy"', "kafka, 1, weight, 'heavy' is not a valid Weight"),
     ('kind = "not answered"\n', "", "kafka, 1, AuditRule.__init__() missing 1 required"),
     ('number = "A01"', 'number = "A01"\nurgent = true', "kafka, 1, urgent is no field of AuditRule"),
-    ('unless = ["answered_in_full", "has_answer"]', 'unless = "asked"', "kafka, 1, unless, 'asked' is no list"),
+    ('unless = ["answered_in_full", "has_answer"]', 'unless = "asked"', "1, unless, 'asked' is no list"),
     ("[[kafka]]", 'name = "rules"\n[[kafka]]', "name is no field of AuditRules"),
 )  # fmt: skip
 
@@ -34,11 +34,11 @@ def test_a_fault_is_refused_with_file_rule_field_and_value(good: str, bad: str, 
 def test_every_fact_can_be_read_off_a_case() -> None:
     """Also off one of which nothing is known."""
     case = Case(
-        key=("g", "t", 0), asked=True, answer=None, winner=None, history=(), opened=0, foreign=(),
+        key=("g", "t", 0), answered_in_full=True, answer=None, winner=None, history=(), opened=0, foreign=(),
         foreign_moving=False, group=None, silent=False, zookeeper=None, end=None, terms=Terms(now_ms=0),
     )  # fmt: skip
     assert {fact for fact, holds in FACTS.items() if holds(case)} == {
-        *("asked", "agrees", "follows", "same_details", "stores_agree"),
+        *("answered_in_full", "agrees", "follows", "same_details", "stores_agree"),
     }
 
 

@@ -69,7 +69,7 @@ def test_a_rule_says_what_it_met_or_that_it_holds() -> None:
     assert asked.ask(11, ("Q02",)) == asked["Q02"].ask(11) == (large,)
     passed = Finding(rule="Q01", verdict=Verdict.PASS, reason="the number is even")
     assert asked["Q01"].ask(2) == (passed,)
-    assert not asked["Q01"].ask(0)[0].asked
+    assert not asked["Q01"].ask(0)[0].applies
     assert list(asked) == ["Q01", "Q02"]
 
 

@@ -338,7 +338,7 @@ UNASKED = {"rule": "V07", "verdict": Verdict.PASS, "reason": "a snapshot beside 
 def test_u17_rules_that_were_not_asked_are_counted_apart(group: GroupHistory) -> None:
     """In the first sentence, above the findings, and in their table; none of them counts as passed."""
     passed = Finding(rule="V01", verdict=Verdict.PASS, reason="equal")
-    unasked = Finding(**UNASKED, asked=False)
+    unasked = Finding(**UNASKED, applies=False)
     one = replace(group.compared[0], findings=(passed, passed, unasked), counts={})
     changed = replace(group, compared=(one,))
     text = parts(changed)
@@ -360,7 +360,7 @@ def test_u17_rules_that_were_not_asked_are_counted_apart(group: GroupHistory) ->
 def test_u17_what_could_not_fail_is_no_success(verdicts: list[Verdict], unasked: int, said: str) -> None:
     """A snapshot held against itself proves nothing; what failed still counts among those asked."""
     asked = [Finding(rule="V01", verdict=each, reason="r") for each in verdicts]
-    assert counted([*asked, *[Finding(**UNASKED, asked=False)] * unasked], "rules") == said
+    assert counted([*asked, *[Finding(**UNASKED, applies=False)] * unasked], "rules") == said
 
 
 def test_u16_without_ledgers_the_cards_are_absent_and_the_command_is_there(group: GroupHistory) -> None:
@@ -423,11 +423,11 @@ def test_evidence_that_was_altered_is_said_and_not_shown(moved: tuple[Coordinati
 
 def test_u17_the_journal_and_the_terminal_keep_what_was_not_asked() -> None:
     """Findings without a word about it were asked; the table of the terminal says it in words."""
-    unasked = Finding(**UNASKED, asked=False)
+    unasked = Finding(**UNASKED, applies=False)
     (data,) = findings_data([unasked])
     assert findings_from([data]) == (unasked,)
-    del data["asked"]
-    assert findings_from([data])[0].asked
+    del data["applies"]
+    assert findings_from([data])[0].applies
     written = io.StringIO()
     Console(file=written, width=200).print(findings_table([unasked, Finding(**UNASKED)], "t"))
     rows = [line for line in written.getvalue().splitlines() if str(UNASKED["rule"]) in line]
