@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable, Iterator
-from typing import Any
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
