@@ -7,7 +7,7 @@ coordinator partition counts anew once a minute, so after a change the two diffe
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,16 +40,19 @@ class GaugedBroker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountView:
-    """Brokers whose metrics were read, and by node id what every broker lists."""
+    """Brokers whose metrics were read, and by node id what every broker lists; those that are ``loading``
+    coordinator partitions cannot list all."""
 
     gauged: Sequence[GaugedBroker]
     listed: Mapping[int, Counts]
+    loading: Collection[int] = ()
 
     @property
     def pairs(self) -> Iterator[tuple[GaugedBroker, Counts]]:
-        """Each broker whose metrics were read, with its list."""
+        """Each broker whose metrics were read, with its list, where that is whole."""
         for broker in self.gauged:
-            yield broker, self.listed.get(broker.node_id, {})
+            if broker.node_id not in self.loading:
+                yield broker, self.listed.get(broker.node_id, {})
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -112,6 +115,8 @@ def _states(view: CountView) -> Iterator[Says]:
 @RULES.rule("PG03")
 def _loaded(view: CountView) -> Iterator[Says]:
     """A partition that loads or failed has groups that the broker neither counts nor serves."""
+    for node in sorted(view.loading):
+        yield Says("not_listed", node=node)
     for broker in view.gauged:
         for state in ("loading", "failed"):
             if count := broker.partitions.get(state, 0):

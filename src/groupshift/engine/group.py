@@ -145,8 +145,9 @@ def driver_of(run: Run[G]) -> FleetDriver:
 
 
 def facts_of(side: GroupSide, group: str, driver: str, wanted: Wanted = None) -> Facts:
-    """Read the group and its fleet. Raises as the ports."""
-    return Facts(view=side.groups.read(group), places=side.fleets(driver).slots(group), wanted=wanted)
+    """Read the fleet, then the group: whoever ran before it was read should be in it. Raises as the ports."""
+    places = side.fleets(driver).slots(group)
+    return Facts(view=side.groups.read(group), places=places, wanted=wanted)
 
 
 def facts_now(run: Run[G], wanted: Wanted = None) -> Facts:

@@ -173,7 +173,8 @@ def cluster_page(history: History, words: ClusterWords) -> PageParts:
         )
         sentence = f"{words.over}. But not all is as it has to be: {'; '.join(wrong)}."
     elif equal or words.proven:
-        proven = f"{len(equal)} comparisons of {groups:,} groups found nothing lost and no offset changed"
+        most = max((each.groups or 0 for each in equal), default=0)
+        proven = f"{len(equal)} comparisons of {most:,} groups found nothing lost and no offset changed"
         sentence = f"{words.over}. {words.proven}{proven}."
     else:
         sentence = f"{words.over}. Groups were not compared."

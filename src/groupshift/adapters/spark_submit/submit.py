@@ -253,8 +253,9 @@ def sharing_options(java: str | None = None) -> str:
         if archive.exists():
             return f"-XX:SharedArchiveFile={archive} {_QUIET}"
         draft.touch(exist_ok=False)
-        for old in sorted(folder.glob("spark-*"), key=lambda path: -path.stat().st_mtime)[_KEPT:]:
-            old.unlink()
+        with suppress(OSError):  # another start removes them, too
+            for old in sorted(folder.glob("spark-*"), key=lambda path: -path.stat().st_mtime)[_KEPT:]:
+                old.unlink()
         return f"-XX:ArchiveClassesAtExit={draft} {_QUIET}"
     return ""
 

@@ -41,8 +41,8 @@ from groupshift.adapters.zookeeper.session import (
     understands,
 )
 from groupshift.audit.case import ZookeeperGroup
-from groupshift.domain.group import GroupView, NoOffset
-from groupshift.domain.modes import Mode, effective_mode
+from groupshift.domain.group import GroupView, Member, NoOffset
+from groupshift.domain.modes import MemberKind, Mode, effective_mode
 from groupshift.domain.rows import OffsetRow
 from groupshift.domain.znodes import BROKER_IDS, CONSUMERS, GroupPaths
 from groupshift.errors import Rejected, Transient
@@ -321,11 +321,16 @@ def _view_of(reading: Reading) -> tuple[GroupView, NodeTimes]:
     try:
         view, times = _view(reading), _times(reading)
     except Exception as error:  # noqa: BLE001 - named in the group's problems
+        kinds = {
+            name: MemberKind.AWARE if name in reading.migration_ids else MemberKind.OLD
+            for name in reading.ids
+        }
         view = GroupView(
             group=reading.paths.group,
             exists=True,
             ids=reading.ids,
             migration_ids=reading.migration_ids,
+            members=tuple(Member(member_id=name, kind=kind) for name, kind in kinds.items()),
             problems=(unforeseen(reading.paths.root, error),),
         )
         return view, NodeTimes()
