@@ -204,8 +204,8 @@ def look_at(group: GroupView) -> MemberLook | None:
         return look
     if group.problems:
         return replace(look, unread=group.problems[0])
-    committed = {each.partition: each.offset for each in group.kafka_offsets}
-    return replace(look, committed=committed, ends={each.partition: each.end for each in group.log_ends})
+    committed = {each.at: each.offset for each in group.kafka_offsets}
+    return replace(look, committed=committed, ends={each.at: each.log_end for each in group.log_ends})
 
 
 class Watcher:
