@@ -23,28 +23,15 @@ import pyarrow as pa
 
 from groupshift.log import Decoded, LogRecord, decode
 from groupshift.log.schema import TYPES
-from groupshift.spark.batches.compiled import compiled, int16
-from groupshift.spark.batches.coordinator_json import (
-    AT,
-    END,
-    EXPANSION,
-    HEAD,
-    OUT,
-    Bytes,
-    Ints,
-    base64_id,
-    inner,
-    number,
-    varint,
-)
-from groupshift.spark.batches.coordinator_json import USUAL as FINE
+from groupshift.spark.batches.compiled import compiled, int16, int32, int64
+from groupshift.spark.batches.coordinator_json import EXPANSION, HEAD, Bytes, Ints, base64_id, inner
 from groupshift.spark.batches.coordinator_values import write_value
 from groupshift.spark.output import arrow_columns
 
 # What `parse` says of a record, by column.
 USUAL, TYPE, GROUP, GROUP_SIZE, SECOND, SECOND_SIZE, NUMBER, HASH, VERSION = range(9)
-OFFSET, EPOCH, NOTE, NOTE_SIZE, TIME, MORE, JSON, JSON_SIZE = range(9, 17)
-ROW_WIDTH, ID_SIZE = 17, 22
+OFFSET, EPOCH, NOTE, NOTE_SIZE, TIME, MORE, TOPIC_ID, JSON, JSON_SIZE = range(9, 18)
+ROW_WIDTH = 18
 _TWO_NAMES = np.isin(np.arange(24), (5, 7, 8, 10, 13, 14, 16, 19, 21, 22))
 _DAMAGED = -(1 << 40)
 
@@ -81,94 +68,105 @@ def _hash(data: Bytes, begin: int, end: int) -> int:
 
 
 @inner
-def _piece(data: Bytes, place: Ints, size: int, row: Ints, column: int) -> int:
-    """Place and size of a text into two columns of ``row``; its hash."""
-    begin, end = place[AT], place[AT] + size
-    if size < 0 or end > place[END]:
-        place[FINE] = 0
-        return 0
-    value = _hash(data, begin, end)
-    if value == _DAMAGED:
-        place[FINE] = 0
-    row[column], row[column + 1] = begin, size
-    place[AT] = end
-    return value
-
-
-@inner
-def _key(data: Bytes, place: Ints, row: Ints) -> None:
-    """Type, names and number of a key of a known type."""
-    kind = number(data, place, 2)
-    if kind < 0 or kind > 23:
-        place[FINE] = 0
-        return
-    row[TYPE] = kind
-    row[HASH] = _piece(data, place, number(data, place, 2), row, GROUP)
+def _key(data: Bytes, begin: int, end: int, row: Ints) -> bool:
+    """Type, names and number of a key of a known type that ends where it should."""
+    if end - begin < 4:
+        return False
+    kind, size = int16(data, begin), int16(data, begin + 2)
+    if kind < 0 or kind > 23 or size < 0 or begin + 4 + size > end:
+        return False
+    row[TYPE], row[GROUP], row[GROUP_SIZE] = kind, begin + 4, size
+    row[SECOND_SIZE] = -1
+    at = begin + 4 + size
     if kind < 2 or _TWO_NAMES[kind]:
-        _piece(data, place, number(data, place, 2), row, SECOND)
+        if at + 2 > end:
+            return False
+        second = int16(data, at)
+        row[SECOND], row[SECOND_SIZE] = at + 2, second
+        at += 2 + second
+        if second < 0 or at > end or _hash(data, row[SECOND], at) == _DAMAGED:
+            return False
     if kind < 2:
-        row[NUMBER] = number(data, place, 4)
+        if at + 4 != end:
+            return False
+        row[NUMBER] = int32(data, at)
+        at += 4
+    row[HASH] = _hash(data, row[GROUP], row[GROUP] + size)
+    return at == end and row[HASH] != _DAMAGED  # type: ignore[no-any-return]
 
 
 @inner
-def _commit(data: Bytes, out: Bytes, place: Ints, row: Ints) -> None:
+def _note(data: Bytes, at: int, version: int, row: Ints) -> int:
+    """Where a commit's metadata ends; their place and size into ``row``; -1 for an unusual length."""
+    size: Any = np.int64(data[at])
+    if version < 4:
+        size, at = int16(data, at), at + 2
+    elif size < 0x80:
+        size, at = size - 1, at + 1
+    else:
+        high = np.int64(data[at + 1])
+        size, at = (size & 0x7F) + (high << 7) - 1, at + 2
+        if high == 0 or high >= 0x80:
+            return -1
+    row[NOTE], row[NOTE_SIZE] = at, size
+    return -1 if size < 0 else at + size
+
+
+@inner
+def _commit(data: Bytes, begin: int, end: int, row: Ints) -> bool:
     """The value of a commit, versions 0 to 4, with no tag or only the topic's id."""
-    version = number(data, place, 2)
+    if end - begin < 20:
+        return False
+    version = int16(data, begin)
     if version < 0 or version > 4:
-        place[FINE] = 0
-        return
-    row[OFFSET] = number(data, place, 8)
-    if version >= 3:
-        row[EPOCH] = number(data, place, 4)
-    _piece(data, place, varint(data, place) - 1 if version == 4 else number(data, place, 2), row, NOTE)
-    row[TIME] = number(data, place, 8)
+        return False
+    row[VERSION], row[OFFSET], row[TOPIC_ID] = version, int64(data, begin + 2), -1
+    row[EPOCH] = int32(data, begin + 10)
+    at = _note(data, begin + (14 if version >= 3 else 10), version, row)
+    rest = 16 if version == 1 else 9 if version == 4 else 8
+    if at < 0 or at + rest > end or _hash(data, row[NOTE], at) == _DAMAGED:
+        return False
+    row[TIME] = int64(data, at)
     if version == 1:
-        row[MORE] = number(data, place, 8)
-    if version < 4 or varint(data, place) == 0:
-        return
-    if varint(data, place) != 0 or varint(data, place) != 16 or place[AT] + 16 != place[END]:
-        place[FINE] = 0
-        return
-    base64_id(data, place[AT], out, place[OUT])
-    place[AT], place[OUT] = place[END], place[OUT] + ID_SIZE
+        row[MORE] = int64(data, at + 8)
+    if version < 4 or data[at + 8] == 0:
+        return at + rest == end
+    row[TOPIC_ID] = at + 11
+    return at + 27 == end and data[at + 8] == 1 and data[at + 9] == 0 and data[at + 10] == 16
 
 
 @compiled
 def parse(
     keys: Bytes, key_starts: Ints, values: Bytes, value_starts: Ints, dead: npt.NDArray[np.bool_]
 ) -> tuple[Ints, Bytes]:
-    """One row of `ROW_WIDTH` numbers per record, and their texts: JSON of nested values, ids of commits.
+    """One row of `ROW_WIDTH` numbers per record, and the JSON of nested values.
 
-    Names, notes and texts are given by place and size; ``dead`` are tombstones.
+    Names, notes and ids are given by place and size; ``dead`` are tombstones.
     """
-    count, live = len(dead), 0
-    rows, place = np.zeros((count, ROW_WIDTH), np.int64), np.zeros(4, np.int64)
+    count, live, done = len(dead), 0, 0
+    rows = np.zeros((count, ROW_WIDTH), np.int64)
     for index in range(count):
         row = rows[index]
-        place[AT], place[END], place[FINE] = key_starts[index], key_starts[index + 1], 1
-        _key(keys, place, row)
-        if place[FINE] and place[AT] == place[END]:
+        if _key(keys, key_starts[index], key_starts[index + 1], row):
             row[USUAL] = 1
-            size = value_starts[index + 1] - value_starts[index]
-            if not dead[index]:
-                live += HEAD + EXPANSION * size if row[TYPE] >= 2 else ID_SIZE
-    out = np.empty(live, np.uint8)
+            if row[TYPE] >= 2 and not dead[index]:
+                live += HEAD + EXPANSION * (value_starts[index + 1] - value_starts[index])
+    out, place = np.empty(live, np.uint8), np.zeros(4, np.int64)
     for index in range(count):
         row = rows[index]
         if row[USUAL] == 0 or dead[index]:
             continue
-        begin, done = value_starts[index], place[OUT]
-        place[AT], place[END], place[FINE] = begin, value_starts[index + 1], 1
+        begin, end = value_starts[index], value_starts[index + 1]
         if row[TYPE] < 2:
-            _commit(values, out, place, row)
-        else:
-            write_value(values, out, place, row[TYPE])
-        row[USUAL] = 1 if place[FINE] and place[AT] == value_starts[index + 1] else 0
-        if row[USUAL] == 0:
-            place[OUT] = done
+            row[USUAL] = 1 if _commit(values, begin, end, row) else 0
             continue
-        row[VERSION] = int16(values, begin)
-        row[JSON], row[JSON_SIZE] = done, place[OUT] - done
+        place[0], place[1], place[2], place[3] = begin, end, done, 1
+        write_value(values, out, place, row[TYPE])
+        row[USUAL] = 1 if place[3] and place[0] == end else 0
+        if row[USUAL]:
+            row[VERSION] = int16(values, begin)
+            row[JSON], row[JSON_SIZE] = done, place[2] - done
+            done = place[2]
     return rows, out
 
 
@@ -186,6 +184,15 @@ def gather(data: Bytes, places: Ints, sizes: Ints) -> tuple[npt.NDArray[np.int32
         for step in range(starts[index + 1] - at):
             out[at + step] = data[begin + step]
     return starts, out
+
+
+@compiled
+def topic_ids(data: Bytes, places: Ints) -> Bytes:
+    """Kafka's text form, 22 bytes each, of the ids at these places."""
+    out = np.empty(22 * len(places), np.uint8)
+    for index in range(len(places)):
+        base64_id(data, places[index], out, 22 * index)
+    return out
 
 
 def home_of(hashes: Any, partitions: int) -> Any:
@@ -290,9 +297,14 @@ class _Parsed:
     def string(self, data: Any, column: int, there: Any) -> pa.Array:
         """A column of pieces of ``data``: place in ``column``, size in the next."""
         sizes = np.where(there, self.rows[:, column + 1], 0)
-        starts, gathered = map(pa.py_buffer, gather(data, self.rows[:, column].copy(), sizes))
-        valid = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
-        return pa.Array.from_buffers(pa.string(), len(there), [valid, starts, gathered])
+        return _strings(*gather(data, self.rows[:, column].copy(), sizes), there)
+
+
+def _strings(starts: Any, data: Any, there: Any) -> pa.Array:
+    """An Arrow column of texts from its bytes and where each begins, without copying; null where none is
+    ``there``."""
+    valid = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
+    return pa.Array.from_buffers(pa.string(), len(there), [valid, pa.py_buffer(starts), pa.py_buffer(data)])
 
 
 def _assembled(raw: dict[str, pa.Array], parsed: _Parsed, partitions: int | None) -> pa.RecordBatch:
@@ -303,6 +315,9 @@ def _assembled(raw: dict[str, pa.Array], parsed: _Parsed, partitions: int | None
     rows, kind, commit, live = parsed.rows, parsed.kind, parsed.commit, parsed.live
     count, version, valued = len(kind), rows[:, VERSION], parsed.valued
     types, every, none = pa.array(kind.astype(np.int32)), np.ones(count, bool), pa.array([], pa.string())
+    identified = valued & (version == 4) & (rows[:, TOPIC_ID] >= 0)
+    id_starts = np.concatenate(([0], np.cumsum(identified * 22))).astype(np.int32)
+    ids = topic_ids(parsed.values, rows[identified, TOPIC_ID].copy())
     home = home_of(rows[:, HASH], partitions or 1).astype(np.int32)
     unplaced = np.full(count, not partitions)
     made = {
@@ -325,7 +340,7 @@ def _assembled(raw: dict[str, pa.Array], parsed: _Parsed, partitions: int | None
         "metadata": parsed.string(parsed.values, NOTE, valued),
         "commit_timestamp_ms": parsed.number(TIME, pa.int64(), valued),
         "expire_timestamp_ms": parsed.number(MORE, pa.int64(), valued & (version == 1)),
-        "topic_id": parsed.string(parsed.text, JSON, valued & (rows[:, JSON_SIZE] > 0)),
+        "topic_id": _strings(id_starts, ids, identified),
         "decoded": parsed.string(parsed.text, JSON, live & ~commit),
         "unknown_tags": pa.MapArray.from_arrays(pa.array(np.zeros(count + 1, np.int32)), none, none),
         "raw_key": raw["key"],
