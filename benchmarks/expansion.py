@@ -33,12 +33,11 @@ from groupshift.bootstrap.moves import Place, journal, opened, tools_of
 from groupshift.domain.cluster import (
     BrokerView,
     ClusterView,
-    ListedGroup,
     PlacementView,
     QuorumView,
     TopicView,
 )
-from groupshift.domain.group_protocol import Kind
+from groupshift.domain.group_protocol import KafkaGroup, Kind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import Answers, expected, partition_of, probe_names
 from groupshift.domain.run import Plan, make_plan
@@ -75,7 +74,7 @@ def cluster_of(names: Sequence[str]) -> PlacementView:
     leaders = tuple(number % 3 + 1 for number in range(COUNT))
     probes = probe_names(leaders)
     groups = tuple(
-        ListedGroup(group=name, kind=Kind.CLASSIC, protocol_type="consumer", state="Empty") for name in names
+        KafkaGroup(group=name, kind=Kind.CLASSIC, protocol_type="consumer", state="Empty") for name in names
     )
     brokers = tuple(BrokerView(node_id=node, groups=groups[node - 1 :: 3]) for node in (1, 2, 3))
     return PlacementView(

@@ -26,7 +26,6 @@ from groupshift.moves.protocol.facts import ProtocolPorts, ProtocolRequest
 from groupshift.moves.protocol.move import ProtocolMove
 from groupshift.moves.protocol.plan import KIND
 from groupshift.ports.driver import Change
-from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.settings import parse
 from groupshift_sandbox.client_members.commands import CLIENTS
 from groupshift_sandbox.client_members.events import delivered, overlapping, owned, read_events
@@ -73,7 +72,7 @@ class Tool:
         )
 
     def _submit(self, job: SparkJob) -> None:
-        self.proof.run(ProofRequest(job=job.job, arguments=job.arguments, output=job.output))
+        self.proof.run(job)
 
 
 def _agreed(question: Question) -> Answer | None:

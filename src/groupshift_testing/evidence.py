@@ -11,10 +11,10 @@ from typing import Any
 
 from groupshift.domain.evidence import MANIFEST, FileEntry, Manifest, Moment, Row
 from groupshift.domain.modes import MemberKind
+from groupshift.domain.run import SparkJob
 from groupshift.domain.seal import StoredFile
 from groupshift.domain.snapshot import TABLES
 from groupshift.errors import Broken, Rejected
-from groupshift.ports.spark_jobs import ProofRequest
 
 
 @dataclass(slots=True)
@@ -147,7 +147,7 @@ class MemoryProof:
     evidence: MemoryEvidence
     runs: int = 0
 
-    def run(self, request: ProofRequest) -> None:
+    def run(self, request: SparkJob) -> None:
         """See the port."""
         self.runs += 1
         arguments = dict(zip(request.arguments[::2], request.arguments[1::2], strict=True))

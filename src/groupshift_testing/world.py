@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from groupshift.domain.facts import Slot, SlotState
-from groupshift.domain.group import CommittedOffset, GroupView, LogEnd, Member, Owner
+from groupshift.domain.group import GroupView, Member, Owner
 from groupshift.domain.group_protocol import KafkaGroup, KafkaMember
 from groupshift.domain.modes import ABSENT_MODE, Holder, MemberKind, Mode, ModeNode, effective_mode
 from groupshift.domain.ownership_history import Tenure
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.rows import LogEndRow, OffsetRow
 from groupshift.errors import Conflict, Rejected
 from groupshift.ports.clock import Clock
 from groupshift.ports.driver import (
@@ -121,10 +122,11 @@ class World:
             members=tuple(sorted(members, key=lambda member: member.member_id)),
             owners=self._owners(),
             kafka=self._kafka_group(),
-            zookeeper_offsets=_committed(self.znode),
-            kafka_offsets=_committed(self.kafka),
+            zookeeper_offsets=self._committed(self.znode),
+            kafka_offsets=self._committed(self.kafka),
             log_ends=tuple(
-                LogEnd(partition=p, start=0, end=self.ends.get(p, 0)) for p in self.all_partitions()
+                LogEndRow(topic=p.topic, partition=p.partition, log_start=0, log_end=self.ends.get(p, 0))
+                for p in self.all_partitions()
             ),
             problems=self.problems,
         )
@@ -219,9 +221,11 @@ class World:
         strange = [KafkaMember(member_id=name, client_id=name, host="127.0.0.1") for name in self.strangers]
         return KafkaGroup(state=self.kafka_state, protocol="range", members=(*ours, *strange))
 
-
-def _committed(offsets: dict[TopicPartition, int]) -> tuple[CommittedOffset, ...]:
-    return tuple(CommittedOffset(partition=p, offset=offset) for p, offset in sorted(offsets.items()))
+    def _committed(self, offsets: dict[TopicPartition, int]) -> tuple[OffsetRow, ...]:
+        return tuple(
+            OffsetRow(group=self.group, topic=p.topic, partition=p.partition, offset=offset)
+            for p, offset in sorted(offsets.items())
+        )
 
 
 @dataclass(slots=True)

@@ -26,8 +26,8 @@ from playwright.sync_api import Browser, Frame, Page
 from groupshift.audit.offsets import Audit, Looked
 from groupshift.audit.report import render
 from groupshift.bootstrap.connect import audit_store
+from groupshift.domain.run import SparkJob
 from groupshift.domain.verdict import Verdict
-from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.report import page as pages
 from groupshift_sandbox.airflow_api import AirflowApi
 from groupshift_sandbox.processes import free_port, wait_until
@@ -92,7 +92,7 @@ def behind(database: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 class Reporting(FullProof):
     """A comparison that leaves the report of this test."""
 
-    def run(self, request: ProofRequest) -> None:
+    def run(self, request: SparkJob) -> None:
         """See `FullProof`."""
         super().run(request)
         (Path(request.output) / "report.html").write_text(REPORT)

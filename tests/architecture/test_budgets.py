@@ -16,7 +16,7 @@ MODULE_LINES = 600
 LINES_OF = {"dags": 80}
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
 PARTICIPLES = {"told", "asked", "seen", "given", "found"}
-"""Words that say nothing of what they hold (words.md, rule 4)."""
+"""Words that say nothing of what they hold."""
 TEXT = {".py", ".md", ".sql", ".toml", ".yaml", ".yml", ".sh", ".html", ".css", ".js", ".lock", ".cfg", ""}
 
 

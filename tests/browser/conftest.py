@@ -17,8 +17,8 @@ from groupshift.adapters.spark_submit.submit import SparkSubmit
 from groupshift.bootstrap.moves import journal
 from groupshift.cli.main import main
 from groupshift.domain.plan import Until
+from groupshift.domain.run import SparkJob
 from groupshift.errors import Broken
-from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.settings import load
 from groupshift_sandbox.down import down
 from groupshift_sandbox.home import Home
@@ -106,5 +106,5 @@ def moved_and_back(home: Home) -> str:
         *("--ledgers", str(home.ledgers), "--zookeeper-log", str(home.zookeeper)),
         *("--group", GROUP, "--output", str(output)),
     )
-    SparkSubmit(settings.spark).run(ProofRequest(job=str(job), arguments=arguments, output=str(output)))
+    SparkSubmit(settings.spark).run(SparkJob(job=str(job), arguments=arguments, output=str(output)))
     return run

@@ -6,6 +6,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
@@ -185,14 +186,14 @@ def test_a_claim_in_the_very_moment_of_the_write_wins(
     real.take(group, holder(1))
     before = real.compare_and_set(group, ABSENT_MODE, Mode.ZOOKEEPER) if present else ABSENT_MODE
     other = ZookeeperConnection(zookeeper)
-    original = Session.together
+    original = Session.change
 
-    def late(self: Session, guard: Guard | None, change: Callable[[object], None]) -> None:
+    def late(self: Session, *change: Any, guard: Guard | None = None, **options: Any) -> None:
         if guard is not None:
             ZookeeperModeSwitch(other).take(group, holder(2))
-        original(self, guard, change)
+        original(self, *change, guard=guard, **options)
 
-    monkeypatch.setattr(Session, "together", late)
+    monkeypatch.setattr(Session, "change", late)
     with pytest.raises(Conflict, match="changed in the same moment"):
         real.compare_and_set(group, before, Mode.KAFKA, holder=holder(1))
     assert real.read(group) == before

@@ -11,9 +11,9 @@ import pytest
 
 from groupshift.adapters.spark_submit.submit import LOG, SparkSubmit, shipped_code, stays_here
 from groupshift.adapters.system import KillAtStep, Whom
+from groupshift.domain.run import SparkJob
 from groupshift.errors import Transient
 from groupshift.ports.clock import CrashPoint
-from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.settings import SparkSettings
 from groupshift_sandbox.processes import wait_until
 
@@ -21,9 +21,9 @@ PROJECT = Path(__file__).resolve().parents[2]
 CLUSTER = {"master": "spark://master:7077", "python": "/opt/python"}
 
 
-def request(folder: Path) -> ProofRequest:
+def request(folder: Path) -> SparkJob:
     """A job that writes below ``folder``."""
-    return ProofRequest(job="validate.py", arguments=("--stage", "canary"), output=str(folder / "out"))
+    return SparkJob(job="validate.py", arguments=("--stage", "canary"), output=str(folder / "out"))
 
 
 def submit(folder: Path, script: str, timeout_s: int = 30, **settings: object) -> SparkSubmit:

@@ -25,10 +25,11 @@ from groupshift.engine.move import attempt_stem
 from groupshift.engine.questions import Question
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.run import drive
-from groupshift.engine.verification import objection, verify, verify_folder
+from groupshift.engine.verification import verify, verify_folder
 from groupshift.errors import Broken, Conflict, Fenced, Rejected
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind, Runs
+from groupshift.report.kept import kept_of
 from support.memory_runs import MemoryRuns
 
 SOUND = (State.SOUND, State.UNCHECKED)
@@ -449,19 +450,23 @@ def test_s08_what_is_shown_is_held_against_the_journal(quick: SealedWorld) -> No
     """One file alone, with the reason why it must not be relied on."""
     run = moved(quick)
     (verdict,) = [each for each in quick.evidence.files(run) if each.endswith("/verdict.json")]
-    assert [objection(quick.evidence, quick.runs, run, each) for each in (verdict, PAGE)] == ["", ""]
-    quick.evidence.write_text(run, PAGE, text="<p>all is well")
-    assert "was altered" in objection(quick.evidence, quick.runs, run, PAGE)
+    assert [unreliable(quick, run, each) for each in (verdict, PAGE)] == ["", ""]
+    for path in (verdict, PAGE):
+        quick.evidence.write_text(run, *path.split("/"), text="<p>all is well")
+        assert "was altered" in unreliable(quick, run, path)
     quick.seal_again(run)
-    assert "was altered after it was sealed" in objection(quick.evidence, quick.runs, run, PAGE)
-    assert "nothing is known of it" in objection_of_added(quick, run)
-    assert "is not there" in objection(quick.evidence, quick.runs, run, "nothing.html")
+    assert "was altered" in unreliable(quick, run, verdict)
+    quick.evidence.write_text(run, "mine.html", text="<p>mine")
+    assert "nothing is known of it" in unreliable(quick, run, "mine.html")
+    Path(quick.evidence.path(run, *verdict.split("/"))).unlink()
+    assert "is gone" in unreliable(quick, run, verdict)
 
 
-def objection_of_added(world: SealedWorld, run: str) -> str:
-    """What is said of a page that somebody added."""
-    world.evidence.write_text(run, "mine.html", text="<p>mine")
-    return objection(world.evidence, world.runs, run, "mine.html")
+def unreliable(world: SealedWorld, run: str, path: str) -> str:
+    """Why a file must not be relied on; empty where it is the one that was journaled."""
+    kept = kept_of(world.evidence, world.runs, run)
+    assert kept.relied_on(path) is not bool(kept.troubles)
+    return "; ".join(kept.troubles)
 
 
 Change = Callable[[dict[str, Any]], object]

@@ -72,7 +72,7 @@ def test_a_run_there_does_every_step_and_says_so(world: World) -> None:
     assert world.end() == MOVED
     assert [what.split()[0] for what, _ in acts] == ["colour", "size", "started", "burned", "finish"]
     status = status_of(world.runs, run)
-    assert {each.state for each in status.steps} == {"done"}
+    assert {each.now for each in status.steps} == {"done"}
     assert json.loads(json.dumps(asdict(status), default=str))["state"] == "finalised"
     titles = [each.title for each in report_of(Run.reader(world.move, world.tools(), world.target, run))]
     assert titles == ["What became of it", "Steps", "Decisions", "Colour"]

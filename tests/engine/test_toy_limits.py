@@ -295,14 +295,12 @@ def judged(world: World, run: str) -> list[tuple[str, str]]:
 
 
 def test_a_run_that_is_over_is_watched(world: World) -> None:
-    """The latest one without a name; what it came to is in the history of the closed run."""
-    with pytest.raises(Rejected, match="no run of toy is over"):
-        watch(world.move, world.tools(), world.target)
+    """What it came to is in the history of the closed run."""
     run = world.begin().run
     with pytest.raises(Rejected, match="only a run of toy that is over"):
         watch(world.move, world.tools(), world.target, run)
     world.drive(run)
-    assert watch(world.move, world.tools(), world.target).outcome is Outcome.PASS
+    assert watch(world.move, world.tools(), world.target, run).outcome is Outcome.PASS
     world.target.write("colour", "blue")
     assert watch(world.move, world.tools(), world.target, run).outcome is Outcome.FAIL
     assert world.kinds(run)[-2:] == [EventKind.JUDGED, EventKind.JUDGED]

@@ -105,7 +105,7 @@ def test_a_plain_consumer_is_seen_with_its_subscription(
     assert view.kafka.state == "Stable"
     assert view.partitions == {TopicPartition(one, 0), TopicPartition(two, 0), TopicPartition(two, 1)}
     assert list(view.owners_of().values()) == [(member.member_id,)] * 3
-    ((partition, offset),) = [(at.partition, at.offset) for at in view.kafka_offsets]
+    ((partition, offset),) = [(at.at, at.offset) for at in view.kafka_offsets]
     assert (partition, offset) == (TopicPartition(two, 1), 0)
     assert view.kafka_offsets[0].metadata == "note\0"  # what confluent-kafka stores for "note"
 
@@ -151,16 +151,16 @@ def test_a_real_scala_member_becomes_a_verified_snapshot(
 
     def committed_all() -> bool:
         views.append(reader.read(group))
-        offsets = {at.partition: at.offset for at in views[-1].zookeeper_offsets}
-        ends = {end.partition: end.end for end in views[-1].log_ends}
+        offsets = {at.at: at.offset for at in views[-1].zookeeper_offsets}
+        ends = {end.at: end.log_end for end in views[-1].log_ends}
         ledger.update(LedgerFiles(cluster.home.ledgers).last_delivered(group))
         consumed = sum(ends.values()) == 120 and offsets == ends and len(views[-1].owners) == 3
         return consumed and ledger == {at: end - 1 for at, end in ends.items()}
 
     wait_until(committed_all, 60.0, "everything is consumed, committed and written down", every_s=0.2)
     for view in views:  # also the views taken while records flowed: no offset is ahead of its log end
-        ends = {end.partition: end.end for end in view.log_ends}
-        assert all(at.offset <= ends[at.partition] for at in view.zookeeper_offsets if at.partition in ends)
+        ends = {end.at: end.log_end for end in view.log_ends}
+        assert all(at.offset <= ends[at.at] for at in view.zookeeper_offsets if at.at in ends)
     view = views[-1]
     assert [(m.member_id, m.kind) for m in view.members] == [(member.member_id, MemberKind.OLD)]
     assert {owner.member_id for owner in view.owners} == {member.member_id}
@@ -203,7 +203,7 @@ def test_a_young_group_without_znode_offsets_shows_none(
     consumer.commit(offsets=[KafkaPartition(name, 0, 0), KafkaPartition(name, 1, 0)], asynchronous=False)
     view = reader.read(group)
     assert view.zookeeper_offsets == ()
-    assert [at.partition.partition for at in view.kafka_offsets] == [0, 1]
+    assert [at.partition for at in view.kafka_offsets] == [0, 1]
 
 
 def test_a_broker_that_is_not_there_is_transient_and_named(cluster) -> None:

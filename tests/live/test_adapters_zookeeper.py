@@ -15,10 +15,9 @@ from kazoo.security import make_digest_acl
 from groupshift.adapters.zookeeper import ensemble
 from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
 from groupshift.adapters.zookeeper.session import Children, Data, Session, ZookeeperConnection
-from groupshift.domain.group import CommittedOffset
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.registration import Registration, encode_awareness, encode_registration
+from groupshift.domain.rows import OffsetRow
 from groupshift.errors import Rejected, Transient
 from groupshift_sandbox.processes import free_port
 
@@ -67,7 +66,7 @@ def test_old_and_aware_members_owners_and_offsets_are_read(
     (owner,) = side.owners
     assert (owner.member_id, owner.session_id) == (f"{group}_m1-1", session)
     assert owner.czxid == kazoo.exists(f"{root}/owners/orders/0").czxid
-    assert side.zookeeper_offsets == (CommittedOffset(partition=TopicPartition("orders", 0), offset=17),)
+    assert side.zookeeper_offsets == (OffsetRow(group="g", topic="orders", partition=0, offset=17),)
     assert side.problems == ()
 
 
@@ -182,7 +181,7 @@ def test_a_newcomer_after_the_second_look_does_not_keep_a_wide_group_from_being_
     assert len(newcomers) == 1
     assert side.ids == (f"{group}_m0",)
     assert {each.partition.partition for each in side.owners} == set(range(wide))
-    assert {each.partition.partition: each.offset for each in side.zookeeper_offsets} == {
+    assert {each.partition: each.offset for each in side.zookeeper_offsets} == {
         n: n for n in range(wide) if n != 1
     }
 

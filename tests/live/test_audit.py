@@ -396,7 +396,7 @@ def test_the_command_keeps_what_it_found_and_says_it(
     kazoo.create(f"/consumers/{group}/migration/ids/{group}_m", b"{}", makepath=True)
     code, said = command("--output", str(tmp_path / "clean"))
     assert code == 0
-    assert "clean: 2 of 2 offsets agree in three sources" in said
+    assert "clean: No offset differs: 2 of 2 offsets agree in three sources" in said
     assert pq.read_table(tmp_path / "clean" / "differences.parquet").num_rows == 0
     kazoo.set(f"/consumers/{group}/offsets/{name}/1", b"20")
     code, said = command("--output", str(tmp_path / "set-back"), "--json")

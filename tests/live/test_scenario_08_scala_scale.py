@@ -9,7 +9,7 @@ import uuid
 
 import pytest
 
-from groupshift.domain.assignment import TextForm, round_robin_assignment, thread_ids
+from groupshift.domain.assignment import Assignor, TextForm, assign, thread_ids
 from groupshift.domain.partitions import TopicPartition
 from groupshift_sandbox.faults import kill
 from groupshift_sandbox.kafka import create_topic
@@ -30,9 +30,8 @@ OURS = {"roundrobin.text.form": "dash", "enable.auto.offset.store": "false", **S
 def assignment(topics, members, form=TextForm.DASH):
     """What §5.2 gives to members with one stream each: partition → thread id."""
     threads = [thread for member in members for thread in thread_ids(member, 1)]
-    return round_robin_assignment(
-        dict.fromkeys(topics, threads), dict.fromkeys(topics, range(PARTITIONS)), form
-    )
+    partitions = dict.fromkeys(topics, range(PARTITIONS))
+    return assign(Assignor.ROUND_ROBIN, dict.fromkeys(topics, threads), partitions, form)
 
 
 @pytest.fixture

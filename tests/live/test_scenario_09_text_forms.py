@@ -9,7 +9,7 @@ import uuid
 import pytest
 
 from groupshift.consumers import MigratingConsumer
-from groupshift.domain.assignment import TextForm, round_robin_assignment
+from groupshift.domain.assignment import Assignor, TextForm, assign
 from groupshift.domain.partitions import TopicPartition
 from groupshift_sandbox import legacy
 from groupshift_sandbox.kafka import create_topic
@@ -26,7 +26,7 @@ ROUND_ROBIN = {"partition.assignment.strategy": "roundrobin"}
 def due(topics, group, form):
     """Partition → consumer id, when all hash this form."""
     threads = {topic: [f"{group}_m1-0", f"{group}_s1-0"] for topic in topics}
-    assigned = round_robin_assignment(threads, dict.fromkeys(topics, range(PARTITIONS)), form)
+    assigned = assign(Assignor.ROUND_ROBIN, threads, dict.fromkeys(topics, range(PARTITIONS)), form)
     return {each: thread.rpartition("-")[0] for each, thread in assigned.items()}
 
 

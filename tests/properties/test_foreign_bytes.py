@@ -24,7 +24,7 @@ from groupshift.audit.ownership import _Replay
 from groupshift.audit.txnlog import Created, Transaction
 from groupshift.domain import znodes
 from groupshift.domain.assignment import threads_by_topic
-from groupshift.domain.group import CommittedOffset, GroupView, merge
+from groupshift.domain.group import GroupView, merge
 from groupshift.domain.modes import Holder, parse_holder
 from groupshift.domain.old_members import assignments
 from groupshift.domain.reconcile import CoordinationView, Member, Situation, decide
@@ -36,6 +36,7 @@ from groupshift.domain.registration import (
     parse_awareness,
     parse_registration,
 )
+from groupshift.domain.rows import OffsetRow
 from groupshift.domain.topic_filter import clean_filter, compile_filter
 from groupshift.domain.znodes import parse_broker, parse_cluster_id, parse_offset, parse_partitions
 from groupshift.errors import GroupshiftError
@@ -149,7 +150,7 @@ def view_of(data: bytes, owner: int) -> Any:
     side = GroupView(
         group="g", exists=True, mode=mode, ids=("g_m1",), migration_ids=(), members=members[:1],
         owners=tuple(each for each in owned if not isinstance(each, str | None)),
-        zookeeper_offsets=tuple(each for each in offsets if isinstance(each, CommittedOffset)),
+        zookeeper_offsets=tuple(each for each in offsets if isinstance(each, OffsetRow)),
         no_offsets=tuple(each for each in offsets if isinstance(each, NoOffset)),
         problems=(*mode_problems("/consumers/g/migration/mode", mode), *problems[0], *problems[1]),
     )  # fmt: skip

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.domain.evidence import Manifest, Moment, Row
-from groupshift.ports.spark_jobs import ProofRequest
+from groupshift.domain.run import SparkJob
 from groupshift.spark.output import write_parquet, write_text
 from groupshift_testing.evidence import MemoryProof
 
@@ -46,7 +46,7 @@ class DiskProof(MemoryProof):
 class FullProof(DiskProof):
     """A comparison that leaves every kind of file that the Spark jobs leave."""
 
-    def run(self, request: ProofRequest) -> None:
+    def run(self, request: SparkJob) -> None:
         """See the port."""
         output = Path(request.output)
         output.mkdir(parents=True, exist_ok=True)

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from groupshift.domain.cluster import BrokerView, ClusterView, ListedGroup, Property, QuorumView
-from groupshift.domain.group_protocol import Kind
+from groupshift.domain.cluster import BrokerView, ClusterView, Property, QuorumView
+from groupshift.domain.group_protocol import KafkaGroup, Kind
 from groupshift.domain.versions import METADATA, Version
 from groupshift.moves.downgrade.releases import line_of_version
 
 
 def listed(
     group: str, kind: Kind = Kind.CLASSIC, *, state: str = "Stable", protocol_type: str = "consumer"
-) -> ListedGroup:
+) -> KafkaGroup:
     """A group in a broker's list."""
-    return ListedGroup(group=group, kind=kind, protocol_type=protocol_type, state=state)
+    return KafkaGroup(group=group, kind=kind, protocol_type=protocol_type, state=state)
 
 
 def broker(
     node_id: int = 1,
     release: str = "4.3.1",
     *,
-    groups: Sequence[ListedGroup] = (),
+    groups: Sequence[KafkaGroup] = (),
     properties: Mapping[str, str] | None = None,
 ) -> BrokerView:
     """A broker of this release, with these lines in its file."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from groupshift.domain.cluster import COUNT, BrokerView, ListedGroup, PlacementView, TopicView
+from groupshift.domain.cluster import COUNT, BrokerView, PlacementView, TopicView
+from groupshift.domain.group_protocol import KafkaGroup
 from groupshift.domain.placement import Answers, expected, partition_of, probe_names
 from groupshift.domain.verdict import Verdict
 from groupshift.log import LogRecord
@@ -37,7 +38,7 @@ def view(
     partitions: int = 8,
     counts: Mapping[int, int] | None = None,
     *,
-    groups: Mapping[int, Sequence[ListedGroup]] | None = None,
+    groups: Mapping[int, Sequence[KafkaGroup]] | None = None,
     release: str = "4.3.1",
     configured: Mapping[int, int] | None = None,
     **more: object,

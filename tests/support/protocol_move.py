@@ -22,7 +22,6 @@ from groupshift.moves.protocol.facts import ProtocolPorts, ProtocolRequest
 from groupshift.moves.protocol.move import ProtocolMove
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import RunRecord
-from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.settings import Settings, parse
 from groupshift_sandbox.processes import wait_until
 from support.disk_evidence import DiskEvidence, DiskProof
@@ -51,7 +50,7 @@ def compared_here(settings: Settings) -> Callable[[SparkJob], None]:
     proof = DiskProof(DiskEvidence(settings.evidence.root))
 
     def run(job: SparkJob) -> None:
-        proof.run(ProofRequest(job=job.job, arguments=job.arguments, output=job.output))
+        proof.run(job)
 
     return run
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from groupshift.domain.cluster import COUNT, ListedGroup, PlacementView, Property
+from groupshift.domain.cluster import COUNT, PlacementView, Property
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.evidence import Manifest
-from groupshift.domain.group_protocol import Kind
+from groupshift.domain.group_protocol import KafkaGroup, Kind
 from groupshift.domain.rows import (
     LISTED_TOO,
     ClusterState,
@@ -232,7 +232,7 @@ class Expansible(Placed):
         return Compared(verdict=Verdict.FAIL if said else Verdict.PASS, reasons=said)
 
 
-def _stable(found: ListedGroup) -> ListedGroup:
+def _stable(found: KafkaGroup) -> KafkaGroup:
     return replace(found, kind=Kind.CLASSIC, state="Stable")
 
 

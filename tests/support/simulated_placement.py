@@ -9,14 +9,13 @@ from groupshift.domain.cluster import (
     COUNT,
     BrokerView,
     ClusterView,
-    ListedGroup,
     PlacementView,
     Property,
     QuorumView,
     TopicView,
 )
 from groupshift.domain.commit_places import FORMER, TopicNow, Topics
-from groupshift.domain.group_protocol import Kind
+from groupshift.domain.group_protocol import KafkaGroup, Kind
 from groupshift.domain.placement import NOBODY, Answers, probe_names
 from groupshift.domain.rows import ClusterState, Committed, OffsetRow, ProblemRow
 from groupshift.log import LogRecord
@@ -55,7 +54,7 @@ class Placed:
                 supported={"metadata.version": _LEVELS[world.kind]},
                 properties={COUNT: Property(value=str(len(world.logs)), static=True)},
                 groups=tuple(
-                    ListedGroup(group=group, kind=Kind.CLASSIC, protocol_type="", state="Empty")
+                    KafkaGroup(group=group, kind=Kind.CLASSIC, protocol_type="", state="Empty")
                     for group in sorted(world.listed_at(node))
                 ),
             )

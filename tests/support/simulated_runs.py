@@ -20,7 +20,6 @@ from groupshift.moves.protocol.move import ProtocolMove
 from groupshift.ports.clock import CrashPoint, NoStepCrash, StepCrashPoints
 from groupshift.ports.group import BrokerSide, GroupSide, GroupTerms
 from groupshift.ports.runs import Runs
-from groupshift.ports.spark_jobs import ProofRequest
 from groupshift_testing.clock import ManualClock
 from groupshift_testing.evidence import MemoryEvidence, MemoryProof
 from groupshift_testing.world import Killed, MemoryFleet, World
@@ -120,7 +119,7 @@ class Processes:
 
     def submit(self, job: SparkJob) -> None:
         """Compare in Python what Spark would."""
-        self.proof.run(ProofRequest(job=job.job, arguments=job.arguments, output=job.output))
+        self.proof.run(job)
 
     def decide(self, question: Question) -> Answer | None:
         """A person: says yes to a plan unless it is declined, and goes on in doubt where ``accepts`` says

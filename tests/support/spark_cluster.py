@@ -17,8 +17,8 @@ import pyspark
 
 from groupshift.adapters.spark_submit.java import java_home
 from groupshift.adapters.spark_submit.submit import SparkSubmit
+from groupshift.domain.run import SparkJob
 from groupshift.errors import Broken
-from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.settings import SparkSettings
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.processes import Command, Running, free_port, is_running, start, stop, wait_until
@@ -67,7 +67,7 @@ def submit(cluster: SparkCluster, folder: Path, job: str, *arguments: object) ->
     settings = SparkSettings(
         master=cluster.master, java_home=str(java_home()), timeout_s=500, properties=PROPERTIES
     )
-    request = ProofRequest(job=job, arguments=tuple(map(str, arguments)), output=str(folder))
+    request = SparkJob(job=job, arguments=tuple(map(str, arguments)), output=str(folder))
     SparkSubmit(settings).run(request)
 
 

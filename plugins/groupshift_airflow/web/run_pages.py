@@ -24,10 +24,10 @@ from groupshift.adapters.sqlalchemy.runs import SqlRuns
 from groupshift.adapters.sqlalchemy.scans import SqlScans
 from groupshift.bootstrap.moves import evidence_of, page_of
 from groupshift.engine.status import status_of
-from groupshift.engine.verification import objection
 from groupshift.errors import Rejected
 from groupshift.ports.runs import RunRecord, Runs
 from groupshift.report.history import QUIET
+from groupshift.report.kept import kept_of
 from groupshift.scan.toggles import ORIGIN
 from groupshift.settings import Settings, parse
 from groupshift_airflow.hooks import SETTINGS_VARIABLE, base_settings
@@ -93,14 +93,15 @@ def job_report(request: Request, run: str, job: str, user: GetUserDep, shown: st
             return around
         if job not in _jobs(runs, record.run).values():
             raise Rejected(f"run {run} has no report {job}")
-        path, evidence = f"{job}/{_JOB_REPORT}", evidence_of(_settings())
+        evidence = evidence_of(_settings())
         text = evidence.read_text(record.run, job, _JOB_REPORT)
         if text is None:
             raise Rejected(f"the report {job} of run {run} is gone from its evidence")
-        why = objection(evidence, runs, record.run, path)
-    if not why or shown == "as-it-is":
+        kept = kept_of(evidence, runs, record.run)
+        sound = kept.relied_on(f"{job}/{_JOB_REPORT}")
+    if sound or shown == "as-it-is":
         return sandboxed(request, text)
-    answer = rendered(request, "altered.html", sentence=why)
+    answer = rendered(request, "altered.html", sentence="; ".join(kept.troubles))
     answer.headers["Content-Security-Policy"] = f"{POLICY}; frame-src 'self'; frame-ancestors 'self'"
     return answer
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from groupshift.domain.group import (
     GroupView,
-    LogEnd,
     merge,
     partitions_of,
     topics_of_group,
@@ -70,7 +69,7 @@ class LiveAccess:
             return ()
         static = [member for member in view.members if member.pattern == "static"]
         topics = {owner.partition.topic for owner in view.owners}  # whether or not Kafka shows them
-        topics |= {each.partition.topic for each in (*view.zookeeper_offsets, *view.kafka_offsets)}
+        topics |= {each.topic for each in (*view.zookeeper_offsets, *view.kafka_offsets)}
         topics |= {topic for member in static for topic, _ in member.subscription}
         nodes = () if self._zookeeper is None else (self._zookeeper.identity(view.group),)
         return (*nodes, self._kafka.identity(view.group, sorted(topics)))
@@ -173,7 +172,7 @@ class LiveEnsembleReader(_Both["KafkaEnsemble"]):
 def _with_ends(
     view: GroupView,
     partitions: Sequence[TopicPartition],
-    ends: Mapping[TopicPartition, LogEnd],
+    ends: Mapping[TopicPartition, LogEndRow],
     missing: Sequence[str],
 ) -> GroupView:
     """With the group's log ends; partitions without one are named."""
@@ -263,5 +262,5 @@ def _joined(
     for name in ROWS.keys() - {"log_ends", "brokers"}:
         rows = [*(row for row in theirs[name] if row.group not in ours), *own[name]]
         both[name] = sorted(rows, key=lambda row: row.group or "")
-    all_ends = {(row.topic, row.partition): row for row in (*kafka.log_ends, *ends)}
+    all_ends = {row.at: row for row in (*kafka.log_ends, *ends)}
     return replace(kafka, **both, log_ends=[all_ends[at] for at in sorted(all_ends)])

@@ -17,6 +17,7 @@ from typing import Any
 from groupshift.audit.case import Case, Key, LogSide, Terms, ZookeeperGroup
 from groupshift.audit.rules import KAFKA_RULES, STORE_RULES, AuditRule, Weight
 from groupshift.audit.sources import Sources
+from groupshift.domain.foreign_json import whole_number
 from groupshift.domain.plain import from_plain
 from groupshift.domain.rows import GONE, ClusterState
 from groupshift.domain.snapshot import Column, ColumnType, Table
@@ -269,6 +270,7 @@ def summary(audit: Audit) -> dict[str, Any]:
 def audit_of(document: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> Audit:
     """The audit of which `summary` told this, and whose differences these rows are.
 
-    Raises `KeyError`, `TypeError` and `ValueError` for what no audit has."""
-    looked = {name: document[name] for name in ("keys", "problems", "unread")} | {"mismatches": rows}
+    Raises `KeyError`, `TypeError`, `ValueError` and `Rejected` for what no audit has."""
+    looked = {name: document[name] for name in ("problems", "unread")} | {"mismatches": rows}
+    looked["keys"] = whole_number(document["keys"], "keys")
     return from_plain(Audit, {**{name: document[name] for name in _ABOUT}, "looked": looked})

@@ -55,7 +55,7 @@ def render(audit: Audit) -> str:
     shown = min(len(passed), SHOWN)
     page = Page(
         title="Audit of committed offsets",
-        top=Headline(verdict=verdict, word=word, sentence=_sentence(audit), now=tuple(_now(audit))),
+        top=Headline(verdict=verdict, word=word, sentence=sentence(audit), now=tuple(_now(audit))),
         lead=f"Cluster {audit.cluster_id}, read {moment_utc(audit.began_ms)}. Nothing was changed.",
         sections=[
             _figures(audit),
@@ -83,15 +83,20 @@ def judged(audit: Audit) -> tuple[Verdict, str]:
     return Verdict.FAIL if worst else Verdict.INCONCLUSIVE, word
 
 
-def _sentence(audit: Audit) -> str:
+def sentence(audit: Audit) -> str:
     """Say in one sentence how many offsets agree, and how many differ without an explanation."""
     looked, left = audit.looked, len(audit.looked.suspicious)
     if not looked.keys:
         return "No source has a committed offset: there was nothing to audit."
     sources = "three sources" if audit.zookeeper else "two sources (no ZooKeeper)"
     agree = f"{looked.agreeing:,} of {looked.keys:,} offsets agree in {sources}"
+    if audit.clean and looked.mismatches:
+        known = (
+            f"{looked.agreeing:,} agree in {sources}, {len(looked.mismatches):,} differ for a known reason"
+        )
+        return f"All {looked.keys:,} offsets are as they should be: {known}."
     if audit.clean:
-        return f"{'Every difference is explained' if looked.mismatches else 'No offset differs'}: {agree}."
+        return f"No offset differs: {agree}."
     if not left:
         return f"Not every source told all it has: {agree}, as far as they told."
     groups = len({one.group for one in looked.suspicious})

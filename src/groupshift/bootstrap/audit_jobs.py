@@ -26,8 +26,8 @@ from groupshift.audit.report import render
 from groupshift.audit.run import AuditOptions, AuditSources, Progress, audit_offsets
 from groupshift.bootstrap.connect import audit_store, brokers_of, group_snapshots, zookeeper_connection
 from groupshift.domain.plain import from_plain
+from groupshift.domain.run import SparkJob
 from groupshift.errors import Broken, Conflict, GroupshiftError, Rejected, Transient
-from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.settings import KafkaSettings, SparkSettings, ZookeeperSettings
 from groupshift.spark.copied_log import DirectLog
 
@@ -154,7 +154,7 @@ def submitted(request: AuditRequest, spark: SparkSettings) -> Audit:
 
     Raises the job's own error, else `Transient` as `SparkSubmit.run`."""
     with handed_over(request) as handed:
-        proof = ProofRequest(job=handed.job, arguments=handed.arguments, output=str(handed.folder))
+        proof = SparkJob(job=handed.job, arguments=handed.arguments, output=str(handed.folder))
         try:
             SparkSubmit(spark).run(proof)
         except Transient as failed:

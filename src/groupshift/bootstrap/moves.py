@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from importlib.metadata import entry_points
 from importlib.resources import files
 from importlib.util import find_spec
@@ -64,7 +64,7 @@ from groupshift.ports.evidence import EvidenceFolder, EvidenceStore, Ledger
 from groupshift.ports.group import BrokerSide, CanaryTerms, GroupTerms, ZookeeperSide
 from groupshift.ports.log import CommitHashes, CopiedLogs, LogVerification, OffsetsLog, RecordLog
 from groupshift.ports.runs import Runs
-from groupshift.ports.spark_jobs import ComparisonOutcomes, ProofRequest
+from groupshift.ports.spark_jobs import ComparisonOutcomes
 from groupshift.settings import Settings
 
 if TYPE_CHECKING:
@@ -300,20 +300,20 @@ def verified(
         return verify(evidence_of(settings), runs, run, key, progress)
 
 
-def request_of_job(job: SparkJob) -> ProofRequest:
-    """Return what spark-submit is asked for: the job's file, its arguments, its output.
+def request_of_job(job: SparkJob) -> SparkJob:
+    """Return what spark-submit is asked for: the job by its file instead of its name.
 
     Raises:
         Rejected: no installed job has this name.
     """
     ours = {each.name: each for each in files("groupshift").joinpath("jobs").iterdir()}
     if f"{job.job}.py" in ours:
-        return ProofRequest(job=str(ours[f"{job.job}.py"]), arguments=job.arguments, output=job.output)
+        return replace(job, job=str(ours[f"{job.job}.py"]))
     jobs = entry_points(group=JOBS, name=job.job)
     spec = find_spec(next(iter(jobs)).value) if jobs else None
     if spec is None or spec.origin is None:
         raise Rejected(f"no Spark job {job.job!r} is installed; install the move that brings it")
-    return ProofRequest(job=spec.origin, arguments=job.arguments, output=job.output)
+    return replace(job, job=spec.origin)
 
 
 def submit(settings: Settings) -> Callable[[SparkJob], None]:

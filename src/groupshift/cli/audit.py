@@ -18,6 +18,7 @@ from typer import Option
 
 from groupshift.adapters.spark_submit.java import java_home
 from groupshift.audit.offsets import Audit, summary
+from groupshift.audit.report import judged, sentence
 from groupshift.audit.rules import Weight
 from groupshift.audit.run import AuditOptions
 from groupshift.bootstrap.connect import placement_views
@@ -43,7 +44,7 @@ from groupshift.domain.cluster import configured
 from groupshift.domain.foreign_text import shell
 from groupshift.domain.verdict import Verdict, counted
 from groupshift.moves.expansion.report import overview
-from groupshift.moves.expansion.rules import Placement, audit_placement, busy_groups
+from groupshift.moves.expansion.rules import Placement, audit_placement
 
 _COLOUR = {Weight.EXPLAINED: "green", Weight.UNKNOWN: "magenta", Weight.MISMATCH: "red"}
 """The colour of each weight of a difference."""
@@ -135,25 +136,10 @@ def _parts(audited: Audit, output: str | None, limit: int) -> Iterator[render.Sh
     yield from (kinds, table)
     yield from dict.fromkeys(f"{one.kind} ({one.rule}): {one.reason}; {one.remedy}" for one in suspicious)
     yield from (styled(f"problem: {problem}", "yellow") for problem in looked.problems[:limit])
-    verdict = styled("clean", "green") if audited.clean else styled("not proven", "magenta")
-    if not audited.clean and looked.suspicious:
-        verdict = styled(f"{len(looked.suspicious):,} not explained", "red")
-    sources = "three sources" if audited.zookeeper else "two sources (no ZooKeeper)"
-    yield joined(verdict, f": {_counted(audited)} in {sources}")
+    verdict, word = judged(audited)
+    yield joined(styled(word, render.COLOUR[verdict]), f": {sentence(audited)}")
     if output is not None:
         yield f"differences: {output}"
-
-
-def _counted(audited: Audit) -> str:
-    """How many offsets agree, and how many differ by a reason that is known."""
-    looked = audited.looked
-    explained, keys = len(looked.mismatches) - len(looked.suspicious), f"{looked.keys:,}"
-    if not explained:
-        return f"{looked.agreeing:,} of {keys} offsets agree"
-    known = f"{looked.agreeing:,} agree, {explained:,} differ for the reasons above"
-    return (
-        f"{keys} offsets are as they should be ({known})" if audited.clean else f"of {keys} offsets {known}"
-    )
 
 
 def _next(audited: Audit, output: str | None) -> str:
@@ -196,7 +182,7 @@ def placement(
 
 
 def _placement_data(placed: Placement) -> dict[str, Any]:
-    """All that was found, for programs; ``log`` is None where the log was not read."""
+    """What was found, for programs; ``log`` is None where the log was not read."""
     facts, log = placed.facts, placed.facts.log
     return {
         "cluster_id": facts.view.cluster.cluster_id,
@@ -208,29 +194,13 @@ def _placement_data(placed: Placement) -> dict[str, Any]:
                 "coordinator": broker.coordinator,
                 "counts": sorted(facts.counts.get(broker.node_id, ())),
                 "configured": configured(broker),
-                "leads": facts.view.topic.leaders.count(broker.node_id),
-                "groups": len(broker.groups),
             }
             for broker in facts.view.cluster.brokers
         },
         "groups": len(facts.hashed.groups),
         "served_by_other_than_one": facts.several_owners,
-        "asked_directly": facts.view.owned,
         "moving_at_restart": [each.group for each in facts.moving_at_restart],
-        "with_members": sorted(busy_groups(facts.view.cluster)),
-        "open_transactions": facts.view.open_transactions,
-        "unlisted_transactions": facts.view.unlisted_transactions,
-        "log": log
-        and {
-            "records": log.records,
-            "held_against": log.count,
-            "elsewhere": [
-                {**render.plain(each), "lost": each.lost, "shadows": each.shadows} for each in log.elsewhere
-            ],
-            "others": log.others,
-            "unreadable": log.unreadable,
-            "loads": log.loads,
-        },
+        "log": log and {name: getattr(log, name) for name in ("records", "count", "elsewhere", "loads")},
         "findings": placed.judgement.findings,
     }
 

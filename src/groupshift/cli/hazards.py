@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Annotated
 
 from typer import Option
@@ -52,7 +51,9 @@ def hazards(  # noqa: PLR0913 - the options of a verb
     does = [_does(each) for each in findings]
     refused, questions = does.count(Action.REFUSE), does.count(Action.ASK)
     data = [{**output.plain(each), "does": what} for each, what in zip(findings, does, strict=True)]
-    table = _table((each for each in findings if everything or each.hint), move)
+    table = Table(f"hazards of the move {move}", ("hazard", "groupshift", "reason", "remedy"))
+    for each in (each for each in findings if everything or each.hint):
+        table.add_row(each.rule, styled(_does(each), output.COLOUR[each.verdict]), each.reason, each.hint)
     said = f"{refused} refused, {questions} asked, {len(findings)} looked at (docs/reference/hazards.md)"
     output.tell({"move": move, "refused": refused, "findings": data}, [table, said], as_json=as_json)
     return 1 if refused else 0
@@ -63,11 +64,3 @@ def _does(finding: Finding) -> str:
     if finding.verdict is Verdict.PASS:
         return Action.WARN if finding.hint else "-"
     return Action.REFUSE if finding.verdict is Verdict.FAIL else Action.ASK
-
-
-def _table(findings: Iterable[Finding], move: Comparison) -> Table:
-    """One row a hazard, with what groupshift does about it and what helps."""
-    table = Table(f"hazards of the move {move}", ("hazard", "groupshift", "reason", "remedy"))
-    for each in findings:
-        table.add_row(each.rule, styled(_does(each), output.COLOUR[each.verdict]), each.reason, each.hint)
-    return table

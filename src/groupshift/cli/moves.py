@@ -7,9 +7,9 @@ hinders no other."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import EntryPoint, entry_points
-from itertools import groupby
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib.metadata import EntryPoints, entry_points
 from typing import Any
 
 import typer
@@ -42,19 +42,13 @@ STATE = "groupshift-state"
 """A folder for journal and evidence, where none was named: a run has to write somewhere."""
 
 
-def add_moves(
-    app: typer.Typer, panel: str, entry_points_of: Mapping[str, Iterable[EntryPoint]] | None = None
-) -> None:
+def add_moves(app: typer.Typer, panel: str, installed: EntryPoints | None = None) -> None:
     """Add the verbs of each move to ``app``, to this panel of its help; one that cannot be loaded fails when
-    it is called. ``entry_points_of`` are entry points by the names of moves (None: the installed ones)."""
-    if entry_points_of is None:
-        installed = sorted(entry_points(group=GROUP), key=lambda each: each.name)
-        entry_points_of = {
-            name: [*entries] for name, entries in groupby(installed, key=lambda each: each.name)
-        }
-    for name, entries in sorted(entry_points_of.items()):
+    it is called. ``installed`` are the entry points of moves (None: those of this environment)."""
+    known = entry_points(group=GROUP) if installed is None else installed
+    for name in sorted(known.names):
         try:
-            verbs = verbs_of(moves(lambda entries=entries: entries)[name])  # type: ignore[misc]
+            verbs = verbs_of(moves(partial(known.select, name=name))[name])
         except Rejected as wrong:
             app.command(name, hidden=True, context_settings=ANYTHING)(refusing(str(wrong)))
         else:

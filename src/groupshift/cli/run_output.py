@@ -6,7 +6,6 @@ program; `groupshift.cli.output.tell` prints one of them."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from typing import Any
 
 from rich.text import Text
@@ -14,13 +13,12 @@ from rich.text import Text
 from groupshift.cli.output import COLOUR, Shown, findings_table, plain, tell
 from groupshift.cli.terminal import Table, joined, styled
 from groupshift.domain.foreign_text import data_without_login
-from groupshift.domain.run import APPROVE, IRREVERSIBLE, Findings, RunState, Step
+from groupshift.domain.run import APPROVE, IRREVERSIBLE, Findings, RunState, Step, findings_from
 from groupshift.domain.verdict import Verdict, counted
 from groupshift.engine.move import Run, undo_of
 from groupshift.engine.progress import Ended, Progress, Stopped
 from groupshift.engine.questions import Section, undo_words, utc, words_of
 from groupshift.engine.status import RunStatus, status_of
-from groupshift.report.history import STEP_WORDS
 
 _STATES = {
     RunState.MOVED.value: "green",
@@ -92,20 +90,32 @@ def _status_parts(status: RunStatus) -> Iterator[Shown]:
         yield f"nobody has it; {status.holder} stopped by itself"
     table = Table("steps", ("step", "what is done", "now", "last look", "since"))
     for each in status.steps:
-        now = f"left out: {each.left_out}" if each.left_out else STEP_WORDS.get(each.state, "-")
         since = utc(each.at_ms) if each.at_ms else "-"
-        table.add_row(each.key, each.does or "-", now, each.outcome or "-", since)
+        table.add_row(each.step.key, each.step.does or "-", each.now or "-", each.outcome or "-", since)
     yield table
     for each in status.steps:
-        bad = (finding for finding in each.findings if finding.verdict is not Verdict.PASS)
-        yield findings_table(bad, f"step {each.key}")
+        findings = findings_from(each.looked.get("findings", ()))
+        bad = (finding for finding in findings if finding.verdict is not Verdict.PASS)
+        yield findings_table(bad, f"step {each.step.key}")
 
 
 def status_data(status: RunStatus) -> dict[str, Any]:
     """Return a run as data: what was journaled of its steps, without the keys of a store of evidence."""
-    data = plain(asdict(status))
-    for step in data["steps"]:
-        step["result"] = data_without_login(step["result"])
+    data = plain(status)
+    data["steps"] = [
+        {
+            "key": each.step.key,
+            "does": each.step.does,
+            "state": each.record.state if each.record else "",
+            "at_ms": each.at_ms,
+            "token": each.record.token if each.record else 0,
+            "left_out": each.record.left_out if each.record else "",
+            "outcome": each.outcome,
+            "findings": each.looked.get("findings", ()),
+            "result": data_without_login(each.result),
+        }
+        for each in status.steps
+    ]
     following = data.pop("following")
     return {**data, "driven": status.driven, "next": following}
 

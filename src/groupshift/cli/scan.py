@@ -213,11 +213,11 @@ def groups_parts(states: Iterable[GroupState], patterns: tuple[str, ...], limit:
             next_stage,
             state.problems[0] if state.problems else why,
         )
-    yield table
+    yield table or ("no group has such a name" if patterns else "there is no group")
     if len(chosen) == limit:
         yield styled(f"the first {limit} by urgency; --limit shows more, --json all", "dim")
     for state in chosen if patterns else ():
-        yield _rules_table(state)
+        yield _rules_table(state) or f"group {visible(state.group)}: no stage is before it"
         yield from (styled(problem, "red") for problem in state.problems)
 
 

@@ -64,11 +64,6 @@ class Callbacks:
     on_group_assigned: GroupCallback | None = None
     _told: set[TopicPartition] = field(default_factory=set)
 
-    @property
-    def wants_group(self) -> bool:
-        """Whether there is a listener of the global assignment."""
-        return self.on_group_assigned is not None
-
     def assigned(self, starts: Mapping[TopicPartition, int]) -> None:
         """``on_assign``, with the offsets: these partitions are delivered from there on; told before the
         first record."""

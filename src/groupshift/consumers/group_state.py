@@ -326,7 +326,7 @@ class GroupListener:
         In Kafka mode the group is asked until it is stable. At the bound delivery starts with a map that is
         incomplete; the complete one is told when there is one."""
         view, assignment = outlook.view, outlook.assignment
-        if not self._parts.application.wants_group or view is None:
+        if self._parts.application.on_group_assigned is None or view is None:
             return True
         if mode is Mode.ZOOKEEPER:
             self.stop()

@@ -34,7 +34,13 @@ from groupshift.adapters.zookeeper.login import ANYBODY, ZookeeperLogin, make_cl
 from groupshift.domain.modes import ABSENT_MODE, ModeNode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import CoordinationView
-from groupshift.domain.registration import Registration, parse_awareness, parse_registration
+from groupshift.domain.registration import (
+    FENCE,
+    Awareness,
+    Registration,
+    parse_awareness,
+    parse_registration,
+)
 from groupshift.domain.znodes import (
     BROKER_IDS,
     BROKER_TOPICS,
@@ -413,9 +419,10 @@ class Observer(Nodes):
         requests = {cid: self._client.get_async(self._paths.id_of(cid)) for cid in ids}
         aware = {cid: self._client.get_async(self._paths.migration_id_of(cid)) for cid in view.migration_ids}
         registrations = self._parsed(requests, self._paths.id_of, parse_registration, problems)
-        migrating = {cid: self._optional(each) for cid, each in aware.items()}
-        unfenced = {cid for cid, node in migrating.items() if node is not None and not _fenced(node[0])}
-        return replace(view, registrations=registrations, unfenced=frozenset(unfenced))
+        gone, unread = Awareness(fence=FENCE), list[str]()
+        awareness = self._parsed(aware, self._paths.migration_id_of, parse_awareness, unread, absent=gone)
+        unfenced = frozenset(cid for cid in aware if cid not in awareness or awareness[cid].fence is None)
+        return replace(view, registrations=registrations, unfenced=unfenced)
 
     def _subscribed(
         self, registrations: Mapping[str, Registration], every: tuple[str, ...] | None, problems: list[str]
@@ -457,13 +464,6 @@ class Observer(Nodes):
 
 def _wildcards(registrations: Mapping[str, Registration]) -> bool:
     return any(each.wildcard for each in registrations.values())
-
-
-def _fenced(data: bytes) -> bool:
-    try:
-        return parse_awareness(data).fence is not None
-    except Rejected:
-        return False
 
 
 _LOG = logging.getLogger(__name__)

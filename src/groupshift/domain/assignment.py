@@ -107,10 +107,15 @@ def assign(
     partitions: Mapping[str, Iterable[int]],
     form: TextForm = TextForm.DASH,
 ) -> Assignment:
-    """The group's assignment, from topic → thread ids and topic → partition numbers."""
+    """The group's assignment, from topic → thread ids and topic → partition numbers.
+
+    Round-robin (§5.2): partitions in order of their text's hash, one cursor over all threads of the group.
+    Equal hashes are ordered by (topic, partition); the Scala order of those is not reproducible."""
     if assignor is Assignor.RANGE:
         return range_assignment(threads, partitions)
-    return round_robin_assignment(threads, partitions, form)
+    text = str if form is TextForm.DASH else "[{0.topic},{0.partition}]".format
+    every = [TopicPartition(topic, number) for topic in threads for number in partitions.get(topic, ())]
+    return _circle(sorted(every, key=lambda each: (java_hash(text(each)), each)), threads)
 
 
 def range_assignment(
@@ -126,18 +131,6 @@ def range_assignment(
             for number in islice(left, share + (index < extra)):
                 result[TopicPartition(topic, number)] = thread
     return result
-
-
-def round_robin_assignment(
-    threads: Mapping[str, Sequence[str]], partitions: Mapping[str, Iterable[int]], form: TextForm
-) -> Assignment:
-    """§5.2: partitions in order of their text's hash, one cursor over all threads of the group.
-
-    Equal hashes are ordered by (topic, partition); the Scala order of those is not reproducible.
-    """
-    text = str if form is TextForm.DASH else "[{0.topic},{0.partition}]".format
-    every = [TopicPartition(topic, number) for topic in threads for number in partitions.get(topic, ())]
-    return _circle(sorted(every, key=lambda each: (java_hash(text(each)), each)), threads)
 
 
 def map_to_threads(held: Collection[TopicPartition], streams: Mapping[str, Sequence[str]]) -> Assignment:

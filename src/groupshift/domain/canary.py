@@ -20,7 +20,7 @@ from groupshift.domain.facts import Facts, sentence_list
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.old_members import Held, held_now
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.rules import Rules, Says
+from groupshift.domain.rules import Rules, Says, some
 from groupshift.domain.verdict import Finding, Verdict
 
 INTERVALS = 4
@@ -315,5 +315,5 @@ def _rebalances(series: Series) -> Iterator[Says]:
 @_rule("K06")
 def _both_stores(series: Series) -> Iterator[Says]:
     """A migration-aware member commits to both stores (zookeeper-coordination.md §9)."""
-    if behind := [each.at for each in series.trends if each.side is Side.CANARY and not each.kafka_follows]:
-        yield Says("zookeeper_only", partitions=behind)
+    behind = [each.at for each in series.trends if each.side is Side.CANARY and not each.kafka_follows]
+    yield from some("zookeeper_only", partitions=behind)

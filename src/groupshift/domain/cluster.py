@@ -12,8 +12,8 @@ from enum import StrEnum
 from functools import cached_property
 
 from groupshift.domain.foreign_json import decimal
-from groupshift.domain.group_protocol import PROTOCOLS, Kind
-from groupshift.domain.placement import Answers, counted
+from groupshift.domain.group_protocol import PROTOCOLS, KafkaGroup
+from groupshift.domain.placement import Answers, counts_of
 from groupshift.domain.versions import METADATA, Span, line_of
 from groupshift.log.releases import Coordinator
 
@@ -43,26 +43,17 @@ class Property:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListedGroup:
-    """One group in one broker's list. ``kind`` is unknown to brokers before 3.8."""
-
-    group: str
-    kind: Kind
-    protocol_type: str
-    state: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerView:
     """One broker. ``supported`` are lowest and highest level of each feature, ``finalised`` the levels in
-    force, ``properties`` what was configured (no defaults), ``loading`` whether it reads coordinator
-    partitions now and cannot tell all its groups, ``untold`` why the configuration is not told."""
+    force, ``properties`` what was configured (no defaults), ``groups`` what it lists (kind, protocol type and
+    state; of unknown kind before 3.8), ``loading`` whether it reads coordinator partitions now and cannot
+    tell all its groups, ``untold`` why the configuration is not told."""
 
     node_id: int
     supported: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     finalised: Mapping[str, int] = field(default_factory=dict)
     properties: Mapping[str, Property] = field(default_factory=dict)
-    groups: tuple[ListedGroup, ...] = ()
+    groups: tuple[KafkaGroup, ...] = ()
     loading: bool = False
     untold: str = ""
 
@@ -187,7 +178,7 @@ class PlacementView:
     def counted(self) -> Mapping[int, tuple[int, ...]]:
         """The counts that fit what each broker answers, by node id."""
         others = {each for broker in self.cluster.brokers if (each := configured(broker))}
-        return counted(self.answers, self.topic.leaders, others)
+        return {each.node_id: counts_of(each, self.topic.leaders, others) for each in self.answers}
 
     @property
     def old(self) -> bool:

@@ -15,9 +15,8 @@ from math import ceil
 from typing import Any
 
 from groupshift.domain.evidence import Moment, Row, long_of
-from groupshift.domain.foreign_json import whole_number
 from groupshift.domain.modes import MemberKind, Mode
-from groupshift.domain.plain import from_plain
+from groupshift.domain.plain import built
 from groupshift.domain.plan import ReplaceMembers, SetMode, Stage, StageName
 from groupshift.domain.tables import table_of
 from groupshift.domain.verdict import Verdict
@@ -70,12 +69,10 @@ class AllowedChanges:
         try:
             if data["version"] != RULES_VERSION:
                 raise Rejected(f"rules version {data['version']!r} is not {RULES_VERSION}; update groupshift")
-            numbers = {each.name: data[each.name] for each in fields(cls)}
-            for name in ("gap", "replaced"):
-                whole_number(numbers[name], f"the rules: {name}")
-            return from_plain(cls, numbers)
+            changes: AllowedChanges = built(cls, {each.name: data[each.name] for each in fields(cls)})
         except (KeyError, TypeError, ValueError) as error:
             raise Rejected(f"the rules lack or spoil the key {error}; plan the migration again") from error
+        return changes
 
 
 class Needed(StrEnum):

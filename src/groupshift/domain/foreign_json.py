@@ -112,14 +112,14 @@ def remedy(text: str) -> Iterator[None]:
         raise Rejected(f"{wrong}; {text}") from None
 
 
-def shown(data: bytes | str | None) -> str:
+def shown(data: bytes | str | None, most: int = _SHOWN) -> str:
     """The beginning of a text from outside, for a sentence: quoted, without control characters, short."""
     if data is None:
         return "nothing"
-    start = data[:_SHOWN]
+    start = data[:most]
     text = start.decode("utf-8", errors="backslashreplace") if isinstance(start, bytes) else start
     kind = "bytes" if isinstance(data, bytes) else "characters"
-    return repr(text) if len(data) <= _SHOWN else f"{text!r}… ({len(data)} {kind})"
+    return repr(text) if len(data) <= most else f"{text!r}… ({len(data)} {kind})"
 
 
 def shown_value(value: Any) -> str:

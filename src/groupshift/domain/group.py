@@ -27,6 +27,7 @@ from groupshift.domain.rows import (
     AssignmentRow,
     ClusterState,
     GroupRow,
+    LogEndRow,
     MemberRow,
     OffsetRow,
     ProblemRow,
@@ -77,33 +78,12 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommittedOffset:
-    """A committed offset (next offset to read) in one store; ``metadata`` empty in ZooKeeper, and
-    ``leader_epoch`` -1 there and where the commit has none."""
-
-    partition: TopicPartition
-    offset: int
-    metadata: str = ""
-    leader_epoch: int = field(default=-1, compare=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NoOffset:
     """An offset node of ZooKeeper that holds no offset: what it holds, as shown, and a sentence about it."""
 
     partition: TopicPartition
     held: str
     problem: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogEnd:
-    """Log start and log end offset of a partition at the brokers, and its leader epoch (-1: not told)."""
-
-    partition: TopicPartition
-    start: int
-    end: int
-    leader_epoch: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,9 +111,9 @@ class GroupView:
     members: tuple[Member, ...] = ()
     owners: tuple[Owner, ...] = ()
     kafka: KafkaGroup = field(default_factory=KafkaGroup)
-    zookeeper_offsets: tuple[CommittedOffset, ...] = ()
-    kafka_offsets: tuple[CommittedOffset, ...] = ()
-    log_ends: tuple[LogEnd, ...] = ()
+    zookeeper_offsets: tuple[OffsetRow, ...] = ()
+    kafka_offsets: tuple[OffsetRow, ...] = ()
+    log_ends: tuple[LogEndRow, ...] = ()
     no_offsets: tuple[NoOffset, ...] = ()
     problems: tuple[str, ...] = ()
     brokers: tuple[str, ...] = ()
@@ -152,13 +132,13 @@ class GroupView:
     @property
     def partitions(self) -> frozenset[TopicPartition]:
         """All partitions of the group's topics, from the brokers."""
-        return frozenset(end.partition for end in self.log_ends)
+        return frozenset(end.at for end in self.log_ends)
 
     @property
     def stores(self) -> dict[str, dict[TopicPartition, int]]:
         """The committed offset of each partition by the store that has it: ``ZooKeeper`` and ``Kafka``."""
         both = {"ZooKeeper": self.zookeeper_offsets, "Kafka": self.kafka_offsets}
-        return {store: {at.partition: at.offset for at in offsets} for store, offsets in both.items()}
+        return {store: {row.at: row.offset for row in offsets} for store, offsets in both.items()}
 
     @property
     def leftovers(self) -> tuple[TopicPartition, ...]:
@@ -275,7 +255,7 @@ def merge(taken_at_ms: int, zookeeper: GroupView, kafka: GroupView) -> GroupView
         exists=zookeeper.exists or kafka.kafka.state != GONE or bool(kafka.kafka_offsets),
         members=tuple(sorted(members, key=lambda member: member.member_id)),
         kafka=kafka.kafka,
-        kafka_offsets=tuple(sorted(kafka.kafka_offsets, key=lambda at: at.partition)),
+        kafka_offsets=tuple(sorted(kafka.kafka_offsets, key=lambda row: row.at)),
         log_ends=kafka.log_ends,
         brokers=kafka.brokers,
     )
@@ -331,20 +311,9 @@ def view_of(look: ProtocolView, state: ClusterState | None) -> GroupView:
     those with offsets: a topic that was consumed once is nobody's."""
     group = look.group
     members = sorted(group.members, key=lambda member: member.member_id)
-    committed = [
-        CommittedOffset(
-            partition=TopicPartition(row.topic, row.partition), offset=row.offset, metadata=row.metadata or ""
-        )
-        for row in (state.offsets if state else ())
-        if row.offset >= 0
-    ]
     wanted = {topic for member in members for topic in member.topics}
     wanted |= {at.topic for member in members for at in member.assigned}
-    log_ends = tuple(
-        LogEnd(partition=TopicPartition(row.topic, row.partition), start=row.log_start, end=row.log_end)
-        for row in (state.log_ends if state else ())
-        if not wanted or row.topic in wanted
-    )
+    offsets, ends = (state.offsets, state.log_ends) if state else ((), ())
     return GroupView(
         group=group.group,
         taken_at_ms=look.taken_at_ms,
@@ -354,8 +323,8 @@ def view_of(look: ProtocolView, state: ClusterState | None) -> GroupView:
             for each in members
         ),
         kafka=replace(group, members=tuple(members)),
-        kafka_offsets=tuple(sorted(committed, key=lambda at: at.partition)),
-        log_ends=log_ends,
+        kafka_offsets=tuple(sorted((row for row in offsets if row.offset >= 0), key=lambda row: row.at)),
+        log_ends=tuple(row for row in ends if not wanted or row.topic in wanted),
         problems=tuple(each.problem for each in state.problems if not each.of_leftover) if state else (),
         brokers=tuple(str(broker.node_id) for broker in look.brokers),
         protocol=look,
@@ -405,11 +374,7 @@ def with_nodes(state: ClusterState, views: Iterable[GroupView], known: Collectio
             for view in ordered
             for member_id, at in sorted((owner.member_id, owner.partition) for owner in view.owners)
         ],
-        offsets=[
-            OffsetRow(group=view.group, topic=at.topic, partition=at.partition, offset=offset)
-            for view in ordered
-            for at, offset in sorted(view.stores["ZooKeeper"].items())
-        ],
+        offsets=[row for view in ordered for row in sorted(view.zookeeper_offsets, key=lambda row: row.at)],
         problems=[
             ProblemRow(group=view.group, problem=text)
             for view in ordered

@@ -7,13 +7,13 @@ coordinator partition counts anew once a minute, so after a change the two diffe
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from groupshift.domain.facts import sentence_list
 from groupshift.domain.group_protocol import Kind
-from groupshift.domain.rules import Rules, Says
+from groupshift.domain.rules import Rules, Says, some
 
 Counts = Mapping[tuple[Kind, str], int]
 """Groups by type and state, as a broker lists them."""
@@ -40,16 +40,19 @@ class GaugedBroker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountView:
-    """Brokers whose metrics were read, and by node id what every broker lists."""
+    """Brokers whose metrics were read, and by node id what every broker lists; those that are ``loading``
+    coordinator partitions cannot list all."""
 
     gauged: Sequence[GaugedBroker]
     listed: Mapping[int, Counts]
+    loading: Collection[int] = ()
 
     @property
     def pairs(self) -> Iterator[tuple[GaugedBroker, Counts]]:
-        """Each broker whose metrics were read, with its list."""
+        """Each broker whose metrics were read, with its list, where that is whole."""
         for broker in self.gauged:
-            yield broker, self.listed.get(broker.node_id, {})
+            if broker.node_id not in self.loading:
+                yield broker, self.listed.get(broker.node_id, {})
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -112,6 +115,8 @@ def _states(view: CountView) -> Iterator[Says]:
 @RULES.rule("PG03")
 def _loaded(view: CountView) -> Iterator[Says]:
     """A partition that loads or failed has groups that the broker neither counts nor serves."""
+    for node in sorted(view.loading):
+        yield Says("not_listed", node=node)
     for broker in view.gauged:
         for state in ("loading", "failed"):
             if count := broker.partitions.get(state, 0):
@@ -129,8 +134,7 @@ def _all_read(view: CountView) -> Iterator[Says]:
             yield Says("foreign_broker", address=places[0], node=node)
         if len(places) > 1:
             yield Says("read_twice", addresses=places, node=node)
-    if missing := sorted(view.listed.keys() - addresses.keys()):
-        yield Says("not_read", nodes=missing)
+    yield from some("not_read", nodes=sorted(view.listed.keys() - addresses.keys()))
 
 
 @RULES.rule("PG05")

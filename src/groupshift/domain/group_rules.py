@@ -22,7 +22,7 @@ from groupshift.domain.old_members import (
 )
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.protocol import live_rules as protocol
-from groupshift.domain.rules import Rules, Says
+from groupshift.domain.rules import Rules, Says, some
 from groupshift.domain.rules_matrix import Part, forbidden, parts_of
 from groupshift.domain.verdict import Finding
 
@@ -81,9 +81,9 @@ def _missing(view: GroupView, store: str) -> Iterator[tuple[str, list[TopicParti
     """Partitions without a committed offset: a failure where there are records, else (``_empty``) a
     warning."""
     offsets = view.stores[store]
-    absent = [end for end in view.log_ends if end.partition not in offsets]
+    absent = [end for end in view.log_ends if end.at not in offsets]
     for empty in (False, True):
-        if partitions := sorted(end.partition for end in absent if (end.end <= end.start) is empty):
+        if partitions := sorted(end.at for end in absent if (end.log_end <= end.log_start) is empty):
             yield "_empty" if empty else "", partitions
 
 
@@ -117,8 +117,7 @@ def _unfenced(view: GroupView) -> list[str]:
 @_rule("C08", _without(MemberKind.AWARE))
 def fenced(facts: Facts) -> Iterator[Says]:
     """F6, F7: a member that takes no owner node in kafka mode cannot be excluded by one."""
-    if bare := _unfenced(facts.view):
-        yield Says("unfenced", members=bare)
+    yield from some("unfenced", members=_unfenced(facts.view))
 
 
 @_rule("C28", _without(MemberKind.AWARE))
@@ -127,8 +126,8 @@ def fenced_for_its_mode(facts: Facts) -> Iterator[Says]:
     group is to stay there, it is a warning."""
     if Mode.KAFKA in {facts.wanted, facts.view.effective_mode}:
         yield from fenced(facts)
-    elif bare := _unfenced(facts.view):
-        yield Says("unfenced_in_zookeeper_mode", members=bare)
+    else:
+        yield from some("unfenced_in_zookeeper_mode", members=_unfenced(facts.view))
 
 
 @_rule("C09")
@@ -165,8 +164,7 @@ def owned_once(facts: Facts) -> Iterator[Says]:
         ("owned_twice", [f"{p} ({', '.join(n)})" for p, n in owned.items() if len(n) > 1]),
         ("owned_by_stranger", [f"{p} ({n})" for p, names in owned.items() for n in names if n not in live]),
     ):
-        if partitions:
-            yield Says(sentence, partitions=sorted(partitions))
+        yield from some(sentence, partitions=sorted(partitions))
 
 
 @_rule("C12")
@@ -181,15 +179,13 @@ def kafka_offsets_complete(facts: Facts) -> Iterator[Says]:
         for at, offset in znodes.items()
         if kafka.get(at, offset) < offset and at not in unread
     ]
-    if behind:
-        yield Says("kafka_behind", partitions=sorted(behind))
+    yield from some("kafka_behind", partitions=sorted(behind))
 
 
 @_rule("C13")
 def all_aware(facts: Facts) -> Iterator[Says]:
     """Every child of ``ids`` is also below ``migration/ids`` (§8.3)."""
-    if unaware := sorted(set(facts.view.ids) - set(facts.view.migration_ids)):
-        yield Says("unaware", members=unaware)
+    yield from some("unaware", members=sorted(set(facts.view.ids) - set(facts.view.migration_ids)))
 
 
 @_rule("C14")
@@ -204,17 +200,14 @@ def kafka_stable(facts: Facts) -> Iterator[Says]:
 def client_ids_match(facts: Facts) -> Iterator[Says]:
     """F7: the Kafka group is exactly the aware members."""
     clients, aware = facts.view.kafka.clients, set(facts.view.migration_ids)
-    if absent := sorted(aware - clients):
-        yield Says("aware_not_in_kafka", members=absent)
-    if others := sorted(clients - aware):
-        yield Says("in_kafka_not_aware", members=others)
+    yield from some("aware_not_in_kafka", members=sorted(aware - clients))
+    yield from some("in_kafka_not_aware", members=sorted(clients - aware))
 
 
 @_rule("C16")
 def no_plain_members(facts: Facts) -> Iterator[Says]:
     """D11, strictly: what may never be there when the mode becomes ZooKeeper."""
-    if plain := _ids(facts.view.of_kind(MemberKind.PLAIN)):
-        yield Says("plain_members", members=plain)
+    yield from some("plain_members", members=_ids(facts.view.of_kind(MemberKind.PLAIN)))
 
 
 @_rule("C17", lambda facts: facts.wanted is None)
@@ -231,8 +224,7 @@ def mode_in_effect(facts: Facts) -> Iterator[Says]:
         if member.mode is not wanted
         or (view.mode.data is not None and member.acting_on != view.mode.identity)
     ]
-    if late:
-        yield Says("acts_on_other_mode", members=late, wanted=wanted, write=view.mode.identity)
+    yield from some("acts_on_other_mode", members=late, wanted=wanted, write=view.mode.identity)
 
 
 @_rule("C18", lambda facts: not facts.places)
@@ -279,15 +271,14 @@ def offsets_in_log(facts: Facts) -> Iterator[Says]:
     commit meanwhile. Committed, but deleted since: explained, for what happens next is the consumer's own
     rule."""
     view = facts.view
-    ends = {end.partition: end.end for end in view.log_ends}
+    ends = {end.at: end.log_end for end in view.log_ends}
     beyond = sorted(
         (at, f"{at} ({store} {offset}, log end {ends[at]})")
         for store, offsets in view.stores.items()
         for at, offset in offsets.items()
         if offset > ends.get(at, offset)
     )
-    if beyond:
-        yield Says("beyond_log_end", partitions=[text for _, text in beyond])
+    yield from some("beyond_log_end", partitions=[text for _, text in beyond])
     for sentence in resets(view):
         yield Says("below_log_start", said=sentence)
 
@@ -296,8 +287,7 @@ def offsets_in_log(facts: Facts) -> Iterator[Says]:
 def retired(facts: Facts) -> Iterator[Says]:
     """A positive proof: members in Kafka, none in ZooKeeper."""
     view = facts.view
-    if view.ids:
-        yield Says("left_in_zookeeper", members=sorted(view.ids))
+    yield from some("left_in_zookeeper", members=sorted(view.ids))
     if not view.kafka.members:
         yield Says("nobody_in_kafka", state=view.kafka.state)
 
@@ -362,10 +352,8 @@ def whole_awareness(facts: Facts) -> Iterator[Says]:
     """§9, below its table: an aware member is in ``ids``, ``migration/ids`` and Kafka."""
     view = facts.view
     ids, aware = set(view.ids), set(view.migration_ids)
-    if ghosts := sorted(aware - ids):
-        yield Says("aware_not_registered", members=ghosts)
-    if half := sorted(ids & aware - view.kafka.clients):
-        yield Says("aware_not_joined", members=half)
+    yield from some("aware_not_registered", members=sorted(aware - ids))
+    yield from some("aware_not_joined", members=sorted(ids & aware - view.kafka.clients))
 
 
 @_rule("C29")
@@ -392,17 +380,17 @@ def resets(view: GroupView) -> tuple[str, ...]:
     """Return a sentence for each partition whose lowest committed offset lies below its log's start: where
     its reader goes on, by its own ``auto.offset.reset``."""
     sentences = []
-    for log in sorted(view.log_ends, key=lambda end: end.partition):
-        offsets = [each[log.partition] for each in view.stores.values() if log.partition in each]
-        if min(offsets, default=log.start) < log.start:
-            where = f"{log.start}, whatever its auto.offset.reset says"
-            if log.start != log.end:
+    for log in sorted(view.log_ends, key=lambda end: end.at):
+        offsets = [each[log.at] for each in view.stores.values() if log.at in each]
+        if min(offsets, default=log.log_start) < log.log_start:
+            where = f"{log.log_start}, whatever its auto.offset.reset says"
+            if log.log_start != log.log_end:
                 where = (
-                    f"{log.start} with auto.offset.reset=earliest (smallest), or at {log.end} with latest "
-                    f"(largest), which passes over {log.end - log.start} offsets"
+                    f"{log.log_start} with auto.offset.reset=earliest (smallest), or at {log.log_end} with "
+                    f"latest (largest), which passes over {log.log_end - log.log_start} offsets"
                 )
             sentences.append(
-                f"the committed offset {min(offsets)} of {log.partition} is below the log start {log.start} "
+                f"the committed offset {min(offsets)} of {log.at} is below the log start {log.log_start} "
                 f"(its records are deleted): its reader begins at {where}"
             )
     return tuple(sentences)

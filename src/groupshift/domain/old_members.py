@@ -41,7 +41,7 @@ class Held(NamedTuple):
 def held_now(view: GroupView) -> tuple[Held, ...]:
     """Return every partition that has an owner node, sorted."""
     znode, kafka = view.stores.values()
-    ends = {end.partition: end.end for end in view.log_ends}
+    ends = {end.at: end.log_end for end in view.log_ends}
     return tuple(
         Held(
             topic=owner.partition.topic,

@@ -138,13 +138,6 @@ def counts_of(answers: Answers, leaders: Sequence[int], others: Collection[int] 
     )
 
 
-def counted(
-    answers: Iterable[Answers], leaders: Sequence[int], others: Collection[int] = ()
-) -> dict[int, tuple[int, ...]]:
-    """`counts_of` each broker, by node id. ``leaders`` must be those in force while the brokers answered."""
-    return {each.node_id: counts_of(each, leaders, others) for each in answers}
-
-
 def owners(group: str, using: Mapping[int, int], leaders: Sequence[int]) -> tuple[int, ...]:
     """The brokers that serve a group, where each uses the count in ``using``: a broker serves what its own
     count puts on a partition that it leads."""

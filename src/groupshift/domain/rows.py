@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from groupshift.domain.commit_places import Topics
+from groupshift.domain.partitions import TopicPartition
 
 GONE = "Dead"
 """The state of a group that its coordinator does not know."""
@@ -79,10 +80,11 @@ class AssignmentRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetRow:
-    """A committed offset: next offset to read, leader epoch (None: not committed with one) and metadata
-    exactly as stored (UTF-8 on the wire; a trailing NUL stays). ``topic_id`` is the id of the topic that it
-    belongs to, ``former`` for one that is gone, None where that is not known (brokers before 4.1): no part of
-    what was committed, so that two rows may be equal without it."""
+    """A committed offset in one store: next offset to read, leader epoch (None: not committed with one) and
+    metadata exactly as stored (UTF-8 on the wire; a trailing NUL stays); in ZooKeeper there is neither.
+
+    ``topic_id`` is the id of the topic that it belongs to, ``former`` for one that is gone, None where that
+    is not known (brokers before 4.1): no part of what was committed, so two rows may be equal without it."""
 
     group: str
     topic: str
@@ -92,15 +94,27 @@ class OffsetRow:
     metadata: str | None = None
     topic_id: str | None = field(default=None, compare=False)
 
+    @property
+    def at(self) -> TopicPartition:
+        """The partition."""
+        return TopicPartition(self.topic, self.partition)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEndRow:
-    """Log start and log end offset at the leader, read after all committed offsets."""
+    """Log start and log end offset at the leader, read after all committed offsets, and its leader epoch (-1:
+    not told), which no snapshot keeps."""
 
     topic: str
     partition: int
     log_start: int
     log_end: int
+    leader_epoch: int = field(default=-1, compare=False)
+
+    @property
+    def at(self) -> TopicPartition:
+        """The partition."""
+        return TopicPartition(self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,6 +48,12 @@ class Says:
         }
 
 
+def some(sentence: str, /, **values: Any) -> Iterator[Says]:
+    """What there is to say when a list in the sentence has anything: yields nothing where all are empty."""
+    if any(value for value in values.values() if isinstance(value, list | tuple)):
+        yield Says(sentence, **values)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sentence:
     """A finding with blanks for values, such as ``{group}``; ``hint`` empty: that of its rule."""

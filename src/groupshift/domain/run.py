@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 from groupshift.domain.foreign_json import load_object
 from groupshift.domain.plain import built, from_plain
@@ -28,8 +28,6 @@ CHECKS = "checks"
 """The name in `Plan.about` under which a plan has the findings that were asked for it (`findings_data`)."""
 _WORD = re.compile(r"[a-z][a-z0-9_-]*")
 _PLAN_BYTES = 64 * 1024 * 1024
-
-E = TypeVar("E", bound=StrEnum)
 
 
 class Outcome(StrEnum):
@@ -136,16 +134,6 @@ class Step:
     def as_json(self) -> dict[str, Any]:
         """Return the step as JSON; `step_from` reads it."""
         return asdict(self)
-
-
-def member(vocabulary: type[E], value: object, where: str) -> E:
-    """Return the member of a closed vocabulary. Raises `Rejected` for any other value, with those it
-    knows."""
-    try:
-        return vocabulary(str(value))
-    except ValueError:
-        known = ", ".join(each.value for each in vocabulary)
-        raise Rejected(f"{where}: {value!r} is not known; it is one of {known}") from None
 
 
 def step_from(data: Any, where: str = "step") -> Step:

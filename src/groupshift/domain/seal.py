@@ -275,7 +275,10 @@ def file_check(path: str, listed: StoredFile | None, now: StoredFile | None, kno
         by = PACK if listed is not None or demand is None else demand.by
         state, reason = State.MISSING, f"{by} names it and it is gone"
     elif demand is not None and not demand.met_by(now) and (listed is None or now == listed):
-        return _unlike(path, demand, now)
+        state, reason = State.ALTERED, f"{demand.by} knows it as {demand.sha256[:12]}…: it was altered"
+        if path.rpartition("/")[2] == MANIFEST:
+            state = State.SWAPPED
+            reason = f"{demand.by} knows this snapshot's manifest as {demand.sha256[:12]}…: it was replaced"
     elif demand is not None and demand.met_by(now) and written_since and now != listed:
         state = State.UNSEALED
         reason = "it was written since the last sealing; seal again with: groupshift report"
@@ -292,15 +295,12 @@ def file_check(path: str, listed: StoredFile | None, now: StoredFile | None, kno
     return Check(path=path, state=state, reason=reason)
 
 
-def _unlike(path: str, demand: Demand, now: StoredFile | None) -> Check:
-    """What the journal says of a file that is not the one it demands."""
-    if now is None:
-        return Check(path=path, state=State.MISSING, reason=f"{demand.by} names it and it is not there")
-    if path.rpartition("/")[2] == MANIFEST:
-        reason = f"{demand.by} knows this snapshot's manifest as {demand.sha256[:12]}…: it was replaced"
-        return Check(path=path, state=State.SWAPPED, reason=reason)
-    reason = f"{demand.by} knows it as {demand.sha256[:12]}…: it was altered"
-    return Check(path=path, state=State.ALTERED, reason=reason)
+_WORSE = {
+    State.SOUND: frozenset(State) - {State.SOUND},
+    State.UNLISTED: frozenset(State) - {State.SOUND, State.UNLISTED},
+    State.MISSING: frozenset({State.IRREGULAR}),
+}
+"""What replaces a state that is said of the same path."""
 
 
 def settled(checks: Iterable[Check]) -> tuple[Check, ...]:
@@ -311,15 +311,7 @@ def settled(checks: Iterable[Check]) -> tuple[Check, ...]:
     for check in distinct:
         states.setdefault(check.path, set()).add(check.state)
 
-    def counts(check: Check) -> bool:
-        others = states[check.path] - {check.state}
-        if check.state is State.SOUND:
-            return not others
-        if check.state is State.UNLISTED:
-            return others <= {State.SOUND}
-        return check.state is not State.MISSING or State.IRREGULAR not in others
-
-    return tuple(filter(counts, distinct))
+    return tuple(each for each in distinct if not states[each.path] & _WORSE.get(each.state, frozenset()))
 
 
 def doubts(
@@ -332,25 +324,18 @@ def doubts(
     is no file (``irregular``: its kind by path)."""
     pack, before = former
     listed = {} if pack is None else {file.path: file for file in pack.files}
+    sealed = f"after it was sealed at {pack.sealed_at_ms}" if pack else ""
+    before = (*(pack.doubts if pack else ()), *before)
     fresh: list[str] = []
-    if pack is not None:
-        before = (*pack.doubts, *before)
-        for path, file in sorted(listed.items()):
-            demand, now = known.demands.get(path), there.get(path)
-            met = demand is not None and demand.met_by(now)
-            if now != file and not met and file_check(path, file, now, known).state is not State.LEFT_OVER:
-                what = State.ALTERED if now else State.MISSING
-                fresh.append(f"{path} was {what} after it was sealed at {pack.sealed_at_ms}")
-    for path, demand in sorted(known.demands.items()):
-        if not demand.met_by(there.get(path)):
-            check = _unlike(path, demand, there.get(path))
-            fresh.append(f"{path} was {check.state} before it was sealed: {check.reason}")
-    fresh += (
-        f"{path} was added before it was sealed: nothing that was journaled names it"
-        for path in sorted(there)
-        if path not in {*OWN, JOURNAL, *known.demands, *listed}
-        and not (is_beside(path) or known.left_over(path))
-    )
+    for path in sorted({*listed, *known.demands, *(there.keys() - {JOURNAL})} - OWN):
+        demand, now = known.demands.get(path), there.get(path)
+        check = file_check(path, listed.get(path), now, known)
+        if not (check.state.sound or (demand is not None and demand.met_by(now))):
+            when = sealed if path in listed else "before it was sealed"
+            what = f"was {check.state} {when}: {check.reason}"
+            if check.state is State.UNLISTED:
+                what = "was added before it was sealed: nothing that was journaled names it"
+            fresh.append(f"{path} {what}")
     fresh += (f"{path} was {kind} when it was sealed" for path, kind in irregular.items())
     paths = (*there, *irregular, *known.demands, *listed)
     said = {_subject(each, paths) for each in before}

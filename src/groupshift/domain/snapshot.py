@@ -104,7 +104,7 @@ def snapshot_rows(view: GroupView, ledger: Mapping[TopicPartition, int]) -> Mapp
     }
     members = sorted(view.members, key=lambda member: member.member_id)
     of_stores = ((Store.ZOOKEEPER, view.zookeeper_offsets), (Store.KAFKA, view.kafka_offsets))
-    offsets = [(at.partition, store.value, at) for store, committed in of_stores for at in committed]
+    offsets = [(row.at, store.value, row) for store, committed in of_stores for row in committed]
     return {
         "group": [_row("group", view, mode)],
         "members": [_row("members", member) for member in members],
@@ -118,13 +118,10 @@ def snapshot_rows(view: GroupView, ledger: Mapping[TopicPartition, int]) -> Mapp
             key=lambda row: (row["topic"], row["partition"], str(row["store"]), row["member_id"]),
         ),
         "offsets": [
-            _row("offsets", at, {**_at(partition), "store": store})
-            for partition, store, at in sorted(offsets, key=lambda row: row[:2])
+            _row("offsets", row, {"store": store, "metadata": row.metadata or ""})
+            for _, store, row in sorted(offsets, key=lambda each: each[:2])
         ],
-        "log_ends": [
-            {**_at(end.partition), "log_start": end.start, "log_end": end.end}
-            for end in sorted(view.log_ends, key=lambda end: end.partition)
-        ],
+        "log_ends": [_row("log_ends", end) for end in sorted(view.log_ends, key=lambda end: end.at)],
         "ledger": [{**_at(partition), "last_delivered": at} for partition, at in sorted(ledger.items())],
     }
 

@@ -57,12 +57,17 @@ _TOKEN: Final = re.compile(
       | (?P<plain>  . )""",
     re.VERBOSE | re.DOTALL,
 )
-_SET_TOKEN: Final = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)|&&|--|\[", re.DOTALL)
-_COUNT: Final = re.compile(r"(?:[*+?]|\{\d+\})\??")
-_COUNT_LENGTH: Final = len("{0249}?")
-_CLASSES: Final = frozenset("dDwWsS")
-_CHARACTERS: Final = frozenset("tnrfa")
-_ASSERTIONS: Final = frozenset("bBA")
+_ALIKE: Final = re.compile(
+    r"""\\ (?: x[0-9a-fA-F]{2} | u[0-9a-fA-F]{4} | [1-9dDwWsStnrfabBA] | [^0-9a-zA-Z] )
+      | \[ \^? (?: \\ (?: x[0-9a-fA-F]{2} | u[0-9a-fA-F]{4} | [dDwWsStnrfa] | [^0-9a-zA-Z] )
+                 | (?!&&|--)[^\\\[\]] )+ \]
+      | \( (?: \? (?: [:=!] | <[=!] ) )?
+      | (?: [*+?] | \{ [0-9]{1,4} \} ) \??
+      | [^\\\[(*+?{]""",
+    re.VERBOSE | re.DOTALL,
+)
+"""What both dialects read with one meaning: escapes, sets without sets in them, groups without flags, counts
+that are not possessive, plain characters."""
 _GROUPS: Final = frozenset({"(?:", "(?=", "(?!", "(?<=", "(?<!"})
 
 
@@ -100,10 +105,10 @@ def compile_filter(text: str) -> TopicFilter:
         raise Rejected(f"{where} is {len(cleaned)} characters long; at most {_LONGEST} are read, shorten it")
     deep = 0
     for token in _TOKEN.finditer(cleaned):
-        if reason := _objection(token):
+        if not _alike(token):
             raise Rejected(
-                f"{where}: {shown(token[0])} at {token.start()} {reason}; "
-                "write it in another way that Java and Python read alike"
+                f"{where}: {shown(token[0])} at {token.start()} is not read alike by Java and Python, or "
+                f"repeats more often than a topic's name is long ({LONGEST_NAME}): write it in another way"
             )
         deep += (token[0] == "(" or token[0] in _GROUPS) - (token[0] == ")")
         if deep > _DEEPEST:
@@ -186,7 +191,7 @@ def _without_anchors(row: list[_Node]) -> list[_Node]:
 
 
 class _Reader:
-    """The tree of an expression that `re` and `_objection` have accepted."""
+    """The tree of an expression that `re` and `_alike` have accepted."""
 
     def __init__(self, cleaned: str, flags: int) -> None:
         self._tokens: Iterator[re.Match[str]] = _TOKEN.finditer(cleaned)
@@ -287,41 +292,12 @@ def _places(places: int) -> Iterator[int]:
         places ^= lowest
 
 
-def _objection(token: re.Match[str]) -> str | None:
-    """Why a token cannot be used, or None."""
-    text, kind = token[0], token.lastgroup
-    if kind == "escape":
-        return _objection_to_escape(text, _CLASSES | _CHARACTERS | _ASSERTIONS)
-    if kind == "set":
-        return _objection_to_set(text)
-    if kind == "group" and text not in _GROUPS and not (text == "(?i)" and token.start() == 0):
-        return "is a kind of group or flag that the two dialects do not share"
-    if kind == "count" and not _COUNT.fullmatch(text):
-        possessive = text.endswith("+") and text != "+"
-        return "is possessive" if possessive else "is no count for Java (a ',' becomes '|')"
-    if kind == "count" and text[0] == "{" and (len(text) > _COUNT_LENGTH or _count(text) > LONGEST_NAME):
-        return f"repeats more often than a topic's name is long ({LONGEST_NAME})"
-    return "opens a set that is never closed" if text == "[" else None
+def _alike(token: re.Match[str]) -> bool:
+    """Whether Java and Python read a token alike, and it repeats nothing beyond the length of a name."""
+    text = token[0]
+    alike = _ALIKE.fullmatch(text) or (text == "(?i)" and token.start() == 0)
+    return bool(alike) and (text[0] != "{" or _count(text) <= LONGEST_NAME)
 
 
 def _count(text: str) -> int:
     return int(text.rstrip("?")[1:-1])
-
-
-def _objection_to_escape(text: str, letters: frozenset[str]) -> str | None:
-    name = text[1:]
-    if not name.isascii() or not name.isalnum() or (len(name) > 1 and name[0] in "xu"):
-        return None
-    if name.isdigit():
-        return None if len(name) == 1 and name != "0" else "is octal in one dialect, a reference in the other"
-    return None if name in letters else "is not an escape that both dialects have with one meaning"
-
-
-def _objection_to_set(text: str) -> str | None:
-    inner = text[1:-1].removeprefix("^")
-    for token in _SET_TOKEN.finditer(inner):
-        if not token[0].startswith("\\"):
-            return f"holds {token[0]!r}: Java's sets can be nested and combined, Python's cannot"
-        if token[0][1].isdigit() or _objection_to_escape(token[0], _CLASSES | _CHARACTERS):
-            return f"holds {token[0]!r}, which is not an escape that both dialects have with one meaning"
-    return None

@@ -145,8 +145,9 @@ def driver_of(run: Run[G]) -> FleetDriver:
 
 
 def facts_of(side: GroupSide, group: str, driver: str, wanted: Wanted = None) -> Facts:
-    """Read the group and its fleet. Raises as the ports."""
-    return Facts(view=side.groups.read(group), places=side.fleets(driver).slots(group), wanted=wanted)
+    """Read the fleet, then the group: whoever ran before it was read should be in it. Raises as the ports."""
+    places = side.fleets(driver).slots(group)
+    return Facts(view=side.groups.read(group), places=places, wanted=wanted)
 
 
 def facts_now(run: Run[G], wanted: Wanted = None) -> Facts:
@@ -274,8 +275,8 @@ def _delivered(run: Run[G], view: GroupView) -> Mapping[TopicPartition, int]:
     delivered = dict(ports.ledger.last_delivered(view.group))
     behind: dict[TopicPartition, int] = {}
     for each in (*view.zookeeper_offsets, *view.kafka_offsets):
-        if each.offset > delivered.get(each.partition, each.offset) + 1:
-            behind[each.partition] = max(each.offset, behind.get(each.partition, 0))
+        if each.offset > delivered.get(each.at, each.offset) + 1:
+            behind[each.at] = max(each.offset, behind.get(each.at, 0))
     kinds, owners = {member.member_id: member.kind for member in view.members}, view.owners_of()
     passed = []
     for at, end in behind.items():

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from groupshift.domain.run import (
     OPEN,
-    Findings,
     Json,
     Outcome,
     Step,
     StepRecord,
-    findings_from,
+    StepState,
     plan_from,
 )
 from groupshift.engine.closing import decisions, said_at_end
@@ -26,20 +25,55 @@ _ENDS_QUESTION = frozenset({EventKind.GATE_ANSWERED, EventKind.VOIDED, EventKind
 """After these, of its step, a gate that was shown is not waited for any more."""
 
 
+STEP_WORDS: Mapping[str, str] = {
+    StepState.DONE: "done",
+    StepState.ACTED: "made, not read back yet",
+    StepState.INTENDED: "begun",
+    StepState.REOPENED: "to be done again",
+}
+"""How far a step is, in words."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepStatus:
-    """A step and how far it is: ``state`` is empty before it began, ``findings`` are of its last look,
-    ``result`` is what was journaled of it."""
+    """A step of a plan and what is journaled of it; ``record`` is None until it is begun, ``looked`` is what
+    its last look came to."""
 
-    key: str
-    does: str
-    state: str = ""
-    at_ms: int = 0
-    token: int = 0
-    left_out: str = ""
-    outcome: str = ""
-    findings: Findings = ()
-    result: Json = field(default_factory=dict)
+    step: Step
+    record: StepRecord | None = None
+    looked: Json = field(default_factory=dict)
+
+    @property
+    def begun(self) -> bool:
+        """True where it was begun and not left out."""
+        return self.record is not None and not self.record.left_out
+
+    @property
+    def done(self) -> bool:
+        """True where it was made and read back."""
+        return self.record is not None and self.begun and self.record.state is StepState.DONE
+
+    @property
+    def at_ms(self) -> int:
+        """When it was journaled last (epoch ms); 0 before."""
+        return 0 if self.record is None else self.record.at_ms
+
+    @property
+    def result(self) -> Json:
+        """What act and looks came to; empty where nothing did."""
+        return {} if self.record is None else self.record.result
+
+    @property
+    def now(self) -> str:
+        """How far it is, in words; empty before it began."""
+        if self.record is None:
+            return ""
+        return f"left out: {self.record.left_out}" if self.record.left_out else STEP_WORDS[self.record.state]
+
+    @property
+    def outcome(self) -> str:
+        """What its last look came to, in a word; empty before one."""
+        return str(self.looked.get("outcome", ""))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +126,7 @@ def status_of(runs: Runs, name: str) -> RunStatus:
         target=str(record.target),
         state=record.state.value,
         requester=record.requester,
-        steps=tuple(_step_status(step, records.get(step.key), events) for step in plan.steps),
+        steps=step_statuses(plan.steps, records, events),
         waits_for=str(waiting.body["detail"]) if waiting else "",
         waits_at=waiting.step if waiting else "",
         question=_question(events) if record.state.is_open else "",
@@ -129,7 +163,7 @@ def report_of(run: Run[P]) -> tuple[Section, ...]:
     """Return the report of a run: what became of it, its steps, who decided what, and the move's own
     parts."""
     status = status_of(run.tools.runs, run.name)
-    rows = tuple((each.key, each.does, each.left_out or each.state, each.outcome) for each in status.steps)
+    rows = tuple((each.step.key, each.step.does, each.now, each.outcome) for each in status.steps)
     decided = [(event.step, choice, who) for event, choice, who in decisions(run.events())]
     said = status.reason or status.waits_for
     sentences = (f"run {run.name} of {status.target} is {status.state}", *((said,) if said else ()))
@@ -141,21 +175,13 @@ def report_of(run: Run[P]) -> tuple[Section, ...]:
     )
 
 
-def _step_status(step: Step, record: StepRecord | None, events: Iterable[Event]) -> StepStatus:
-    status = StepStatus(key=step.key, does=step.does)
-    if record is None:
-        return status
-    looks = [e.body for e in events if e.step == step.key and e.kind in _LOOKED]
-    body = looks[-1] if looks else {}
-    return replace(
-        status,
-        state=record.state.value,
-        at_ms=record.at_ms,
-        token=record.token,
-        left_out=record.left_out,
-        outcome=str(body.get("outcome", "")),
-        findings=findings_from(body.get("findings", ())),
-        result=record.result,
+def step_statuses(
+    steps: Iterable[Step], records: Mapping[str, StepRecord], events: Iterable[Event]
+) -> tuple[StepStatus, ...]:
+    """Return how far each step is, by what is journaled of all."""
+    looks = {event.step: event.body for event in events if event.kind in _LOOKED}
+    return tuple(
+        StepStatus(step=each, record=records.get(each.key), looked=looks.get(each.key, {})) for each in steps
     )
 
 

@@ -25,7 +25,7 @@ from groupshift.domain.seal import (
     sha256_of,
     values_of,
 )
-from groupshift.engine.evidence import Progress, exported, known_of, measured, sealed_pack, tell_nobody
+from groupshift.engine.evidence import Progress, exported, known_of, measured, tell_nobody
 from groupshift.errors import Broken, Rejected
 from groupshift.ports.evidence import EvidenceStore, Verifier
 from groupshift.ports.runs import Runs
@@ -83,29 +83,6 @@ def verify_folder(
     demands = {path: each for path, each in known.demands.items() if path not in own}
     alone = Known(demands=demands, left_over=known.left_over, plan=known.plan)  # no sealing of itself
     return _verified(evidence, name, there, alone, verifier)
-
-
-def objection(evidence: EvidenceStore, runs: Runs, run: str, path: str) -> str:
-    """Return why a file of a run must not be relied on, in one sentence; empty where it is the one that was
-    journaled or sealed. Only this file is read.
-
-    Raises:
-        Rejected: the run is not in the journal.
-        Broken: the file, or the manifest, cannot be read.
-    """
-    file = evidence.measured(run, path) if path in evidence.files(run) else None
-    known = known_of(evidence, run, {path: file} if file is not None else {}, exported(runs, run))
-    pack = sealed_pack(evidence, run, known) if known.sealed else None
-    for each in (*known.doubts, *(pack.doubts if pack else ())):
-        if each.startswith(f"{path} "):
-            return each
-    if file is None:
-        return f"{path} is not there"
-    demand = known.demands.get(path)
-    wanted = demand.sha256 if demand else (pack.sha256_of if pack else {}).get(path)
-    if wanted is None:
-        return f"{path} was neither journaled nor sealed: nothing is known of it"
-    return "" if wanted == file.sha256 else f"{path} was altered: it is not the one that was journaled"
 
 
 def _verified(

@@ -24,19 +24,14 @@ class Looks:
     every_s: float = 1
 
 
-def watch(move: Move[P], tools: Tools, ports: P, name: str = "", *, looks: Looks = Looks()) -> Checked:
-    """Look at what a run of this move left, once unless ``looks`` say else; without a name at the latest one
-    that is over. What the last look came to is appended to the run's history, without a claim.
+def watch(move: Move[P], tools: Tools, ports: P, name: str, *, looks: Looks = Looks()) -> Checked:
+    """Look at what a run of this move left, once unless ``looks`` say else. What the last look came to is
+    appended to the run's history, without a claim.
 
     Raises:
         Rejected: the run is not over, is of another move, or the ports reach another target.
         Transient: nobody answered the last look.
     """
-    if not name:
-        over = (each.run for each in tools.runs.recent(1000, move=move.name) if each.state in _OVER)
-        name = next(over, "")
-    if not name:
-        raise Rejected(f"no run of {move.name} is over; list them with: groupshift status --move {move.name}")
     run = Run.reader(move, tools, ports, name)
     record = run.record
     if record.move != move.name or record.state not in _OVER:

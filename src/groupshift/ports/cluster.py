@@ -158,9 +158,6 @@ class Server(StrEnum):
     KAFKA = "Kafka"
 
 
-_NUMBERS = {Server.ZOOKEEPER: "I01", Server.KAFKA: "I02"}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
     """One identity as its server takes it. ``who`` names it for people (``user 'operator'``), ``missing`` are
@@ -173,7 +170,7 @@ class Identity:
     @property
     def finding(self) -> Finding:
         """I01 for ZooKeeper, I02 for Kafka: passed when nothing is missing."""
-        number = _NUMBERS[self.server]
+        number = "I01" if self.server is Server.ZOOKEEPER else "I02"
         if not self.missing:
             said = f"{self.who} may do at {self.server} what the move needs"
             return Finding(rule=number, verdict=Verdict.PASS, reason=said)

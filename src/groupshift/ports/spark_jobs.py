@@ -10,16 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from groupshift.domain.run import SparkJob
 from groupshift.domain.verdict import Finding, Verdict
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProofRequest:
-    """One Spark job: path of the job file, its arguments, and the folder it writes into."""
-
-    job: str
-    arguments: tuple[str, ...]
-    output: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +40,6 @@ class ComparisonOutcomes(Protocol):
 class ProofRunner(Protocol):
     """Runs one job to its end, bounded in time."""
 
-    def run(self, request: ProofRequest) -> None:
-        """Run the job. Raises `Transient` when it fails or exceeds its time; the sentence holds the
-        last lines it wrote and the path of its log."""
+    def run(self, request: SparkJob) -> None:
+        """Run the job, whose ``job`` is the path of its file here. Raises `Transient` when it fails or
+        exceeds its time; the sentence holds the last lines it wrote and the path of its log."""

@@ -22,9 +22,10 @@ from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.group import VERDICT_FILE
 from groupshift.engine.handlers import JOB
 from groupshift.engine.move import worst_verdict
+from groupshift.engine.status import StepStatus
 from groupshift.ports.evidence import Delivered
 from groupshift.ports.runs import Event, EventKind
-from groupshift.report.history import History, StepHistory
+from groupshift.report.history import History
 from groupshift.report.kept import Kept
 
 AUDIT_FILE, DIFFERENCES = "audit.json", "differences.parquet"
@@ -200,7 +201,7 @@ def _compared(history: History, kept: Kept | None) -> Iterator[Compared]:
         )
 
 
-def _folder(history: History, judge: StepHistory) -> str:
+def _folder(history: History, judge: StepStatus) -> str:
     """The folder of the comparison that a judge judges; empty where there is none. Keys of the second
     rollback begin with ``back 2/``: a judge of a rollback judges what was compared in the same one."""
     names, key = set(judge.step.args.get("compares", ())), judge.step.key

@@ -17,7 +17,7 @@ from groupshift.domain.verdict import NOT_ASKED, Verdict, counted
 from groupshift.engine.move import worst_verdict
 from groupshift.ports.runs import Event, EventKind
 from groupshift.report.group_history import GroupHistory
-from groupshift.report.history import event_text
+from groupshift.report.history import event_text, run_to_do
 from groupshift.report.page import (
     SIGNS,
     Alarm,
@@ -360,26 +360,18 @@ def to_do(group: GroupHistory, again: str) -> tuple[tuple[str, str], ...]:
     ``again`` is what a verb of the move is given for this group, such as
     ``coordination VERB --group orders``. What a rollback left in Kafka is named by the sentence of its end;
     the command that removes it is the one that the run ended with."""
-    me, status = group.history.record.run, group.history.status
-    check = ("To prove that nobody changed this evidence since:", f"groupshift verify-evidence {me}")
-    back = ("To take it back:", f"groupshift roll-back {me} --execute")
-    go_on = f"groupshift continue {me} --execute"
-    passed = status.verdict == Verdict.PASS
+    history, following = group.history, group.history.status.following
+    passed = history.status.verdict == Verdict.PASS
     once = "" if passed else ", once the findings below are understood"
     ready = (f"To try again{once}:", f"groupshift {again.replace('VERB', 'assess')}")
-    stopped = ("A person stopped it here. The group consumes; decide whether it stays.", "")
-    kept = ("Nothing has to be done now. The rollback stays open.", "")
-    left = ("Members and ZooKeeper are as they were. To remove what stays in Kafka:", status.following)
-    if not status.following or status.following.startswith("groupshift report "):
+    left = ("Members and ZooKeeper are as they were. To remove what stays in Kafka:", following)
+    if not following or following.startswith("groupshift report "):
         left = ("Nothing has to be done now: the group is as it was.", "")
-    by_state: dict[RunState, tuple[tuple[str, str], ...]] = {
-        RunState.MOVED: (kept, back, check) if passed else (stopped, back),
-        RunState.FINALISED: (("Nothing has to be done: the move is over.", ""), check),
-        RunState.ROLLED_BACK: (left, ready, check),
-        RunState.ROLLING_BACK: (("Correct what the first finding below names, then run this again:", go_on),),
-        RunState.RUNNING: (("To go on where it stopped:", go_on), back),
-        RunState.PLANNED: (("To run it:", go_on),),
-        RunState.APPROVED: (("To run it:", go_on),),
-    }
-    anew = (("To plan it again:", f"groupshift {again.replace('VERB', 'run')}"),)
-    return by_state.get(group.history.state, anew)
+    over = [left, ready]
+    if history.state is RunState.FINALISED:
+        over = [("Nothing has to be done: the move is over.", "")]
+    elif history.state is RunState.MOVED:
+        stays = "Nothing has to be done now. The rollback stays open."
+        stopped = "A person stopped it here. The group consumes; decide whether it stays."
+        over = [(stays if passed else stopped, ""), history.take_back]
+    return run_to_do(history, over, f"groupshift {again.replace('VERB', 'run')}")

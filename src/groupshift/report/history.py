@@ -6,7 +6,7 @@ asks a server or the evidence."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -17,7 +17,6 @@ from groupshift.domain.run import (
     Plan,
     RunState,
     Step,
-    StepRecord,
     StepState,
     findings_from,
     plan_from,
@@ -25,7 +24,7 @@ from groupshift.domain.run import (
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.move import Run, worst_verdict
 from groupshift.engine.questions import words_of
-from groupshift.engine.status import RunStatus, status_of
+from groupshift.engine.status import RunStatus, StepStatus, status_of, step_statuses
 from groupshift.ports.runs import Event, EventKind, RunRecord
 from groupshift.report.page import Headline
 
@@ -36,52 +35,10 @@ QUIET = frozenset({EventKind.NOTED, EventKind.SEALING, EventKind.WAITS, EventKin
 """Kinds of events that pages leave out: the event after them tells it already."""
 _ABOUT_EVIDENCE = frozenset({EventKind.SEALING, EventKind.SEALED, EventKind.AUDITED})
 """Kinds of events that tell of the evidence, not of the run."""
+OVER = frozenset({RunState.FINALISED, RunState.MOVED, RunState.ROLLED_BACK})
+"""States of a run that came to an end that was asked for."""
 _SAID_YES = frozenset({"approve", "go_on"})
 """Answers that let a run go on."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepHistory:
-    """A step of a plan and what is journaled of it; ``record`` is None until it is begun."""
-
-    step: Step
-    record: StepRecord | None = None
-
-    @property
-    def begun(self) -> bool:
-        """True where it was begun and not left out."""
-        return self.record is not None and not self.record.left_out
-
-    @property
-    def done(self) -> bool:
-        """True where it was made and read back."""
-        return self.record is not None and self.begun and self.record.state is StepState.DONE
-
-    @property
-    def at_ms(self) -> int:
-        """When it was journaled last (epoch ms); 0 before."""
-        return 0 if self.record is None else self.record.at_ms
-
-    @property
-    def result(self) -> Json:
-        """What act and looks came to; empty where nothing did."""
-        return {} if self.record is None else self.record.result
-
-    @property
-    def now(self) -> str:
-        """How far it is, in words; empty before it began."""
-        if self.record is None:
-            return ""
-        return f"left out: {self.record.left_out}" if self.record.left_out else STEP_WORDS[self.record.state]
-
-
-STEP_WORDS: Mapping[str, str] = {
-    StepState.DONE: "done",
-    StepState.ACTED: "made, not read back yet",
-    StepState.INTENDED: "begun",
-    StepState.REOPENED: "to be done again",
-}
-"""How far a step is, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,16 +84,14 @@ class Accepted:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
     """A run as its journal has it: ``there`` are the steps of its plan, ``back`` those of its rollbacks, each
-    with how far it is; ``walked`` are those of the plan that was walked last."""
+    with how far it is."""
 
     record: RunRecord
     plan: Plan
     status: RunStatus
-    there: tuple[StepHistory, ...]
-    back: tuple[StepHistory, ...]
-    walked: tuple[StepHistory, ...]
+    there: tuple[StepStatus, ...]
+    back: tuple[StepStatus, ...]
     events: tuple[Event, ...]
-    rollbacks: tuple[Plan, ...] = ()
 
     @property
     def state(self) -> RunState:
@@ -149,7 +104,7 @@ class History:
         return self.plan.about
 
     @property
-    def steps(self) -> tuple[StepHistory, ...]:
+    def steps(self) -> tuple[StepStatus, ...]:
         """There, then back."""
         return (*self.there, *self.back)
 
@@ -160,15 +115,20 @@ class History:
         return max(acts, default=self.record.created_at_ms)
 
     @property
-    def next(self) -> StepHistory | None:
+    def next(self) -> StepStatus | None:
         """The first step, of the plan that is walked, that was neither made nor left out; None when there is
         none."""
-        over = {each.step.key for each in self.walked if each.record and each.record.state is StepState.DONE}
-        return next((each for each in self.walked if each.step.key not in over), None)
+        steps = self.status.steps
+        return next((e for e in steps if e.record is None or e.record.state is not StepState.DONE), None)
 
-    def of_kind(self, kind: str) -> tuple[StepHistory, ...]:
+    def of_kind(self, kind: str) -> tuple[StepStatus, ...]:
         """The steps of the plan of this kind."""
         return tuple(each for each in self.there if each.step.kind == kind)
+
+    @property
+    def take_back(self) -> tuple[str, str]:
+        """The words and the command that take the run back."""
+        return "To take it back:", f"groupshift roll-back {self.record.run} --execute"
 
     @property
     def trouble(self) -> str:
@@ -221,24 +181,15 @@ def history_of(run: Run[P]) -> History:
     """
     record, records, events = run.tools.runs.find(run.name), run.records, run.events()
     plan = plan_from(record.plan)
-    rollbacks = tuple(
-        plan_from(json.dumps(each.body["plan"])) for each in events if each.kind is EventKind.ROLLBACK_BEGUN
-    )
-
-    def histories(steps: Iterable[Step]) -> tuple[StepHistory, ...]:
-        return tuple(StepHistory(step=each, record=records.get(each.key)) for each in steps)
-
-    back = {step.key: step for each in rollbacks for step in each.steps}
-    walked = rollbacks[-1] if rollbacks and record.state.goes_back else plan
+    rollbacks = (each.body["plan"] for each in events if each.kind is EventKind.ROLLBACK_BEGUN)
+    back = {step.key: step for each in rollbacks for step in plan_from(json.dumps(each)).steps}
     return History(
         record=record,
         plan=plan,
         status=status_of(run.tools.runs, run.name),
-        there=histories(plan.steps),
-        back=histories(back.values()),
-        walked=histories(walked.steps),
+        there=step_statuses(plan.steps, records, events),
+        back=step_statuses(back.values(), records, events),
         events=events,
-        rollbacks=rollbacks,
     )
 
 
@@ -359,6 +310,30 @@ def headline_of(history: History, sentence: str, now: Sequence[tuple[str, str]])
     if going_back or history.trouble:
         verdict, word = Verdict.FAIL, word if going_back else "stopped"
     return Headline(verdict=verdict, word=word, sentence=sentence, now=now)
+
+
+def run_to_do(
+    history: History, over: Sequence[tuple[str, str]], again: str, *, closed: str = "", halt: str = ""
+) -> tuple[tuple[str, str], ...]:
+    """Return what to do now about a run: (words, command or empty), the first thing first.
+
+    ``over`` is what to do when it is over, ``again`` the command that plans it again, ``closed`` why there is
+    only the way forward (empty: both ways are open), ``halt`` what nobody may do before it is done."""
+    run, state, trouble = history.record.run, history.state, history.trouble
+    go_on = f"groupshift continue {run} --execute"
+    if state in OVER:
+        check = ("To prove that nobody changed this evidence since:", f"groupshift verify-evidence {run}")
+        return (*over, check)
+    if state in {RunState.REJECTED, RunState.PREVIEW}:
+        return (("To plan it again:", again),)
+    if state is RunState.ROLLING_BACK:
+        cure = "Correct what the first finding below names, then run this again:"
+        return ((cure if trouble else "To go on with the rollback:", go_on),)
+    if closed:
+        return ((f"{closed}{'; once the cause is cured' if trouble else ''}:", go_on),)
+    onwards = ("Once the cause is understood, to go on:" if trouble else "To go on where it stands:", go_on)
+    both = (history.take_back, onwards) if trouble else (onwards, history.take_back)
+    return ((halt, ""), *both) if halt else both
 
 
 _SHOWN = ("holder", "why", "to", "detail", "verdict", "reason", "because")

@@ -16,19 +16,21 @@ from groupshift.domain.verdict import Verdict
 from groupshift.engine import questions
 from groupshift.engine.move import Move, Run, Tools
 from groupshift.engine.questions import undo_words, words_of
+from groupshift.engine.status import StepStatus
 from groupshift.ports.clock import Clock
 from groupshift.ports.runs import Event, EventKind, RunRecord, Runs
 from groupshift.report.history import (
+    OVER,
     QUIET,
     Comparison,
     History,
     NodeInterval,
-    StepHistory,
     compared,
     decisions,
     event_text,
     headline_of,
     history_of,
+    run_to_do,
     wrong_words,
 )
 from groupshift.report.kept import Kept
@@ -157,15 +159,12 @@ class ClusterWords:
     wrong: Callable[[Step], str] = wrong_words
 
 
-_OVER = frozenset({RunState.FINALISED, RunState.MOVED, RunState.ROLLED_BACK})
-
-
 def cluster_page(history: History, words: ClusterWords) -> PageParts:
     """Return the parts of the page of a run of a whole cluster: figures, and what each node ran over time."""
     comparisons = compared(history)
     equal = [each for each in comparisons if each.verdict is Verdict.PASS]
     groups = max((each.groups or 0 for each in comparisons), default=0)
-    if history.state not in _OVER:
+    if history.state not in OVER:
         sentence = _on_the_way(history, words)
     elif history.accepted:
         wrong = (
@@ -174,7 +173,8 @@ def cluster_page(history: History, words: ClusterWords) -> PageParts:
         )
         sentence = f"{words.over}. But not all is as it has to be: {'; '.join(wrong)}."
     elif equal or words.proven:
-        proven = f"{len(equal)} comparisons of {groups:,} groups found nothing lost and no offset changed"
+        most = max((each.groups or 0 for each in equal), default=0)
+        proven = f"{len(equal)} comparisons of {most:,} groups found nothing lost and no offset changed"
         sentence = f"{words.over}. {words.proven}{proven}."
     else:
         sentence = f"{words.over}. Groups were not compared."
@@ -193,7 +193,7 @@ def cluster_page(history: History, words: ClusterWords) -> PageParts:
     return PageParts(
         title=words.title,
         sentence=sentence,
-        now=_to_do(history, words),
+        now=run_to_do(history, words.after, words.again, closed=words.closed, halt=words.halt),
         first=[figures, section(words.lanes, note, Legend(shades), picture)],
         own=words.own,
         wrong=words.wrong,
@@ -212,25 +212,6 @@ def _on_the_way(history: History, words: ClusterWords) -> str:
     why = f" It waits: {history.waiting}." if history.waiting else ""
     why = f" It stopped there: {history.trouble}." if history.trouble else why
     return f"The way of {words.what} {where} stands{at}; {words.progress}.{why}"
-
-
-def _to_do(history: History, words: ClusterWords) -> tuple[tuple[str, str], ...]:
-    """What to do now about a run of a cluster: words, and the command (empty: none)."""
-    run, state, trouble = history.record.run, history.state, history.trouble
-    go_on = f"groupshift continue {run} --execute"
-    if state in _OVER:
-        check = ("To prove that nobody changed this evidence since:", f"groupshift verify-evidence {run}")
-        return (*words.after, check)
-    if state in {RunState.REJECTED, RunState.PREVIEW}:
-        return (("To plan it again:", words.again),)
-    if state is RunState.ROLLING_BACK:
-        return (("To go on with the rollback:", go_on),)
-    if words.closed:
-        return ((f"{words.closed}{'; once the cause is cured' if trouble else ''}:", go_on),)
-    halt, back = (words.halt, ""), ("To take it back:", f"groupshift roll-back {run} --execute")
-    onwards = ("Once the cause is understood, to go on:" if trouble else "To go on where it stands:", go_on)
-    both = (back, onwards) if trouble else (onwards, back)
-    return (halt, *both) if words.halt else both
 
 
 def sections_of(parts: Sequence[questions.Section]) -> list[Section]:
@@ -312,7 +293,7 @@ def _comparisons(compared: Sequence[Comparison]) -> Section:
     return section("Comparisons", note, listed)
 
 
-def _steps(title: str, steps: Sequence[StepHistory], since_ms: int) -> Section:
+def _steps(title: str, steps: Sequence[StepStatus], since_ms: int) -> Section:
     """The steps of a plan; each took the time since the one before it, the first since then (epoch ms)."""
     rows: list[list[Cell]] = []
     for each in steps:

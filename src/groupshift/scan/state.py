@@ -47,11 +47,9 @@ def look_at(view: GroupView) -> GroupView | None:
             Member(member_id=name, kind=MemberKind.OLD) for name in sorted({o.member_id for o in owners})
         ),
         owners=owners,
-        zookeeper_offsets=tuple(each for each in view.zookeeper_offsets if each.partition in held),
-        kafka_offsets=tuple(
-            replace(each, metadata="") for each in view.kafka_offsets if each.partition in held
-        ),
-        log_ends=tuple(each for each in view.log_ends if each.partition in held),
+        zookeeper_offsets=tuple(each for each in view.zookeeper_offsets if each.at in held),
+        kafka_offsets=tuple(replace(each, metadata=None) for each in view.kafka_offsets if each.at in held),
+        log_ends=tuple(each for each in view.log_ends if each.at in held),
     )
 
 
@@ -252,11 +250,11 @@ def state_of(observed: Observed, before: GroupState | None) -> GroupState:
 def foreign_epochs(view: GroupView) -> tuple[str, ...]:
     """A sentence about commits in Kafka whose leader epoch is above their partition's: a Java consumer reads
     nothing from there (docs/reference/epochs-and-topic-ids.md §A)."""
-    now = {end.partition: end.leader_epoch for end in view.log_ends if end.leader_epoch >= 0}
+    now = {end.at: end.leader_epoch for end in view.log_ends if end.leader_epoch >= 0}
     partitions = [
-        f"{each.partition} ({each.leader_epoch}, now {now[each.partition]})"
+        f"{each.at} ({each.leader_epoch}, now {now[each.at]})"
         for each in view.kafka_offsets
-        if each.leader_epoch > now.get(each.partition, each.leader_epoch)
+        if each.leader_epoch is not None and each.leader_epoch > now.get(each.at, each.leader_epoch)
     ]
     text = (
         f"the leader epoch of the commit is too high for {sentence_list(partitions, _NAMED)}: a Java "
@@ -283,9 +281,9 @@ def lag_of(view: GroupView) -> int | None:
     if view.effective_mode is Mode.KAFKA or not view.ids:
         first, second = second, first
     lags = [
-        max(0, end.end - first.get(end.partition, second.get(end.partition, 0)))
+        max(0, end.log_end - first.get(end.at, second.get(end.at, 0)))
         for end in view.log_ends
-        if end.partition in first or end.partition in second
+        if end.at in first or end.at in second
     ]
     return sum(lags) if lags else None
 

@@ -19,11 +19,11 @@ from groupshift.adapters.ledger import LedgerFiles
 from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.adapters.signing import Ed25519Signer, Ed25519Verifier
 from groupshift.domain.evidence import Moment
+from groupshift.domain.run import SparkJob
 from groupshift.domain.seal import Pack, StoredFile, pack_from_json
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.verification import verify_folder
 from groupshift.errors import Broken, GroupshiftError, Rejected, Transient
-from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.settings import SparkSettings, load
 from groupshift.spark.output import write_parquet
 from support.named_pipe import named_pipe
@@ -280,7 +280,7 @@ def test_s16_the_log_of_a_job_is_nowhere_that_somebody_could_guess(
     victim = tmp_path / "victim"
     victim.write_text("mine")
     (tmp_path / f"groupshift-{os.getpid()}-spark.log").symlink_to(victim)
-    request = ProofRequest(job="job.py", arguments=(), output="s3://bucket/evidence")
+    request = SparkJob(job="job.py", arguments=(), output="s3://bucket/evidence")
     with pytest.raises(Transient, match=r"failed with exit code"):
         SparkSubmit(SparkSettings(submit="/bin/false")).run(request)
     assert victim.read_text() == "mine"
@@ -320,7 +320,7 @@ def _state(place: Path) -> None:
 def _log_of_a_job(place: Path) -> None:
     from groupshift.adapters.spark_submit.submit import SparkSubmit
 
-    request = ProofRequest(job="job.py", arguments=(), output=str(place.parent))
+    request = SparkJob(job="job.py", arguments=(), output=str(place.parent))
     with pytest.raises(Transient, match="failed with exit code"):
         SparkSubmit(SparkSettings(submit="/bin/false")).run(request)
 

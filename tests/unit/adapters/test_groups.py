@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from groupshift.adapters.groups import LiveGroupReader
-from groupshift.domain.group import CommittedOffset, GroupView
+from groupshift.domain.group import GroupView
 from groupshift.domain.group_protocol import KafkaGroup
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.rows import OffsetRow
 from groupshift_testing.clock import ManualClock
 
 AT = TopicPartition("orders", 0)
@@ -27,9 +28,9 @@ class Stores:
     def __post_init__(self) -> None:
         self.begun_ms = self.clock.now_ms()
 
-    def offset(self) -> CommittedOffset:
+    def offset(self) -> OffsetRow:
         """What is committed now."""
-        return CommittedOffset(partition=AT, offset=(self.clock.now_ms() - self.begun_ms) // 100)
+        return OffsetRow(group="g", **AT._asdict(), offset=(self.clock.now_ms() - self.begun_ms) // 100)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -57,7 +58,7 @@ class Brokers(Stores):
     def positions(self, view: GroupView, partitions: Sequence[TopicPartition]) -> GroupView:
         """See the port."""
         assert (view.group, list(partitions)) == ("g", [AT])
-        assert [at.partition for at in view.kafka_offsets] == [AT]
+        assert [row.at for row in view.kafka_offsets] == [AT]
         return view
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, EntryPoints
 from importlib.util import find_spec
 from inspect import signature
 from pathlib import Path
@@ -32,8 +32,8 @@ def built(**entries: list[str]) -> typer.Typer:
     """A command line with these entry points of moves."""
     app = typer.Typer(pretty_exceptions_enable=False)
     app.command("own")(lambda: None)
-    points = {name: [EntryPoint(name, each, GROUP) for each in values] for name, values in entries.items()}
-    add_moves(app, "Moves", points)
+    points = [EntryPoint(name, each, GROUP) for name, values in entries.items() for each in values]
+    add_moves(app, "Moves", EntryPoints(points))
     return app
 
 
@@ -116,7 +116,7 @@ def test_only_moves_that_are_installed_have_verbs(monkeypatch: pytest.MonkeyPatc
     from groupshift.cli import moves
 
     point = EntryPoint("downgrade", "groupshift.moves.downgrade.move:DowngradeMove", GROUP)
-    monkeypatch.setattr(moves, "entry_points", lambda group: [point] if group == GROUP else [])
+    monkeypatch.setattr(moves, "entry_points", lambda group: EntryPoints([point]).select(group=group))
     app = verbs.built()
     shown = CliRunner().invoke(app, ["downgrade", "--help"]).output
     assert all(verb in shown for verb in ("assess", "plan", "run"))

@@ -11,7 +11,7 @@ import pytest
 
 from groupshift.cli import options, run_driving, run_place
 from groupshift.cli.run_output import status_data, tell_progress
-from groupshift.domain.run import IRREVERSIBLE, RunState, Step, make_plan
+from groupshift.domain.run import IRREVERSIBLE, RunState, Step, StepRecord, StepState, make_plan
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.handlers import Judge
 from groupshift.engine.move import Run, Tools
@@ -532,7 +532,9 @@ def test_s12_the_keys_of_the_store_of_evidence_are_in_no_status() -> None:
     """They are in what was journaled of a step: what submits its Spark job needs them."""
     where = "s3://reader:hush@bucket/run"
     job = {"job": "compare", "arguments": ["--output", where], "inputs": {where: "ab"}, "output": where}
-    step = StepStatus(key="01 a/compare", does="", result={"spark_job": job, "attempt": 2})
+    result = {"spark_job": job, "attempt": 2}
+    record = StepRecord(key="01 a/compare", state=StepState.ACTED, token=1, at_ms=1, result=result)
+    step = StepStatus(step=Step(phase="a", kind="compare", key=record.key), record=record)
     status = RunStatus(
         run="r",
         move="toy",

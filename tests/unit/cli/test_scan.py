@@ -65,6 +65,19 @@ def test_one_group_is_shown_rule_by_rule(fleet: Fleet, capsys: pytest.CaptureFix
     assert "group orders" not in shown
 
 
+def test_what_a_pattern_does_not_match_is_said(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
+    """A table without rows is left out; a name that was mistyped must not look like a group without fault."""
+    main(["scan"])
+    capsys.readouterr()
+    assert main(["scan", "--last", "--group", "bilsl"]) == 0
+    assert "no group has such a name" in capsys.readouterr().out
+    assert main(["scan", "--last", "--group", "gone"]) == 0
+    assert "group gone: no stage is before it" in capsys.readouterr().out
+    fleet.ensemble.worlds.clear()
+    assert main(["scan"]) == 0
+    assert "there is no group" in capsys.readouterr().out
+
+
 def test_json_holds_everything_in_one_document(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
     """Groups with their rule trace, differences, and the waves that were planned."""
     assert main(["scan", "--toggle", "--json"]) == 0

@@ -13,7 +13,6 @@ from groupshift.domain.assignment import (
     consumer_of,
     map_to_threads,
     range_assignment,
-    round_robin_assignment,
     stream_of,
     thread_ids,
     threads_by_topic,
@@ -157,10 +156,9 @@ SHORT = {"e": "events", "k": "clicks", "l": "logins", "o": "orders", "x": "t0", 
 def test_scenario_02_vectors_round_robin(vector: str, form: TextForm) -> None:
     """RR1 to RR5 in both text forms; a broken hash or numeric order of partitions fails them."""
     members, partitions, bracket, dash = ROUND_ROBIN[vector]
-    result = round_robin_assignment(threads_by_topic(members), partitions, form)
+    result = assign(Assignor.ROUND_ROBIN, threads_by_topic(members), partitions, form)
     wanted = bracket if form is TextForm.BRACKET else dash
     assert by_thread(result) == names(wanted, **SHORT)
-    assert assign(Assignor.ROUND_ROBIN, threads_by_topic(members), partitions, form) == result
 
 
 MAPPING = {
@@ -198,5 +196,5 @@ def test_a_thread_id_splits_at_its_last_hyphen() -> None:
 def test_nobody_subscribed_means_nothing_assigned() -> None:
     """Partitions of a topic without threads have no owner and stop no one."""
     assert range_assignment({"t": ()}, numbers(t=3)) == {}
-    assert round_robin_assignment({"t": ("g_a-0",)}, numbers(u=3), TextForm.DASH) == {}
+    assert assign(Assignor.ROUND_ROBIN, {"t": ("g_a-0",)}, numbers(u=3)) == {}
     assert map_to_threads([TopicPartition("u", 0)], {"t": ("g_a-0",)}) == {}

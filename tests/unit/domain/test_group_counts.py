@@ -89,6 +89,16 @@ def test_partitions_that_load_or_failed_fail() -> None:
     ]
 
 
+def test_a_broker_that_loads_is_not_said_to_list_none() -> None:
+    """Its list is not whole: nothing is held against it, and it is no broker of another cluster."""
+    view = CountView(gauged=(NEW,), listed={1: {}}, loading=(1,))
+    ((rule, reason),) = [(e.rule, e.reason) for e in RULES.ask(view) if e.verdict is not Verdict.PASS]
+    assert (rule, reason) == (
+        "PG03",
+        "broker 1 is loading coordinator partitions and cannot list all its groups",
+    )
+
+
 def test_every_broker_is_to_be_read_once() -> None:
     """One that was left out is a warning; one twice, or of another cluster, fails."""
     (left_out,) = found(NEW, listed={1: LISTED, 3: {}})["PG04"]

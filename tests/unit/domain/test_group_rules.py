@@ -297,11 +297,11 @@ def test_f01_a_topic_that_a_member_names_is_no_leftover() -> None:
     view = facts(OLD).view
     (first, *others) = view.members
     wants = replace(first, subscription=(*first.subscription, (GONE.topic, 1)))
-    offset = replace(view.zookeeper_offsets[0], partition=GONE)
+    offset = replace(view.zookeeper_offsets[0], **GONE._asdict())
     asked = replace(view, members=(wants, *others), zookeeper_offsets=(*view.zookeeper_offsets, offset))
     assert asked.leftovers == ()
     owned = replace(view.owners[0], partition=LEFT)
-    held = replace(offset, partition=LEFT)
+    held = replace(offset, **LEFT._asdict())
     assert replace(view, owners=(owned,), zookeeper_offsets=(held,)).leftovers == ()
 
 
@@ -311,7 +311,7 @@ def test_f01_an_offset_below_the_log_start_is_explained_with_where_its_reader_be
     def at(start: int, end: int) -> Facts:
         asked = facts(OLD)
         ends = tuple(
-            replace(each, start=start, end=end) if each.partition == P0 else each
+            replace(each, log_start=start, log_end=end) if each.at == P0 else each
             for each in asked.view.log_ends
         )
         return replace(asked, view=replace(asked.view, log_ends=ends))
@@ -328,16 +328,16 @@ def test_f01_an_offset_below_the_log_start_is_explained_with_where_its_reader_be
 def test_f01_an_offset_beyond_the_log_end_is_told_before_the_proof_fails_for_it() -> None:
     """A topic that was made anew: V10 would fail with the first snapshot, so `assess` says so."""
     asked = facts(OLD)
-    held = {at.partition: at.offset for at in asked.view.zookeeper_offsets}
+    held = {row.at: row.offset for row in asked.view.zookeeper_offsets}
     ends = tuple(
-        replace(each, start=0, end=held[P0] - 1) if each.partition == P0 else each
+        replace(each, log_start=0, log_end=held[P0] - 1) if each.at == P0 else each
         for each in asked.view.log_ends
     )
     (found,) = ask(("C20",), replace(asked, view=replace(asked.view, log_ends=ends)))
     assert found.verdict is Verdict.FAIL
     assert f"{P0} (ZooKeeper {held[P0]}, log end {held[P0] - 1})" in found.reason
     assert "reset" in found.hint
-    at_end = tuple(replace(each, end=held[P0]) if each.partition == P0 else each for each in ends)
+    at_end = tuple(replace(each, log_end=held[P0]) if each.at == P0 else each for each in ends)
     (found,) = ask(("C20",), replace(asked, view=replace(asked.view, log_ends=at_end)))
     assert found.verdict is Verdict.PASS
 

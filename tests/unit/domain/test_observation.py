@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from groupshift.domain.group import (
-    CommittedOffset,
     GroupView,
-    LogEnd,
     Member,
     Owner,
     merge,
@@ -17,6 +15,7 @@ from groupshift.domain.group import (
 from groupshift.domain.group_protocol import KafkaGroup, KafkaMember
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.rows import LogEndRow, OffsetRow
 
 NOTHING = GroupView(group="g", topics={"orders": 2, "other": 1})
 OLD = Member(member_id="g_m1-1", kind=MemberKind.OLD, subscription=(("orders", 1),))
@@ -42,12 +41,12 @@ def embedded(client_id: str, *partitions: int) -> KafkaMember:
     return KafkaMember(member_id=f"{client_id}-uuid", client_id=client_id, host="h", assigned=held)
 
 
-def offset(topic: str, partition: int, at: int = 5) -> CommittedOffset:
+def offset(topic: str, partition: int, at: int = 5) -> OffsetRow:
     """A committed offset."""
-    return CommittedOffset(partition=TopicPartition(topic, partition), offset=at)
+    return OffsetRow(group="g", topic=topic, partition=partition, offset=at)
 
 
-def view_of(left: GroupView, right: GroupView, *ends: LogEnd):
+def view_of(left: GroupView, right: GroupView, *ends: LogEndRow):
     """The merged view of group g."""
     return merge(7, left, replace(right, log_ends=ends))
 
@@ -125,7 +124,7 @@ def test_offsets_of_both_answers_are_merged_in_order() -> None:
         GroupView(group="g"),
         replace(kafka(), kafka_offsets=(offset("orders", 1), offset("orders", 0))),
     )
-    assert [at.partition.partition for at in view.kafka_offsets] == [0, 1]
+    assert [at.partition for at in view.kafka_offsets] == [0, 1]
 
 
 def test_a_group_exists_when_either_side_knows_it() -> None:
@@ -143,7 +142,7 @@ def test_f01_a_node_without_an_offset_is_a_problem_only_where_somebody_reads() -
     from groupshift.domain.group import NoOffset
     from groupshift.domain.group_rules import leftovers
 
-    end = LogEnd(partition=TopicPartition("orders", 0), start=0, end=9)
+    end = LogEndRow(topic="orders", partition=0, log_start=0, log_end=9)
     nodes = tuple(
         NoOffset(partition=TopicPartition(topic, 0), held="''", problem=f"{topic} holds no offset")
         for topic in ("gone", "orders", "other")
@@ -164,11 +163,11 @@ def test_f01_a_node_without_an_offset_is_a_problem_only_where_somebody_reads() -
 def test_f01_offsets_of_what_the_brokers_do_not_know_are_no_problem() -> None:
     """A deleted topic, a partition that is gone, a topic that nobody subscribes to: in either store."""
     offsets = (offset("gone", 3), offset("orders", 9), offset("other", 0))
-    end = LogEnd(partition=TopicPartition("orders", 0), start=0, end=9)
+    end = LogEndRow(topic="orders", partition=0, log_start=0, log_end=9)
     for left, right in (
         (zookeeper(OLD, zookeeper_offsets=offsets), NOTHING),
         (zookeeper(OLD), replace(NOTHING, kafka_offsets=offsets)),
     ):
         view = view_of(left, right, end)
         assert view.problems == ()
-        assert view.leftovers == tuple(at.partition for at in offsets)
+        assert view.leftovers == tuple(row.at for row in offsets)

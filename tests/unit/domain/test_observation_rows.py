@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from groupshift.adapters.groups import in_force
-from groupshift.domain.group import CommittedOffset, GroupView, Member, Owner, with_nodes
+from groupshift.domain.group import GroupView, Member, Owner, with_nodes
 from groupshift.domain.modes import MemberKind, ModeNode
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.rows import ClusterState
+from groupshift.domain.rows import ClusterState, OffsetRow
 
 KNOWN = ("__consumer_offsets", "orders", "payments")
 
@@ -33,8 +33,8 @@ def side(*members: Member, mode: bytes | None = None, aware: tuple[str, ...] = (
         members=members,
         owners=(Owner(partition=TopicPartition("orders", 1), thread_id=owner, czxid=1, session_id=2),),
         zookeeper_offsets=(
-            CommittedOffset(partition=TopicPartition("orders", 1), offset=7),
-            CommittedOffset(partition=TopicPartition("orders", 0), offset=5),
+            OffsetRow(group="g", topic="orders", partition=1, offset=7),
+            OffsetRow(group="g", topic="orders", partition=0, offset=5),
         ),
     )
 

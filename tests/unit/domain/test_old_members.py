@@ -9,12 +9,13 @@ import pytest
 
 from groupshift.domain.assignment import Assignor, TextForm, assign
 from groupshift.domain.facts import Facts
-from groupshift.domain.group import CommittedOffset, GroupView, LogEnd, Member, Owner
+from groupshift.domain.group import GroupView, Member, Owner
 from groupshift.domain.group_protocol import KafkaGroup
 from groupshift.domain.group_rules import ask
 from groupshift.domain.modes import ABSENT_MODE, MemberKind
 from groupshift.domain.old_members import fitting, worth_a_second_look
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.rows import LogEndRow, OffsetRow
 from groupshift.domain.verdict import Finding, Verdict
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -30,9 +31,9 @@ def view(znode: int | None, kafka: int | None, end: int = 200, **changes: object
         ids=("g_a",),
         members=(Member(member_id="g_a", kind=MemberKind.OLD, subscription=(("t", 1),)),),
         owners=(Owner(partition=P0, thread_id="g_a-0", czxid=7, session_id=1),),
-        zookeeper_offsets=() if znode is None else (CommittedOffset(partition=P0, offset=znode),),
-        kafka_offsets=() if kafka is None else (CommittedOffset(partition=P0, offset=kafka),),
-        log_ends=(LogEnd(partition=P0, start=0, end=end),),
+        zookeeper_offsets=() if znode is None else (OffsetRow(group="g", **P0._asdict(), offset=znode),),
+        kafka_offsets=() if kafka is None else (OffsetRow(group="g", **P0._asdict(), offset=kafka),),
+        log_ends=(LogEndRow(**P0._asdict(), log_start=0, log_end=end),),
     )
     return replace(made, **changes)
 
@@ -110,7 +111,7 @@ def owning(owned: dict[TopicPartition, str]) -> GroupView:
         ),
         kafka=KafkaGroup(state="Empty"),
         log_ends=tuple(
-            LogEnd(partition=TopicPartition(topic, number), start=0, end=1)
+            LogEndRow(topic=topic, partition=number, log_start=0, log_end=1)
             for topic, numbers in PARTITIONS.items()
             for number in numbers
         ),

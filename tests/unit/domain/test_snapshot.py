@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from groupshift.domain.group import CommittedOffset, GroupView, LogEnd, Member, Owner
+from groupshift.domain.group import GroupView, Member, Owner
 from groupshift.domain.group_protocol import KafkaGroup, KafkaMember
 from groupshift.domain.modes import MemberKind, Mode, ModeNode
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.rows import LogEndRow, OffsetRow
 from groupshift.domain.snapshot import TABLES, snapshot_rows
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -35,9 +36,12 @@ VIEW = GroupView(
     ),
     owners=(Owner(partition=P0, thread_id="g_m1-1-0", czxid=77, session_id=99),),
     kafka=KafkaGroup(state="Stable", members=(EMBEDDED, PLAIN)),
-    zookeeper_offsets=(CommittedOffset(partition=P0, offset=4),),
-    kafka_offsets=(CommittedOffset(partition=P0, offset=5, metadata="m"),),
-    log_ends=(LogEnd(partition=P1, start=0, end=2), LogEnd(partition=P0, start=1, end=9)),
+    zookeeper_offsets=(OffsetRow(group="g", **P0._asdict(), offset=4),),
+    kafka_offsets=(OffsetRow(group="g", **P0._asdict(), offset=5, metadata="m"),),
+    log_ends=(
+        LogEndRow(**P1._asdict(), log_start=0, log_end=2),
+        LogEndRow(**P0._asdict(), log_start=1, log_end=9),
+    ),
 )
 
 

@@ -64,7 +64,7 @@ def test_classes_are_ascii_as_in_java() -> None:
         "[a-z&&[^b]]", "[a[bc]]", "[a--z]", "[]a]", "[a", "(?i:a)", "a(?i)b", "(?s)a", "(?x)a", "(?<n>a)",
         "(?P<n>a)", r"\k<n>", r"\01", r"(a)\10", r"[\01]", r"[\b]", "x{1,3}", "x{,3}", "x{2", "{2}x{",
         r"\N{DIGIT ONE}", r"\cA", r"\e", r"\X", "a**", "*a", "a\\", "(a", "(?#x)a", "(?(1)a)", r"[\p{L}]",
-        r"[\h]",
+        r"[\h]", "x{٣}", "{٣}",
     ],
 )  # fmt: skip
 def test_what_the_dialects_read_differently_is_refused(text: str) -> None:

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from groupshift.domain.group import CommittedOffset, GroupView, LogEnd, NoOffset
+from groupshift.domain.group import GroupView, NoOffset
 from groupshift.domain.group_protocol import KafkaGroup, KafkaMember
 from groupshift.domain.modes import ABSENT_MODE, MemberKind, Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import StageName
+from groupshift.domain.rows import LogEndRow, OffsetRow
 from groupshift.domain.verdict import Readiness, Verdict
 from groupshift.errors import Rejected
 from groupshift.scan.state import (
@@ -48,6 +49,9 @@ def state(seen: GroupView, times: NodeTimes = QUIET, before: GroupState | None =
     return state_of(Observed(view=seen, times=times), before)
 
 
+COMMITTED = OffsetRow(group="g", **P0._asdict(), offset=1)
+
+
 def bare(**values: object) -> GroupView:
     """A group without anything but what is given."""
     return GroupView(**{"group": "g", "taken_at_ms": 9_000, "exists": True, "mode": ABSENT_MODE, **values})
@@ -59,9 +63,12 @@ def bare(**values: object) -> GroupView:
         (view(), Life.ACTIVE),
         (bare(ids=("g_a",)), Life.ACTIVE),
         (bare(kafka=KafkaGroup(state="Stable")), Life.ACTIVE),
-        (bare(zookeeper_offsets=(CommittedOffset(partition=P0, offset=1),)), Life.DEAD),
+        (bare(zookeeper_offsets=(COMMITTED,)), Life.DEAD),
         (
-            bare(kafka=KafkaGroup(state="Empty"), kafka_offsets=(CommittedOffset(partition=P0, offset=1),)),
+            bare(
+                kafka=KafkaGroup(state="Empty"),
+                kafka_offsets=(COMMITTED,),
+            ),
             Life.DEAD,
         ),
         (bare(no_offsets=(NoOffset(partition=P0, held="'x'", problem="no offset"),)), Life.DEAD),
@@ -99,7 +106,7 @@ def test_an_aware_group_is_ready_for_the_toggle_only() -> None:
 
 def test_a_group_without_members_is_ready_for_nothing() -> None:
     """Dead: no stage is offered."""
-    row = state(bare(zookeeper_offsets=(CommittedOffset(partition=P0, offset=1),)))
+    row = state(bare(zookeeper_offsets=(COMMITTED,)))
     assert (row.life, row.readiness, row.next) == (Life.DEAD, (), None)
 
 
@@ -224,8 +231,8 @@ def test_f10_a_scan_names_commits_with_a_leader_epoch_too_high(
     """Above the partition's; an epoch that is not known is nothing to hold it against."""
     at = TopicPartition("orders", 0)
     seen = replace(
-        bare(log_ends=(LogEnd(partition=at, start=0, end=9, leader_epoch=current),)),
-        kafka_offsets=(CommittedOffset(partition=at, offset=5, leader_epoch=committed),),
+        bare(log_ends=(LogEndRow(**at._asdict(), log_start=0, log_end=9, leader_epoch=current),)),
+        kafka_offsets=(OffsetRow(group="g", **at._asdict(), offset=5, leader_epoch=committed),),
     )
     named = [each for each in state(seen).problems if "groupshift repair epochs" in each]
     assert len(named) == said

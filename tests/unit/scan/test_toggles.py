@@ -24,7 +24,6 @@ from groupshift.errors import Transient
 from groupshift.moves.coordination.move import CoordinationMove, ModeAlone
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind
-from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.scan.ports import ToggleRecord, ToggleState
 from groupshift.scan.toggles import Toggle
 from groupshift.scan.waves import WaveRules
@@ -54,7 +53,7 @@ def claimed(fleet: Fleet, run: str, holder: str = "cli-back") -> Run[Any]:
     proof = MemoryProof(fleet.evidence)
 
     def submit(job: SparkJob) -> None:
-        proof.run(ProofRequest(job=job.job, arguments=job.arguments, output=job.output))
+        proof.run(job)
 
     options = RunOptions(who="ann", holder=holder, submit=submit)
     tools = Tools(runs=fleet.runs, clock=fleet.clock)

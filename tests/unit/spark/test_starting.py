@@ -75,6 +75,23 @@ def test_of_many_archives_the_newest_three_stay(temporary: Path) -> None:
     assert left == ["spark-4.jsa"], "beside two drafts of now"
 
 
+def test_an_old_archive_that_another_start_removes_first_is_no_reason_to_make_none(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The draft is there: without its option nobody would make the archive for an hour."""
+    sharing_options()
+    for number in range(5):
+        (temporary / f"spark-{number}.jsa").write_bytes(FINISHED)
+    gone = Path.unlink
+
+    def removed(path: Path, *, missing_ok: bool = False) -> None:
+        gone(path)
+        gone(path, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", removed)
+    assert "ArchiveClassesAtExit" in sharing_options(java=str(temporary))
+
+
 def test_a_folder_that_others_may_write_to_is_not_used(temporary: Path) -> None:
     """What lies there would be executed."""
     temporary.mkdir()

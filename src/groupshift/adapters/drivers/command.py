@@ -18,8 +18,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from groupshift.domain.facts import Slot, SlotState
@@ -33,6 +32,7 @@ from groupshift.ports.driver import (
     Change,
     ChangeStatus,
     ForPerson,
+    NodeState,
     NodeStatus,
     Replacement,
     Started,
@@ -213,9 +213,10 @@ class DeployerPrograms:
         try:
             return read(load_object(output, "it", at_most=FILE_BYTES))
         except (Rejected, KeyError, TypeError, ValueError) as error:
+            wrong = f"{error} is missing" if isinstance(error, KeyError) else str(error)
             raise Rejected(
                 f"the program of {self._contract.key}.{name} ({self._templates[name][0]}) printed what "
-                f"cannot be read ({self.masked(str(error))}); let it print one JSON object and nothing else: "
+                f"cannot be read ({self.masked(wrong)}); let it print one JSON object and nothing else: "
                 f"{self._contract.answers[name]}"
             ) from error
 
@@ -304,9 +305,16 @@ class CommandFleet:
         return settled(slots, change, "the program of fleet.command.observe")
 
     def _observed(self, change: Change) -> _Observed:
-        observed: _Observed = self._programs.ask("observe", *terms(change), partial(built, _Observed))
-        slots = (replace(each, trouble=self._programs.masked(each.trouble)) for each in observed.slots)
-        return replace(observed, slots=tuple(slots))
+        return self._programs.ask("observe", *terms(change), self._read)
+
+    def _read(self, answer: Mapping[str, Any]) -> _Observed:
+        """What ``observe`` printed: a name may be a number, trouble null or whatever says why."""
+        slots = [
+            {**each, "name": str(each["name"]), "trouble": self._programs.masked(_words(each, "trouble"))}
+            for each in answer["slots"]
+        ]
+        observed: _Observed = built(_Observed, {**answer, "slots": slots})
+        return observed
 
 
 def terms(change: Change) -> tuple[Mapping[str, str], Mapping[str, tuple[str, ...]]]:
@@ -364,14 +372,26 @@ class CommandReplacement:
         )
 
     def observe(self, node_id: int) -> NodeStatus:
-        """Run ``observe``; what it answers as null, it does not tell."""
+        """Run ``observe``; what it answers as null, it does not tell. A snapshot may be the text in the name
+        of its file: JSON has no number with leading zeros."""
 
         def read(answer: Mapping[str, Any]) -> NodeStatus:
-            known = {name: value for name, value in answer.items() if value is not None}
-            status: NodeStatus = built(NodeStatus, {**known, "node_id": node_id})
-            return replace(status, trouble=self._programs.masked(status.trouble))
+            snapshot = answer.get("snapshot")
+            return NodeStatus(
+                node_id=node_id,
+                state=NodeState(answer["state"]),
+                release=_words(answer, "release"),
+                change_id=_words(answer, "change_id"),
+                snapshot=None if snapshot is None else int(snapshot),
+                trouble=self._programs.masked(_words(answer, "trouble")),
+            )
 
         return self._programs.ask("observe", {"node": str(node_id)}, {}, read)
+
+
+def _words(answer: Mapping[str, Any], name: str) -> str:
+    """What a program says to people below this name; empty where it says nothing."""
+    return str(answer.get(name) or "")
 
 
 _FENCE = Contract(

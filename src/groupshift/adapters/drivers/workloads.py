@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from groupshift.domain.foreign_json import load_json
@@ -55,8 +55,8 @@ class Accepted:
 class Memory:
     """What one workload remembers: the latest changes, oldest first, and tokens by fence."""
 
-    changes: tuple[Accepted, ...] = ()
-    fences: Mapping[str, int] = field(default_factory=dict)
+    changes: tuple[Accepted, ...]
+    fences: Mapping[str, int]
 
     def find(self, change_id: str) -> Accepted | None:
         """The change of that id, if it was accepted."""
@@ -77,7 +77,7 @@ class Memory:
         """From a workload's annotation. Raises `Rejected` when somebody else wrote it."""
         text = notes_on(workload).get(CHANGES)
         if text is None:
-            return cls()
+            return cls(changes=(), fences={})
         try:
             memory: Memory = built(cls, load_json(text, "it"))
         except (Rejected, TypeError) as error:

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property, wraps
+from functools import cached_property, partial, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from kio.schema.errors import ErrorCode
@@ -465,11 +465,8 @@ class KafkaCluster:
         return answer
 
 
-def observer(
-    bootstrap_servers: str, *, properties: Mapping[str, str] | None = None, timeout_s: float = 7.0
-) -> KafkaCluster:
-    """A cluster whose brokers are only asked about one group, or a window of them; see `KafkaCluster`."""
-    return KafkaCluster(bootstrap_servers, properties=properties, timeout_s=timeout_s, observer=True)
+observer = partial(KafkaCluster, timeout_s=7.0, observer=True)
+"""A cluster whose brokers are only asked about one group, or a window of them; see `KafkaCluster`."""
 
 
 class OfCluster:

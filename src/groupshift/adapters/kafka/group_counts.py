@@ -108,39 +108,32 @@ def gauges(said: str) -> Iterator[Gauge]:
 
 def broker(address: str, values: list[Gauge]) -> GaugedBroker:
     """What these attributes say together. Raises `Rejected` when they are not those of a broker."""
+    types, states, partitions = dict[Kind, int](), dict[tuple[Kind, str], int](), dict[str, int]()
     try:
-        return _broker(address, values)
+        ((node, release),) = ((each.keys["id"], each.value) for each in values if each.attribute == "Version")
+        numbers = {each.keys["name"]: each.number for each in values if each.attribute == "Value"}
+        groups = numbers[_GROUPS]
+        for name, count in numbers.items():
+            if name.startswith(_GROUPS) and name != _GROUPS:
+                states[Kind.CLASSIC, name.removeprefix(_GROUPS)] = count
+        for each in values:
+            kind, counts = each.attribute.removesuffix(_COUNT), each.attribute.endswith(_COUNT)
+            if each.attribute == "group-count" and each.keys.get("protocol") in set(Kind):
+                types[Kind(each.keys["protocol"])] = each.number
+            elif counts and "state" in each.keys and kind in set(Kind):
+                states[Kind(kind), each.keys["state"]] = each.number
+            elif each.attribute == "num-partitions":
+                partitions[each.keys["state"]] = each.number
+        return GaugedBroker(
+            address=address,
+            node_id=int(node),
+            release=release,
+            types=types or {Kind.CLASSIC: groups},
+            states=states,
+            partitions=partitions if types else {},
+        )
     except (KeyError, ValueError, OverflowError):  # what stands there answers with other names and numbers
         raise Rejected(f"JMX at {address} is of no Kafka broker: name the JMX port of a broker") from None
-
-
-def _broker(address: str, values: list[Gauge]) -> GaugedBroker:
-    ((node, release),) = ((each.keys["id"], each.value) for each in values if each.attribute == "Version")
-    numbers = {each.keys["name"]: each.number for each in values if each.attribute == "Value"}
-    groups = numbers[_GROUPS]
-    types: dict[Kind, int] = {}
-    states: dict[tuple[Kind, str], int] = {
-        (Kind.CLASSIC, name.removeprefix(_GROUPS)): count
-        for name, count in numbers.items()
-        if name.startswith(_GROUPS) and name != _GROUPS
-    }
-    partitions: dict[str, int] = {}
-    for each in values:
-        kind, counts = each.attribute.removesuffix(_COUNT), each.attribute.endswith(_COUNT)
-        if each.attribute == "group-count" and each.keys.get("protocol") in set(Kind):
-            types[Kind(each.keys["protocol"])] = each.number
-        elif counts and "state" in each.keys and kind in set(Kind):
-            states[Kind(kind), each.keys["state"]] = each.number
-        elif each.attribute == "num-partitions":
-            partitions[each.keys["state"]] = each.number
-    return GaugedBroker(
-        address=address,
-        node_id=int(node),
-        release=release,
-        types=types or {Kind.CLASSIC: groups},
-        states=states,
-        partitions=partitions if types else {},
-    )
 
 
 def _without_answer(address: str, trouble: str) -> Rejected | Transient:

@@ -22,10 +22,10 @@ from groupshift.adapters.kafka.requests import ABSENT_IS_DEAD, describe, fetch_o
 from groupshift.adapters.kafka.rows import group_answer, offset_rows
 from groupshift.adapters.kafka.snapshots import listing, log_ends
 from groupshift.adapters.kafka.wire import BrokerError, Malformed, by_partition, error_name, raise_for
-from groupshift.domain.group import CommittedOffset, GroupView, LogEnd
+from groupshift.domain.group import GroupView
 from groupshift.domain.group_protocol import CONSUMERS, KafkaGroup, Kind
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.rows import GONE
+from groupshift.domain.rows import GONE, LogEndRow, OffsetRow
 from groupshift.ports.cluster import Identity, Server
 
 T = TypeVar("T")
@@ -94,9 +94,9 @@ class KafkaGroups(OfCluster):
 
         Log ends are read last, so no offset of the same view exceeds them.
         """
-        known = {at.partition for at in view.kafka_offsets}
+        known = {row.at for row in view.kafka_offsets}
         missing = [partition for partition in partitions if partition not in known]
-        offsets: Sequence[CommittedOffset] = ()
+        offsets: Sequence[OffsetRow] = ()
         problems: list[str] = []
         if missing:
             connection = self._cluster.coordinator(view.group)
@@ -160,19 +160,10 @@ def _side(
     )
 
 
-def _offsets(group: str, topics: Any) -> tuple[list[CommittedOffset], list[str]]:
+def _offsets(group: str, topics: Any) -> tuple[list[OffsetRow], list[str]]:
     """Those that exist, with their metadata exactly as it is stored, and a sentence for each error."""
     rows, failed = offset_rows(group, topics)
-    offsets = [
-        CommittedOffset(
-            partition=TopicPartition(row.topic, row.partition),
-            offset=row.offset,
-            metadata=row.metadata or "",
-            leader_epoch=-1 if row.leader_epoch is None else row.leader_epoch,
-        )
-        for row in rows
-    ]
-    return offsets, [
+    return rows, [
         f"the committed offset of group {group!r} for {topic}-{number} cannot be read "
         f"({error_name(code)}): whether it exists is unknown; read the group again"
         for topic, number, code in sorted(failed)
@@ -225,11 +216,11 @@ class KafkaEnsemble(OfCluster):
 
     def log_ends(
         self, partitions: Iterable[TopicPartition]
-    ) -> tuple[dict[TopicPartition, LogEnd], list[str]]:
+    ) -> tuple[dict[TopicPartition, LogEndRow], list[str]]:
         """Log start and end of each partition, and a sentence about each that has none now."""
         wanted = sorted(set(partitions))
 
-        def work(known: _Known) -> tuple[dict[TopicPartition, LogEnd], list[str]]:
+        def work(known: _Known) -> tuple[dict[TopicPartition, LogEndRow], list[str]]:
             ends, failed = log_ends(self._cluster, wanted, known.leaders)
             if failed:
                 self._known = _Known(self._cluster)

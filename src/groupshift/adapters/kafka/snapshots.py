@@ -31,7 +31,6 @@ from groupshift.adapters.kafka.requests import (
 from groupshift.adapters.kafka.rows import Described, described, group_answer, offset_rows, within_logs
 from groupshift.adapters.kafka.transactions import FirstCommits
 from groupshift.adapters.kafka.wire import by_partition, error_name, is_retriable, raise_for
-from groupshift.domain.group import LogEnd
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rows import (
@@ -89,7 +88,7 @@ def listing(cluster: KafkaCluster) -> tuple[dict[str, Listed], dict[int, int]]:
 
 def log_ends(
     cluster: KafkaCluster, partitions: Iterable[TopicPartition], leaders: Mapping[TopicPartition, int]
-) -> tuple[dict[TopicPartition, LogEnd], dict[TopicPartition, int]]:
+) -> tuple[dict[TopicPartition, LogEndRow], dict[TopicPartition, int]]:
     """Start and end by partition, with the newer leader epoch (brokers before 2.1 tell none), and the error
     code of each partition without an answer of its leader. Raises what `KafkaCluster` raises."""
     failed: dict[TopicPartition, int] = {}
@@ -108,10 +107,11 @@ def log_ends(
             else:
                 offsets[spec][at] = each
     ends = {
-        at: LogEnd(
-            partition=at,
-            start=int(start.offset),
-            end=int(end.offset),
+        at: LogEndRow(
+            topic=at.topic,
+            partition=at.partition,
+            log_start=int(start.offset),
+            log_end=int(end.offset),
             leader_epoch=max(int(getattr(bound, "leader_epoch", -1)) for bound in (start, end)),
         )
         for at, start in offsets[EARLIEST].items()
@@ -195,7 +195,7 @@ class Reading:
         description = self.described[group]
         if description.group.state == GONE or (rows and not description.assignments):
             return False
-        committed = {(row.topic, row.partition) for row in rows}
+        committed = {row.at for row in rows}
         return not rows or any((at.topic, at.partition) not in committed for at in description.assignments)
 
     def give_up(self) -> None:
@@ -336,8 +336,7 @@ class LogEnds:
             if not is_retriable(code):
                 self._problem(str(at), self._left.pop(at))
         for at, end in ends.items():
-            row = LogEndRow(topic=at.topic, partition=at.partition, log_start=end.start, log_end=end.end)
-            self.rows.append(row)
+            self.rows.append(end)
             self._left.pop(at, None)
 
     def give_up(self) -> None:
@@ -453,7 +452,7 @@ class LiveGroupSnapshots(OfCluster):
         no member reads. Raises as `take`."""
         ends = LogEnds(topics=topics, unread=unread)
         self._in_rounds(ends, lambda: ends.round(self._cluster))
-        return sorted(ends.rows, key=lambda row: (row.topic, row.partition)), ends.problems
+        return sorted(ends.rows, key=lambda row: row.at), ends.problems
 
     def _in_rounds(self, reading: Reading | LogEnds, ask: Callable[[], None]) -> None:
         deadline = time.monotonic() + self._patience_s

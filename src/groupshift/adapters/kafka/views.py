@@ -43,7 +43,6 @@ from groupshift.domain.cluster import (
     Asked,
     BrokerView,
     ClusterView,
-    ListedGroup,
     PlacementView,
     Property,
     TopicView,
@@ -156,7 +155,7 @@ def _broker(node: int, listing: Any, versions: Any, configs: Any) -> BrokerView:
     return BrokerView(
         node_id=node,
         groups=tuple(
-            ListedGroup(
+            KafkaGroup(
                 group=each.group_id,
                 kind=kind_of(each),
                 protocol_type=each.protocol_type,

@@ -69,7 +69,7 @@ class ParquetAudits:
             (entry,) = summary["files"]
             data = (opened(folder) / _FILE).verified(entry["sha256"])
             return audit_of(summary, decoded(f"{folder}/{_FILE}", data))
-        except (KeyError, ValueError, TypeError, AttributeError, Broken) as wrong:
+        except (KeyError, ValueError, TypeError, AttributeError, Broken, Rejected) as wrong:
             raise Broken(f"the audit in {folder} is no longer what was written ({wrong})") from wrong
 
     def names(self, root: str) -> tuple[str, ...]:

@@ -34,9 +34,9 @@ from pathlib import Path
 from typing import IO
 
 from groupshift.adapters.system import own_folder
+from groupshift.domain.run import SparkJob
 from groupshift.errors import Broken, Transient
 from groupshift.foreign_files import made_anew
-from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.settings import SparkSettings
 
 _LAST_LINES = 8
@@ -52,7 +52,7 @@ class SparkSubmit:
     def __init__(self, settings: SparkSettings) -> None:
         self._settings = settings
 
-    def run(self, request: ProofRequest) -> None:
+    def run(self, request: SparkJob) -> None:
         """See the port."""
         kept = "://" not in request.output  # an object store takes no log: it lies in a folder of our own
         folder = Path(request.output) if kept else Path(tempfile.mkdtemp(prefix="groupshift-spark-"))
@@ -85,9 +85,7 @@ class SparkSubmit:
         if not kept:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _started(
-        self, request: ProofRequest, files: SubmitFiles, output: IO[bytes]
-    ) -> subprocess.Popen[bytes]:
+    def _started(self, request: SparkJob, files: SubmitFiles, output: IO[bytes]) -> subprocess.Popen[bytes]:
         settings = self._settings
         try:
             command = [
@@ -255,8 +253,9 @@ def sharing_options(java: str | None = None) -> str:
         if archive.exists():
             return f"-XX:SharedArchiveFile={archive} {_QUIET}"
         draft.touch(exist_ok=False)
-        for old in sorted(folder.glob("spark-*"), key=lambda path: -path.stat().st_mtime)[_KEPT:]:
-            old.unlink()
+        with suppress(OSError):  # another start removes them, too
+            for old in sorted(folder.glob("spark-*"), key=lambda path: -path.stat().st_mtime)[_KEPT:]:
+                old.unlink()
         return f"-XX:ArchiveClassesAtExit={draft} {_QUIET}"
     return ""
 

@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 
 from groupshift.adapters.sqlalchemy.database import Database, Transaction
 from groupshift.domain.plain import from_plain
-from groupshift.domain.run import StepRecord, Target, canonical, member, require_transition
+from groupshift.domain.run import StepRecord, Target, canonical, require_transition
 from groupshift.errors import Conflict, Rejected
 from groupshift.ports.runs import (
     Claim,
@@ -146,9 +146,10 @@ class SqlRuns:
     def events(self, run: str, *, step: str = "") -> tuple[Event, ...]:
         """See the port."""
         rows = self._database.rows("list_events", run=run, step=step)
-        for row in rows:
-            member(EventKind, row["kind"], f"event {row['seq']} of run {run}")
-        return tuple(from_plain(Event, _read(row, "body")) for row in rows)
+        try:
+            return tuple(from_plain(Event, _read(row, "body")) for row in rows)
+        except TypeError as wrong:
+            raise Rejected(f"an event of run {run} is not known: {wrong}") from None
 
 
 def _read(row: dict[str, Any], *texts: str) -> dict[str, Any]:

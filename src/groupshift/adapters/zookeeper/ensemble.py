@@ -41,8 +41,9 @@ from groupshift.adapters.zookeeper.session import (
     understands,
 )
 from groupshift.audit.case import ZookeeperGroup
-from groupshift.domain.group import CommittedOffset, GroupView, NoOffset
-from groupshift.domain.modes import Mode, effective_mode
+from groupshift.domain.group import GroupView, Member, NoOffset
+from groupshift.domain.modes import MemberKind, Mode, effective_mode
+from groupshift.domain.rows import OffsetRow
 from groupshift.domain.znodes import BROKER_IDS, CONSUMERS, GroupPaths
 from groupshift.errors import Rejected, Transient
 from groupshift.scan.state import NodeTimes
@@ -197,7 +198,7 @@ def _view(reading: Reading) -> GroupView:
         ids_pzxid=reading.directories[0].stat.pzxid if reading.directories[0] else -1,
         members=tuple(members),
         owners=tuple(each for each in owners if each is not None and not isinstance(each, str)),
-        zookeeper_offsets=tuple(each for each in offsets if isinstance(each, CommittedOffset)),
+        zookeeper_offsets=tuple(each for each in offsets if isinstance(each, OffsetRow)),
         no_offsets=tuple(each for each in offsets if isinstance(each, NoOffset)),
         problems=tuple(problems),
     )
@@ -320,11 +321,16 @@ def _view_of(reading: Reading) -> tuple[GroupView, NodeTimes]:
     try:
         view, times = _view(reading), _times(reading)
     except Exception as error:  # noqa: BLE001 - named in the group's problems
+        kinds = {
+            name: MemberKind.AWARE if name in reading.migration_ids else MemberKind.OLD
+            for name in reading.ids
+        }
         view = GroupView(
             group=reading.paths.group,
             exists=True,
             ids=reading.ids,
             migration_ids=reading.migration_ids,
+            members=tuple(Member(member_id=name, kind=kind) for name, kind in kinds.items()),
             problems=(unforeseen(reading.paths.root, error),),
         )
         return view, NodeTimes()
@@ -362,8 +368,8 @@ def _group_of(reading: Reading) -> ZookeeperGroup:
         problems = [_refused(path) for path in reading.refused]
         for node in reading.offsets:
             offset = offset_of(node)
-            if isinstance(offset, CommittedOffset):
-                offsets[offset.partition] = offset.offset
+            if isinstance(offset, OffsetRow):
+                offsets[offset.at] = offset.offset
             else:
                 problems.append(offset if isinstance(offset, str) else offset.problem)
         return ZookeeperGroup(

@@ -23,11 +23,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import Final, TypeVar
 
 from groupshift.adapters.zookeeper.session import Node
-from groupshift.domain.foreign_json import decimal, load_json
-from groupshift.domain.group import CommittedOffset, Member, NoOffset, Owner
+from groupshift.domain.foreign_json import decimal, load_json, shown
+from groupshift.domain.group import Member, NoOffset, Owner
 from groupshift.domain.modes import MemberKind, ModeNode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.registration import (
@@ -39,6 +40,7 @@ from groupshift.domain.registration import (
     parse_awareness,
     parse_registration,
 )
+from groupshift.domain.rows import OffsetRow
 from groupshift.domain.znodes import partition_number
 from groupshift.errors import Rejected
 
@@ -102,6 +104,7 @@ def client_of_partition(name: str, data: bytes) -> str | None:
 
 _GENERATED_ID: Final = re.compile(r"(?P<host>.+)-\d{13}-[0-9a-f]{1,8}")
 _SHOWN: Final = 200
+_shown = partial(shown, most=_SHOWN)
 
 
 def member_of(registered: Node, migration: Node | None) -> tuple[Member, tuple[str, ...]]:
@@ -156,13 +159,14 @@ def owner_of(node: Node) -> Owner | str | None:
     return Owner(partition=partition, thread_id=thread, czxid=node.stat.czxid, session_id=node.owner)
 
 
-def offset_of(node: Node) -> CommittedOffset | NoOffset | str:
+def offset_of(node: Node) -> OffsetRow | NoOffset | str:
     """The offset node of one partition, or a sentence about what is none."""
     partition = _partition(node)
     if isinstance(partition, str):
         return partition
     try:
-        return CommittedOffset(partition=partition, offset=decimal(node.data, node.path))
+        offset, group = decimal(node.data, node.path), node.path.split("/")[2]
+        return OffsetRow(group=group, topic=partition.topic, partition=partition.partition, offset=offset)
     except Rejected:
         held = _shown(node.data)
         return NoOffset(
@@ -235,8 +239,3 @@ def _partition(node: Node) -> TopicPartition | str:
     if node.owner:
         return f"{said}{_living(client or OTHER)}"
     return f"{said}{client or OTHER} wrote it; no member of the old consumer reads it: find out who uses it"
-
-
-def _shown(data: bytes) -> str:
-    text = data[:_SHOWN].decode(errors="backslashreplace")
-    return repr(text) if len(data) <= _SHOWN else f"{text!r}… ({len(data)} bytes)"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from groupshift.domain.facts import Facts
 from groupshift.domain.group_protocol import EMPTY, Aim, Kind, Protocol, ProtocolView, Way
 from groupshift.domain.protocol.preflight import FILE, STABLE, ProtocolFacts, disagreements, predicted
-from groupshift.domain.rules import Look, Rules, Says
+from groupshift.domain.rules import Look, Rules, Says, some
 from groupshift.domain.verdict import Finding
 
 Settling = tuple[ProtocolView, Protocol]
@@ -63,16 +63,15 @@ def members_on_it(facts: Settling) -> Iterator[Says]:
     late = [
         f"{m.name} at {m.epoch}" for m in group.members if group.epoch is not None and m.epoch != group.epoch
     ]
-    if late:
-        yield Says("members_late", epoch=group.epoch, members=late)
+    yield from some("members_late", epoch=group.epoch, members=late)
 
 
 @SETTLED.rule("PS05")
 def no_other(facts: Settling) -> Iterator[Says]:
     """Nobody speaks the other protocol."""
     view, to = facts
-    if others := [member.name for member in view.group.speaking(to.other)]:
-        yield Says("speak_other", other=to.other, members=others)
+    others = [member.name for member in view.group.speaking(to.other)]
+    yield from some("speak_other", other=to.other, members=others)
     if view.group.undeclared and to is Protocol.CONSUMER:
         yield Says("protocol_untold", count=len(view.group.undeclared))
 
@@ -92,8 +91,7 @@ def once(facts: Settling) -> Iterator[Says]:
         for partition in member.assigned:
             owners.setdefault(str(partition), []).append(member.name)
     twice = [f"{at} ({', '.join(sorted(names))})" for at, names in owners.items() if len(names) > 1]
-    if twice:
-        yield Says("two_owners", partitions=sorted(twice))
+    yield from some("two_owners", partitions=sorted(twice))
 
 
 RULES: Rules[Facts] = Rules(FILE, "PR")
@@ -197,8 +195,7 @@ def _no_strangers(view: ProtocolView, facts: Facts) -> Iterator[Says]:
     strangers = [
         member.name for member in view.group.members if not known & {member.member_id, member.client_id}
     ]
-    if strangers:
-        yield Says("in_no_place", members=strangers)
+    yield from some("in_no_place", members=strangers)
 
 
 @_rule("PR10")

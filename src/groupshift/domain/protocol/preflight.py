@@ -29,7 +29,7 @@ from groupshift.domain.group_protocol import (
 from groupshift.domain.hazards import Met, Role
 from groupshift.domain.protocol.answers import Answer, Outcome, forecast, way_back
 from groupshift.domain.rows import ClusterState
-from groupshift.domain.rules import Rules, Says
+from groupshift.domain.rules import Rules, Says, some
 from groupshift.domain.topic_filter import clean_filter, compile_filter
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Rejected
@@ -278,21 +278,18 @@ def offsets_complete(facts: ProtocolFacts) -> Iterator[Says]:
         if not problem.of_leftover:
             yield Says("snapshot_incomplete", problem=problem.problem)
     topics = _read(state)
-    committed = {(row.topic, row.partition): row.offset for row in state.offsets}
+    committed = {row.at: row.offset for row in state.offsets}
     missing, beyond, below = list[str](), list[str](), list[str]()
     for end in state.log_ends if not topics else (end for end in state.log_ends if end.topic in topics):
-        name, at = f"{end.topic}-{end.partition}", committed.get((end.topic, end.partition))
+        name, at = str(end.at), committed.get(end.at)
         if at is None:
             missing += [name] if topics and end.log_end > end.log_start else []
         elif not end.log_start <= at <= end.log_end:
             outside = beyond if at > end.log_end else below
             outside.append(f"{name} at {at}, log {end.log_start} to {end.log_end}")
-    if missing:
-        yield Says("no_offset", count=len(missing), partitions=sorted(missing))
-    if beyond:
-        yield Says("outside_log", partitions=sorted(beyond))
-    if below:
-        yield Says("records_deleted", partitions=sorted(below))
+    yield from some("no_offset", count=len(missing), partitions=sorted(missing))
+    yield from some("outside_log", partitions=sorted(beyond))
+    yield from some("records_deleted", partitions=sorted(below))
     yield from _strays(state, topics)
 
 
@@ -301,16 +298,14 @@ def _strays(state: ClusterState, topics: Collection[str]) -> Iterator[Says]:
     group is, or may not. Whether it minds depends on its client."""
     rows = [row for row in state.offsets if row.offset >= 0 and (not topics or row.topic in topics)]
     strays = [(row, state.topics.strays(row)) for row in rows]
-    if former := [row for row, kinds in strays if Stray.FORMER_TOPIC in kinds]:
-        names = sorted(f"{row.topic}-{row.partition} at {row.offset}" for row in former)
-        yield Says("former_topic", partitions=names)
-    if foreign := [row for row, kinds in strays if kinds & EPOCHS]:
-        names = sorted(
-            f"{row.topic}-{row.partition} (epoch {row.leader_epoch}, "
-            f"now {state.topics.current_epoch(row.topic, row.partition)})"
-            for row in foreign
-        )
-        yield Says("foreign_epoch", partitions=names)
+    former = sorted(f"{row.at} at {row.offset}" for row, kinds in strays if Stray.FORMER_TOPIC in kinds)
+    yield from some("former_topic", partitions=former)
+    foreign = sorted(
+        f"{row.at} (epoch {row.leader_epoch}, now {state.topics.current_epoch(*row.at)})"
+        for row, kinds in strays
+        if kinds & EPOCHS
+    )
+    yield from some("foreign_epoch", partitions=foreign)
 
 
 def _read(state: ClusterState) -> set[str]:

@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from groupshift.domain.foreign_text import shell
-from groupshift.domain.group import CommittedOffset, GroupView
+from groupshift.domain.group import GroupView
 from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.rows import OffsetRow
 from groupshift.domain.run import Target
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.changes import OffsetRestoring
@@ -105,9 +106,9 @@ def against_removal(view: GroupView) -> str:
     return why
 
 
-def offsets_of(committed: tuple[CommittedOffset, ...]) -> dict[TopicPartition, int]:
+def offsets_of(committed: tuple[OffsetRow, ...]) -> dict[TopicPartition, int]:
     """Return committed offsets by partition; those below 0 are none."""
-    return {each.partition: each.offset for each in committed if each.offset >= 0}
+    return {each.at: each.offset for each in committed if each.offset >= 0}
 
 
 def stale_offsets(side: ZookeeperSide, runs: Runs, group: str) -> tuple[Leftover | None, str]:

@@ -15,10 +15,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from groupshift.domain.addresses import one_server
-from groupshift.domain.cluster import BrokerView, ClusterView, ListedGroup
+from groupshift.domain.cluster import BrokerView, ClusterView
 from groupshift.domain.cluster_rules import unlisted
 from groupshift.domain.group_counts import CountView
-from groupshift.domain.group_protocol import EMPTY, Kind
+from groupshift.domain.group_protocol import EMPTY, KafkaGroup, Kind
 from groupshift.domain.requests import option
 from groupshift.domain.rows import GONE
 from groupshift.domain.versions import METADATA, Span, Version
@@ -126,7 +126,7 @@ class InventoryGroup:
     nothing of it)."""
 
     group: str
-    listed: Mapping[int, ListedGroup]
+    listed: Mapping[int, KafkaGroup]
     logged: GroupState | None
 
     @property
@@ -161,7 +161,7 @@ Inventory = tuple[InventoryGroup, ...]
 
 def inventory(view: ClusterView, logged: Mapping[str, GroupState] | None) -> Inventory:
     """Every group that a broker lists or the log has (``logged`` None: it was not read)."""
-    listed: dict[str, dict[int, ListedGroup]] = defaultdict(dict)
+    listed: dict[str, dict[int, KafkaGroup]] = defaultdict(dict)
     for broker in view.brokers:
         for each in broker.groups:
             listed[each.group][broker.node_id] = each

@@ -86,11 +86,15 @@ class DowngradeMove(ClusterMove[DowngradePorts]):
         if not request.jmx:
             return facts
         gauged = tuple(ports.gauges.read(each) for each in request.jmx)
-        listed = {
-            broker.node_id: Counter((group.kind, group.state) for group in broker.groups)
-            for broker in ports.views.look().brokers  # anew, for they are to be of one moment
-        }
-        return replace(facts, counts=CountView(gauged=gauged, listed=listed))
+        brokers = ports.views.look().brokers  # anew, for they are to be of one moment
+        counts = CountView(
+            gauged=gauged,
+            listed={
+                each.node_id: Counter((group.kind, group.state) for group in each.groups) for each in brokers
+            },
+            loading=[each.node_id for each in brokers if each.loading],
+        )
+        return replace(facts, counts=counts)
 
     def assess(self, request: DowngradeRequest, facts: DowngradeFacts) -> Findings:
         """See `Move`."""

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from groupshift.domain.cluster import ClusterView, ListedGroup, PlacementView
+from groupshift.domain.cluster import ClusterView, PlacementView
 from groupshift.domain.commit_places import Topics
+from groupshift.domain.group_protocol import KafkaGroup
 from groupshift.domain.placement import expected, several_owners
 from groupshift.domain.requests import option
 from groupshift.errors import Rejected
@@ -45,7 +46,7 @@ class ExpansionRequest:
     )
 
 
-def listed(cluster: ClusterView) -> Iterator[ListedGroup]:
+def listed(cluster: ClusterView) -> Iterator[KafkaGroup]:
     """Every group as every broker that lists it tells it."""
     for broker in cluster.brokers:
         yield from broker.groups

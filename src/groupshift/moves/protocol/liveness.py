@@ -218,8 +218,8 @@ def look_at(group: GroupView) -> MemberLook | None:
         return MemberLook(view=view, unread=group.problems[0])
     return MemberLook(
         view=view,
-        committed={each.partition: each.offset for each in group.kafka_offsets},
-        ends={each.partition: each.end for each in group.log_ends},
+        committed={each.at: each.offset for each in group.kafka_offsets},
+        ends={each.at: each.log_end for each in group.log_ends},
     )
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +44,8 @@ _USUAL_RATIO = 16
 _GROWTH = 8
 _FULL = "failed to write whole buffer"
 """How cramjam says that the output does not fit."""
+_WRONG_CHECKSUM = "headerChecksum_invalid"
+"""How cramjam says that the checksum of an LZ4 descriptor is wrong."""
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = 16
 
@@ -58,10 +59,9 @@ def inflate(codec: int, payload: Any, *, magic: int = 2) -> Any:
     try:
         if codec == _SNAPPY:
             return _snappy(bytes(payload))
-        if codec == _LZ4 and not magic:
-            return _old_lz4(bytes(payload))
         if codec in _BOUNDED:
-            return _bounded(_BOUNDED[codec], payload)
+            frame = _with_right_checksum(bytes(payload)) if codec == _LZ4 and not magic else payload
+            return _bounded(_BOUNDED[codec], frame)
     except (cramjam.DecompressionError, ValueError, OSError, struct.error, IndexError) as error:
         raise Broken(f"its records cannot be decompressed by codec {codec} ({error})") from error
     raise Broken(f"its codec {codec} is none of 1 gzip, 2 snappy, 3 lz4 and 4 zstd")
@@ -107,16 +107,21 @@ def _snappy_block(block: bytes, left: int) -> bytes:
     return bytes(cramjam.snappy.decompress_raw(block))
 
 
-def _old_lz4(frame: bytes) -> Any:
-    """What an LZ4 frame holds whose descriptor carries a wrong checksum.
+def _with_right_checksum(frame: bytes) -> bytes:
+    """An LZ4 frame whose descriptor carries the right checksum.
 
     Clients up to 0.9 computed it with the frame's magic number included (KAFKA-3160), and format 0 kept that
-    way ever since. It is one byte: the right one is the one that the codec takes."""
+    way ever since. It is one byte: the right one is the one of which the codec, shown no block, does not
+    complain."""
     at = 14 if frame[4] & 0x08 else 6
     for right in range(256):
-        with suppress(cramjam.DecompressionError):
-            return _bounded(cramjam.lz4, frame[:at] + bytes([right]) + frame[at + 1 :])
-    raise ValueError("it is no LZ4 frame under any checksum")
+        head = frame[:at] + bytes([right])
+        try:
+            cramjam.lz4.decompress_into(head, bytearray(1))
+        except cramjam.DecompressionError as error:
+            if _WRONG_CHECKSUM not in str(error):
+                return head + frame[at + 1 :]
+    return frame
 
 
 PIECE = 32 * 1024 * 1024

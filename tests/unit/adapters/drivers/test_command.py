@@ -10,7 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.adapters.drivers.command import FIELDS, CommandFleet, problems, put, run_program, terms
+from groupshift.adapters.drivers.command import (
+    FIELDS,
+    CommandFleet,
+    CommandReplacement,
+    Programs,
+    problems,
+    put,
+    run_program,
+    terms,
+)
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.driver import Change, ForPerson, Started
@@ -128,11 +137,17 @@ def test_an_answer_that_cannot_be_used_names_program_and_remedy(printed: str) ->
 
 
 @pytest.mark.parametrize(
-    "slots", ['{"slots": [{"name": "m1"}]}', '{"slots": 1}', '{"slots": [{"kind": "x"}]}']
+    ("slots", "wrong"),
+    [
+        ('{"slots": [{"name": "m1"}]}', "missing"),
+        ('{"slots": 1}', ""),
+        ('{"slots": [{"kind": "x"}]}', "'name' is missing"),
+        ('{"x": 1}', "'slots' is missing"),
+    ],
 )
-def test_slots_that_cannot_be_read_name_the_program(slots: str) -> None:
+def test_slots_that_cannot_be_read_name_the_program(slots: str, wrong: str) -> None:
     """A kind or state that does not exist, or one that is missing."""
-    with pytest.raises(Rejected, match=r"fleet\.command\.observe .* what cannot be read"):
+    with pytest.raises(Rejected, match=rf"fleet\.command\.observe .* what cannot be read .*{wrong}"):
         _fleet("", observe=f"print({slots!r})").slots("orders-app")
 
 
@@ -255,3 +270,28 @@ def test_s13_an_id_that_is_no_text_is_one_sentence(name: str, value: object) -> 
     fleet = _fleet("", observe=f"print({json.dumps({'slots': [slot]})!r})")
     with pytest.raises(Rejected, match=r"what cannot be read .*is no text"):
         fleet.slots("orders-app")
+
+
+def test_what_a_program_prints_loosely_is_taken() -> None:
+    """Null says nothing, a number is a name, and the name of a file of snapshots has zeros before it."""
+    slot = {
+        "name": 1,
+        "kind": "old",
+        "state": "running",
+        "member_id": None,
+        "change_id": None,
+        "trouble": None,
+    }
+    printed = json.dumps({"slots": [slot], "taken_up": None})
+    (place,) = _fleet("", observe=f"print({printed!r})").slots("orders-app")
+    assert (place.name, place.trouble, place.change_id) == ("1", "", None)
+    node = {
+        "state": "running",
+        "release": 3.9,
+        "change_id": None,
+        "trouble": None,
+        "snapshot": "00000000000000001234",
+    }
+    programs = Programs(start=("a",), observe=(sys.executable, "-c", f"print({json.dumps(node)!r})"))
+    status = CommandReplacement(programs).observe(4)
+    assert (status.release, status.change_id, status.snapshot, status.trouble) == ("3.9", "", 1234, "")

@@ -83,7 +83,7 @@ def test_a_place_without_a_pod_is_changing_and_of_the_kind_that_is_wanted() -> N
 
 def test_the_memory_survives_its_annotation_and_forgets_the_oldest_changes() -> None:
     """An annotation has a limit; tokens are kept."""
-    memory = Memory()
+    memory = Memory(changes=(), fences={})
     for number in range(20):
         change = Change(
             change_id=f"c{number}", group=GROUP, slots=("s",), to=MemberKind.AWARE, fence="m", token=number
@@ -105,4 +105,12 @@ def test_s13_an_annotation_that_somebody_else_wrote_is_one_sentence(text: str) -
     """Deep, or a number without end: whoever may edit the workload can write it."""
     document = {"kind": "Deployment", "metadata": {"name": "orders", "annotations": {CHANGES: text}}}
     with pytest.raises(Rejected, match="is not groupshift's"):
+        Memory.of(document)
+
+
+@pytest.mark.parametrize("held", ["{}", '{"changes": []}', '{"fences": {"m": 3}}', '{"x": 1}'])
+def test_half_an_annotation_is_refused(held: str) -> None:
+    """Without its tokens a run that was fenced off could go on."""
+    document = {"kind": "Deployment", "metadata": {"name": "d", "annotations": {CHANGES: held}}}
+    with pytest.raises(Rejected, match="not groupshift's"):
         Memory.of(document)

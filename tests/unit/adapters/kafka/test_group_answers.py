@@ -11,8 +11,9 @@ import pytest
 from groupshift.adapters.kafka import groups
 from groupshift.adapters.kafka.groups import KafkaEnsemble, KafkaGroups, KafkaRights
 from groupshift.adapters.kafka.wire import Api
-from groupshift.domain.group import CommittedOffset, GroupView
+from groupshift.domain.group import GroupView
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.rows import OffsetRow
 from groupshift.errors import Rejected, Transient
 from support.fake_brokers import ABSENT, NEWEST, OLD, FakeGroup, FakeWorld
 
@@ -66,7 +67,7 @@ def test_one_group_is_told_with_members_offsets_and_topics(world: FakeWorld) -> 
     ]
     assert [each.topics for each in side.kafka.members] == [(), ("orders",)]
     assert side.topics == {"orders": 3, "other": 1}
-    assert [(at.partition, at.offset, at.metadata) for at in side.kafka_offsets] == [(ORDERS[0], 7, "note\0")]
+    assert [(at.at, at.offset, at.metadata) for at in side.kafka_offsets] == [(ORDERS[0], 7, "note\0")]
     (problem,) = side.problems
     assert "for orders-1 cannot be read (UNSTABLE_OFFSET_COMMIT (88))" in problem
     assert [each.partition(",")[0] for each in side.brokers] == [
@@ -104,9 +105,9 @@ def test_positions_are_asked_for_by_name(world: FakeWorld) -> None:
     """Those that were not answered; about a partition without a word the coordinator said nothing."""
     world.topics["orders"][2] = 1
     world.groups["busy"].silent_about.add(ORDERS[2])
-    seen = GroupView(group="busy", kafka_offsets=(CommittedOffset(partition=ORDERS[0], offset=7),))
+    seen = GroupView(group="busy", kafka_offsets=(OffsetRow(group="g", **ORDERS[0]._asdict(), offset=7),))
     told = KafkaGroups(world.observer()).positions(seen, ORDERS)
-    assert [(end.partition, end.start, end.end) for end in told.log_ends] == [
+    assert [(end.at, end.log_start, end.log_end) for end in told.log_ends] == [
         (at, at.partition, 10 * (at.partition + 1)) for at in ORDERS
     ]
     assert told.kafka_offsets == seen.kafka_offsets

@@ -135,3 +135,13 @@ def test_the_audits_below_a_root_are_named(tmp_path: Path) -> None:
     for root in (str(tmp_path / "audits"), f"{tmp_path}/audits/", f"file://{tmp_path}/audits"):
         assert ParquetAudits().names(root) == ("a", "b")
     assert ParquetAudits().names(str(tmp_path / "none")) == ()
+
+
+@pytest.mark.parametrize("keys", [None, "x", [1], True, -1])
+def test_a_count_of_keys_that_is_none_is_refused_where_it_is_read(tmp_path: Path, keys: object) -> None:
+    """Not where a page is made of it: how many agree is counted from it."""
+    ParquetAudits().write(str(tmp_path / "one"), AUDIT, PAGE)
+    manifest = tmp_path / "one" / "manifest.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "keys": keys}))
+    with pytest.raises(Broken, match="no longer what was written"):
+        ParquetAudits().read(str(tmp_path / "one"))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from groupshift.adapters.zookeeper import ensemble
 from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
 from groupshift.adapters.zookeeper.session import Answer, Ask, Data, Node, ZookeeperConnection
 from groupshift.domain.modes import MemberKind
@@ -91,3 +92,16 @@ def test_a_migration_id_that_no_living_member_made_does_not_hide_the_member() ->
     nodes = member(json.dumps(AWARE).encode())
     (found,) = observed(Tree(nodes, persistent=f"{MIGRATION}/g_a")).members
     assert found.session_id == 7
+
+
+def test_a_group_that_breaks_its_reader_still_has_its_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody takes it for empty."""
+
+    def breaking(_reading: object) -> None:
+        raise ZeroDivisionError("not foreseen")
+
+    monkeypatch.setattr(ensemble, "_view", breaking)
+    side = observed(Tree({**member(json.dumps(AWARE).encode()), f"{IDS}/g_b": b"{}"}))
+    kinds = {each.member_id: each.kind for each in side.members}
+    assert kinds == {"g_a": MemberKind.AWARE, "g_b": MemberKind.OLD}
+    assert "ZeroDivisionError" in side.problems[0]

@@ -6,9 +6,10 @@ import pytest
 
 from groupshift.adapters.zookeeper.nodes import member_of, mode_problems, offset_of, owner_of
 from groupshift.adapters.zookeeper.session import Node
-from groupshift.domain.group import CommittedOffset, Owner
+from groupshift.domain.group import Owner
 from groupshift.domain.modes import MemberKind, Mode, ModeNode
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.rows import OffsetRow
 from support.znodes import znode
 
 STATIC = (
@@ -103,8 +104,8 @@ def test_a_malformed_owner_node_is_a_sentence(path: str, data: bytes, owner: int
 
 def test_an_offset_node_is_decimal() -> None:
     """The next offset to read."""
-    assert offset_of(node("offsets/orders/3", b"120", 0)) == CommittedOffset(
-        partition=TopicPartition("orders", 3), offset=120
+    assert offset_of(node("offsets/orders/3", b"120", 0)) == OffsetRow(
+        group="g", topic="orders", partition=3, offset=120
     )
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from groupshift.adapters.drivers.manual import ManualFleet
+from groupshift.domain.group import GroupView
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import Until, WayBack
 from groupshift.domain.run import RunState, StepState
 from groupshift.domain.verdict import Verdict
+from groupshift.engine.group import facts_of
 from groupshift.engine.progress import Ended, Stopped
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.errors import Conflict, Fenced, Rejected, Transient
@@ -369,3 +373,12 @@ def test_the_rollback_names_the_changes_that_it_takes_back(group: CoordinationPr
     group.roll_back(name)
     back = next(each for key, each in group.runs.steps(name).items() if key.startswith("back 0"))
     assert back.intent["undoes"] == [f"{name}:canary", f"{name}:roll"]
+
+
+def test_the_fleet_is_read_before_the_group() -> None:
+    """A member that comes up between the two is in the group: it is not missed there (C18)."""
+    reads: list[str] = []
+    fleets = SimpleNamespace(slots=lambda _group: reads.append("fleet") or ())
+    groups = SimpleNamespace(read=lambda group: reads.append("group") or GroupView(group=group))
+    facts_of(SimpleNamespace(groups=groups, fleets=lambda _driver: fleets), "g", "process")
+    assert reads == ["fleet", "group"]

@@ -14,11 +14,12 @@ import pytest
 from groupshift.cli import repair
 from groupshift.cli.main import main
 from groupshift.domain.foreign_text import command, visible
-from groupshift.domain.group import CommittedOffset, GroupView, Member
+from groupshift.domain.group import GroupView, Member
 from groupshift.domain.group_protocol import KafkaGroup, KafkaMember
 from groupshift.domain.modes import ABSENT_MODE, MemberKind, ModeNode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import WayBack
+from groupshift.domain.rows import OffsetRow
 from groupshift.domain.run import RunState
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.progress import Ended
@@ -153,7 +154,7 @@ def test_u15_an_open_run_keeps_its_offsets(back: CoordinationProcesses) -> None:
 
 def _view(**changed: Any) -> GroupView:
     old = Member(member_id="m1", kind=MemberKind.OLD)
-    at = CommittedOffset(partition=FIRST, offset=35_097)
+    at = OffsetRow(group="g", **FIRST._asdict(), offset=35_097)
     view = GroupView(
         group=GROUP,
         taken_at_ms=0,
@@ -167,7 +168,7 @@ def _view(**changed: Any) -> GroupView:
     return replace(view, **changed)
 
 
-BEYOND = CommittedOffset(partition=FIRST, offset=35_098)
+BEYOND = OffsetRow(group="g", **FIRST._asdict(), offset=35_098)
 KAFKA_MODE = ModeNode(data=b"kafka", version=1, czxid=1, mzxid=1)
 JOINED = KafkaGroup(state="Stable", members=(KafkaMember(member_id="x", client_id="billing", host="h"),))
 

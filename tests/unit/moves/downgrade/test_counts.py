@@ -36,9 +36,13 @@ class Silent:
         raise Transient(f"nobody answers at {address}")
 
 
-def counted(gauges: object, patience_s: float = 0, *, jmx: tuple[str, ...] = ("h:9999",)) -> dict[str, str]:
+def counted(
+    gauges: object, patience_s: float = 0, *, jmx: tuple[str, ...] = ("h:9999",), loads: bool = False
+) -> dict[str, str]:
     """The worst verdict of each rule of counts."""
-    driver = driver_of(two_of_43())
+    world = two_of_43()
+    world.loading = 9 if loads else 0
+    driver = driver_of(world)
     request = DowngradeRequest(to="3.9.2", from_="4.3.1", jmx=jmx)
     ports = replace(driver.ports, gauges=gauges)
     facts, findings = assess(driver.move, driver.tools(), ports, request, patience_s=patience_s)
@@ -58,6 +62,12 @@ def test_it_is_looked_again_until_nothing_differs() -> None:
     gauges = Gauges((0, 0, LISTED))
     assert counted(gauges, 90)["PG01"] == "pass"
     assert gauges.asked == ["h:9999"] * 3
+
+
+def test_a_broker_that_loads_is_said_to_load() -> None:
+    """It lists none of its groups yet: that is no count that differs."""
+    verdicts = counted(Gauges((LISTED,)), loads=True)
+    assert (verdicts["PG01"], verdicts["PG03"]) == ("pass", "fail")
 
 
 def test_nobody_is_asked_where_no_port_is_named() -> None:

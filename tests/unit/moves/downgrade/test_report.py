@@ -10,7 +10,7 @@ from groupshift.domain.verdict import Verdict
 from groupshift.engine.move import Run
 from groupshift.moves.downgrade import report
 from groupshift.moves.downgrade.facts import DowngradePorts, DowngradeRequest
-from groupshift.report.history import History, headline_of, history_of
+from groupshift.report.history import History, compared, headline_of, history_of
 from groupshift.report.page import Headline
 from groupshift.report.run_page import closed_reader, document_of
 from support.driven_moves import Driver, declines, where
@@ -99,6 +99,22 @@ def test_a_difference_is_the_first_thing_that_is_said_and_then_the_rollback() ->
     assert "Steps back" in page(driver, run)
     ran = [e.ran for e in report.releases(told(driver, run)) if e.node == "2" and not e.changing]
     assert ran == ["4.3.1", "3.9.2", "4.3.1"]
+
+
+def test_groups_of_a_comparison_that_found_a_difference_are_not_said_to_be_equal() -> None:
+    """Only those of the comparisons that found nothing are counted in the sentence."""
+    world = two_of_43()
+    driver, run = lost(world)
+    world.groups["simple"], world.lose = Group(kind=Kind.CLASSIC, offset=7), set()
+    driver.roll_back(run)
+    assert where(driver.go_on(run))[0] == "rolled_back"
+    history = told(driver, run)
+    groups = max(each.groups or 0 for each in compared(history) if each.verdict is Verdict.PASS)
+    (differing,) = (each.subject for each in compared(history) if each.verdict is Verdict.FAIL)
+    for each in history.there:
+        if (each.step.kind, each.step.subject) == ("compare", differing):
+            each.record.result["groups"] = groups + 90  # type: ignore[union-attr, index]
+    assert f"comparisons of {groups} groups" in report.page(reader(driver, run), history, None).sentence
 
 
 def test_u15_a_downgrade_that_was_taken_back_says_which_groups_stay_classic() -> None:

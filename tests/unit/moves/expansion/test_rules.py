@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from groupshift.domain.cluster import ListedGroup, QuorumView, TopicView
-from groupshift.domain.group_protocol import Kind
+from groupshift.domain.cluster import QuorumView, TopicView
+from groupshift.domain.group_protocol import KafkaGroup, Kind
 from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Verdict
 from groupshift.log import LogRecord
@@ -218,7 +218,7 @@ def test_what_is_in_the_way_of_a_plan(rule: str) -> None:
         (listed("g1", Kind.SHARE, state="Empty", protocol_type="share"), "X14", Verdict.FAIL),
     ],
 )
-def test_groups_that_a_plan_waits_for_or_refuses(group: ListedGroup, rule: str, verdict: Verdict) -> None:
+def test_groups_that_a_plan_waits_for_or_refuses(group: KafkaGroup, rule: str, verdict: Verdict) -> None:
     """Members must leave before; what a share group keeps cannot be committed again."""
     to = next(count for count in (16, 24, 32) if partition_of("g1", 8) != partition_of("g1", count))
     found = facts(view(groups={1: [group]}), at(["g1"], 8), to=to)

@@ -74,8 +74,8 @@ def test_what_a_look_tells_of_members_is_read_from_the_group(group: Processes) -
     view = seen(group)
     found = look_at(view)
     assert found is not None
-    assert found.committed == {each.partition: each.offset for each in view.kafka_offsets}
-    assert found.ends == {each.partition: each.end for each in view.log_ends}
+    assert found.committed == {each.at: each.offset for each in view.kafka_offsets}
+    assert found.ends == {each.at: each.log_end for each in view.log_ends}
     spoilt = look_at(replace(view, problems=("a transaction is open",)))
     assert spoilt is not None
     assert (spoilt.unread, spoilt.ends) == ("a transaction is open", {})

@@ -10,6 +10,7 @@ import sys
 import cramjam
 import pytest
 
+from groupshift.errors import Broken
 from support.batch_encoder import CODECS, Record, batch
 
 HUGE = 1536 * 1024 * 1024
@@ -113,3 +114,26 @@ def test_what_inflates_far_beyond_the_first_guess_is_read_whole(codec: str) -> N
     from groupshift.spark.batches.decompress import inflate
 
     assert bytes(inflate(CODECS[codec], _zeros(codec, 2**26))) == bytes(2**26)
+
+
+@pytest.mark.parametrize("sized", [False, True])
+def test_a_frame_of_an_old_client_is_read_at_once_and_damage_is_said_in_the_codecs_words(
+    monkeypatch: pytest.MonkeyPatch, *, sized: bool
+) -> None:
+    """Its checksum is wrong (KAFKA-3160), with and without the size of the content in the descriptor."""
+    from groupshift.spark.batches import decompress
+
+    data = os.urandom(100_000)
+    frame = bytes(cramjam.lz4.compress(data))
+    if sized:
+        frame = frame[:4] + bytes([frame[4] | 0x08, frame[5]]) + struct.pack("<Q", len(data)) + frame[6:]
+    times = []
+    inflated = decompress._bounded
+    monkeypatch.setattr(decompress, "_bounded", lambda *of: (times.append(1), inflated(*of))[1])
+    for wrong in range(256):
+        at = 14 if sized else 6
+        old = frame[:at] + bytes([wrong]) + frame[at + 1 :]
+        assert bytes(decompress.inflate(CODECS["lz4"], old, magic=0)) == data
+    assert len(times) == 256, "once for each"
+    with pytest.raises(Broken, match="lz4: ERROR_blockChecksum_invalid"):
+        decompress.inflate(CODECS["lz4"], old[:500] + bytes([old[500] ^ 1]) + old[501:], magic=0)
