@@ -16,7 +16,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from groupshift.adapters.spark_submit.java import java_home
 from groupshift.errors import Rejected, Transient
-from groupshift.spark.batches.transactions import Visible
 from groupshift.spark.broker_source import Brokers, fetched, log_bounds
 from groupshift.spark.segments import segments
 from groupshift.spark.session import local_session
@@ -48,13 +47,13 @@ def rows(frame: DataFrame) -> list[Row]:
     return sorted(found, key=lambda row: row[0])
 
 
-def consumed(bootstrap: str, topic: str, isolation: str = "read_committed") -> list[Row]:
+def consumed(bootstrap: str, topic: str) -> list[Row]:
     """What an ordinary consumer is given, up to the end that is visible to it."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": f"reader-{uuid.uuid4().hex[:8]}",
-            "isolation.level": isolation,
+            "isolation.level": "read_committed",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
         }
@@ -140,9 +139,8 @@ def test_segments_fetches_and_a_consumer_agree_on_codecs_and_transactions(
     expected = consumed(cluster.bootstrap, name)
     assert len(expected) == len(CODECS) * (40 + 30 + 5 + 5 + 4)
     copy = copied(cluster, name, tmp_path / "closed")
-    for wanted in (Visible.READ_COMMITTED, Visible.DECIDED):
-        assert rows(segments(spark, copy, topic=name, wanted=wanted)) == expected
-        assert rows(fetched(spark, brokers, topic=name, wanted=wanted)) == expected
+    assert rows(segments(spark, copy, topic=name)) == expected
+    assert rows(fetched(spark, brokers, topic=name)) == expected
     hanging = transactional(cluster.bootstrap, "zstd")
     hanging.begin_transaction()
     produce(hanging, name, [f"open-{n}" for n in range(10)])
@@ -157,16 +155,13 @@ def test_segments_fetches_and_a_consumer_agree_on_codecs_and_transactions(
         "the marker of the aborted transaction",
     )
     copy = copied(cluster, name, tmp_path / "open")
-    for wanted in Visible:
-        got = rows(segments(spark, copy, topic=name, wanted=wanted))
-        assert rows(fetched(spark, brokers, topic=name, wanted=wanted)) == got
-        keys = [row[3] for row in got if row[3] is not None]
-        kinds = {key.split(b"-")[0] for key in keys[-200:]}
-        assert (b"open" in kinds) == (wanted in {Visible.UNDECIDED, Visible.READ_UNCOMMITTED})
-        assert (b"after" in kinds) == (wanted in {Visible.DECIDED, Visible.READ_UNCOMMITTED})
-        assert (b"gone" in kinds) == (wanted is Visible.READ_UNCOMMITTED)
-        if wanted in {Visible.READ_COMMITTED, Visible.READ_UNCOMMITTED}:
-            assert got == consumed(cluster.bootstrap, name, wanted.value)
+    got = rows(segments(spark, copy, topic=name))
+    assert rows(fetched(spark, brokers, topic=name)) == got
+    kinds = {row[3].split(b"-")[0] for row in got if row[3] is not None}
+    assert b"after" in kinds, "decided behind the one that is open"
+    assert kinds.isdisjoint({b"open", b"gone"})
+    stable = {each.partition: each.stable for each in log_bounds(brokers, name)}
+    assert [row for row in got if row[1] < stable[row[0]]] == consumed(cluster.bootstrap, name)
     hanging.abort_transaction(30)
 
 
@@ -223,8 +218,8 @@ def test_the_coordinators_own_log_is_read(
         row for row in expected if row[3] is not None and group.encode() in row[3] and name.encode() in row[3]
     ]
     assert len(ours) == 30
-    assert rows(fetched(spark, brokers, bounds=bounds, wanted=Visible.READ_COMMITTED)) == expected
-    found = rows(segments(spark, copy, wanted=Visible.READ_COMMITTED))
+    assert rows(fetched(spark, brokers, bounds=bounds)) == expected
+    found = rows(segments(spark, copy))
     assert [row for row in found if row[1] < ends[row[0]]] == expected
 
 

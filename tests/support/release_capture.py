@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from groupshift.adapters.spark_submit.java import java_home
 from groupshift.log import Decoded, LogRecord, decode
 from groupshift.log.state import GroupFamily, State, materialise
 from groupshift.spark.batches.coordinator_records import COLUMNS, cell
-from groupshift.spark.batches.transactions import Visible
+from groupshift.spark.batches.transactions import NONE
 from groupshift.spark.broker_source import Brokers, fetched
 from groupshift.spark.coordinator_log import decoded, groups, winners
 from groupshift.spark.segments import read_segments, scan_segments
@@ -69,10 +69,11 @@ def capture(spark: SparkSession, folder: Path, release: Release) -> Captured:
     with broker_of(Home(folder / "home").create(), release) as broker, told(broker) as story:
         answered, copy = _at_rest(broker, story, folder)
         log = scan_segments(spark, str(copy))
-        visible = _rows(read_segments(spark, log, Visible.DECIDED))
+        whole = replace(log, partitions=tuple(replace(each, transactions=NONE) for each in log.partitions))
+        visible = _rows(read_segments(spark, log))
         state = materialise(decode(one, partitions=PARTITIONS) for one in visible)
-        known = groups(winners(read_segments(spark, log, Visible.DECIDED)), PARTITIONS)
-        every = _rows(read_segments(spark, log, Visible.READ_UNCOMMITTED))
+        known = groups(winners(read_segments(spark, log)), PARTITIONS)
+        every = _rows(read_segments(spark, whole))
         records = {(one.partition, one.offset): decode(one, partitions=PARTITIONS) for one in every}
         new = release.numbers >= _FIRST_FETCHED
         text = dumped(broker.home, release, sorted(copy.glob(f"{TOPIC}-*/*.log")))
@@ -90,7 +91,7 @@ def capture(spark: SparkSession, folder: Path, release: Release) -> Captured:
             visible=visible,
             fetched=_fetched(spark, broker, every) if new else None,
             generations=_generations(story, state),
-            rows=_decoded(read_segments(spark, log, Visible.READ_UNCOMMITTED)),
+            rows=_decoded(read_segments(spark, whole)),
             columns={at: {name: cell(one, name) for name in COLUMNS} for at, one in records.items()},
         )
 
@@ -99,7 +100,7 @@ def _fetched(spark: SparkSession, broker: ReleaseBroker, copied: list[LogRecord]
     """What our fetches give of the part of the log that was copied."""
     last = {one.partition: one.offset for one in copied}
     brokers = Brokers(bootstrap_servers=broker.bootstrap)
-    rows = _rows(fetched(spark, brokers, wanted=Visible.DECIDED))
+    rows = _rows(fetched(spark, brokers))
     return [one for one in rows if one.offset <= last.get(one.partition, -1)]
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -29,7 +29,7 @@ from groupshift.spark.batches.decompress import Origin
 from groupshift.spark.batches.files import Part
 from groupshift.spark.batches.headers import ABORT, CONTROL, LAST, OFFSET, PRODUCER, read_headers
 from groupshift.spark.batches.records import Keep, read_records
-from groupshift.spark.batches.transactions import FOR_EVER, Transactions, Visible, resolve, spans, visible
+from groupshift.spark.batches.transactions import FOR_EVER, Transactions, resolve, spans, visible
 from groupshift.spark.segment_scan import shared
 from groupshift.spark.segments import AS_READ, OFFSETS_TOPIC, Into, in_tasks
 
@@ -60,24 +60,12 @@ class Bounds:
     end: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Range:
-    """Offsets for one task. ``stable`` asks the broker which transactions were aborted; otherwise their
-    markers are found first, up to ``end``."""
-
-    partition: int
-    start: int
-    end: int
-    stable: bool
-
-
 def fetched(
     spark: SparkSession,
     brokers: Brokers,
     into: Into = AS_READ,
     *,
     topic: str = OFFSETS_TOPIC,
-    wanted: Visible = Visible.DECIDED,
     bounds: Sequence[Bounds] | None = None,
 ) -> DataFrame:
     """The records of ``topic``, each partition in log order. Rows are of ``into.schema``: the tasks that
@@ -86,18 +74,17 @@ def fetched(
     Ends are those of ``bounds`` (`log_bounds`, taken now when not given): what is written later is not
     read, whatever happens meanwhile. Raises as `log_bounds`.
     """
-    ranges = [
-        list(_ranges(bound, wanted)) for bound in (log_bounds(brokers, topic) if bounds is None else bounds)
-    ]
+    whole = log_bounds(brokers, topic) if bounds is None else bounds
+    ranges = [[each] for each in whole if each.end > each.start]
     count = 2 * spark.sparkContext.defaultParallelism
     if into.keep is not Keep.WINNERS:  # one task need not read a whole partition: large ones are cut
-        share = sum(each.end - each.start for of in ranges for each in of) // count + 1
-        ranges = [[part] for of in ranges for each in of for part in _cut(each, share)]
-    tasks = shared(ranges, [sum(each.end - each.start for each in of) for of in ranges], count)
+        share = sum(each.end - each.start for (each,) in ranges) // count + 1
+        ranges = [[part] for (each,) in ranges for part in _cut(each, share)]
+    tasks = shared(ranges, [each.end - each.start for (each,) in ranges], count)
 
-    def read(each: _Range) -> Iterator[pa.RecordBatch]:
+    def read(each: Bounds) -> Iterator[pa.RecordBatch]:
         with closing(brokers.cluster()) as cluster:
-            yield from _rows(cluster, topic, each, wanted)
+            yield from read_partition(cluster, each, topic)
 
     return in_tasks(spark, tasks, read, into)
 
@@ -124,18 +111,17 @@ def _bounds(cluster: KafkaCluster, topic: str) -> tuple[Bounds, ...]:
     leaders, errors = cluster.partitions_of([topic])
     if errors.get(topic) not in {None, _UNKNOWN_TOPIC}:
         raise BrokerError(errors[topic], f"topic {topic!r}")
-    led_by: dict[int, list[tuple[str, int]]] = {}
     for at, leader in sorted(leaders.items()):
         raise_for(_NO_LEADER if leader < 0 else 0, str(at))
-        led_by.setdefault(leader, []).append((topic, at.partition))
+    led = [(leader, (topic, at.partition)) for at, leader in sorted(leaders.items())]
     questions = ((EARLIEST, 0), (LATEST, 1), (LATEST, 0))
 
-    def request(node: int, spec: int, level: int) -> Any:
-        return log_offsets(cluster.broker(node), led_by[node], spec, isolation=level)
+    def requests(connection: BrokerConnection, each: list[tuple[str, int]]) -> Iterator[tuple[Any, Any]]:
+        for spec, level in questions:
+            yield log_offsets(connection, each, spec, isolation=level), (spec, level)
 
-    requests = {node: [(request(node, *each), each) for each in questions] for node in led_by}
     offsets: dict[tuple[int, int], dict[int, int]] = {each: {} for each in questions}
-    for question, answer in cluster.ask_each(requests):
+    for question, answer in cluster.ask_at(led, requests):
         for each in answer.topics[0].partitions:
             raise_for(each.error_code, str(TopicPartition(topic, int(each.partition_index))))
             offsets[question][int(each.partition_index)] = int(each.offset)
@@ -146,53 +132,38 @@ def _bounds(cluster: KafkaCluster, topic: str) -> tuple[Bounds, ...]:
     )
 
 
-def _ranges(bound: Bounds, wanted: Visible) -> Iterator[_Range]:
-    """What to read of one partition: up to the last stable offset as the broker tells what was aborted,
-    from there on by the markers."""
-    number = bound.partition
-    if wanted is Visible.READ_UNCOMMITTED:
-        yield _Range(partition=number, start=bound.start, end=bound.end, stable=False)
-        return
-    if wanted is not Visible.UNDECIDED and bound.stable > bound.start:
-        yield _Range(partition=number, start=bound.start, end=bound.stable, stable=True)
-    if wanted is not Visible.READ_COMMITTED and bound.end > bound.stable:
-        yield _Range(partition=number, start=bound.stable, end=bound.end, stable=False)
+def _cut(whole: Bounds, share: int) -> Iterator[Bounds]:
+    """The same offsets in pieces of at most ``share``, for several tasks. What lies behind the last stable
+    offset is one: its markers are looked for from its start to its end."""
+    for start in range(whole.start, whole.stable, share):
+        stable = min(start + share, whole.stable)
+        yield replace(whole, start=start, stable=stable, end=stable)
+    if whole.end > whole.stable:
+        yield replace(whole, start=whole.stable)
 
 
-def _cut(whole: _Range, share: int) -> Iterator[_Range]:
-    """The same offsets in ranges of at most ``share``, for several tasks."""
-    if not whole.stable:  # its markers are looked for from its start to its end
-        yield whole
-        return
-    for start in range(whole.start, whole.end, share):
-        yield _Range(partition=whole.partition, start=start, end=min(start + share, whole.end), stable=True)
-
-
-def _rows(cluster: KafkaCluster, topic: str, each: _Range, wanted: Visible) -> Iterator[pa.RecordBatch]:
-    """The wanted records of one range, an Arrow batch at a time. A range behind the last stable offset is
-    read twice: markers first."""
-    at = TopicPartition(topic, each.partition)
-    origin = Origin(name=f"an answer for {at}", partition=at.partition)
-    reader = PartitionReader(cluster, at, stable=each.stable)
-    known: Transactions | None = None
-    if not each.stable and wanted is not Visible.READ_UNCOMMITTED:
-        headers = (answer.headers.table for answer, _ in reader.read(each.start, each.end))
-        # What is decided after the end counts as open.
-        known = resolve(spans(table[table[:, OFFSET] < each.end]) for table in headers)
-    for part, aborted in reader.read(each.start, each.end):
-        table = visible(part.headers.table, aborted if known is None else known, wanted)
-        for rows in read_records(part.data, table, origin):
-            low, high = np.searchsorted(rows.column("offset").to_numpy(), (each.start, each.end))
-            yield rows.slice(int(low), int(high - low))  # batches reach over start and end
-
-
-def read_partition(cluster: KafkaCluster, bounds: Bounds) -> Iterator[pa.RecordBatch]:
-    """One partition's decided records within ``bounds`` in log order, in this process: rows of
-    `segments.SCHEMA`, of the offsets topic.
+def read_partition(
+    cluster: KafkaCluster, bounds: Bounds, topic: str = OFFSETS_TOPIC
+) -> Iterator[pa.RecordBatch]:
+    """One partition's decided records within ``bounds`` in log order, in this process, an Arrow batch at a
+    time: rows of `segments.SCHEMA`. Up to the last stable offset the broker tells what was aborted; what lies
+    behind it is read twice, markers first.
 
     Raises as `PartitionReader.read`."""
-    for each in _ranges(bounds, Visible.DECIDED):
-        yield from _rows(cluster, OFFSETS_TOPIC, each, Visible.DECIDED)
+    at = TopicPartition(topic, bounds.partition)
+    origin = Origin(name=f"an answer for {at}", partition=at.partition)
+    for start, end, stable in ((bounds.start, bounds.stable, True), (bounds.stable, bounds.end, False)):
+        reader = PartitionReader(cluster, at, stable=stable)
+        known: Transactions | None = None
+        if not stable:
+            headers = (answer.headers.table for answer, _ in reader.read(start, end))
+            # What is decided after the end counts as open.
+            known = resolve(spans(table[table[:, OFFSET] < end]) for table in headers)
+        for part, aborted in reader.read(start, end):
+            table = visible(part.headers.table, aborted if known is None else known)
+            for rows in read_records(part.data, table, origin):
+                low, high = np.searchsorted(rows.column("offset").to_numpy(), (start, end))
+                yield rows.slice(int(low), int(high - low))  # batches reach over start and end
 
 
 _VERSIONS = {"at_least": 4, "at_most": 12}
@@ -230,7 +201,7 @@ class PartitionReader:
             if position < end:
                 self._ask(position)
             aborted = _aborted_ranges(answer.aborted_transactions or (), table)
-            yield Part(data=data, headers=headers, position=0), Transactions(aborted=aborted, open={})
+            yield Part(data=data, headers=headers, position=0), Transactions(hidden=aborted, open={})
 
     def _answer(self, position: int) -> Any:
         """What the leader answers for ``position``: already asked for, or asked now."""

@@ -274,26 +274,18 @@ class Audit:
         }
 
 
-def _partition_rows(spark: SparkSession, duplicates: Rows, taken: Rows, lost: Rows) -> list[dict[str, Any]]:
-    """A row for each partition: its deliveries, and what of the other rows lies in it."""
-    rows = []
-    for total in spark.sql(statement("consumption", "partitions")).collect():
-        again, changes, gaps = (
-            [row for row in of if (row["topic"], row["partition"]) == (total["topic"], total["partition"])]
-            for of in (duplicates, taken, lost)
-        )
-        longest = max(
-            changes, key=lambda row: row["unowned_ms"], default={"unowned_ms": 0, "released_ms": None}
-        )
-        own = {
-            "lost": lost_of(gaps),
-            "duplicates": sum(row["records"] for row in again),
-            "hand_overs": len(changes),
-            "longest_unowned_ms": longest["unowned_ms"],
-            "longest_unowned_at_ms": longest["released_ms"],
-        }
-        rows.append(total.asDict() | own)
-    return rows
+def figures(lost: Rows, duplicates: Rows, taken: Rows) -> dict[str, Any]:
+    """What ranges that nobody was given, ranges delivered again and hand-overs add up to."""
+    nothing = {"unowned_ms": 0, "released_ms": None}
+    longest = max(taken, key=lambda row: row["unowned_ms"], default=nothing)
+    return {
+        "lost": lost_of(lost),
+        "duplicates": sum(row["records"] for row in duplicates),
+        "unexplained": sum(row["objection"] is not None for row in duplicates),
+        "hand_overs": len(taken),
+        "longest_unowned_ms": longest["unowned_ms"],
+        "longest_unowned_at_ms": longest["released_ms"],
+    }
 
 
 def taken_in(hand_overs: Rows, window: Window) -> list[Mapping[str, Any]]:
@@ -353,6 +345,14 @@ def measure(spark: SparkSession, window: Window, *, ask: Ask, of_kafka: Isolatio
     hand_overs = [
         row for row in tenures if window.from_ms <= row["end_ms"] and row["start_ms"] <= window.to_ms
     ]
+    taken = taken_in(hand_overs, window)
+    partitions = []
+    for total in spark.sql(statement("consumption", "partitions")).collect():
+        at = total["topic"], total["partition"]
+        own = (
+            [row for row in of if (row["topic"], row["partition"]) == at] for of in (lost, duplicates, taken)
+        )
+        partitions.append(total.asDict() | figures(*own))
     return Measured(
         lost=lost,
         duplicates=duplicates,
@@ -361,7 +361,7 @@ def measure(spark: SparkSession, window: Window, *, ask: Ask, of_kafka: Isolatio
         outside=check("outside_ownership"),
         owners=check("owner_overlap"),
         plain=check("plain_overlap"),
-        partitions=_partition_rows(spark, duplicates, taken_in(hand_overs, window), lost),
+        partitions=partitions,
         members=rows(statement("consumption", "members")),
         unproven=answers[LogAnswer.NOT_PROVEN],
         empty=answers[LogAnswer.NOTHING],

@@ -1,6 +1,6 @@
 """The report of an audit of consumption: ``audit.json``, and one HTML file.
 
-The file has the figures, the rules, and the owners over time. `figures` sums up a stretch of time.
+The file has the figures, the rules, and the owners over time.
 """
 
 from __future__ import annotations
@@ -28,27 +28,21 @@ from groupshift.report.page import (
 from groupshift.report.pictures import Bar, Lane, lanes
 from groupshift.report.svg import Axis, axis_of, palette
 from groupshift.spark.checks import finding_data
-from groupshift.spark.consumption import STILL_HELD_MS, Audit, Window, lost_of, taken_in
+from groupshift.spark.consumption import STILL_HELD_MS, Audit, Window, figures, taken_in
 from groupshift.spark.validation_report import rules_section
 
 AUDIT_VERSION = 1
 
 
-_PLACE = ("topic", "partition")
-_EVENT = (*_PLACE, "known_by", "released_by", "released_ms", "unowned_ms", "committed", "reached")
-_RANGE = (*_PLACE, "from_offset", "to_offset", "records", "committed", "reached", "objection")
-
-
 def _event(row: Mapping[str, Any]) -> dict[str, Any]:
     """A hand-over as ``audit.json`` has it; times are epoch milliseconds, ``unowned_ms`` is a duration."""
-    named = {"from": row["giver"], "to": row["member"], "taken_ms": row["start_ms"]}
-    return {name: row[name] for name in _EVENT} | named
+    return {**row, "from": row["giver"], "to": row["member"], "taken_ms": row["start_ms"]}
 
 
 def _range(row: Mapping[str, Any]) -> dict[str, Any]:
     """A range that was delivered again, as ``audit.json`` has it: both offsets are inclusive."""
     named = {"at_ms": row["first_ms"], "hand_over": hand_over_name(row)}
-    return {name: row[name] for name in _RANGE} | named | {"explained": row["objection"] is None}
+    return {**row, **named, "explained": row["objection"] is None}
 
 
 def hand_over_name(row: Mapping[str, Any]) -> str:
@@ -57,22 +51,14 @@ def hand_over_name(row: Mapping[str, Any]) -> str:
     return f"{giver} → {row['member']}" if giver else f"to {row['member']}"
 
 
-def figures(audit: Audit, from_ms: int, to_ms: int) -> dict[str, Any]:
-    """The numbers of one stretch of time within the audit's window."""
-    measured = audit.measured
-    span = Window(from_ms=from_ms, to_ms=to_ms, tolerance_ms=0)
+def _stage(audit: Audit, from_ms: int, to_ms: int) -> dict[str, Any]:
+    """The figures of one stretch of time within the audit's window."""
+    measured, span = audit.measured, Window(from_ms=from_ms, to_ms=to_ms, tolerance_ms=0)
     taken = taken_in(measured.hand_overs, span)
     again = [row for row in measured.duplicates if span.holds(row["first_ms"])]
-    return {
-        "from_ms": from_ms,
-        "to_ms": to_ms,
-        "hand_overs": len(taken),
-        "partitions": len({(row["topic"], row["partition"]) for row in taken}),
-        "longest_unowned_ms": max((row["unowned_ms"] for row in taken), default=0),
-        "duplicates": sum(row["records"] for row in again),
-        "unexplained": sum(1 for row in again if row["objection"] is not None),
-        "lost": lost_of([row for row in measured.lost if span.holds(row["at_ms"])]),
-    }
+    lost = [row for row in measured.lost if span.holds(row["at_ms"])]
+    places = {(row["topic"], row["partition"]) for row in taken}
+    return {"from_ms": from_ms, "to_ms": to_ms, "partitions": len(places), **figures(lost, again, taken)}
 
 
 def to_data(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
@@ -93,7 +79,7 @@ def to_data(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> dict[str, An
         "hand_overs": [_event(row) for row in measured.hand_overs if row["giver"] is not None],
         "partitions": measured.partitions,
         "members": measured.members,
-        "stages": {name: figures(audit, *span) for name, span in stages.items()},
+        "stages": {name: _stage(audit, *span) for name, span in stages.items()},
         "torn_ledgers": list(audit.torn),
         "still_held": sum(1 for row in measured.hand_overs if row["end_ms"] >= STILL_HELD_MS),
         "report": "report.html",
@@ -130,7 +116,7 @@ Row = Mapping[str, Any]
 def render(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> str:
     """The whole HTML document."""
     measured = audit.measured
-    rows = [{"stage": stage, **figures(audit, *span)} for stage, span in stages.items()]
+    rows = [{"stage": stage, **_stage(audit, *span)} for stage, span in stages.items()]
     page = Page(
         title="Audit of consumption",
         top=Headline(verdict=audit.verdict),

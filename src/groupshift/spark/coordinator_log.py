@@ -22,7 +22,7 @@ from dataclasses import fields
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name the whole Spark world uses
 
 from groupshift.domain.tables import shipped
@@ -84,17 +84,14 @@ def winners(records: DataFrame, up_to: Mapping[int, int] | None = None) -> DataF
     ``up_to`` is a position of the log: partition → end offset, exclusive; of a partition that it does
     not name nothing is taken. None: everything.
     """
-    spark = records.sparkSession
-    taken = records if up_to is None else records.where(_before(up_to))
+    spark, taken = records.sparkSession, records
+    if up_to is not None:
+        before = F.lit(False)
+        for partition, end in up_to.items():
+            before |= (F.col("partition") == partition) & (F.col("offset") < end)
+        taken = records.where(before)
     newest = spark.sql(_sql("newest"), records=taken)
     return spark.sql(_sql("winners"), records=taken, newest=newest)
-
-
-def _before(up_to: Mapping[int, int]) -> Column:
-    condition = F.lit(False)
-    for partition, end in up_to.items():
-        condition |= (F.col("partition") == partition) & (F.col("offset") < end)
-    return condition
 
 
 def commits(decoded: DataFrame) -> DataFrame:

@@ -16,7 +16,7 @@ from pyarrow import fs
 from pyspark.sql import SparkSession
 
 from groupshift.errors import Broken
-from groupshift.spark.batches.files import WINDOW, Part, Replica, SegmentFile, filesystem, read_parts
+from groupshift.spark.batches.files import WINDOW, Replica, SegmentFile, filesystem, read_parts
 from groupshift.spark.batches.headers import LAST, OFFSET, POSITION, Ending, find_batch
 from groupshift.spark.batches.transactions import Transactions, resolve, spans
 
@@ -62,7 +62,7 @@ class ReplicaFacts:
     @property
     def last_stable_offset(self) -> int:
         """Before it every transaction is decided."""
-        return self.transactions.stable_end(self.log_end)
+        return min(self.transactions.open.values(), default=self.log_end)
 
 
 def scan(
@@ -128,8 +128,9 @@ def scan_file(store: fs.FileSystem, file: SegmentFile, cut: int = CUT) -> FileFa
             break
         if ending is Ending.BLANK and not _blank(store, file, end):
             damage = "zeros where its header should be"
-        if ending is Ending.TORN and end < file.size:
-            damage = _overlooked(part, following)
+        if ending is Ending.TORN and end < file.size:  # it is only torn when no whole batch comes after it
+            at = find_batch(part.data, part.headers.end + 1, following)
+            damage = None if at < 0 else f"its length leads past a whole batch at byte {part.position + at}"
     return FileFacts(
         first=first,
         next=following,
@@ -146,12 +147,6 @@ def _blank(store: fs.FileSystem, file: SegmentFile, start: int) -> bool:
     with store.open_input_file(file.path) as opened:
         pieces = (opened.read_at(WINDOW, at) for at in range(start, file.size, WINDOW))
         return not any(np.frombuffer(piece, dtype=np.uint8).any() for piece in pieces)
-
-
-def _overlooked(part: Part, following: int) -> str | None:
-    """A batch that does not end is only torn when no whole one comes after it."""
-    at = find_batch(part.data, part.headers.end + 1, following)
-    return None if at < 0 else f"its length leads past a whole batch at byte {part.position + at}"
 
 
 def _replica(replica: Replica, facts: Sequence[FileFacts]) -> ReplicaFacts:

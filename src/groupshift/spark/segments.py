@@ -19,7 +19,7 @@ from groupshift.errors import Rejected
 from groupshift.spark.batches.decompress import Origin
 from groupshift.spark.batches.files import filesystem, find_replicas, read_parts
 from groupshift.spark.batches.records import Keep, read_records, winning
-from groupshift.spark.batches.transactions import Transactions, Visible, visible
+from groupshift.spark.batches.transactions import Transactions, visible
 from groupshift.spark.segment_scan import CUT, ReplicaFacts, scan, shared
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -58,16 +58,14 @@ class Unit:
     end: int
 
 
-def segments(
-    spark: SparkSession, uri: str, *, topic: str = OFFSETS_TOPIC, wanted: Visible = Visible.DECIDED
-) -> DataFrame:
+def segments(spark: SparkSession, uri: str, *, topic: str = OFFSETS_TOPIC) -> DataFrame:
     """The records of ``topic`` in the folder ``uri`` as rows of `SCHEMA`; each partition in log order.
 
     Reads every file once before it returns (headers and checksums), and its records when rows are asked
     for. Raises `Rejected` when there are no segments, or several copies of a partition; `Broken` for damage,
     naming file and byte. An unfinished batch at the end is left out.
     """
-    return read_segments(spark, scan_segments(spark, uri, topic=topic), wanted)
+    return read_segments(spark, scan_segments(spark, uri, topic=topic))
 
 
 def scan_segments(spark: SparkSession, uri: str, *, topic: str = OFFSETS_TOPIC, cut: int = CUT) -> SegmentLog:
@@ -83,13 +81,8 @@ def scan_segments(spark: SparkSession, uri: str, *, topic: str = OFFSETS_TOPIC, 
     return SegmentLog(uri=uri, partitions=scan(spark, uri, replicas, cut))
 
 
-def read_segments(
-    spark: SparkSession,
-    log: SegmentLog,
-    wanted: Visible = Visible.DECIDED,
-    into: Into = AS_READ,
-) -> DataFrame:
-    """The wanted records of a scanned log as rows of ``into.schema``. Reads nothing yet."""
+def read_segments(spark: SparkSession, log: SegmentLog, into: Into = AS_READ) -> DataFrame:
+    """The decided records of a scanned log as rows of ``into.schema``. Reads nothing yet."""
     units = [
         [
             Unit(partition=each.replica.partition, path=file.path, start=start, end=end)
@@ -106,17 +99,15 @@ def read_segments(
     uri = log.uri
 
     def read(unit: Unit) -> Iterator[pa.RecordBatch]:
-        return unit_rows(filesystem(uri)[0], unit, transactions[unit.partition], wanted)
+        return unit_rows(filesystem(uri)[0], unit, transactions[unit.partition])
 
     return in_tasks(spark, tasks, read, into)
 
 
-def unit_rows(
-    store: fs.FileSystem, unit: Unit, transactions: Transactions, wanted: Visible = Visible.DECIDED
-) -> Iterator[pa.RecordBatch]:
-    """The wanted records of one piece of work as rows of `SCHEMA`; its partition has these transactions."""
+def unit_rows(store: fs.FileSystem, unit: Unit, transactions: Transactions) -> Iterator[pa.RecordBatch]:
+    """The decided records of one piece of work as rows of `SCHEMA`; its partition has these transactions."""
     for part in read_parts(store, unit.path, unit.start, unit.end, check=False):
-        table = visible(part.headers.table, transactions, wanted)
+        table = visible(part.headers.table, transactions)
         at = Origin(name=unit.path, position=part.position, partition=unit.partition)
         yield from read_records(part.data, table, at)
 

@@ -22,7 +22,7 @@ import pyarrow.parquet
 from groupshift.spark.batches.decompress import Origin
 from groupshift.spark.batches.headers import crc32c, read_headers
 from groupshift.spark.batches.records import Keep, read_records, winning
-from groupshift.spark.batches.transactions import NONE, Visible, visible
+from groupshift.spark.batches.transactions import NONE, visible
 from groupshift.spark.coordinator_log import decoding
 
 _KEY = struct.pack(">hh5sh5si", 1, 5, b"group", 5, b"topic", 0)
@@ -44,7 +44,7 @@ def one_batch() -> bytes:
 def loaded(log: bytes) -> list[pa.RecordBatch]:
     """The decoded winners of the batches in ``log``: what a task does, so that its code is loaded."""
     data = np.frombuffer(log, np.uint8)
-    table = visible(read_headers(data).table, NONE, Visible.DECIDED)
+    table = visible(read_headers(data).table, NONE)
     rows = read_records(data, table, Origin(name="a batch of our own"))
     return list(decoding(1, Keep.WINNERS).convert(winning(rows)))
 

@@ -2,8 +2,9 @@
 
 Numba keeps compiled code beside the source by default: in the repository, or nowhere on a read-only
 install. Here it is kept in one folder below the temporary one, which belongs to this user alone (what is
-read from there is executed) and is named after the source of this package: numba itself does not see that
-a function called from another file has changed. Where no such folder can be had, nothing is kept.
+read from there is executed) and is named after the source of this package and the layouts of records: numba
+itself does not see that a function called from another file has changed. Where no such folder can be had,
+nothing is kept.
 
 A number takes one unaligned load, without the interpreter's bounds and signs. Only compiled functions may
 use these loads; the caller has made sure that the bytes are there.
@@ -37,11 +38,12 @@ _LOCATOR = f"{__name__}.TemporaryFolder"
 
 @cache
 def _digest() -> str:
-    """Of every source file of this package, found in a folder or in a zip alike."""
+    """Of this package and of the layouts that code of it is written from; in a folder and a zip alike."""
     sources = sorted(
-        (entry.name, entry.read_bytes())
-        for entry in resources.files(__package__ or "").iterdir()
-        if entry.name.endswith(".py")
+        (package, entry.name, entry.read_bytes())
+        for package in (__package__ or "", "groupshift.log")
+        for entry in resources.files(package).iterdir()
+        if entry.name.endswith((".py", ".json"))
     )
     return hashlib.sha256(repr(sources).encode()).hexdigest()[:16]
 

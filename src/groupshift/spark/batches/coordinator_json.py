@@ -1,9 +1,8 @@
-"""JSON written by compiled code straight from Kafka's encoding: numbers, strings, ids and arrays of them.
+"""JSON written by compiled code straight from Kafka's encoding: numbers, strings, ids, lengths, bytes.
 
 For functions that are compiled into `coordinator_records.parse`; they have no entry from Python, which
 halves the time that compiling takes. A reader gives up (`USUAL` becomes 0) for whatever is not usual.
-A name and the string after it are two calls wherever they are written, and an array's comma three lines: each
-helper between them made `parse` slower, as the flags of `string` were constants no longer.
+Names, arrays and tags are in the code that `groupshift.spark.batches.coordinator_values` writes around these.
 Source: docs/reference/group-coordinator.md §1.2.
 """
 
@@ -17,6 +16,8 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 import numpy.typing as npt
+
+from groupshift.spark.batches.compiled import int8, uint8
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -42,7 +43,7 @@ def name(text: str) -> Bytes:
     return np.frombuffer(text.encode(), np.uint8)
 
 
-NULL, COMMA, CLOSE = name("null"), name(","), name("]")
+NULL, CONSUMER = name("null"), name("\0\x08consumer")
 HEX = name("0123456789abcdef")
 BASE64 = name("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 
@@ -77,9 +78,9 @@ def number(data: Bytes, place: Ints, width: int) -> int:
     if at + width > place[END]:
         place[USUAL] = 0
         return 0
-    value: Any = np.int64(np.int8(data[at]))
+    value = int8(data, at)
     for index in range(1, width):
-        value = (value << 8) | np.int64(data[at + index])
+        value = (value << 8) | uint8(data, at + index)
     place[AT] = at + width
     return int(value)
 
@@ -90,7 +91,7 @@ def varint(data: Bytes, place: Ints) -> int:
     value: Any = np.int64(0)
     shift, at = 0, place[AT]
     while at < place[END] and shift < 35:
-        byte = np.int64(data[at])
+        byte = uint8(data, at)
         value |= (byte & 0x7F) << shift
         at += 1
         if byte < 0x80:
@@ -122,15 +123,12 @@ def show(out: Bytes, place: Ints, value: int) -> None:
 
 
 @inner
-def field(data: Bytes, out: Bytes, place: Ints, label: Bytes, width: int) -> None:
-    """A number with its name before it."""
-    put(out, place, label)
-    show(out, place, number(data, place, width))
-
-
-@inner
-def text(data: Bytes, out: Bytes, place: Ints, size: int) -> None:
-    """The next ``size`` bytes as text, if JSON and Unicode leave them as they are."""
+def string(data: Bytes, out: Bytes, place: Ints, flexible: int, nullable: int) -> None:
+    """A string that JSON and Unicode leave as it is, or null where that is allowed."""
+    size = varint(data, place) - 1 if flexible else number(data, place, 2)
+    if size == -1 and nullable:
+        put(out, place, NULL)
+        return
     begin, at = place[AT], place[OUT]
     if size < 0 or begin + size > place[END]:
         place[USUAL] = 0
@@ -147,27 +145,22 @@ def text(data: Bytes, out: Bytes, place: Ints, size: int) -> None:
 
 
 @inner
-def string(data: Bytes, out: Bytes, place: Ints, flexible: int, nullable: int) -> None:
-    """A string, or null where that is allowed."""
-    size = varint(data, place) - 1 if flexible else number(data, place, 2)
+def hexed(data: Bytes, out: Bytes, place: Ints, size: int, nullable: int) -> None:
+    """The next ``size`` bytes in hex, or null where that is allowed (-1)."""
+    begin, at = place[AT], place[OUT]
     if size == -1 and nullable:
         put(out, place, NULL)
-    else:
-        text(data, out, place, size)
-
-
-@inner
-def hexed(data: Bytes, out: Bytes, place: Ints, size: int) -> None:
-    """The next ``size`` bytes in hex, without quotes."""
-    begin, at = place[AT], place[OUT]
+        return
     if size < 0 or begin + size > place[END]:
         place[USUAL] = 0
         return
+    out[at] = 34
     for index in range(size):
         byte = data[begin + index]
-        out[at + 2 * index] = HEX[byte >> 4]
-        out[at + 2 * index + 1] = HEX[byte & 15]
-    place[AT], place[OUT] = begin + size, at + 2 * size
+        out[at + 1 + 2 * index] = HEX[byte >> 4]
+        out[at + 2 + 2 * index] = HEX[byte & 15]
+    out[at + 1 + 2 * size] = 34
+    place[AT], place[OUT] = begin + size, at + 2 * size + 2
 
 
 @inner
@@ -194,24 +187,12 @@ def length(data: Bytes, place: Ints, flexible: int) -> int:
 
 
 @inner
-def numbers(data: Bytes, out: Bytes, place: Ints, flexible: int) -> None:
-    """An array of int32 after its name and bracket."""
-    for index in range(length(data, place, flexible)):
-        if place[USUAL] == 0:
-            return
-        if index:
-            put(out, place, COMMA)
-        show(out, place, number(data, place, 4))
-    put(out, place, CLOSE)
-
-
-@inner
-def strings(data: Bytes, out: Bytes, place: Ints, flexible: int) -> None:
-    """An array of strings after its name and bracket."""
-    for index in range(length(data, place, flexible)):
-        if place[USUAL] == 0:
-            return
-        if index:
-            put(out, place, COMMA)
-        string(data, out, place, flexible, 0)
-    put(out, place, CLOSE)
+def of_consumers(data: Bytes, place: Ints) -> bool:
+    """Whether a classic group's value, whose version comes next, has the protocol type of consumers."""
+    begin = place[AT] + 2
+    if begin + len(CONSUMER) > place[END]:
+        return False
+    for index in range(len(CONSUMER)):  # noqa: SIM110 - compiled
+        if data[begin + index] != CONSUMER[index]:
+            return False
+    return True

@@ -1,346 +1,189 @@
 """Values of coordinator records of types 2 to 8 as JSON, compiled: what brokers write all day.
 
-A classic group (type 2) comes with what its members subscribed to and were assigned.
+The functions are written here, from the layouts in ``log/messages.json`` that the decoder in Python
+(`groupshift.log.decode`) interprets: one per type, with a branch where versions differ. A classic group
+(type 2) comes with what its members subscribed to and were assigned.
 
-The decoder in Python (`groupshift.log.decode`) decides what a record means; this one only knows
-the usual record and gives up on all else, so that the other one gets it: unknown versions and tags, early
-layouts, anything left over or cut off, text beyond printable ASCII, member bytes that end early. Where it
-does not give up, its JSON is that decoder's, byte for byte. Source: docs/reference/group-coordinator.md
-§§1.4, 1.5.
+That decoder decides what a record means; this one only knows the usual record and gives up on all else, so
+that the other one gets it: unknown versions and tags, early layouts, flexible versions of a type that began
+without them, null arrays, classic members of a new group, anything left over or cut off, text beyond
+printable ASCII, member bytes that end early. Where it does not give up, its JSON is that decoder's, byte for
+byte. Source: docs/reference/group-coordinator.md §§1.4, 1.5.
 """
-
-# ruff: noqa: PLR2004 - widths, types and versions that the format fixes
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
 
-from groupshift.spark.batches.coordinator_json import (
-    AT,
-    CLOSE,
-    COMMA,
-    END,
-    NULL,
-    OUT,
-    USUAL,
-    Bytes,
-    Ints,
-    field,
-    hexed,
-    inner,
-    length,
-    name,
-    number,
-    numbers,
-    put,
-    show,
-    string,
-    strings,
-    uuid,
-    varint,
-)
+from groupshift.log.schema import ASSIGNMENT, SUBSCRIPTION, TYPES, Field, Kind, Schema
+from groupshift.spark.batches import coordinator_json
 
-END_OBJECT, CLIENT, HOST = name("}"), name(',"clientId":'), name(',"clientHost":')
-RACK, PARTITIONS, ASSIGNED = name(',"rackId":'), name(',"partitions":['), name(',"assignedPartitions":[')
-_QUOTE = name('"')
-_PROTOCOL_TYPE, _GENERATION = name('{"protocolType":'), name(',"generation":')
-_PROTOCOL, _LEADER = name(',"protocol":'), name(',"leader":')
-_SINCE, _MEMBERS = name(',"currentStateTimestamp":'), name(',"members":[')
-_MEMBER_ID, _INSTANCE_ID = name('{"memberId":'), name(',"groupInstanceId":')
-_REBALANCE, _SESSION = name(',"rebalanceTimeout":'), name(',"sessionTimeout":')
-_SUBSCRIPTION, _ASSIGNMENT = name(',"subscription":"'), name('","assignment":"')
-_EMBEDDED, _AND_ASSIGNMENT = name(',"embedded":{"subscription":'), name(',"assignment":')
-_NO_VERSION, _VERSION = name('{"version":null}'), name('{"version":')
-_BLOB_TOPICS, _USER_DATA = name(',"topics":['), name(',"userData":')
-_OWNED, _BLOB_GENERATION = name(',"ownedPartitions":['), name(',"generationId":')
-_TOPIC = name('{"topic":')
-_CONSUMER = name("consumer")
+_CLASSIC, _NEWEST = 2, 8
+_WIDTHS = {Kind.INT8: 1, Kind.INT16: 2, Kind.INT32: 4, Kind.INT64: 8}
+_EMBEDDED = {"subscription": SUBSCRIPTION, "assignment": ASSIGNMENT}
+"""The fields of a classic member whose bytes are a message of their own."""
 
 
-@inner
-def _owned(data: Bytes, out: Bytes, place: Ints) -> None:
-    """Classic array of {topic, partitions} after its name and bracket."""
-    for index in range(length(data, place, 0)):
-        if place[USUAL] == 0:
+class _Writer:
+    """Writes the source of compiled functions, line by line.
+
+    ``constant`` is JSON that is the same in every value. It is collected until other code has to follow, so
+    that what lies between two values of a record is one constant in ``names``.
+    """
+
+    def __init__(self) -> None:
+        self.names = {**vars(coordinator_json), "__name__": __name__}
+        self.lines: list[str] = []
+        self.depth = 0
+        self.constant = ""
+
+    def line(self, code: str = "") -> None:
+        """One line, behind one that writes the constant that was collected."""
+        if self.constant:
+            word = f"WORD_{len(self.names)}"
+            self.names[word] = coordinator_json.name(self.constant)
+            self.lines.append("    " * self.depth + f"put(out, place, {word})")
+            self.constant = ""
+        if code:
+            self.lines.append("    " * self.depth + code)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """What is written meanwhile belongs below ``head``."""
+        self.line(head)
+        self.depth += 1
+        yield
+        self.line()
+        self.depth -= 1
+
+    def give_up(self, condition: str) -> None:
+        """Leave the record to the decoder in Python where this is so."""
+        with self.block(f"if {condition}:"):
+            self.line("place[USUAL] = 0")
+            self.line("return")
+
+    def message(self, schema: Schema, *, shows_version: bool = False) -> None:
+        """The version that `place` stands at, and the fields of those versions that have one encoding."""
+        newest, flexible = schema.newest, schema.is_flexible(schema.oldest)
+        if schema.flexible is not None and not flexible:
+            newest = min(newest, schema.flexible - 1)
+        self.line("version = number(data, place, 2)")
+        self.give_up(f"version < {schema.oldest} or version > {newest}")
+        self.constant = "{"
+        if shows_version:
+            self.constant += '"version":'
+            self.line("show(out, place, version)")
+            self.constant = ","
+        self.fields(schema.fields, flexible=flexible, oldest=schema.oldest)
+
+    def fields(self, fields: Sequence[Field], *, flexible: bool, oldest: int = 0) -> None:
+        """The fields of a struct behind its opening brace, and the closing one; all have the first."""
+        plain, tagged = ([each for each in fields if (each.tag is None) is known] for known in (True, False))
+        for number, field in enumerate(plain):
+            limits = [f"version >= {field.since}"] if field.since > oldest else []
+            limits += [] if field.until is None else [f"version <= {field.until}"]
+            with self.block(f"if {' and '.join(limits)}:") if limits else nullcontext():
+                self.constant += f'{"," if number else ""}"{field.name}":'
+                self.value(field, flexible=flexible)
+        if _EMBEDDED.keys() <= {field.name for field in plain}:
+            with self.block("if consumer and place[USUAL]:"):
+                for name, opening in zip(_EMBEDDED, (',"embedded":{', ","), strict=True):
+                    self.constant = f'{opening}"{name}":'
+                    self.line(f"{name}(data, out, place, at_{name}, size_{name})")
+                self.constant = "}"
+        if flexible:
+            self.tags(tagged)
+        self.constant += "}"
+
+    def tags(self, tagged: Sequence[Field]) -> None:
+        """The tag section of a struct, with known tags only; Kafka counts them from 0."""
+        if not tagged:
+            self.give_up("varint(data, place) != 0")
             return
-        if index:
-            put(out, place, COMMA)
-        put(out, place, _TOPIC)
-        string(data, out, place, 0, 0)
-        put(out, place, PARTITIONS)
-        numbers(data, out, place, 0)
-        put(out, place, END_OBJECT)
-    put(out, place, CLOSE)
+        last, tag, stop = (f"{name}_{self.depth}" for name in ("last", "tag", "stop"))
+        self.line(f"{last} = -1")
+        with self.block("for _ in range(varint(data, place)):"):
+            self.line(f"{tag} = varint(data, place)")
+            self.line(f"{stop} = varint(data, place) + place[AT]")
+            self.give_up(f"place[USUAL] == 0 or {tag} <= {last} or {tag} >= {len(tagged)}")
+            for field in tagged:
+                with self.block(f"if {tag} == {field.tag}:"):
+                    self.constant = f',"{field.name}":'
+                    self.value(field, flexible=True)
+            self.give_up(f"place[USUAL] == 0 or place[AT] != {stop}")
+            self.line(f"{last} = {tag}")
 
+    def value(self, field: Field, *, flexible: bool) -> None:
+        """One element, or an array of them: each with a comma behind it, the last of which goes."""
+        if not field.array:
+            self.element(field, flexible=flexible)
+            return
+        count = f"count_{self.depth}"
+        self.constant += "["
+        self.line(f"{count} = length(data, place, {flexible:d})")
+        with self.block(f"for _ in range({count}):"):
+            self.element(field, flexible=flexible)
+            self.constant += ","
+            self.line()
+            with self.block("if place[USUAL] == 0:"):
+                self.line("return")
+        with self.block(f"if {count}:"):
+            self.line("place[OUT] -= 1")
+        self.constant = "]"
 
-@inner
-def _user_data(data: Bytes, out: Bytes, place: Ints) -> None:
-    """The bytes that belong to the assignor, in hex; null where the client wrote null (length -1)."""
-    put(out, place, _USER_DATA)
-    size = number(data, place, 4)
-    if size == -1:
-        put(out, place, NULL)
-        return
-    put(out, place, _QUOTE)
-    hexed(data, out, place, size)
-    put(out, place, _QUOTE)
-
-
-@inner
-def _blob(data: Bytes, out: Bytes, place: Ints, bounds: Ints, subscribes: int) -> None:
-    """A subscription or an assignment that fills ``bounds`` and is of version 0 to 3, or empty."""
-    end = place[END]
-    place[AT], place[END] = bounds[0], bounds[1]
-    if bounds[0] == bounds[1]:
-        put(out, place, _NO_VERSION)
-    else:
-        version = number(data, place, 2)
-        if version < 0 or version > 3:
-            place[USUAL] = 0
-        put(out, place, _VERSION)
-        show(out, place, version)
-        if subscribes:
-            put(out, place, _BLOB_TOPICS)
-            strings(data, out, place, 0)
-            _user_data(data, out, place)
-            if version >= 1:
-                put(out, place, _OWNED)
-                _owned(data, out, place)
-            if version >= 2:
-                field(data, out, place, _BLOB_GENERATION, 4)
-            if version >= 3:
-                put(out, place, RACK)
-                string(data, out, place, 0, 1)
+    def element(self, field: Field, *, flexible: bool) -> None:
+        """One element of a field."""
+        nullable = field.nullable and not field.array
+        if field.kind is Kind.STRUCT and nullable:
+            self.give_up("number(data, place, 1) != 0")
+            self.constant += "null"
+        elif field.kind is Kind.STRUCT:
+            self.constant += "{"
+            self.fields(field.fields, flexible=flexible)
+        elif field.kind is Kind.UUID:
+            self.line("uuid(data, out, place)")
+        elif field.kind is Kind.STRING:
+            self.line(f"string(data, out, place, {flexible:d}, {nullable:d})")
+        elif field.kind is Kind.BYTES:
+            self.line(
+                f"size_{field.name} = {'varint(data, place) - 1' if flexible else 'number(data, place, 4)'}"
+            )
+            self.line(f"at_{field.name} = place[AT]")
+            self.line(f"hexed(data, out, place, size_{field.name}, {nullable:d})")
         else:
-            put(out, place, ASSIGNED)
-            _owned(data, out, place)
-            _user_data(data, out, place)
-        put(out, place, END_OBJECT)
-    if place[AT] != place[END]:
-        place[USUAL] = 0
-    place[END] = end
+            self.line(f"show(out, place, number(data, place, {_WIDTHS[field.kind]}))")
 
 
-@inner
-def _bytes(data: Bytes, out: Bytes, place: Ints, bounds: Ints) -> None:
-    """Bytes in hex; ``bounds`` are where they lie."""
-    size = number(data, place, 4)
-    bounds[0], bounds[1] = place[AT], place[AT] + max(size, 0)
-    hexed(data, out, place, size)
+def _written() -> Any:
+    """The function that writes the value of a record of type ``kind``; see `coordinator_json.AT`."""
+    writer = _Writer()
+    for name, schema in _EMBEDDED.items():
+        writer.line("@inner")
+        with writer.block(f"def {name}(data, out, place, begin, size):"):
+            writer.line("after, end = place[AT], place[END]")
+            writer.line("place[AT], place[END] = begin, begin + size")
+            with writer.block("if size == 0:"):
+                writer.constant = '{"version":null}'
+            with writer.block("else:"):
+                writer.message(schema, shows_version=True)
+            writer.give_up("place[AT] != place[END]")
+            writer.line("place[AT], place[END] = after, end")
+    for number in range(_CLASSIC, _NEWEST + 1):
+        writer.line("@inner")
+        with writer.block(f"def type_{number}(data, out, place):"):
+            if number == _CLASSIC:
+                writer.line("consumer = of_consumers(data, place)")
+            writer.message(TYPES[number].values[0])
+    writer.line("@inner")
+    with writer.block("def write_value(data, out, place, kind):"):
+        for number in range(_CLASSIC, _NEWEST + 1):
+            with writer.block(f"if kind == {number}:"):
+                writer.line(f"type_{number}(data, out, place)")
+        writer.give_up(f"kind > {_NEWEST}")
+    exec("\n".join(writer.lines), writer.names)  # noqa: S102 - written above, from a file of this package
+    return writer.names["write_value"]
 
 
-@inner
-def _classic_member(data: Bytes, out: Bytes, place: Ints, version: int, consumer: int) -> None:
-    """One member of a classic group. What it subscribed to and was assigned is shown twice in a group of
-    consumers: in hex, and taken apart as ``embedded``."""
-    subscription, assignment = np.zeros(2, np.int64), np.zeros(2, np.int64)
-    put(out, place, _MEMBER_ID)
-    string(data, out, place, 0, 0)
-    if version >= 3:
-        put(out, place, _INSTANCE_ID)
-        string(data, out, place, 0, 1)
-    put(out, place, CLIENT)
-    string(data, out, place, 0, 0)
-    put(out, place, HOST)
-    string(data, out, place, 0, 0)
-    if version >= 1:
-        field(data, out, place, _REBALANCE, 4)
-    field(data, out, place, _SESSION, 4)
-    put(out, place, _SUBSCRIPTION)
-    _bytes(data, out, place, subscription)
-    put(out, place, _ASSIGNMENT)
-    _bytes(data, out, place, assignment)
-    put(out, place, _QUOTE)
-    if consumer and place[USUAL]:
-        at = place[AT]
-        put(out, place, _EMBEDDED)
-        _blob(data, out, place, subscription, 1)
-        put(out, place, _AND_ASSIGNMENT)
-        _blob(data, out, place, assignment, 0)
-        put(out, place, END_OBJECT)
-        place[AT] = at
-    put(out, place, END_OBJECT)
-
-
-@inner
-def write_classic(data: Bytes, out: Bytes, place: Ints, version: int) -> None:
-    """Type 2, versions 0 to 3."""
-    put(out, place, _PROTOCOL_TYPE)
-    begin = place[OUT] + 1
-    string(data, out, place, 0, 0)
-    consumer = 1 if place[OUT] - begin == len(_CONSUMER) + 1 else 0
-    if consumer:
-        for index in range(len(_CONSUMER)):
-            if out[begin + index] != _CONSUMER[index]:
-                consumer = 0
-    field(data, out, place, _GENERATION, 4)
-    put(out, place, _PROTOCOL)
-    string(data, out, place, 0, 1)
-    put(out, place, _LEADER)
-    string(data, out, place, 0, 1)
-    if version >= 2:
-        field(data, out, place, _SINCE, 8)
-    put(out, place, _MEMBERS)
-    for index in range(length(data, place, 0)):
-        if place[USUAL] == 0:
-            return
-        if index:
-            put(out, place, COMMA)
-        _classic_member(data, out, place, version, consumer)
-    put(out, place, CLOSE)
-
-
-_NOTHING = name("")
-_EPOCH, _HASH, _CREATED = name('{"epoch":'), name(',"metadataHash":'), name(',"creationTimeMs":')
-_TARGET_EPOCH, _TARGET_TIME = name('{"assignmentEpoch":'), name(',"assignmentTimestamp":')
-_TOPICS, _ID, _TOPIC_NAME = name('{"topics":['), name('{"topicId":'), name(',"topicName":')
-_COUNT, _METADATA = name(',"numPartitions":'), name(',"partitionMetadata":[')
-_PARTITION, _RACKS = name('{"partition":'), name(',"racks":[')
-_INSTANCE = name('{"instanceId":')
-_SUBSCRIBED, _REGEX = name(',"subscribedTopicNames":['), name(',"subscribedTopicRegex":')
-_REBALANCE_MS, _ASSIGNOR = name(',"rebalanceTimeoutMs":'), name(',"serverAssignor":')
-_NATIVE = name(',"classicMemberMetadata":null')
-_TARGETS = name('{"topicPartitions":[')
-_MEMBER_EPOCH, _PREVIOUS = name('{"memberEpoch":'), name(',"previousMemberEpoch":')
-_STATE = name(',"state":')
-_REVOKED = name(',"partitionsPendingRevocation":[')
-
-
-@inner
-def _no_tags(data: Bytes, place: Ints) -> None:
-    """A tag section that has to be empty: an unknown tag is for the decoder in Python."""
-    if varint(data, place) != 0:
-        place[USUAL] = 0
-
-
-@inner
-def _times(data: Bytes, out: Bytes, place: Ints, first: Bytes, second: Bytes) -> None:
-    """A tag section of int64 fields: tag 0, and tag 1 unless ``second`` is empty."""
-    last = -1
-    for _ in range(varint(data, place)):
-        tag = varint(data, place)
-        if tag <= last or tag > (1 if len(second) else 0) or varint(data, place) != 8:
-            place[USUAL] = 0
-            return
-        field(data, out, place, first if tag == 0 else second, 8)
-        last = tag
-
-
-@inner
-def _assigned(data: Bytes, out: Bytes, place: Ints) -> None:
-    """An array of {topic id, partitions} after its name and bracket."""
-    for index in range(length(data, place, 1)):
-        if place[USUAL] == 0:
-            return
-        if index:
-            put(out, place, COMMA)
-        put(out, place, _ID)
-        uuid(data, out, place)
-        put(out, place, PARTITIONS)
-        numbers(data, out, place, 1)
-        _no_tags(data, place)
-        put(out, place, END_OBJECT)
-    put(out, place, CLOSE)
-
-
-@inner
-def _sizes(data: Bytes, out: Bytes, place: Ints) -> None:
-    """Type 4."""
-    put(out, place, _TOPICS)
-    for index in range(length(data, place, 1)):
-        if place[USUAL] == 0:
-            return
-        if index:
-            put(out, place, COMMA)
-        put(out, place, _ID)
-        uuid(data, out, place)
-        put(out, place, _TOPIC_NAME)
-        string(data, out, place, 1, 0)
-        field(data, out, place, _COUNT, 4)
-        put(out, place, _METADATA)
-        for each in range(length(data, place, 1)):
-            if place[USUAL] == 0:
-                return
-            if each:
-                put(out, place, COMMA)
-            field(data, out, place, _PARTITION, 4)
-            put(out, place, _RACKS)
-            strings(data, out, place, 1)
-            _no_tags(data, place)
-            put(out, place, END_OBJECT)
-        put(out, place, CLOSE)
-        _no_tags(data, place)
-        put(out, place, END_OBJECT)
-    put(out, place, CLOSE)
-    _no_tags(data, place)
-
-
-@inner
-def _member(data: Bytes, out: Bytes, place: Ints) -> None:
-    """Type 5 of a native member."""
-    put(out, place, _INSTANCE)
-    string(data, out, place, 1, 1)
-    put(out, place, RACK)
-    string(data, out, place, 1, 1)
-    put(out, place, CLIENT)
-    string(data, out, place, 1, 0)
-    put(out, place, HOST)
-    string(data, out, place, 1, 0)
-    put(out, place, _SUBSCRIBED)
-    strings(data, out, place, 1)
-    put(out, place, _REGEX)
-    string(data, out, place, 1, 1)
-    field(data, out, place, _REBALANCE_MS, 4)
-    put(out, place, _ASSIGNOR)
-    string(data, out, place, 1, 1)
-    if varint(data, place) != 1 or varint(data, place) != 0 or varint(data, place) != 1:
-        place[USUAL] = 0
-    if number(data, place, 1) != 0:
-        place[USUAL] = 0
-    put(out, place, _NATIVE)
-
-
-@inner
-def _current(data: Bytes, out: Bytes, place: Ints) -> None:
-    """Type 8."""
-    field(data, out, place, _MEMBER_EPOCH, 4)
-    field(data, out, place, _PREVIOUS, 4)
-    field(data, out, place, _STATE, 1)
-    put(out, place, ASSIGNED)
-    _assigned(data, out, place)
-    put(out, place, _REVOKED)
-    _assigned(data, out, place)
-    _no_tags(data, place)
-
-
-@inner
-def write_value(data: Bytes, out: Bytes, place: Ints, kind: int) -> None:
-    """The value of a record of type ``kind`` at ``place``; see `coordinator_json.AT`."""
-    version = number(data, place, 2)
-    if kind == 2:
-        if version < 0 or version > 3:
-            place[USUAL] = 0
-            return
-        write_classic(data, out, place, version)
-    elif version != 0:
-        place[USUAL] = 0
-        return
-    elif kind == 3:
-        field(data, out, place, _EPOCH, 4)
-        _times(data, out, place, _HASH, _CREATED)
-    elif kind == 4:
-        _sizes(data, out, place)
-    elif kind == 5:
-        _member(data, out, place)
-    elif kind == 6:
-        field(data, out, place, _TARGET_EPOCH, 4)
-        _times(data, out, place, _TARGET_TIME, _NOTHING)
-    elif kind == 7:
-        put(out, place, _TARGETS)
-        _assigned(data, out, place)
-        _no_tags(data, place)
-    elif kind == 8:
-        _current(data, out, place)
-    else:
-        place[USUAL] = 0
-    put(out, place, END_OBJECT)
+write_value = _written()

@@ -34,7 +34,8 @@ from groupshift.spark.batches.headers import (
     read_headers,
 )
 
-_GZIP, _SNAPPY, _LZ4, _ZSTD = 1, 2, 3, 4
+_SNAPPY, _LZ4 = 2, 3
+_BOUNDED = {1: cramjam.gzip, _LZ4: cramjam.lz4, 4: cramjam.zstd}
 LARGEST_BATCH = 100 * 1024 * 1024
 """Bytes of the largest batch once it is inflated: by default no broker takes a larger request
 (socket.request.max.bytes). 50 kB of zstd can say 1.5 GiB."""
@@ -56,14 +57,11 @@ def inflate(codec: int, payload: Any, *, magic: int = 2) -> Any:
     Raises `Broken` when it is not of that codec or becomes larger, without saying where it came from.
     """
     try:
-        if codec == _GZIP:
-            return _bounded(cramjam.gzip, payload)
         if codec == _SNAPPY:
             return _snappy(bytes(payload))
-        if codec == _LZ4:
-            return _bounded(cramjam.lz4, payload if magic else _with_right_checksum(bytes(payload)))
-        if codec == _ZSTD:
-            return _bounded(cramjam.zstd, payload)
+        if codec in _BOUNDED:
+            frame = _with_right_checksum(bytes(payload)) if codec == _LZ4 and not magic else payload
+            return _bounded(_BOUNDED[codec], frame)
     except (cramjam.DecompressionError, ValueError, OSError, struct.error, IndexError) as error:
         raise Broken(f"its records cannot be decompressed by codec {codec} ({error})") from error
     raise Broken(f"its codec {codec} is none of 1 gzip, 2 snappy, 3 lz4 and 4 zstd")

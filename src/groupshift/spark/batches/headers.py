@@ -243,7 +243,11 @@ def _walk(data: Any, table: Any, check: int) -> Any:  # noqa: PLR0911 - numba
             return row, at, _FORMAT
         if end > size:
             break
-        code = _batch(data, at, end, table[row]) if magic == 2 else _message(data, at, end, table[row])
+        head = table[row]
+        head[OFFSET] = head[LAST] = int64(data, at)
+        head[MAGIC], head[POSITION], head[END] = magic, at, end
+        head[SOURCE], head[CONTROL] = 0, -1
+        code = _batch(data, at, end, head) if magic == 2 else _message(data, at, end, head)
         if code:
             return row, at, code
         if check and not _intact(data, at, end, magic):
@@ -268,19 +272,13 @@ def _batch(data: Any, at: int, end: int, row: Any) -> Any:
     start = at + _HEADER_V2
     if count < 0 or (not attributes & CODEC_MASK and count > (end - start) // SHORTEST_RECORD):
         return _LENGTH
-    row[OFFSET] = int64(data, at)
-    row[LAST] = row[OFFSET] + int32(data, at + 23)
-    row[MAGIC] = 2
+    row[LAST] += int32(data, at + 23)
     row[ATTRIBUTES] = attributes
     row[TIMESTAMP] = int64(data, at + 27)
     row[MAX_TIMESTAMP] = int64(data, at + 35)
     row[PRODUCER] = int64(data, at + 43)
     row[COUNT] = count
-    row[POSITION] = at
     row[START] = start
-    row[END] = end
-    row[SOURCE] = 0
-    row[CONTROL] = -1
     if attributes & IS_CONTROL and count:
         row[CONTROL] = _marker(data, start, end)
     return 0
@@ -292,17 +290,10 @@ def _message(data: Any, at: int, end: int, row: Any) -> Any:
     if magic == 1 and end - at < _SHORTEST_V1:
         return _LENGTH
     timestamp = int64(data, at + 18) if magic == 1 else np.int64(-1)
-    row[OFFSET] = int64(data, at)
-    row[LAST] = row[OFFSET]
-    row[MAGIC] = magic
     row[ATTRIBUTES] = attributes & (CODEC_MASK | APPEND_TIME)
     row[TIMESTAMP] = timestamp
     row[MAX_TIMESTAMP] = timestamp
     row[PRODUCER] = -1
     row[COUNT] = 1
-    row[POSITION] = at
     row[START] = at + (26 if magic == 1 else 18)
-    row[END] = end
-    row[SOURCE] = 0
-    row[CONTROL] = -1
     return 0

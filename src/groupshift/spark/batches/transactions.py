@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -32,33 +31,16 @@ _OPEN = 2
 FOR_EVER = np.iinfo(np.int64).max
 
 
-class Visible(StrEnum):
-    """Which records are wanted; markers are none."""
-
-    DECIDED = "decided"
-    """Those outside of transactions and those of committed ones, up to the log's end: what a coordinator
-    serves."""
-    READ_COMMITTED = "read_committed"
-    """As a consumer is given them: also nothing at or after the first record of an open transaction."""
-    UNDECIDED = "undecided"
-    """Those of open transactions only."""
-    READ_UNCOMMITTED = "read_uncommitted"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transactions:
-    """Of one partition. ``aborted`` are rows of (producer id, first offset, last offset), sorted; ``open``
-    the first offset of each producer's open transaction, by producer id."""
+    """Of one partition. ``hidden`` are those that were aborted or are open, sorted: (producer, first offset,
+    last offset); ``open`` is the first offset of each producer's open one, by producer id."""
 
-    aborted: Any
+    hidden: Any
     open: dict[int, int]
 
-    def stable_end(self, end: int) -> int:
-        """The last stable offset of a log that ends at ``end`` (exclusive)."""
-        return min(self.open.values(), default=end)
 
-
-NONE = Transactions(aborted=np.empty((0, 3), dtype=np.int64), open={})
+NONE = Transactions(hidden=np.empty((0, 3), dtype=np.int64), open={})
 
 
 def spans(table: Any) -> Any:
@@ -86,45 +68,29 @@ def spans(table: Any) -> Any:
 def resolve(parts: Iterable[Any]) -> Transactions:
     """The transactions of a whole log, from the `spans` of its parts in their order."""
     unfinished: dict[int, int] = {}
-    aborted: list[tuple[int, int, int]] = []
+    hidden: list[tuple[int, int, int]] = []
     for part in parts:
         for producer, first, last, outcome in part.tolist():
             begun = unfinished.pop(producer, first)
             if outcome == _OPEN:
                 unfinished[producer] = begun
             elif outcome == ABORT and begun >= 0:
-                aborted.append((producer, begun, last))
-    rows = np.array(sorted(aborted), dtype=np.int64).reshape(-1, 3)
-    return Transactions(aborted=rows, open=unfinished)
+                hidden.append((producer, begun, last))
+    hidden += ((producer, first, FOR_EVER) for producer, first in unfinished.items())
+    return Transactions(hidden=np.array(sorted(hidden), dtype=np.int64).reshape(-1, 3), open=unfinished)
 
 
-def visible(table: Any, transactions: Transactions, wanted: Visible) -> Any:
-    """The rows of ``table`` whose records are wanted."""
-    data = table[:, ATTRIBUTES] & IS_CONTROL == 0
-    if wanted is Visible.READ_UNCOMMITTED:
-        return table[data]
-    undecided = np.array(
-        [(producer, first, FOR_EVER) for producer, first in sorted(transactions.open.items())],
-        dtype=np.int64,
-    ).reshape(-1, 3)
-    if wanted is Visible.UNDECIDED:
-        return table[data & within(table, undecided)]
-    kept = data & ~within(table, transactions.aborted)
-    if wanted is Visible.DECIDED:
-        return table[kept & ~within(table, undecided)]
-    return table[kept & (table[:, OFFSET] < transactions.stable_end(FOR_EVER))]
-
-
-def within(table: Any, ranges: Any) -> Any:
-    """Which batches belong to one of these transactions: sorted rows of (producer id, first, last)."""
-    marks = np.zeros(len(table), dtype=np.bool_)
-    if len(ranges):
-        _mark(table, ranges, marks)
-    return marks
+def visible(table: Any, transactions: Transactions) -> Any:
+    """The rows of ``table`` that count: those outside of transactions and those of committed ones, up to the
+    log's end, which is what a coordinator serves. Markers are none."""
+    hidden = table[:, ATTRIBUTES] & IS_CONTROL != 0
+    _mark(table, transactions.hidden, hidden)
+    return table[~hidden]
 
 
 @compiled
 def _mark(table: Any, ranges: Any, marks: Any) -> None:
+    """Mark the batches that belong to one of these transactions, too."""
     for row in range(len(table)):
         if table[row, ATTRIBUTES] & TRANSACTIONAL:
             producer, offset = table[row, PRODUCER], table[row, OFFSET]
@@ -135,4 +101,5 @@ def _mark(table: Any, ranges: Any, marks: Any) -> None:
                     ranges[middle, 0] == producer and ranges[middle, 1] <= offset
                 )
                 low, high = (middle + 1, high) if begun else (low, middle)
-            marks[row] = low > 0 and ranges[low - 1, 0] == producer and offset <= ranges[low - 1, 2]
+            if low > 0 and ranges[low - 1, 0] == producer and offset <= ranges[low - 1, 2]:
+                marks[row] = True
