@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from groupshift.audit.case import Terms, ZookeeperGroup, homes, read_log
+from groupshift.audit.inputs import Terms, ZookeeperGroup, homes, read_log
 from groupshift.audit.offsets import Audit, Looked, Reading, audit, confirmed, unheard_of
 from groupshift.domain.znodes import refuse_other_cluster
 from groupshift.ports.clock import Clock

@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name the whole Spark world uses
 from pyspark.storagelevel import StorageLevel
 
-from groupshift.audit.case import KEPT, Terms
+from groupshift.audit.inputs import KEPT, Terms
 from groupshift.audit.offsets import TOLD, Looked, Mismatch, Reading, looked_at, mismatch
 from groupshift.audit.rules import BY_NUMBER, KAFKA_RULES, STORE_RULES, AuditRule, Weight
 from groupshift.audit.sources import (
@@ -93,7 +93,7 @@ def _mismatches(frames: Mapping[str, DataFrame], reading: Reading) -> tuple[Mism
     mismatches = []
     for row in classified(facts).toArrow().to_pylist():
         key = row["group_id"], row["topic"], row["partition"]
-        mismatches.append(mismatch(key, BY_NUMBER[row[RULE]], **{name: row[name] for name in TOLD}))
+        mismatches.append(mismatch(key, BY_NUMBER[row[RULE]], row))
     return tuple(sorted(mismatches, key=lambda one: one.key))
 
 
