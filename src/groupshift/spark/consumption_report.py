@@ -28,21 +28,10 @@ from groupshift.report.page import (
 from groupshift.report.pictures import Bar, Lane, lanes
 from groupshift.report.svg import Axis, axis_of, palette
 from groupshift.spark.checks import finding_data
-from groupshift.spark.consumption import STILL_HELD_MS, Audit, Window, figures, taken_in
+from groupshift.spark.consumption import STILL_HELD_MS, Audit
 from groupshift.spark.validation_report import rules_section
 
 AUDIT_VERSION = 1
-
-
-def _event(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A hand-over as ``audit.json`` has it; times are epoch milliseconds, ``unowned_ms`` is a duration."""
-    return {**row, "from": row["giver"], "to": row["member"], "taken_ms": row["start_ms"]}
-
-
-def _range(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A range that was delivered again, as ``audit.json`` has it: both offsets are inclusive."""
-    named = {"at_ms": row["first_ms"], "hand_over": hand_over_name(row)}
-    return {**row, **named, "explained": row["objection"] is None}
 
 
 def hand_over_name(row: Mapping[str, Any]) -> str:
@@ -51,19 +40,24 @@ def hand_over_name(row: Mapping[str, Any]) -> str:
     return f"{giver} → {row['member']}" if giver else f"to {row['member']}"
 
 
-def _stage(audit: Audit, from_ms: int, to_ms: int) -> dict[str, Any]:
-    """The figures of one stretch of time within the audit's window."""
-    measured, span = audit.measured, Window(from_ms=from_ms, to_ms=to_ms, tolerance_ms=0)
-    taken = taken_in(measured.hand_overs, span)
-    again = [row for row in measured.duplicates if span.holds(row["first_ms"])]
-    lost = [row for row in measured.lost if span.holds(row["at_ms"])]
-    places = {(row["topic"], row["partition"]) for row in taken}
-    return {"from_ms": from_ms, "to_ms": to_ms, "partitions": len(places), **figures(lost, again, taken)}
-
-
-def to_data(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
-    """``audit.json`` as plain values; `stages` maps names to (from, to) in epoch milliseconds."""
+def to_data(audit: Audit) -> dict[str, Any]:
+    """``audit.json`` as plain values: times are epoch milliseconds, ``unowned_ms`` is a duration, and both
+    offsets of a range are inclusive."""
     measured = audit.measured
+    again = [
+        {
+            **row,
+            "at_ms": row["first_ms"],
+            "hand_over": hand_over_name(row),
+            "explained": row["objection"] is None,
+        }
+        for row in measured.duplicates
+    ]
+    taken = [
+        {**row, "from": row["giver"], "to": row["member"], "taken_ms": row["start_ms"]}
+        for row in measured.hand_overs
+        if row["giver"] is not None
+    ]
     return {
         "version": AUDIT_VERSION,
         "group": audit.group,
@@ -75,11 +69,10 @@ def to_data(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> dict[str, An
         "lost_ranges": measured.lost,
         "not_proven_ranges": measured.unproven,
         "empty_ranges": measured.empty,
-        "duplicate_ranges": [_range(row) for row in measured.duplicates],
-        "hand_overs": [_event(row) for row in measured.hand_overs if row["giver"] is not None],
+        "duplicate_ranges": again,
+        "hand_overs": taken,
         "partitions": measured.partitions,
         "members": measured.members,
-        "stages": {name: _stage(audit, *span) for name, span in stages.items()},
         "torn_ledgers": list(audit.torn),
         "still_held": sum(1 for row in measured.hand_overs if row["end_ms"] >= STILL_HELD_MS),
         "report": "report.html",
@@ -113,10 +106,9 @@ record delivered before it. In Kafka mode the znode follows the Kafka offset, so
 Row = Mapping[str, Any]
 
 
-def render(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> str:
+def render(audit: Audit) -> str:
     """The whole HTML document."""
     measured = audit.measured
-    rows = [{"stage": stage, **_stage(audit, *span)} for stage, span in stages.items()]
     page = Page(
         title="Audit of consumption",
         top=Headline(verdict=audit.verdict),
@@ -125,7 +117,6 @@ def render(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> str:
             _summary(audit),
             rules_section(audit.results),
             _picture(audit),
-            _listed("Stage by stage", rows, _STAGES) if stages else None,
             _listed("Partition by partition", measured.partitions, _PARTITIONS),
             _listed("Lost", measured.lost, _LOST, most=FIRST) if measured.lost else None,
             _duplicates(audit),
@@ -138,12 +129,13 @@ def render(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> str:
 
 def _summary(audit: Audit) -> Section:
     """The figures at a glance, of the whole window."""
-    totals = audit.totals
+    totals, measured = audit.totals, audit.measured
+    taken = [row for row in measured.hand_overs if row["giver"] and audit.window.holds(row["start_ms"])]
     return glance(
         ("deliveries", totals["deliveries"]),
-        ("partitions", len(audit.measured.partitions)),
-        ("members", len(audit.measured.members)),
-        ("hand-overs", len(taken_in(audit.measured.hand_overs, audit.window))),
+        ("partitions", len(measured.partitions)),
+        ("members", len(measured.members)),
+        ("hand-overs", len(taken)),
         ("lost", totals["lost"]),
         ("delivered again", totals["duplicates"]),
         ("not explained", totals["unexplained"]),
@@ -208,18 +200,8 @@ def _at(row: Row) -> str:
     return f"{row['topic']}-{row['partition']}"
 
 
-_TEXTS = frozenset({"stage", "partition", "why", "member", "kind"})
+_TEXTS = frozenset({"partition", "why", "member", "kind"})
 """Columns that hold no number."""
-_STAGES: Columns[Row] = {
-    "stage": "stage",
-    "time": lambda row: duration(row["to_ms"] - row["from_ms"]),
-    "hand-overs": "hand_overs",
-    "partitions": "partitions",
-    "longest without owner": lambda row: duration(row["longest_unowned_ms"]),
-    "again": "duplicates",
-    "not explained": "unexplained",
-    "lost": "lost",
-}
 _PARTITIONS: Columns[Row] = {
     "partition": _at,
     "first": "first_offset",

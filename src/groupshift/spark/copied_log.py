@@ -25,7 +25,7 @@ from groupshift.spark.batches.coordinator_records import log_records
 from groupshift.spark.batches.files import filesystem, find_replicas
 from groupshift.spark.broker_source import Bounds, Brokers, log_bounds, read_partition
 from groupshift.spark.segment_scan import ReplicaFacts, replica_facts
-from groupshift.spark.segments import OFFSETS_TOPIC, Unit, unit_rows
+from groupshift.spark.segments import OFFSETS_TOPIC, unit_rows, units
 
 
 class CopiedLog:
@@ -67,8 +67,7 @@ class CopiedLog:
 
     def _records(self, replica: ReplicaFacts) -> Iterator[LogRecord]:
         store, _ = filesystem(self._uri)
-        for file, facts in zip(replica.replica.files, replica.facts, strict=True):
-            unit = Unit(partition=replica.replica.partition, path=file.path, start=0, end=facts.end)
+        for unit in units(replica):
             for rows in unit_rows(store, unit, replica.transactions):
                 yield from log_records(rows)
 

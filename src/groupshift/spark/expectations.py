@@ -144,19 +144,16 @@ def expectations(
         for name, rows in {**tables, POSITIONS: positions(tables)}.items():
             if not rows and name == POSITIONS:
                 continue
-            title = f"{moment}.{name}"
-            suite = context.suites.add(gx.ExpectationSuite(name=title))
+            suite = gx.ExpectationSuite(name=f"{moment}.{name}")
             for sentence, expectation in _pairs(gx.expectations, name):
                 if not (nobody and sentence == SOMEBODY):
                     expectation.meta = {"sentence": sentence}
                     suite.add_expectation(expectation)
-            batch = source.add_dataframe_asset(name).add_batch_definition_whole_dataframe("all")
-            definition = gx.ValidationDefinition(name=title, data=batch, suite=suite)
             columns = list(rows[0]) if rows else [column.name for column in TABLES[name].columns]
             frame = pd.DataFrame([dict(row) for row in rows], columns=columns)
-            outcome = context.validation_definitions.add(definition).run(
-                batch_parameters={"dataframe": frame}, result_format={"result_format": "COMPLETE"}
-            )
+            whole = source.add_dataframe_asset(name).add_batch_definition_whole_dataframe("all")
+            batch = whole.get_batch(batch_parameters={"dataframe": frame})
+            outcome = batch.validate(suite, result_format="COMPLETE")
             results += (_expected(name, rows, one) for one in outcome.to_json_dict()["results"])
         by_moment[moment] = tuple(results)
     return by_moment

@@ -20,7 +20,7 @@ from groupshift.spark.batches.decompress import Origin
 from groupshift.spark.batches.files import filesystem, find_replicas, read_parts
 from groupshift.spark.batches.records import Keep, read_records, winning
 from groupshift.spark.batches.transactions import Transactions, visible
-from groupshift.spark.segment_scan import CUT, ReplicaFacts, scan, shared
+from groupshift.spark.segment_scan import ReplicaFacts, scan, shared
 
 OFFSETS_TOPIC = "__consumer_offsets"
 SCHEMA = "partition int, offset long, timestamp_ms long, key binary, value binary"
@@ -50,12 +50,18 @@ class SegmentLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """The bytes ``start:end`` of one file, for one task."""
+    """The whole batches of one file: its bytes up to ``end``."""
 
     partition: int
     path: str
-    start: int
     end: int
+
+
+def units(replica: ReplicaFacts) -> list[Unit]:
+    """The files of one copy of a partition that hold anything, in order."""
+    files = zip(replica.replica.files, replica.facts, strict=True)
+    number = replica.replica.partition
+    return [Unit(partition=number, path=file.path, end=facts.end) for file, facts in files if facts.end]
 
 
 def segments(spark: SparkSession, uri: str, *, topic: str = OFFSETS_TOPIC) -> DataFrame:
@@ -68,8 +74,8 @@ def segments(spark: SparkSession, uri: str, *, topic: str = OFFSETS_TOPIC) -> Da
     return read_segments(spark, scan_segments(spark, uri, topic=topic))
 
 
-def scan_segments(spark: SparkSession, uri: str, *, topic: str = OFFSETS_TOPIC, cut: int = CUT) -> SegmentLog:
-    """What the folder holds; tasks share files that are longer than ``cut`` bytes. Raises as `segments`."""
+def scan_segments(spark: SparkSession, uri: str, *, topic: str = OFFSETS_TOPIC) -> SegmentLog:
+    """What the folder holds. Raises as `segments`."""
     replicas_of = find_replicas(uri, topic)
     for copies in replicas_of.values():
         if len(copies) > 1:
@@ -78,22 +84,14 @@ def scan_segments(spark: SparkSession, uri: str, *, topic: str = OFFSETS_TOPIC, 
                 f"{copies[1].folder}; give one broker's folder"
             )
     replicas = [replicas_of[number][0] for number in sorted(replicas_of)]
-    return SegmentLog(uri=uri, partitions=scan(spark, uri, replicas, cut))
+    return SegmentLog(uri=uri, partitions=scan(spark, uri, replicas))
 
 
 def read_segments(spark: SparkSession, log: SegmentLog, into: Into = AS_READ) -> DataFrame:
     """The decided records of a scanned log as rows of ``into.schema``. Reads nothing yet."""
-    units = [
-        [
-            Unit(partition=each.replica.partition, path=file.path, start=start, end=end)
-            for file, facts in zip(each.replica.files, each.facts, strict=True)
-            for start, end in zip(facts.cuts, (*facts.cuts[1:], facts.end), strict=True)
-            if end > start
-        ]
-        for each in log.partitions
-    ]
-    whole = units if into.keep is Keep.WINNERS else [[unit] for each in units for unit in each]
-    sizes = [sum(unit.end - unit.start for unit in each) for each in whole]
+    pieces = [units(each) for each in log.partitions]
+    whole = pieces if into.keep is Keep.WINNERS else [[unit] for each in pieces for unit in each]
+    sizes = [sum(unit.end for unit in each) for each in whole]
     tasks = shared(whole, sizes, 4 * spark.sparkContext.defaultParallelism)
     transactions = {each.replica.partition: each.transactions for each in log.partitions}
     uri = log.uri
@@ -105,8 +103,8 @@ def read_segments(spark: SparkSession, log: SegmentLog, into: Into = AS_READ) ->
 
 
 def unit_rows(store: fs.FileSystem, unit: Unit, transactions: Transactions) -> Iterator[pa.RecordBatch]:
-    """The decided records of one piece of work as rows of `SCHEMA`; its partition has these transactions."""
-    for part in read_parts(store, unit.path, unit.start, unit.end, check=False):
+    """The decided records of one file as rows of `SCHEMA`; its partition has these transactions."""
+    for part in read_parts(store, unit.path, 0, unit.end, check=False):
         table = visible(part.headers.table, transactions)
         at = Origin(name=unit.path, position=part.position, partition=unit.partition)
         yield from read_records(part.data, table, at)
