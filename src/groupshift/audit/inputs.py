@@ -97,9 +97,12 @@ class ZookeeperGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """``now_ms`` is just before the sources were asked (epoch), ``commit_interval_ms`` how long one store may
-    be behind the other, ``retention_ms`` the brokers' ``offsets.retention.minutes`` (None: not known)."""
+    """``settle_ms``: how long a record has to have been replicated before its coordinator must answer it;
+    ``commit_interval_ms``: how long one store may be behind the other; ``retention_ms``: instead of what the
+    brokers say (``offsets.retention.minutes``), and of a look what they say (None: not known); ``now_ms`` of
+    a look is just before the sources were asked (epoch)."""
 
-    now_ms: int
+    settle_ms: int = 1000
     commit_interval_ms: int = 5000
     retention_ms: int | None = None
+    now_ms: int = 0

@@ -1,7 +1,7 @@
 """The numbered rules of an audit: how the three sources can differ, why, and the remedy; first match decides.
 
-``rules.toml`` beside this module is the table. `groupshift.audit.offsets.judge` reads it, and the Spark job
-makes Catalyst expressions of it. A rule names facts about one (group, topic, partition), each true or false:
+``rules.toml`` beside this module is the table. `groupshift.audit.offsets.judge` reads it, in a process and in
+the Spark job. A rule names facts about one (group, topic, partition), each true or false:
 `groupshift.audit.sources.Sources.row` has them by name, and ``sql/audit/facts.sql`` has a column for each.
 
 Source: docs/reference/group-coordinator.md §§1.6, 1.7, 3.1 to 3.3, 4;

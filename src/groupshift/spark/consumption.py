@@ -297,13 +297,11 @@ def _answered(rows: Rows, ask: Ask, of_kafka: Isolation) -> dict[LogAnswer, list
     by_answer: dict[LogAnswer, list[Mapping[str, Any]]] = {each: [] for each in LogAnswer}
     for row, read in zip_longest(rows, answers):
         said = {name: value for name, value in row.items() if name != "kinds"}
-        if read is None:
-            by_answer[LogAnswer.LOST].append(said)
-            continue
-        said["reason"] = f"{row['reason']}: {read.reason}"
-        if read.answer is LogAnswer.LOST:
+        if read is not None:
+            said["reason"] = f"{row['reason']}: {read.reason}"
+        if read is not None and read.answer is LogAnswer.LOST:
             said["records"] = read.records
-        by_answer[read.answer].append(said)
+        by_answer[LogAnswer.LOST if read is None else read.answer].append(said)
     return by_answer
 
 

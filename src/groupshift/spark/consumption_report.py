@@ -108,7 +108,12 @@ Row = Mapping[str, Any]
 
 def render(audit: Audit) -> str:
     """The whole HTML document."""
-    measured = audit.measured
+    measured, log = audit.measured, audit.log
+    again = sorted(measured.duplicates, key=lambda row: (row["objection"] is None, -row["records"]))
+    how = [" ".join(each.split()) for each in _HOW.format(tolerance=audit.window.tolerance_ms).split("\n\n")]
+    how.append(f"Log: {log.files} files, {log.transactions} transactions.")
+    if audit.torn:
+        how[-1] += f" Incomplete last lines left out: {', '.join(audit.torn)}."
     page = Page(
         title="Audit of consumption",
         top=Headline(verdict=audit.verdict),
@@ -119,9 +124,11 @@ def render(audit: Audit) -> str:
             _picture(audit),
             _listed("Partition by partition", measured.partitions, _PARTITIONS),
             _listed("Lost", measured.lost, _LOST, most=FIRST) if measured.lost else None,
-            _duplicates(audit),
+            _listed("Delivered again", again, _AGAIN, most=FIRST)
+            if again
+            else section("Delivered again", "No record was delivered twice."),
             _listed("Member by member", measured.members, _MEMBERS),
-            _how(audit),
+            section("How this was judged", *how),
         ],
     )
     return render_page(page)
@@ -200,7 +207,7 @@ def _at(row: Row) -> str:
     return f"{row['topic']}-{row['partition']}"
 
 
-_TEXTS = frozenset({"partition", "why", "member", "kind"})
+_TEXTS = frozenset({"partition", "why", "hand-over", "", "explanation", "member", "kind"})
 """Columns that hold no number."""
 _PARTITIONS: Columns[Row] = {
     "partition": _at,
@@ -214,6 +221,16 @@ _PARTITIONS: Columns[Row] = {
     "at": lambda row: moment_utc(row["longest_unowned_at_ms"]) if row["longest_unowned_ms"] else None,
 }
 _LOST: Columns[Row] = {"partition": _at, "from": "from_offset", "to": "to_offset", "why": "reason"}
+_AGAIN: Columns[Row] = {
+    "partition": _at,
+    "from": "from_offset",
+    "to": "to_offset",
+    "records": "records",
+    "hand-over": hand_over_name,
+    "committed … reached": lambda row: f"{row['committed']} … {row['reached']}",
+    "": lambda row: badge(Verdict.FAIL if row["objection"] else Verdict.PASS),
+    "explanation": lambda row: row["objection"] or "at the hand-over",
+}
 _MEMBERS: Columns[Row] = {
     "member": "member",
     "kind": "kind",
@@ -228,35 +245,3 @@ _MEMBERS: Columns[Row] = {
 def _listed(title: str, rows: Iterable[Row], columns: Columns[Row], *, most: int = 0) -> Section:
     """These rows as a table; of more than ``most`` the first."""
     return section(title, table(rows, columns, numeric=columns.keys() - _TEXTS, most=most, whole=_WHOLE))
-
-
-def _duplicates(audit: Audit) -> Section:
-    """The first ranges that were delivered again; those without an explanation come first."""
-    rows = sorted(audit.measured.duplicates, key=lambda row: (row["objection"] is None, -row["records"]))
-    if not rows:
-        return section("Delivered again", "No record was delivered twice.")
-    listed = table(
-        rows,
-        {
-            "partition": _at,
-            "from": "from_offset",
-            "to": "to_offset",
-            "records": "records",
-            "hand-over": hand_over_name,
-            "committed … reached": lambda row: f"{row['committed']} … {row['reached']}",
-            "": lambda row: badge(Verdict.FAIL if row["objection"] else Verdict.PASS),
-            "explanation": lambda row: row["objection"] or "at the hand-over",
-        },
-        numeric={"from", "to", "records", "committed … reached"},
-        most=FIRST,
-        whole=_WHOLE,
-    )
-    return section("Delivered again", listed)
-
-
-def _how(audit: Audit) -> Section:
-    """How deliveries are held against ownership, what the log was, and which last lines were left out."""
-    log = f"Log: {audit.log.files} files, {audit.log.transactions} transactions."
-    torn = f" Incomplete last lines left out: {', '.join(audit.torn)}." if audit.torn else ""
-    said = _HOW.format(tolerance=audit.window.tolerance_ms).split("\n\n")
-    return section("How this was judged", *(" ".join(each.split()) for each in said), log + torn)
