@@ -15,6 +15,7 @@ from groupshift.domain.modes import Mode
 from groupshift.domain.placement import partition_of
 from groupshift.log import LogRecord, decode
 from groupshift.log.decode import Position
+from groupshift.log.schema import COMMITS
 from groupshift.log.state import Commit, State, commit_of, materialise
 
 Key = tuple[str, str, int]
@@ -22,7 +23,6 @@ Key = tuple[str, str, int]
 
 KEPT = 64
 """Records of one key that count from before the bracket."""
-_COMMITS = frozenset({0, 1})
 _Line = tuple[int, bytes | None]
 
 
@@ -74,7 +74,7 @@ def read_log(
     latest = {at: decode(line[-1], partitions=len(closed)) for at, line in lines.items()}
     of_commits: dict[Key, list[LogRecord]] = defaultdict(list)
     for at, last in latest.items():
-        if last.record_type in _COMMITS and last.expected_partition == last.src_partition:
+        if last.record_type in COMMITS and last.expected_partition == last.src_partition:
             group, topic, partition = last.group_id, last.topic, last.partition
             if group is not None and topic is not None and partition is not None:
                 of_commits[group, topic, partition].extend(lines[at])  # types 0 and 1 are one key

@@ -20,7 +20,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from groupshift.domain.tables import table_of
-from groupshift.log.codec import Unreadable, read_message
+from groupshift.log.codec import Unreadable, message_reader
 from groupshift.log.decode import Decoded, DecodeStatus
 from groupshift.log.releases import Coordinator, Loader, loader
 from groupshift.log.schema import TYPES, Family, Field, Kind, Layout
@@ -54,7 +54,9 @@ def lint(records: Iterable[Decoded], release: str, coordinator: Coordinator) -> 
         deciding = {one.group_id: _new(one, shards[one.partition]) for one in alive}
     deciding = {name: _Deciding("X1", record) for name, (_, record) in copies.items()} | deciding
     return {
-        name: GroupVerdict(**asdict(RULES[rule]), group_id=name, partition=homes[name], record=record)
+        name: GroupVerdict(
+            **asdict(RULES[rule]), rule=rule, group_id=name, partition=homes[name], record=record
+        )
         for name, (rule, record) in sorted(deciding.items())
     }
 
@@ -131,9 +133,8 @@ class LoadOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayRule:
-    """One rule: its number, what it means and the reason with its source."""
+    """One rule: what it means and the reason with its source."""
 
-    rule: str
     outcome: LoadOutcome
     reason: str
 
@@ -146,22 +147,13 @@ class GroupVerdict(ReplayRule):
     where the group simply loads.
     """
 
+    rule: str
     group_id: str
     partition: int
     record: Decoded | None
 
 
-_FILE = "log/replay.toml"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayRules:
-    """The file."""
-
-    rules: tuple[ReplayRule, ...]
-
-
-RULES = {each.rule: each for each in table_of(ReplayRules, _FILE).rules}
+RULES = table_of(dict[str, ReplayRule], "log/replay.toml")
 """L: loads, O: old coordinator, N: new coordinator, X: both."""
 
 
@@ -367,7 +359,7 @@ def _is_known(value: bytes) -> bool:
     version = int.from_bytes(value[:_VERSION_BYTES], "big", signed=True)
     for schema in _OTHERS:
         with suppress(Unreadable):
-            if read_message(schema, version, value, _VERSION_BYTES, [])[1] == len(value):
+            if message_reader(schema, version)(value, _VERSION_BYTES, [])[1] == len(value):
                 return True
     return False
 

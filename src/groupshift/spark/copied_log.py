@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from groupshift.adapters.kafka.cluster import KafkaCluster
-from groupshift.adapters.kafka.requests import describe_configs
+from groupshift.adapters.kafka.requests import BROKER, describe_configs
 from groupshift.adapters.kafka.wire import UnsupportedByBroker
 from groupshift.domain.cluster import RETENTION
 from groupshift.log import LogRecord
@@ -72,7 +72,6 @@ class CopiedLog:
                 yield from log_records(rows)
 
 
-_BROKER = 4
 _MINUTE_MS = 60_000
 
 
@@ -129,7 +128,7 @@ def _retention(cluster: KafkaCluster, node: int) -> int | None:
     """What this broker says of itself, in minutes; None when it does not tell (no right to ask)."""
     connection = cluster.broker(node)
     try:
-        request = describe_configs(connection, _BROKER, [str(node)], (RETENTION,))
+        request = describe_configs(connection, BROKER, [str(node)], (RETENTION,))
     except UnsupportedByBroker:
         return None
     configured = [each.configs for each in connection.ask(request).results if not each.error_code]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from pyarrow import fs
@@ -19,6 +19,8 @@ from groupshift.errors import Broken
 from groupshift.spark.batches.files import WINDOW, Replica, SegmentFile, filesystem, read_parts
 from groupshift.spark.batches.headers import LAST, OFFSET, POSITION, Ending, find_batch
 from groupshift.spark.batches.transactions import Transactions, resolve, spans
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +70,7 @@ def scan(spark: SparkSession, uri: str, replicas: Sequence[Replica]) -> tuple[Re
     files = [file for replica in replicas for file in replica.files]
     total = sum(file.size for file in files)
     most = min(total // (4 << 20) + 1, 4 * spark.sparkContext.defaultParallelism)
-    tasks = shared([[file] for file in files], [file.size for file in files], most)
+    tasks = shared(files, [file.size for file in files], most)
 
     def run(task: list[SegmentFile]) -> list[FileFacts]:
         store, _ = filesystem(uri)
@@ -78,16 +80,16 @@ def scan(spark: SparkSession, uri: str, replicas: Sequence[Replica]) -> tuple[Re
     return tuple(_replica(replica, list(islice(facts, len(replica.files)))) for replica in replicas)
 
 
-def shared(pieces: Sequence[Sequence[Any]], sizes: Sequence[int], count: int) -> list[list[Any]]:
+def shared(pieces: Sequence[T], sizes: Sequence[int], count: int) -> list[list[T]]:
     """Consecutive pieces put together to about ``count`` tasks of equal size; no piece is divided."""
     share = sum(sizes) // count + 1
-    tasks: list[list[Any]] = [[]]
+    tasks: list[list[T]] = [[]]
     filled = 0
     for piece, size in zip(pieces, sizes, strict=True):
         if tasks[-1] and filled >= share:
             tasks.append([])
             filled = 0
-        tasks[-1] += piece
+        tasks[-1].append(piece)
         filled += size
     return tasks
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -112,16 +112,16 @@ def unit_rows(store: fs.FileSystem, unit: Unit, transactions: Transactions) -> I
 
 def in_tasks(
     spark: SparkSession,
-    tasks: Sequence[Sequence[Any]],
+    tasks: Sequence[Sequence[Sequence[Any]]],
     read: Callable[[Any], Iterable[pa.RecordBatch]],
     into: Into,
 ) -> DataFrame:
-    """What ``read`` gives for each piece of work, thinned out and converted where it was read. Each piece
-    says of which ``partition`` it is; those of one partition follow each other."""
+    """What ``read`` gives for each piece of work, thinned out and converted where it was read. A task is a
+    list of pieces that follow each other in one partition, for several partitions."""
 
     def rows(numbers: Iterable[int]) -> Iterator[pa.RecordBatch]:
         for number in numbers:
-            for _, pieces in groupby(tasks[number], key=lambda piece: piece.partition):
+            for pieces in tasks[number]:
                 records = chain.from_iterable(map(read, pieces))
                 yield from winning(records) if into.keep is Keep.WINNERS else records
 
