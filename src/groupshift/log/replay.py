@@ -54,9 +54,7 @@ def lint(records: Iterable[Decoded], release: str, coordinator: Coordinator) -> 
         deciding = {one.group_id: _new(one, shards[one.partition]) for one in alive}
     deciding = {name: _Deciding("X1", record) for name, (_, record) in copies.items()} | deciding
     return {
-        name: GroupVerdict(
-            **asdict(RULES[rule]), rule=rule, group_id=name, partition=homes[name], record=record
-        )
+        name: GroupVerdict(**asdict(RULES[rule]), group_id=name, partition=homes[name], record=record)
         for name, (rule, record) in sorted(deciding.items())
     }
 
@@ -133,8 +131,9 @@ class LoadOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayRule:
-    """One rule: what it means and the reason with its source."""
+    """One rule: its number, what it means and the reason with its source."""
 
+    rule: str
     outcome: LoadOutcome
     reason: str
 
@@ -147,13 +146,22 @@ class GroupVerdict(ReplayRule):
     where the group simply loads.
     """
 
-    rule: str
     group_id: str
     partition: int
     record: Decoded | None
 
 
-RULES = table_of(dict[str, ReplayRule], "log/replay.toml")
+_FILE = "log/replay.toml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayRules:
+    """The file."""
+
+    rules: tuple[ReplayRule, ...]
+
+
+RULES = {each.rule: each for each in table_of(ReplayRules, _FILE).rules}
 """L: loads, O: old coordinator, N: new coordinator, X: both."""
 
 

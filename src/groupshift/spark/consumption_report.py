@@ -5,7 +5,7 @@ The file has the figures, the rules, and the owners over time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from groupshift.domain.verdict import Verdict
@@ -180,26 +180,23 @@ def _picture(audit: Audit) -> Section:
 
 
 def _partition_lanes(rows: Iterable[Row], axis: Axis, colours: Mapping[str, str]) -> list[Lane]:
-    """A lane for each partition; owners at the same time lie over each other, and each is drawn."""
+    """A lane for each partition, with the time without owner before a tenure (pale next to a plain consumer),
+    and the tenure; owners at the same time lie over each other, and each is drawn."""
     of: dict[str, list[Bar]] = {}
     for row in sorted(rows, key=lambda row: (row["topic"], row["partition"], row["start_ms"])):
-        of.setdefault(_at(row), []).extend(_bars(row, axis, colours))
+        at, start, end, gap = _at(row), row["start_ms"], row["end_ms"], row["unowned_ms"]
+        bars = of.setdefault(at, [])
+        if gap and row["released_ms"] >= axis.from_ms:
+            look = "silent" if "plain" in {row["kind"], row["giver_kind"]} else "unowned"
+            title = f"{at} had no owner for {duration(gap)} until {moment_utc(start)}"
+            bars.append(Bar(from_ms=row["released_ms"], to_ms=start, title=title, look=look))
+        until = moment_utc(end) if end <= axis.to_ms else "the end"
+        title = (
+            f"{at}: {row['member']} ({row['kind']}) from {moment_utc(start)} to {until}, "
+            f"{row['records']} records; known by {row['known_by']}"
+        )
+        bars.append(Bar(from_ms=start, to_ms=end, title=title, fill=colours.get(row["member"], "#888")))
     return [Lane(name=at, over=bars) for at, bars in of.items()]
-
-
-def _bars(row: Row, axis: Axis, colours: Mapping[str, str]) -> Iterator[Bar]:
-    """The time without owner before a tenure (pale next to a plain consumer), and the tenure."""
-    start, end, gap = row["start_ms"], row["end_ms"], row["unowned_ms"]
-    if gap and row["released_ms"] >= axis.from_ms:
-        look = "silent" if "plain" in {row["kind"], row["giver_kind"]} else "unowned"
-        title = f"{_at(row)} had no owner for {duration(gap)} until {moment_utc(start)}"
-        yield Bar(from_ms=row["released_ms"], to_ms=start, title=title, look=look)
-    until = moment_utc(end) if end <= axis.to_ms else "the end"
-    title = (
-        f"{_at(row)}: {row['member']} ({row['kind']}) from {moment_utc(start)} to {until}, "
-        f"{row['records']} records; known by {row['known_by']}"
-    )
-    yield Bar(from_ms=start, to_ms=end, title=title, fill=colours.get(row["member"], "#888"))
 
 
 def _at(row: Row) -> str:

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from groupshift.errors import Rejected
 from groupshift.spark.batches.decompress import Origin
 from groupshift.spark.batches.files import filesystem, find_replicas, read_parts
-from groupshift.spark.batches.records import Keep, read_records, winning
+from groupshift.spark.batches.records import read_records, winning
 from groupshift.spark.batches.transactions import Transactions, visible
 from groupshift.spark.segment_scan import ReplicaFacts, scan, shared
 
@@ -29,10 +29,14 @@ SCHEMA = "partition int, offset long, timestamp_ms long, key binary, value binar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Into:
-    """What the reading task gives to Spark: the rows to ``keep``, converted from batches of `SCHEMA` to
-    batches of ``schema``. A `mapInArrow` after it would send them to the JVM and on to another worker."""
+    """What the reading task gives to Spark: its rows, converted from batches of `SCHEMA` to batches of
+    ``schema``. A `mapInArrow` after it would send them to the JVM and on to another worker.
 
-    keep: Keep = Keep.ALL
+    ``winners``: of each partition only what `winning` leaves, which is what a coordinator loads, without a
+    shuffle. A partition is then read by one task, which holds its winners; many partitions of about one size
+    suit it."""
+
+    winners: bool = False
     schema: str = SCHEMA
     convert: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]] = iter
 
@@ -90,7 +94,7 @@ def scan_segments(spark: SparkSession, uri: str, *, topic: str = OFFSETS_TOPIC) 
 def read_segments(spark: SparkSession, log: SegmentLog, into: Into = AS_READ) -> DataFrame:
     """The decided records of a scanned log as rows of ``into.schema``. Reads nothing yet."""
     pieces = [units(each) for each in log.partitions]
-    whole = pieces if into.keep is Keep.WINNERS else [[unit] for each in pieces for unit in each]
+    whole = pieces if into.winners else [[unit] for each in pieces for unit in each]
     sizes = [sum(unit.end for unit in each) for each in whole]
     tasks = shared(whole, sizes, 4 * spark.sparkContext.defaultParallelism)
     transactions = {each.replica.partition: each.transactions for each in log.partitions}
@@ -123,7 +127,7 @@ def in_tasks(
         for number in numbers:
             for pieces in tasks[number]:
                 records = chain.from_iterable(map(read, pieces))
-                yield from winning(records) if into.keep is Keep.WINNERS else records
+                yield from winning(records) if into.winners else records
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from into.convert(rows(number for batch in batches for number in batch.column(0).to_pylist()))
