@@ -7,7 +7,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -30,7 +30,7 @@ from groupshift.spark.compare.judging import (
     judged,
     needs_spark,
 )
-from groupshift.spark.compare.work import SIDES, Sizes, Told, Work
+from groupshift.spark.compare.work import SIDES, Told, Work
 from groupshift.spark.output import FOLDER, Progress, fresh, room_in, write_text
 from groupshift.spark.session import large_session
 
@@ -38,6 +38,7 @@ VERDICT, DIFFERENCES = "verdict.json", "differences"
 _PART = f"{DIFFERENCES}.part"
 _OF_COMPARISON = {"verdict", "counts", "inputs", "files"}
 """Keys of the manifest that a comparison leaves."""
+PART_ROWS = 2_500_000
 _STEPS = 3
 """Raised when a step computes something else: parts of an older release are not used."""
 
@@ -45,7 +46,8 @@ _STEPS = 3
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """What to compare. ``live`` says that commits went on between the snapshots; ``memory`` is the heap of
-    Spark's driver where this process starts it."""
+    Spark's driver where this process starts it, ``part_rows`` are read as one part (the unit of resuming),
+    ``rows_at_once`` compared at once."""
 
     before: Path
     after: Path
@@ -53,7 +55,8 @@ class Request:
     comparison: Comparison
     live: bool = False
     memory: str = "2g"
-    sizes: Sizes = field(default_factory=Sizes)
+    part_rows: int = PART_ROWS
+    rows_at_once: int = 4_000_000
 
 
 def compare(
@@ -77,7 +80,7 @@ def compare(
         "commits_went_on": request.live,
         "values": [field.value for field in values],
         "manifests": {side: inputs[side].manifest.digest for side in SIDES},
-        "sizes": [request.sizes.part, request.sizes.at_once],
+        "sizes": [request.part_rows, request.rows_at_once],
     }
 
     def started() -> SparkSession:
@@ -95,7 +98,8 @@ def compare(
             progress=Progress(root=output / FOLDER, identity=identity),
             session=session or started,
             tell=progress,
-            sizes=request.sizes,
+            part_rows=request.part_rows,
+            rows_at_once=request.rows_at_once,
         )
         try:
             outcome, parts = _compared(job, request)
@@ -157,11 +161,11 @@ def _compared(job: Work, request: Request) -> tuple[Outcome, list[Path]]:
     totals = {class_.value: 0 for class_ in Class}
     allowed, refused = dict(totals), Counter[str]()
     for row in counted(paths):
-        totals[row["class"]] += row["count"]
+        totals[row["class"]] += row["count_all"]
         if row["allowed"]:
-            allowed[row["class"]] += row["count"]
+            allowed[row["class"]] += row["count_all"]
         else:
-            refused[row["rule"]] += row["count"]
+            refused[row["rule"]] += row["count_all"]
     results = judged(job, paths, refused, alike=same[0] == same[1] and not needs_spark(job))
     outcome = Outcome(
         move=request.comparison,
@@ -172,7 +176,7 @@ def _compared(job: Work, request: Request) -> tuple[Outcome, list[Path]]:
         rows={side: sum(entry.rows for entry in job.entries(side)) for side in SIDES},
         manifests={side: job.inputs[side].manifest.digest for side in SIDES},
         settled_by=settled_by,
-        incomplete=incomplete(job),
+        incomplete=tuple(incomplete(job)),
         segments=segments,
         parts={"kept": job.progress.kept, "made": job.progress.made},
     )
