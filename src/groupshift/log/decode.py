@@ -174,7 +174,16 @@ def _read(known: RecordType, schema: Schema, version: int, raw: bytes) -> Value:
     """Raises `Unreadable`."""
     unknown: Unknown = []
     fields, at = message_reader(schema, version)(raw, _INT16.size, unknown)
-    _attach(known.number, fields)
+    # Members of a classic group, and protocols of a classic member of a consumer group, say what is embedded.
+    if known.number == 2 and fields["protocolType"] == CONSUMER:  # noqa: PLR2004
+        for member in fields["members"]:
+            member["embedded"] = {
+                "subscription": _shown(SUBSCRIPTION, member["subscription"]),
+                "assignment": _shown(ASSIGNMENT, member["assignment"]),
+            }
+    elif known.number == 5 and fields.get("classicMemberMetadata"):  # noqa: PLR2004
+        for protocol in fields["classicMemberMetadata"]["supportedProtocols"]:
+            protocol["embedded"] = {"metadata": _shown(SUBSCRIPTION, protocol["metadata"])}
     tags = {f"{path}:{tag}" if path else str(tag): body.hex() for path, tag, body in unknown}
     read = Value(version, schema.layout.value, fields, tags)
     if left := len(raw) - at:
@@ -249,20 +258,6 @@ def parse_assignment(data: bytes) -> frozenset[TopicPartition]:
     return frozenset(
         TopicPartition(each["topic"], number) for each in topics for number in each["partitions"]
     )
-
-
-def _attach(record_type: int, value: dict[str, Any]) -> None:
-    """Add ``embedded`` to the members of a classic consumer group (type 2) and to the protocols of a
-    classic member of a consumer group (type 5)."""
-    if record_type == 2 and value["protocolType"] == CONSUMER:  # noqa: PLR2004
-        for member in value["members"]:
-            member["embedded"] = {
-                "subscription": _shown(SUBSCRIPTION, member["subscription"]),
-                "assignment": _shown(ASSIGNMENT, member["assignment"]),
-            }
-    elif record_type == 5 and value.get("classicMemberMetadata"):  # noqa: PLR2004
-        for protocol in value["classicMemberMetadata"]["supportedProtocols"]:
-            protocol["embedded"] = {"metadata": _shown(SUBSCRIPTION, protocol["metadata"])}
 
 
 @lru_cache(maxsize=_REMEMBERED_BLOBS)

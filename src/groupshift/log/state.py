@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final
@@ -275,10 +275,7 @@ def _sorted_out(winners: Iterable[Decoded], unreadable: tuple[Decoded, ...]) -> 
     )
 
 
-_AS_DECODED = (
-    "group_id", "topic", "partition", "src_partition",
-    "record_ts", "record_type", "is_tombstone", "value_version",
-)  # fmt: skip
+_AS_DECODED = {each.name for each in fields(Commit)} & {each.name for each in fields(Decoded)}
 
 
 def commit_of(record: Decoded) -> Commit:

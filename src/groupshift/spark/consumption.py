@@ -32,7 +32,7 @@ from groupshift.domain.seal import is_beside
 from groupshift.domain.verdict import Verdict, worst
 from groupshift.errors import Broken, Rejected
 from groupshift.foreign_files import opened
-from groupshift.spark.checks import Offence, Ruled, not_asked, offences, queried, ruled, statement
+from groupshift.spark.checks import Offence, Rows, Ruled, not_asked, offences, queried, ruled, statement
 from groupshift.spark.output import write_parquet
 
 STILL_HELD_MS = 9_007_199_254_740_991
@@ -198,9 +198,6 @@ def register(
         frame.cache().createOrReplaceTempView(name)
 
 
-Rows = Sequence[Mapping[str, Any]]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
     """What counts: events from ``from_ms`` to ``to_ms`` (epoch). ``tolerance_ms`` is how late the stamp
@@ -209,10 +206,6 @@ class Window:
     from_ms: int
     to_ms: int
     tolerance_ms: int
-
-    def holds(self, at_ms: int | None) -> bool:
-        """True when `at_ms` lies within."""
-        return at_ms is not None and self.from_ms <= at_ms <= self.to_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -136,13 +136,13 @@ def render(audit: Audit) -> str:
 
 def _summary(audit: Audit) -> Section:
     """The figures at a glance, of the whole window."""
-    totals, measured = audit.totals, audit.measured
-    taken = [row for row in measured.hand_overs if row["giver"] and audit.window.holds(row["start_ms"])]
+    totals, measured, window = audit.totals, audit.measured, audit.window
+    within = (row for row in measured.hand_overs if window.from_ms <= row["start_ms"] <= window.to_ms)
     return glance(
         ("deliveries", totals["deliveries"]),
         ("partitions", len(measured.partitions)),
         ("members", len(measured.members)),
-        ("hand-overs", len(taken)),
+        ("hand-overs", sum(row["giver"] is not None for row in within)),
         ("lost", totals["lost"]),
         ("delivered again", totals["duplicates"]),
         ("not explained", totals["unexplained"]),

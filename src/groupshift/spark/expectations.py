@@ -15,7 +15,7 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -24,9 +24,8 @@ from groupshift.domain.evidence import Store
 from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.snapshot import TABLES
 from groupshift.domain.verdict import Verdict, worst
-from groupshift.spark.checks import Offence, Ruled, ruled
+from groupshift.spark.checks import Offence, Rows, Ruled, ruled
 
-Rows = Sequence[Mapping[str, Any]]
 POSITIONS = "positions"
 """The derived table: every offset beside the bounds of its log."""
 
@@ -177,15 +176,6 @@ def _expected(table: str, rows: Rows, result: Mapping[str, Any]) -> Expected:
         detail = str(raised.get("exception_message", "could not be evaluated"))
     unexpected = values_seen.get("unexpected_index_list") or ()
     return Expected(**about, success=False, detail=detail, rows=tuple(rows[int(at)] for at in unexpected))
-
-
-def expectation_data(results: Mapping[str, Sequence[Expected]]) -> tuple[dict[str, Any], ...]:
-    """Return what was expected of the snapshots (by moment) and came of it, for ``verdict.json``."""
-    return tuple(
-        {"snapshot": moment, **asdict(one), "rows": len(one.rows)}
-        for moment, expected in results.items()
-        for one in expected
-    )
 
 
 FAILING_COLUMNS = (
