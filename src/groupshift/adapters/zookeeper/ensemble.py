@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from kazoo.exceptions import NoAuthError
 
-from groupshift.adapters.zookeeper.mode import as_mode, is_node_name, paths_of
+from groupshift.adapters.zookeeper.mode import is_node_name, paths_of
 from groupshift.adapters.zookeeper.nodes import member_of, mode_problems, offset_of, owner_of, unforeseen
 from groupshift.adapters.zookeeper.session import (
     Ask,
@@ -27,6 +27,7 @@ from groupshift.adapters.zookeeper.session import (
     Rounds,
     Session,
     ZookeeperConnection,
+    as_mode,
     cluster_id,
     read_all,
     read_in_rounds,

@@ -17,9 +17,9 @@ from kazoo.client import TransactionRequest
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
 from groupshift.adapters.zookeeper.login import Change, ask, refused
-from groupshift.adapters.zookeeper.session import Guard, Node, Session, ZookeeperConnection
+from groupshift.adapters.zookeeper.session import Guard, Node, Session, ZookeeperConnection, as_mode
 from groupshift.domain.foreign_json import shown
-from groupshift.domain.modes import ABSENT_MODE, Holder, Mode, ModeNode, parse_holder
+from groupshift.domain.modes import Holder, Mode, ModeNode, parse_holder
 from groupshift.domain.znodes import GroupPaths
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.cluster import Identity, Server
@@ -114,13 +114,6 @@ def paths_of(group: str) -> GroupPaths:
     if not is_node_name(group):
         raise Rejected(f"group {group!r} cannot be a consumer group in ZooKeeper: use [A-Za-z0-9._-] only")
     return GroupPaths(group)
-
-
-def as_mode(node: Node | None) -> ModeNode:
-    """The mode node of the domain."""
-    if node is None:
-        return ABSENT_MODE
-    return ModeNode(data=node.data, version=node.stat.version, czxid=node.stat.czxid, mzxid=node.stat.mzxid)
 
 
 def read_mode(session: Session, path: str) -> ModeNode:
