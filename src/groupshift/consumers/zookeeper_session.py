@@ -41,8 +41,6 @@ class ZookeeperCoordination(PartitionNodes, Observer):
     ``client`` is not started yet. Every method but `offsets` is called by one thread, the reconciler's;
     watches and changes of the session are told to the listener on kazoo's thread."""
 
-    _closed = False
-
     @cached_property
     def _relogin(self) -> Relogin:
         return Relogin(self._client)
@@ -107,9 +105,6 @@ class ZookeeperCoordination(PartitionNodes, Observer):
 
     def close(self) -> None:
         """Close the session; the server drops what is left of its ephemeral nodes."""
-        if self._closed:
-            return
-        self._closed = True
         self._client.remove_listener(self._state_changed)
         self._end()
 

@@ -149,6 +149,13 @@ class Session:
         except NoNodeError:
             return None
 
+    def children(self, path: str) -> tuple[str, ...] | None:
+        """The names below the node, sorted; None where it is absent."""
+        try:
+            return tuple(sorted(self.result(self.client.get_children_async(path))))
+        except NoNodeError:
+            return None
+
     def change(
         self,
         path: str,
