@@ -239,7 +239,6 @@ class KafkaEnsemble(OfCluster):
 
     def _call(self, work: Callable[[_Known], T]) -> T:
         """Run ``work`` with what is known, which is learnt anew after an error, not after a slow answer."""
-
         known, self._known = self._known, None
 
         def attempt() -> T:
