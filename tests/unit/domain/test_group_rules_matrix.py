@@ -34,7 +34,7 @@ def met(parts: tuple[str, ...], node: bytes | None) -> GroupView:
 
 
 def refused(view: GroupView) -> dict[str, str]:
-    """What the rules of the matrix say that fails, by rule; C24 needs two looks, as `test_old_members` does."""
+    """What the rules of the matrix say that fails, by rule; C24 needs two looks (`test_old_members`)."""
     findings = ask(("C04", "C28"), Facts(view=view))
     return {finding.rule: finding.reason for finding in findings if finding.verdict is Verdict.FAIL}
 

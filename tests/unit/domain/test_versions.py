@@ -51,7 +51,7 @@ def _span(since: str, before: str) -> Span:
         ("4.1", False), ("unknown", None), ("?", None),
     ],
 )  # fmt: skip
-def test_a_range_holds_its_first_version_and_not_its_border(said: str, touch: bool | None) -> None:
+def test_a_range_holds_its_first_version_and_not_its_border(said: str, *, touch: bool | None) -> None:
     """Candidates count as affected on both sides; a line that is cut and an unknown version are a perhaps."""
     assert _span("4.0.0", "4.0.2").touch(met(said)) is touch
 
