@@ -13,20 +13,20 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final
 
-from kazoo.client import KazooClient, TransactionRequest
+from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KeeperState
 
-from groupshift.adapters.zookeeper.login import WORLD, ask, refused, unique
+from groupshift.adapters.zookeeper.login import WORLD, refused, send_question, unique
 from groupshift.adapters.zookeeper.session import failure
 from groupshift.consumers.zookeeper_nodes import Observer, PartitionNodes
 from groupshift.domain.registration import Registration, encode_registration
-from groupshift.errors import Conflict, Rejected, Transient
+from groupshift.errors import Conflict, Transient
 from groupshift.ports.consumer import CoordinationListener, Session
 
 _LOOK_S = 0.05
@@ -52,21 +52,17 @@ class ZookeeperCoordination(PartitionNodes, Observer):
 
         Raises `Transient` naming the hosts without an answer in ``timeout`` seconds, and `Rejected` when this
         identity may not log in or not take partitions: a member that owns nothing for ever would keep a
-        share. The client is closed then."""
+        share. Then it is to be closed."""
         self._listener = listener
         try:
             self._connect(timeout)
             self._prove_rights()
         except (KazooTimeoutError, KazooException, OSError, Transient) as error:
-            self._end()
             hint = ", or zookeeper.ssl.* does not fit that port" if self._login.tls else ""
             raise Transient(
                 f"zookeeper.connect {self._hosts!r}: no answer in {timeout:g} s ({error}){hint}; "
                 "start it and retry"
             ) from error
-        except Rejected:
-            self._end()
-            raise
         self._client.add_listener(self._state_changed)
         self._relogin.begin()
 
@@ -90,11 +86,12 @@ class ZookeeperCoordination(PartitionNodes, Observer):
         for directory in tuple(parents):
             parents += [f"{directory}/{topic}" for topic in self._children(directory)]
 
-        def come_and_go(path: str, question: TransactionRequest) -> None:
+        requests = []
+        for each in parents:
+            question, path = self._client.transaction(), f"{each}/{unique()}"
             question.create(path, b"")
             question.delete(path)
-
-        requests = [ask(self._client, partial(come_and_go, f"{each}/{unique()}")) for each in parents]
+            requests.append(send_question(question))
         for path, answer in zip(parents, requests, strict=True):
             if refused(self._answer(answer)):
                 raise self._unauthorised(f"may not create below {path}")
@@ -106,9 +103,6 @@ class ZookeeperCoordination(PartitionNodes, Observer):
     def close(self) -> None:
         """Close the session; the server drops what is left of its ephemeral nodes."""
         self._client.remove_listener(self._state_changed)
-        self._end()
-
-    def _end(self) -> None:
         self._relogin.close()
         self._client.stop()
         self._client.close()

@@ -266,16 +266,16 @@ def _view_of(reading: Reading) -> tuple[GroupView, NodeTimes]:
     try:
         view, times = _view(reading), _times(reading)
     except Exception as error:  # noqa: BLE001 - named in the group's problems
-        kinds = {
-            name: MemberKind.AWARE if name in reading.migration_ids else MemberKind.OLD
-            for name in reading.ids
-        }
+        aware = set(reading.migration_ids)
         view = GroupView(
             group=reading.paths.group,
             exists=True,
             ids=reading.ids,
             migration_ids=reading.migration_ids,
-            members=tuple(Member(member_id=name, kind=kind) for name, kind in kinds.items()),
+            members=tuple(
+                Member(member_id=name, kind=MemberKind.AWARE if name in aware else MemberKind.OLD)
+                for name in reading.ids
+            ),
             problems=(unforeseen(reading.paths.root, error),),
         )
         return view, NodeTimes()

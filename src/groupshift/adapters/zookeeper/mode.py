@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import contextlib
 
-from kazoo.client import TransactionRequest
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
-from groupshift.adapters.zookeeper.login import Change, ask, refused
+from groupshift.adapters.zookeeper.login import refused, send_question
 from groupshift.adapters.zookeeper.session import Guard, Node, Session, ZookeeperConnection, as_mode
 from groupshift.domain.foreign_json import shown
 from groupshift.domain.modes import Holder, Mode, ModeNode, parse_holder
@@ -196,23 +195,6 @@ class ZookeeperBrake:
         self._connection.close()
 
 
-def writing(session: Session, path: str) -> Change:
-    """Write the node at ``path`` and delete it, whether or not it and what lies above it are there."""
-    names = path.split("/")
-    above = ["/".join(names[:depth]) for depth in range(2, len(names))]
-    there, missing = session.exists(path), [each for each in above if not session.exists(each)]
-
-    def change(question: TransactionRequest) -> None:
-        if there:
-            question.set_data(path, b"")
-        else:
-            for each in (*missing, path):
-                question.create(each, b"")
-        question.delete(path)
-
-    return change
-
-
 class ZookeeperRights:
     """Whether the tool's session may do what a move does to a group's nodes: write its mode and who may write
     it. That it may read all the others shows when the group is read."""
@@ -231,9 +213,19 @@ class ZookeeperRights:
 
 
 def _may_write(session: Session, path: str) -> bool:
-    """Asked again when the node came or went between looking and asking."""
+    """Whether the node may be written and deleted, whether or not it and what lies above it are there. Asked
+    again when it came or went between looking and asking."""
+    names = path.split("/")
+    above = ["/".join(names[:depth]) for depth in range(2, len(names))]
     for _ in range(_ATTEMPTS):
-        *changes, last = session.result(ask(session.client, writing(session, path)))
+        there, missing = session.exists(path), [each for each in above if not session.exists(each)]
+        question = session.client.transaction()
+        for each in () if there else (*missing, path):
+            question.create(each, b"")
+        if there:
+            question.set_data(path, b"")
+        question.delete(path)
+        *changes, last = session.result(send_question(question))
         if refused(changes):
             return False
         if isinstance(last, NoNodeError):
