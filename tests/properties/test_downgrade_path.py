@@ -10,6 +10,7 @@ from groupshift.domain.versions import LINES, METADATA, Span, Version, met
 from groupshift.errors import Rejected
 from groupshift.log.releases import LOADERS, Coordinator
 from groupshift.moves.downgrade.releases import (
+    CHANGES,
     LEVELS,
     Compaction,
     Current,
