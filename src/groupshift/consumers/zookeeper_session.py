@@ -23,7 +23,8 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KeeperState
 
 from groupshift.adapters.zookeeper.login import WORLD, ask, refused, unique
-from groupshift.consumers.zookeeper_nodes import Observer, PartitionNodes, failures
+from groupshift.adapters.zookeeper.session import failure
+from groupshift.consumers.zookeeper_nodes import Observer, PartitionNodes
 from groupshift.domain.registration import Registration, encode_registration
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.consumer import CoordinationListener, Session
@@ -39,8 +40,6 @@ class ZookeeperCoordination(PartitionNodes, Observer):
 
     ``client`` is not started yet. Every method but `offsets` is called by one thread, the reconciler's;
     watches and changes of the session are told to the listener on kazoo's thread."""
-
-    _closed = False
 
     @cached_property
     def _relogin(self) -> Relogin:
@@ -106,9 +105,6 @@ class ZookeeperCoordination(PartitionNodes, Observer):
 
     def close(self) -> None:
         """Close the session; the server drops what is left of its ephemeral nodes."""
-        if self._closed:
-            return
-        self._closed = True
         self._client.remove_listener(self._state_changed)
         self._end()
 
@@ -150,12 +146,12 @@ class ZookeeperCoordination(PartitionNodes, Observer):
         for path, data in wanted.items():
             self._ensure(path.rpartition("/")[0], WORLD)
             change.create(path, data, acl=WORLD, ephemeral=True)
-        failed = failures(self._answer(change.commit_async()))
-        if not failed:
+        failed = failure(self._answer(change.commit_async()))
+        if failed is None:
             return
-        if not isinstance(failed[0], NodeExistsError):
+        if not isinstance(failed, NodeExistsError):
             self._parents.clear()
-            raise Transient(f"cannot register {self._consumer_id}: {failed[0]!r}; retrying")
+            raise Transient(f"cannot register {self._consumer_id}: {failed!r}; retrying")
         stats = [self._answer(self._client.exists_async(path)) for path in wanted]
         if any(stat is None or stat.ephemeralOwner != self.session_id() for stat in stats):
             raise Conflict(
@@ -191,8 +187,8 @@ class ZookeeperCoordination(PartitionNodes, Observer):
             change.create(path, nobody, acl=WORLD, ephemeral=True)
         for path in paths:
             change.delete(path)
-        if failed := failures(self._answer(change.commit_async())):
-            raise Transient(f"old members could not be woken: {failed[0]!r}")
+        if failed := failure(self._answer(change.commit_async())):
+            raise Transient(f"old members could not be woken: {failed!r}")
 
 
 _LOG = logging.getLogger(__name__)

@@ -140,11 +140,6 @@ def member_of(registered: Node, migration: Node | None) -> tuple[Member, tuple[s
     return member, (*_persistent(registered), *problems, *more)
 
 
-def tells_registration(migration: Node) -> bool:
-    """Return True where a ``migration/ids`` node of a living member holds its registration, too (F6)."""
-    return migration.owner != 0 and not _registration(migration)[1]
-
-
 def owner_of(node: Node) -> Owner | str | None:
     """The owner node of one partition, or a sentence about it."""
     partition = _partition(node)
