@@ -179,8 +179,12 @@ def undone(
     first = next((each.subject for each in there.steps if each.kind == "snapshot"), "")
     for each in left:
         base = first if each.restores else ""
-        terms_of = {"patience_s": terms.patience_s, "base_after": base, "restores": each.restores}
-        yield each, measured(each.act, **terms_of, decides=False)
+        around: dict[str, Any] = {
+            "patience_s": terms.patience_s,
+            "base_after": base,
+            "restores": each.restores,
+        }
+        yield each, measured(each.act, **around, decides=False)
 
 
 def group_sections(
