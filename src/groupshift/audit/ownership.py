@@ -114,7 +114,7 @@ class _Replay:
     def apply(self, transaction: Transaction, change: Change) -> None:
         """One change of a transaction."""
         match change:
-            case Created() | DataSet():
+            case DataSet():
                 self._written(transaction, change.path, change.data)
                 ids = ((("migration", "ids"), MemberKind.AWARE), (("ids",), MemberKind.OLD))
                 for folder, kind in ids if isinstance(change, Created) else ():

@@ -151,23 +151,19 @@ def _summary(audit: Audit) -> Section:
     )
 
 
-def _axis(audit: Audit) -> Axis:
-    """What was delivered and owned, within the window; waits are cut out."""
-    members, taken = audit.measured.members, audit.measured.hand_overs
-    times = [row["first_ms"] for row in members] + [row["last_ms"] for row in members]
-    times += [row["start_ms"] for row in taken]
-    begin = max(audit.window.from_ms, min(times, default=0))
-    end = max(min(audit.window.to_ms, max(times, default=begin) + 500), begin + 1)
-    within = (at_ms for row in taken for at_ms in (row["start_ms"], row["end_ms"]) if begin < at_ms < end)
-    return axis_of([begin, end, *within])
-
-
 def _picture(audit: Audit) -> Section:
-    """Owners over time, a lane for each partition; of more than `_MOST_LANES` the first are drawn."""
+    """Owners over time, a lane for each partition; of more than `_MOST_LANES` the first are drawn. The axis
+    shows when something was delivered and owned within the window; waits are cut out."""
     title, taken = "Owners over time", audit.measured.hand_overs
     if not taken:
         return section(title, "No member ever owned a partition.")
-    axis, colours = _axis(audit), palette(row["member"] for row in taken)
+    members, window = audit.measured.members, audit.window
+    times = [row["first_ms"] for row in members] + [row["last_ms"] for row in members]
+    times += [row["start_ms"] for row in taken]
+    begin = max(window.from_ms, min(times))
+    end = max(min(window.to_ms, max(times) + 500), begin + 1)
+    within = (at_ms for row in taken for at_ms in (row["start_ms"], row["end_ms"]) if begin < at_ms < end)
+    axis, colours = axis_of([begin, end, *within]), palette(row["member"] for row in taken)
     shown = _partition_lanes(taken, axis, colours)
     said = f"{len(shown)} partitions and {len(colours)} members; the tables below say the same in figures."
     modes = [(one.at_ms, one.text or "deleted") for one in audit.log.history.mode_writes]

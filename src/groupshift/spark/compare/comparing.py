@@ -7,7 +7,6 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -15,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from groupshift.adapters.parquet import compare_inputs
 from groupshift.adapters.parquet.store import entry_of, manifest_bytes
-from groupshift.domain.equality_rules import RULES, Comparison, in_force
+from groupshift.domain.equality_rules import RULES, in_force
 from groupshift.domain.evidence import MANIFEST
 from groupshift.domain.foreign_json import FILE_BYTES, load_object
 from groupshift.errors import Rejected
@@ -30,7 +29,7 @@ from groupshift.spark.compare.judging import (
     judged,
     needs_spark,
 )
-from groupshift.spark.compare.work import SIDES, Told, Work
+from groupshift.spark.compare.work import SIDES, Request, Told, Work
 from groupshift.spark.output import FOLDER, Progress, fresh, room_in, write_text
 from groupshift.spark.session import large_session
 
@@ -38,25 +37,8 @@ VERDICT, DIFFERENCES = "verdict.json", "differences"
 _PART = f"{DIFFERENCES}.part"
 _OF_COMPARISON = {"verdict", "counts", "inputs", "files"}
 """Keys of the manifest that a comparison leaves."""
-PART_ROWS = 2_500_000
 _STEPS = 3
 """Raised when a step computes something else: parts of an older release are not used."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What to compare. ``live`` says that commits went on between the snapshots; ``memory`` is the heap of
-    Spark's driver where this process starts it, ``part_rows`` are read as one part (the unit of resuming),
-    ``rows_at_once`` compared at once."""
-
-    before: Path
-    after: Path
-    output: Path
-    comparison: Comparison
-    live: bool = False
-    memory: str = "2g"
-    part_rows: int = PART_ROWS
-    rows_at_once: int = 4_000_000
 
 
 def compare(
@@ -92,17 +74,16 @@ def compare(
         for name in (DIFFERENCES, _PART):
             shutil.rmtree(output / name, ignore_errors=True)
         job = Work(
+            request=request,
             inputs=inputs,
             rules=rules,
             values=values,
             progress=Progress(root=output / FOLDER, identity=identity),
             session=session or started,
             tell=progress,
-            part_rows=request.part_rows,
-            rows_at_once=request.rows_at_once,
         )
         try:
-            outcome, parts = _compared(job, request)
+            outcome, parts = _compared(job)
             _leave(output, outcome, parts)
         finally:
             job.progress.sweep()
@@ -147,7 +128,7 @@ def _refuse_foreign(output: Path) -> None:
         )
 
 
-def _compared(job: Work, request: Request) -> tuple[Outcome, list[Path]]:
+def _compared(job: Work) -> tuple[Outcome, list[Path]]:
     """What was found, and folders with the differences. Each step leaves less to the next one: files of other
     bytes, segments with other checksums, rows."""
     settled_by, paths, segments = "files of the same bytes", list[Path](), dict[str, int]()
@@ -168,8 +149,8 @@ def _compared(job: Work, request: Request) -> tuple[Outcome, list[Path]]:
             refused[row["rule"]] += row["count_all"]
     results = judged(job, paths, refused, alike=same[0] == same[1] and not needs_spark(job))
     outcome = Outcome(
-        move=request.comparison,
-        commits_went_on=request.live,
+        move=job.request.comparison,
+        commits_went_on=job.request.live,
         results=tuple(sorted(results, key=lambda one: one.finding.rule)),
         counts=totals,
         allowed=allowed,
