@@ -65,7 +65,7 @@ class Outlook:
 
     def __init__(self, member: Member, parts: Parts, agenda: Agenda) -> None:
         self._member, self._parts, self._agenda = member, parts, agenda
-        self._stale, self._said = True, ""
+        self._stale = True
         static = member.pattern is Pattern.STATIC
         self._own_topics = tuple(sorted(member.subscription)) if static else ()
         self._clients: frozenset[str] | None = None
@@ -111,15 +111,11 @@ class Outlook:
             raise
         except Exception as error:
             self._stale = True
-            sentence = (
+            raise Rejected(
                 f"the nodes of the group cannot be read ({type(error).__name__}: {str(error)[:_SHOWN]}): "
                 "this member keeps what it owns, takes nothing and tries again; look at the nodes below "
                 "/consumers"
-            )
-            if sentence != self._said:
-                _LOG.error("%s: %s", self._member.consumer_id, sentence, exc_info=error)
-            self._said = sentence
-            raise Rejected(sentence) from error
+            ) from error
 
     # -- Kafka -----------------------------------------------------------------------------------
 
@@ -146,7 +142,7 @@ class Outlook:
             return
         if self._agenda.every("clients", _CLIENTS_EVERY_S):
             try:
-                self._clients = membership.clients(_CLIENTS_S)
+                self._clients = membership.describe(_CLIENTS_S).clients
             except Transient as error:
                 _LOG.info("%s: %s", self._member.consumer_id, error)
 
@@ -156,7 +152,7 @@ class Outlook:
         """What to do, on what is known now; lists the Kafka group when the decision depends on it."""
         decision = self._decide(acting, held)
         if decision.ask_clients and self._parts.membership is not None:
-            self._clients = self._parts.membership.clients(_CLIENTS_S)
+            self._clients = self._parts.membership.describe(_CLIENTS_S).clients
             decision = self._decide(acting, held)
         return decision
 
@@ -260,13 +256,11 @@ class Waker:
         unowned = self._parts.coordination.unowned(sorted(expected))
         now = time.monotonic()
         self._vigil = watch(self._vigil, expected, unowned, now)
-        former, self.alarms = self.alarms, ()
+        self.alarms = ()
         if free := neglected(self._vigil, self._every_s, now):
             look = advice(self._member, schemes_of_losers(self._member, view, free))
             shares = ", ".join(map(str, free))
             self.alarms = (f"{shares}: old members do not take them; restart those members, and: {look}",)
-            if self.alarms != former:
-                _LOG.error("%s: %s", self._member.consumer_id, self.alarms[0])
         if due(self._vigil, self._every_s, now):
             names = ", ".join(sorted({thread for thread, _ in self._vigil.free.values()}))
             _LOG.warning(
@@ -328,13 +322,10 @@ class GroupListener:
         view, assignment = outlook.view, outlook.assignment
         if self._parts.application.on_group_assigned is None or view is None:
             return True
-        if mode is Mode.ZOOKEEPER:
+        if mode is Mode.ZOOKEEPER or assignment is None:
             self.stop()
-            if not view.problems:
+            if mode is Mode.ZOOKEEPER and not view.problems:
                 self._tell(GroupAssignment(mode=mode, threads=zookeeper_assignment(self._member, view)))
-            return True
-        if assignment is None:
-            self.stop()
             return True
         if self._answer is not None and self._answer[0] == outlook.generation:
             self._tell(self._in_kafka(view, assignment, self._answer[1]))

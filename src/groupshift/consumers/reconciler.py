@@ -3,8 +3,8 @@
 ZooKeeper watches and Kafka callbacks only post to it. Each pass works by difference on one
 consistent view; whatever could not be done is done by a later pass, never given up.
 
-A decision is carried out in one order: release, follow the mode, take, start, publish (F1, F2). `leave` lets
-a member leave: one order, whatever fails on the way (L3, N5).
+A decision is carried out in one order: release, follow the mode, take, start, publish (F1, F2). So is
+leaving, whatever fails on the way (L3, N5).
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ _IDLE_S = 1.0
 _REFRESH_S = 30.0
 _UNPROVEN_S = 0.2
 _NEVER_SOONER_THAN_S = 30.0
+_LEAVE_S = 4.0
 
 
 class Reconciler:
@@ -50,7 +51,7 @@ class Reconciler:
             target=self._run, name=f"groupshift-reconciler-{member.consumer_id}", daemon=True
         )
         self.mode: Mode | None = None
-        self._alarms: tuple[str, ...] = ()
+        self._alarms, self._logged = tuple[str, ...](), tuple[str, ...]()
         self._closing, self._dirty = False, True
         self._refused: tuple[str, ...] = ()
         self._unsaved: dict[TopicPartition, OffsetWrite] = {}
@@ -195,19 +196,25 @@ class Reconciler:
         """One pass. It acknowledges the revocations its decision knew of, once nothing of them is held."""
         if self._closing:
             return
-        known, done = list(self._waiting), False
+        known, done, cause = list(self._waiting), False, None
         try:
             done = self._pass()
             self._agenda.plan("retry", None)
             self._refused = ()
         except GroupshiftError as error:
             # What time may heal is a line of the log, what only a person can is an alarm while it lasts.
-            refused = (str(error),) if isinstance(error, Rejected) else ()
-            level = logging.ERROR if refused and refused != self._refused else logging.INFO
-            _LOG.log(level, "%s: %s", self._member.consumer_id, error)
-            self._refused = refused
+            if isinstance(error, Rejected):
+                self._refused, cause = (str(error),), error.__cause__
+            else:
+                self._refused = ()
+                _LOG.info("%s: %s", self._member.consumer_id, error)
             self._dirty = True
             self._agenda.plan("retry", _RETRY_S if self._presence.registered else _IDLE_S)
+        for alarm in self.alarms:
+            if alarm not in self._logged:
+                why = cause if alarm in self._refused else None
+                _LOG.error("%s: %s", self._member.consumer_id, alarm, exc_info=why)
+        self._logged = self.alarms
         if done or self.mode is not Mode.KAFKA:
             self._acknowledge(known)
 
@@ -270,11 +277,7 @@ class Reconciler:
 
     def _carry_out(self, decision: Decision) -> None:
         """One pass. Raises `Transient` when something has to be repeated."""
-        alarms = (*decision.alarms, *self._contention(decision.mode))
-        for alarm in alarms:
-            if alarm not in self._alarms:
-                _LOG.error("%s: %s", self._member.consumer_id, alarm)
-        self._alarms = alarms
+        self._alarms = (*decision.alarms, *self._contention(decision.mode))
         if decision.register:
             self._presence.registered = False
             self._outlook.outdate()
@@ -329,33 +332,26 @@ class Reconciler:
     # -- leaving ---------------------------------------------------------------------------------
 
     def _leave(self) -> None:
-        self._listener.stop()
-        same = self._parts.coordination.session_id() == self._presence.session
-        leave(
-            self._parts,
-            release=self._holdings.give_up_all if same else self._holdings.abandon,
-            released=lambda: self._acknowledge(list(self._waiting)),
-        )
+        """Stop → commit → delete owners → leave Kafka → delete ids → close ZooKeeper.
 
-
-_LEAVE_S = 4.0
-
-
-def leave(parts: Parts, release: Callable[[], object], released: Callable[[], None]) -> None:
-    """Stop → commit → delete owners → leave Kafka → delete ids → close ZooKeeper.
-
-    ``release`` does the first three, ``released`` tells a revocation that waits for them. A step that
-    fails is logged and the next one is done: a member that hangs would keep its owner nodes (N5).
-    """
-    leave_kafka: list[Callable[[], object]] = (
-        [] if parts.membership is None else [partial(parts.membership.close, _LEAVE_S)]
-    )
-    steps = (release, released, *leave_kafka, parts.coordination.unregister, parts.coordination.close)
-    for step in steps:
-        try:
-            step()
-        except GroupshiftError as error:
-            _LOG.warning("while leaving: %s", error)
-        except Exception:  # noqa: BLE001 (logged; what is left to do is done all the same)
-            _LOG.exception("while leaving, which goes on")
-    parts.delivery.close()
+        Giving up does the first three; a revocation that waits for them is told. A step that fails is logged
+        and the next one is done: a member that hangs would keep its owner nodes (N5)."""
+        parts = self._parts
+        same = parts.coordination.session_id() == self._presence.session
+        steps: list[Callable[[], object]] = [
+            self._listener.stop,
+            self._holdings.give_up_all if same else self._holdings.abandon,
+            lambda: self._acknowledge(list(self._waiting)),
+            parts.coordination.unregister,
+            parts.coordination.close,
+        ]
+        if parts.membership is not None:
+            steps.insert(-2, partial(parts.membership.close, _LEAVE_S))
+        for step in steps:
+            try:
+                step()
+            except GroupshiftError as error:
+                _LOG.warning("while leaving: %s", error)
+            except Exception:  # noqa: BLE001 (logged; what is left to do is done all the same)
+                _LOG.exception("while leaving, which goes on")
+        parts.delivery.close()

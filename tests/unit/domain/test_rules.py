@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.domain.rules import Rules, Says
+from groupshift.domain.rules import Rules, Says, some
 from groupshift.domain.tables import shipped
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Rejected
 
 SRC = Path(__file__).resolve().parents[3] / "src" / "groupshift"
+SAYING = {Says.__name__, some.__name__}
+
 TABLES = {
     "domain/canary_rules.toml": ("domain/canary.py",),
     "domain/count_rules.toml": ("domain/group_counts.py",),

@@ -89,9 +89,9 @@ _EVENTS = {"PN": Event.NATIVE_JOINS, "PC": Event.CLASSIC_JOINS, "PL": Event.LAST
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """``number`` is the row; ``kind`` what the group is afterwards (None: not known); ``error`` Kafka's error
-    code with its name; ``reason`` one clause, in the table with blanks for values of the case; ``client`` what
-    the member that came makes of it (in the table its name below ``clients``); ``remedy`` what lets it in or
-    the group convert."""
+    code with its name; ``reason`` one clause, in the table with blanks for values of the case; ``client``
+    what the member that came makes of it (in the table its name below ``clients``); ``remedy``
+    what lets it in or the group convert."""
 
     number: str = ""
     outcome: Outcome
