@@ -28,6 +28,7 @@ from groupshift.adapters.zookeeper.session import (
     Session,
     ZookeeperConnection,
     as_mode,
+    cluster_id,
     read_all,
     read_in_rounds,
     understands,
@@ -36,7 +37,7 @@ from groupshift.audit.case import ZookeeperGroup
 from groupshift.domain.group import GroupView, Member, NoOffset
 from groupshift.domain.modes import MemberKind, Mode, effective_mode
 from groupshift.domain.rows import OffsetRow
-from groupshift.domain.znodes import BROKER_IDS, CLUSTER_ID, CONSUMERS, GroupPaths, parse_cluster_id
+from groupshift.domain.znodes import BROKER_IDS, CONSUMERS, GroupPaths
 from groupshift.errors import Rejected, Transient
 from groupshift.scan.state import NodeTimes
 
@@ -182,8 +183,7 @@ class ZookeeperGroups:
 
     def cluster_id(self) -> str:
         """The id of the Kafka cluster whose nodes these are; empty where it is not told."""
-        node = self._connection.call(lambda session: session.read(CLUSTER_ID))
-        return parse_cluster_id(node.data if node else None)
+        return cluster_id(self._connection)
 
     def observe(self, group: str) -> GroupView:
         """Registrations, mode node, owners and offsets of the group.

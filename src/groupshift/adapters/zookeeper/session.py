@@ -2,6 +2,7 @@
 
 Serves to read groups and to write the mode. All access of the observing side goes through
 `ZookeeperConnection.call`; what it hands to the callable is a `Session`, which pipelines its requests.
+`cluster_id` says which Kafka cluster keeps its nodes in the ensemble.
 
 `read_all` sends many reads in one request: ZooKeeper's ``multiRead``, which kazoo does not know. One client
 that sends its reads one by one manages a few thousand znodes a second, for each costs a wake-up and a system
@@ -63,7 +64,7 @@ from groupshift.adapters.zookeeper.login import (
 )
 from groupshift.domain.addresses import zookeeper_ensemble
 from groupshift.domain.modes import ABSENT_MODE, ModeNode
-from groupshift.domain.znodes import CONSUMERS
+from groupshift.domain.znodes import CLUSTER_ID, CONSUMERS, parse_cluster_id
 from groupshift.errors import Rejected, Transient
 
 T = TypeVar("T")
@@ -278,6 +279,12 @@ class ZookeeperConnection:
                 warnings.filterwarnings("ignore", message="No chroot path exists")  # `Rejected` says it
                 self._client.start(timeout=max(0.001, deadline - time.monotonic()))
         return self._client
+
+
+def cluster_id(connection: ZookeeperConnection) -> str:
+    """The cluster's id; empty where it is not told. Raises as `ZookeeperConnection.call`."""
+    node = connection.call(lambda session: session.read(CLUSTER_ID))
+    return parse_cluster_id(node.data if node else None)
 
 
 _FAILED = -1
