@@ -63,9 +63,8 @@ def _stages() -> str:
     ]
     for number in sorted(rows):
         holds, hint, only = rows[number]
-        lines.append(
-            f"| {number} | {holds} | {hint} | {', '.join(_ASKED_OF[each] for each in only) or 'every snapshot'} |"
-        )
+        asked_of = ", ".join(_ASKED_OF[each] for each in only) or "every snapshot"
+        lines.append(f"| {number} | {holds} | {hint} | {asked_of} |")
     return "\n".join(lines)
 
 

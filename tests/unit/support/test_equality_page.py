@@ -29,7 +29,7 @@ def test_every_rule_is_a_row() -> None:
 
 
 def test_every_rule_of_a_stage_is_a_row() -> None:
-    """Those of the table, and those that the job judges by itself: no number that a report shows is unknown."""
+    """Those of the table, and those that the job judges itself: no number of a report is unknown."""
     shown = set(re.findall(r"^\| (V\d\d) ", markdown(), re.MULTILINE))
     said = set(re.findall(r'"(V\d\d)"', VALIDATION.read_text(encoding="utf-8")))
     assert shown == {rule.rule for rule in STAGE_RULES} | said
