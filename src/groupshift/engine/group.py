@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
@@ -46,6 +46,7 @@ from groupshift.domain.run import (
 )
 from groupshift.domain.seal import values_of
 from groupshift.domain.snapshot import snapshot_rows
+from groupshift.domain.tables import table_of
 from groupshift.domain.verdict import Judgement, Verdict
 from groupshift.engine.handlers import Reading
 from groupshift.engine.move import Run, Snapshot
@@ -85,23 +86,41 @@ class GroupPorts:
 G = TypeVar("G", bound=GroupPorts)
 
 
-ByPhase = Mapping[StageName, tuple[str, ...]]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseRules:
+    """Live rules of a phase, as numbers: ``before`` must hold right before its act, ``after`` once it has
+    settled; ``mode`` is the one in effect then (None: the phase leads to none)."""
+
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    mode: Mode | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Table:
+    """The file ``phases.toml`` of a move: the rules of its `assess`, those that only need time, and the rules
+    of each phase."""
+
+    assess: tuple[str, ...]
+    settled: frozenset[str]
+    phases: Mapping[StageName, PhaseRules]
 
 
 class GroupRules(ABC, Generic[G]):
-    """The live rules of a move, as numbers, by phase: ``before`` must hold right before its act, ``after``
-    once it has settled; ``settled`` are those that only need time."""
+    """The live rules of a move, as numbers, by phase: those of its ``phases.toml``. Raises `Rejected` for a
+    file that is no such table."""
 
-    def __init__(self, before: ByPhase, after: ByPhase, settled: Collection[str]) -> None:
-        self._before, self._after, self._settled = before, after, settled
+    def __init__(self, file: str) -> None:
+        table = table_of(_Table, file)
+        self.assess, self.phases, self._settled = table.assess, table.phases, table.settled
 
     def before(self, step: Step) -> tuple[str, ...]:
         """Return what must hold right before the act."""
-        return self._before[StageName(step.phase)]
+        return self.phases[StageName(step.phase)].before
 
     def after(self, step: Step) -> tuple[str, ...]:
         """Return what must hold once the act has settled."""
-        return self._after[StageName(step.phase)]
+        return self.phases[StageName(step.phase)].after
 
     def settled(self, step: Step) -> tuple[str, ...]:
         """Return those of `after` that only need time."""

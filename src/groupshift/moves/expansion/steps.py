@@ -215,16 +215,8 @@ class DeleteGroups(Listed):
         return waits(f"tombstones are not on all replicas yet: {naming(logged)}") if logged else PASSED
 
 
-def _restored(result: Json) -> bool:
-    """Whether every offset was committed and read back, or a person let go of the rest."""
-    return result.get("left") == 0 or bool(result.get("accepted_by"))
-
-
-def _verified(result: Json) -> bool:
-    """Whether the log was as the snapshot, or a person accepted that it was not."""
-    return result.get("verdict") == "pass" or bool(result.get("accepted_by"))
-
-
+_ACCEPTABLE = frozenset({"rehearse", "restore", "verify"})
+"""Kinds of steps of which a person may let go as they are: the journal shows who did."""
 _SHOWS: Mapping[str, Callable[[Json], bool]] = {
     "approve": lambda result: bool(result.get("by")),
     "snapshot": lambda result: bool(result.get("folder")) and not result.get("problems"),
@@ -232,10 +224,10 @@ _SHOWS: Mapping[str, Callable[[Json], bool]] = {
     "fence": lambda result: result.get("kept_out") is True,
     "compare": lambda result: bool(result.get("folder")) and "outcome" in result,
     "prove": lambda result: result.get("against") == [],
-    "rehearse": _restored,
+    "rehearse": lambda result: result.get("left") == 0,
     "delete-groups": lambda result: result.get("refused") == [],
-    "restore": _restored,
-    "verify": _verified,
+    "restore": lambda result: result.get("left") == 0,
+    "verify": lambda result: result.get("verdict") == "pass",
 }
 """Whether what is journaled of a step shows that it was done, by its kind. Partitions, restarts and counts
 are asked of the brokers themselves at the end."""
@@ -249,6 +241,7 @@ def unproven(run: Expanding, before: Step) -> Iterator[str]:
         if step.key == before.key:
             return
         record, shows = records.get(step.key), _SHOWS.get(step.kind)
-        done = record is not None and record.state is StepState.DONE
-        if shows is not None and not (done and record is not None and shows(record.result)):
+        result = record.result if record is not None and record.state is StepState.DONE else {}
+        accepted = step.kind in _ACCEPTABLE and result.get("accepted_by")
+        if shows is not None and not (accepted or shows(result)):
             yield f"the journal does not show that step {step.key} was done: {step.does}"
