@@ -54,9 +54,10 @@ def scan(  # noqa: PLR0913 - the options of a verb
     settings_file: SettingsFile = None,
     as_json: Json = False,
 ) -> int:
-    """Look at every group of the ensemble: members, mode, rest, lag, readiness, and what has changed.
+    """Look at every group of the ensemble; toggle those that are fit.
 
-    Without --execute waves are only shown. Exit code 1: a group failed, or the waves were stopped."""
+    Tells members, mode, rest, lag, readiness, and what has changed. Without --execute waves are only shown.
+    Exit code 1: a group failed, or the waves were stopped."""
     if toggle and take_back:
         raise Rejected("--toggle and --take-back go opposite ways; name one of them")
     if take_back and not group:
@@ -96,9 +97,10 @@ def brake(
     settings_file: SettingsFile = None,
     as_json: Json = False,
 ) -> int:
-    """Show, pull or release the brake: while it is pulled, no scan starts another toggle.
+    """Show, pull or release the brake of scans.
 
-    Pulling only stops, and acts at once. Releasing lets toggles begin again: it needs --execute."""
+    While it is pulled, no scan starts another toggle. Pulling only stops, and acts at once. Releasing lets
+    toggles begin again: it needs --execute."""
     if pull and release:
         raise Rejected("--pull and --release exclude each other; name one of them")
     with build_scans(settings(settings_file)) as scans:
