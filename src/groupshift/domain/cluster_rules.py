@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterator
 
 from groupshift.domain.cluster import ClusterView
+from groupshift.domain.facts import at_brokers
 from groupshift.domain.rules import Says
 
 
@@ -30,16 +30,10 @@ def complete(cluster: ClusterView) -> Iterator[Says]:
 
 def one_coordinator(cluster: ClusterView) -> Iterator[Says]:
     """OLD and NEW coordinators load what lies elsewhere in different ways."""
-    kinds: dict[str, list[str]] = defaultdict(list)
-    for broker in cluster.brokers:
-        kinds[broker.coordinator.value.upper()].append(str(broker.node_id))
+    running = ((broker.coordinator.value.upper(), broker.node_id) for broker in cluster.brokers)
+    kinds = at_brokers(sorted(running))
     if len(kinds) > 1:
-        yield Says("both_coordinators", kinds=[at_brokers(*each) for each in sorted(kinds.items())])
-
-
-def at_brokers(what: str, nodes: Collection[str]) -> str:
-    """Return what is so at which brokers, for a sentence."""
-    return f"{what} at broker {', '.join(nodes)}"
+        yield Says("both_coordinators", kinds=kinds)
 
 
 def unlisted(cluster: ClusterView, nodes: Collection[int], leaderless: Collection[int]) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from groupshift.domain.group import GroupView
 from groupshift.domain.group_protocol import Aim
 from groupshift.domain.modes import MemberKind, Mode
+from groupshift.domain.partitions import grouped
 
 
 class SlotState(StrEnum):
@@ -46,6 +48,11 @@ class Facts:
     places: tuple[Slot, ...] = ()
     wanted: Mode | Aim | None = None
     earlier: GroupView | None = None
+
+
+def at_brokers(values: Iterable[tuple[str, int]]) -> list[str]:
+    """A clause for each value: at which brokers (node ids) it is."""
+    return [f"{what} at broker {', '.join(map(str, nodes))}" for what, nodes in grouped(values).items()]
 
 
 def sentence_list(names: list[str], limit: int = 5) -> str:

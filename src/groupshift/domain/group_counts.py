@@ -6,13 +6,14 @@ coordinator partition counts anew once a minute, so after a change the two diffe
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from groupshift.domain.facts import sentence_list
 from groupshift.domain.group_protocol import Kind
+from groupshift.domain.partitions import grouped
 from groupshift.domain.rules import Rules, Says, some
 
 Counts = Mapping[tuple[Kind, str], int]
@@ -126,9 +127,7 @@ def _loaded(view: CountView) -> Iterator[Says]:
 @RULES.rule("PG04")
 def _all_read(view: CountView) -> Iterator[Says]:
     """Each broker of the cluster by one address."""
-    addresses: dict[int, list[str]] = defaultdict(list)
-    for broker in view.gauged:
-        addresses[broker.node_id].append(broker.address)
+    addresses = grouped((broker.node_id, broker.address) for broker in view.gauged)
     for node, places in sorted(addresses.items()):
         if node not in view.listed:
             yield Says("foreign_broker", address=places[0], node=node)
@@ -140,9 +139,7 @@ def _all_read(view: CountView) -> Iterator[Says]:
 @RULES.rule("PG05")
 def _one_kind(view: CountView) -> Iterator[Says]:
     """In the middle of a change from one coordinator to the other there are two."""
-    kinds: dict[str, list[str]] = defaultdict(list)
-    for broker in view.gauged:
-        kinds[broker.coordinator].append(f"{broker.node_id} ({broker.release})")
+    kinds = grouped((each.coordinator, f"{each.node_id} ({each.release})") for each in view.gauged)
     if len(kinds) > 1:
         said = [f"{kind} at {sentence_list(nodes)}" for kind, nodes in sorted(kinds.items())]
         yield Says("two_coordinators", kinds="; ".join(said))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from groupshift.domain.foreign_json import decimal
-from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.partitions import TopicPartition, grouped
 from groupshift.domain.rows import GONE
 from groupshift.errors import Rejected
 
@@ -297,8 +297,5 @@ class ProtocolView:
     @property
     def coordinators(self) -> dict[int, list[int]]:
         """Node ids of brokers by the coordinator that they name; those that name none are absent."""
-        named: dict[int, list[int]] = {}
-        for broker in self.brokers:
-            if broker.coordinator is not None:
-                named.setdefault(broker.coordinator, []).append(broker.node_id)
-        return named
+        named = ((each.coordinator, each.node_id) for each in self.brokers)
+        return grouped((node, by) for node, by in named if node is not None)

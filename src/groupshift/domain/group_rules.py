@@ -23,7 +23,6 @@ from groupshift.domain.old_members import (
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.protocol import live_rules as protocol
 from groupshift.domain.rules import Rules, Says, some
-from groupshift.domain.rules_matrix import Part, forbidden, parts_of
 from groupshift.domain.verdict import Finding
 
 COORDINATION: Rules[Facts] = Rules("domain/group_rules.toml")
@@ -71,8 +70,8 @@ def plain_members_allowed(facts: Facts) -> Iterator[Says]:
     """D11: beside ZooKeeper members a plain Kafka member is allowed in kafka mode only
     (zookeeper-coordination.md §9 lines 4, 5)."""
     view = facts.view
-    if any(mix.rule == "C04" for mix in forbidden(parts_of(view), {view.effective_mode})):
-        plain, old = _ids(view.of_kind(MemberKind.PLAIN)), _ids(view.of_kind(MemberKind.OLD))
+    plain, old = _ids(view.of_kind(MemberKind.PLAIN)), _ids(view.of_kind(MemberKind.OLD))
+    if plain and (old or (view.of_kind(MemberKind.AWARE) and view.effective_mode is not Mode.KAFKA)):
         beside = f" beside old members {sentence_list(old)}" if old else f" in {view.effective_mode} mode"
         yield Says("plain_beside", members=plain, group=view.group, beside=beside)
 
@@ -316,12 +315,9 @@ def old_commit_to_zookeeper(facts: Facts) -> Iterator[Says]:
             yield Says("second_look_needed")
         return
     proven = commits_to_kafka(then, view)
-    if proven and forbidden(parts_of(view, proven) | {Part.FENCED}, {Mode.ZOOKEEPER}):
-        for member, partitions in proven.items():
-            yield Says("commits_to_kafka", member=member, partitions=partitions)
-        return
-    for member, partitions in stands_still(then, view).items():
-        yield Says("znode_stands_still", member=member, partitions=partitions)
+    sentence = "commits_to_kafka" if proven else "znode_stands_still"
+    for member, partitions in (proven or stands_still(then, view)).items():
+        yield Says(sentence, member=member, partitions=partitions)
 
 
 @_rule("C25", lambda facts: facts.view.effective_mode is Mode.KAFKA or not facts.view.partitions)

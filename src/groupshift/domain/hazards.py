@@ -13,7 +13,7 @@ from enum import StrEnum
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.tables import table_of
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.domain.versions import Span, Touch, Version, met
+from groupshift.domain.versions import Span, Version, met
 from groupshift.errors import Rejected
 
 
@@ -131,10 +131,10 @@ class Facts:
         return self.versions.get(role, (Met(where=role.value, version=None),))
 
 
-def touched(spans: tuple[Span, ...], *versions: Version | Span | None) -> Touch:
-    """The worst that the ranges of one role say of these versions."""
-    said = [span.touch(version) for version in versions for span in spans]
-    return next((touch for touch in (Touch.YES, Touch.PERHAPS) if touch in said), Touch.NO)
+def _worst(said: Iterable[bool | None]) -> bool | None:
+    """Whether any of these is true; None where one that is not known may be."""
+    known = set(said)
+    return True if True in known else None if None in known else False
 
 
 FILE = "domain/hazards.toml"
@@ -243,36 +243,33 @@ def met_hazards(move: Comparison, facts: Facts) -> tuple[Finding, ...]:
 
 
 def _judge(hazard: Hazard, facts: Facts) -> Judged:
-    affected = [(spans, facts.met(role)) for role, spans in hazard.affected.items()]
-    touches = {touched(spans, *(each.version for each in versions)) for spans, versions in affected}
-    where = tuple(
-        each
-        for spans, versions in affected
-        for each in versions
-        if touched(spans, each.version) is not Touch.NO
-    )
+    touches: list[bool | None] = []
+    where: list[Met] = []
+    for role, spans in hazard.affected.items():
+        each_touch = [(_worst(span.touch(each.version) for span in spans), each) for each in facts.met(role)]
+        touches.append(_worst(touch for touch, _ in each_touch))
+        where += [each for touch, each in each_touch if touch is not False]
     traits = {trait: _told(trait, facts, where) for trait in sorted(hazard.traits)}
-    if Touch.NO in touches or False in traits.values():
+    if False in (*touches, *traits.values()):
         return Judged(hazard=hazard)
     untold = tuple(trait for trait, value in traits.items() if value is None)
-    if Touch.PERHAPS not in touches:
+    if None not in touches:
         does = Action.ASK if untold and hazard.action is Action.REFUSE else hazard.action
-        return Judged(hazard=hazard, does=does, met=where, open=untold)
-    roles = {role: (Role.BROKER, Role.TARGET) if role is Role.LOADER else (role,) for role in hazard.affected}
+        return Judged(hazard=hazard, does=does, met=tuple(where), open=untold)
     unknown = tuple(
         part
-        for parts in roles.values()
-        for part in parts
+        for role in hazard.affected
+        for part in ((Role.BROKER, Role.TARGET) if role is Role.LOADER else (role,))
         if any(each.version is None for each in facts.met(part))
     )
-    return Judged(hazard=hazard, does=Action.ASK, met=where, open=untold, unknown=unknown)
+    return Judged(hazard=hazard, does=Action.ASK, met=tuple(where), open=untold, unknown=unknown)
 
 
 def _told(trait: Trait, facts: Facts, where: Iterable[Met]) -> bool | None:
     """Whether a condition holds: by the versions that are concerned, else as somebody said."""
     versions = [each.version for each in where]
     for implied, spans in zip((True, False), _IMPLIED.get(trait, ()), strict=False):
-        if versions and all(spans.touch(version) is Touch.YES for version in versions):
+        if versions and all(spans.touch(version) for version in versions):
             return implied
     return facts.traits.get(trait)
 

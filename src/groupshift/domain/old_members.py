@@ -13,7 +13,7 @@ from typing import NamedTuple
 from groupshift.domain.assignment import SCHEMES, Assignment, assign, consumer_of, threads_by_topic
 from groupshift.domain.group import GroupView
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.partitions import TopicPartition, grouped
 from groupshift.errors import Rejected
 
 NEVER = -1
@@ -99,9 +99,7 @@ def assignments(view: GroupView) -> dict[str, Assignment]:
     """What each assignor would give to the members in ZooKeeper, by its name for people.
 
     Patterns are expanded over the topics of the group. Empty when a pattern cannot be evaluated."""
-    numbers: dict[str, list[int]] = {}
-    for at in view.partitions:
-        numbers.setdefault(at.topic, []).append(at.partition)
+    numbers = grouped(view.partitions)
     try:
         wanted = {member.member_id: member.topics(numbers) for member in view.of_zookeeper}
         threads = threads_by_topic(
@@ -140,7 +138,5 @@ def fits_of_each(view: GroupView) -> dict[str, tuple[str, ...]]:
 
 
 def _shares(assignment: Assignment) -> dict[str, set[TopicPartition]]:
-    shares: dict[str, set[TopicPartition]] = {}
-    for at, thread in assignment.items():
-        shares.setdefault(consumer_of(thread), set()).add(at)
-    return shares
+    held_by = grouped((consumer_of(thread), at) for at, thread in assignment.items())
+    return {member: set(held) for member, held in held_by.items()}

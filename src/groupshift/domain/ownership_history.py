@@ -6,14 +6,13 @@ ledgers (first to last delivery of a run), and what was seen in snapshots and wh
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
 from typing import Any
 
-from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.partitions import TopicPartition, grouped
 
 
 class KnownBy(StrEnum):
@@ -96,9 +95,8 @@ def audited(hand_overs: Iterable[Mapping[str, Any]], from_ms: int, to_ms: int) -
     """Tenures from the ``hand_overs`` of ``audit.json``, clipped to a stretch of time.
 
     The first owner of a partition is the giver of its first hand-over."""
-    of: dict[TopicPartition, list[Mapping[str, Any]]] = defaultdict(list)
-    for each in sorted(hand_overs, key=lambda each: each["taken_ms"] or 0):
-        of[TopicPartition(each["topic"], each["partition"])].append(each)
+    ordered = sorted(hand_overs, key=lambda each: each["taken_ms"] or 0)
+    of = grouped((TopicPartition(each["topic"], each["partition"]), each) for each in ordered)
     intervals: list[Tenure] = []
     for partition, changes in sorted(of.items()):
         ends = [*(each["released_ms"] or 0 for each in changes), to_ms]

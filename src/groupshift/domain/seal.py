@@ -23,6 +23,7 @@ from typing import Any
 
 from groupshift.domain.evidence import MANIFEST
 from groupshift.domain.foreign_json import FILE_BYTES, load_json
+from groupshift.domain.partitions import grouped
 from groupshift.domain.plain import built
 from groupshift.domain.run import Json
 from groupshift.errors import Broken, Rejected
@@ -307,11 +308,8 @@ def settled(checks: Iterable[Check]) -> tuple[Check, ...]:
     """Return each check once. Of one path a worse word replaces a weaker one: sound counts where nothing else
     is said, unlisted where nothing worse is, and what is no file of ours is not called missing besides."""
     distinct = tuple(dict.fromkeys(checks))
-    states: dict[str, set[State]] = {}
-    for check in distinct:
-        states.setdefault(check.path, set()).add(check.state)
-
-    return tuple(each for each in distinct if not states[each.path] & _WORSE.get(each.state, frozenset()))
+    states = grouped((check.path, check.state) for check in distinct)
+    return tuple(each for each in distinct if not _WORSE.get(each.state, set()) & set(states[each.path]))
 
 
 def doubts(

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, reduce
+from functools import cache, lru_cache, reduce
 from operator import or_
 from typing import Final
 
@@ -79,19 +79,15 @@ def clean_filter(text: str) -> str:
     return trimmed.replace(",", "|").replace(" ", "").strip("\"'")
 
 
+@dataclass(frozen=True, slots=True)
 class TopicFilter:
-    """A cleaned expression whose cost is bounded, whatever the name."""
+    """A cleaned expression whose cost is bounded, whatever the name: by Python's engine or an automaton."""
 
-    def __init__(self, pattern: re.Pattern[str], automaton: _Automaton | None) -> None:
-        self._pattern, self._automaton = pattern, automaton
+    accepts: Callable[[str], object]
 
     def fullmatch(self, name: str) -> bool:
         """Whether the entire name matches; a name that is too long for a topic never does."""
-        if len(name) > LONGEST_NAME:
-            return False
-        if self._automaton is not None:
-            return self._automaton.accepts(name)
-        return self._pattern.fullmatch(name) is not None
+        return len(name) <= LONGEST_NAME and bool(self.accepts(name))
 
 
 @lru_cache(maxsize=128)
@@ -105,33 +101,31 @@ def compile_filter(text: str) -> TopicFilter:
         raise Rejected(f"{where} is {len(cleaned)} characters long; at most {_LONGEST} are read, shorten it")
     deep = 0
     for token in _TOKEN.finditer(cleaned):
-        if not _alike(token):
+        part = token[0]
+        alike = _ALIKE.fullmatch(part) or (part == "(?i)" and token.start() == 0)
+        if not alike or (part[0] == "{" and _count(part) > LONGEST_NAME):
             raise Rejected(
-                f"{where}: {shown(token[0])} at {token.start()} is not read alike by Java and Python, or "
+                f"{where}: {shown(part)} at {token.start()} is not read alike by Java and Python, or "
                 f"repeats more often than a topic's name is long ({LONGEST_NAME}): write it in another way"
             )
-        deep += (token[0] == "(" or token[0] in _GROUPS) - (token[0] == ")")
+        deep += (part == "(" or part in _GROUPS) - (part == ")")
         if deep > _DEEPEST:
             raise Rejected(f"{where} nests more than {_DEEPEST} groups; write it with fewer")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         try:
-            return _bounded(re.compile(cleaned, re.ASCII), cleaned, where)
+            pattern = re.compile(cleaned, re.ASCII)
+            tree = _Reader(cleaned, pattern.flags).expression(whole=True)
         except (re.error, OverflowError) as error:
             raise Rejected(f"{where} is not a regular expression ({error}); correct it") from None
-
-
-def _bounded(pattern: re.Pattern[str], cleaned: str, where: str) -> TopicFilter:
-    """The engine that evaluates the expression in bounded time."""
-    tree = _Reader(cleaned, pattern.flags).expression(whole=True)
     if tree.ways <= _WAYS:
-        return TopicFilter(pattern, None)
+        return TopicFilter(pattern.fullmatch)
     if not tree.plain or tree.size > _STATES:
         raise Rejected(
             f"{where} can take too long to evaluate (repeats inside repeats, beside look-aheads, back "
             f"references or more than {_STATES} characters): write it without them, or name the topics"
         )
-    return TopicFilter(pattern, _Automaton(tree))
+    return TopicFilter(_Automaton(tree).accepts)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -191,7 +185,7 @@ def _without_anchors(row: list[_Node]) -> list[_Node]:
 
 
 class _Reader:
-    """The tree of an expression that `re` and `_alike` have accepted."""
+    """The tree of an expression that `re` has accepted, and that both dialects read alike."""
 
     def __init__(self, cleaned: str, flags: int) -> None:
         self._tokens: Iterator[re.Match[str]] = _TOKEN.finditer(cleaned)
@@ -234,30 +228,25 @@ class _Automaton:
         self._follow: list[int] = [0]
         empty, self._follow[0], last = self._build(tree)
         self._accepting = last | int(empty)
-        self._fitting: dict[str, int] = {}
-        self._steps: dict[tuple[int, str], int] = {}
+        self._fitting = cache(self._places_of)
+        self._step = lru_cache(maxsize=_REMEMBERED)(self._reached)
 
     def accepts(self, name: str) -> bool:
         """Whether the automaton ends in an accepting place."""
         places = 1
         for character in name:
-            known = self._steps.get((places, character))
-            places = self._step(places, character) if known is None else known
+            places = self._step(places, character)
             if not places:
                 return False
         return bool(places & self._accepting)
 
-    def _step(self, places: int, character: str) -> int:
-        if character not in self._fitting:
-            fitting = [bool(fits and fits.fullmatch(character)) for fits in self._fits]
-            self._fitting[character] = sum(fit << place for place, fit in enumerate(fitting))
-        reached = 0
-        for place in _places(places):
-            reached |= self._follow[place]
-        if len(self._steps) >= _REMEMBERED:
-            self._steps.clear()
-        self._steps[places, character] = following = reached & self._fitting[character]
-        return following
+    def _places_of(self, character: str) -> int:
+        fitting = [bool(fits and fits.fullmatch(character)) for fits in self._fits]
+        return sum(fit << place for place, fit in enumerate(fitting))
+
+    def _reached(self, places: int, character: str) -> int:
+        following = (each for place, each in enumerate(self._follow) if places >> place & 1)
+        return reduce(or_, following, 0) & self._fitting(character)
 
     def _build(self, node: _Node) -> tuple[bool, int, int]:
         """Whether the node matches nothing, and its first and last places."""
@@ -281,22 +270,9 @@ class _Automaton:
         return empty or node.kind == "star", first, last
 
     def _join(self, ends: int, begins: int) -> None:
-        for place in _places(ends):
-            self._follow[place] |= begins
-
-
-def _places(places: int) -> Iterator[int]:
-    while places:
-        lowest = places & -places
-        yield lowest.bit_length() - 1
-        places ^= lowest
-
-
-def _alike(token: re.Match[str]) -> bool:
-    """Whether Java and Python read a token alike, and it repeats nothing beyond the length of a name."""
-    text = token[0]
-    alike = _ALIKE.fullmatch(text) or (text == "(?i)" and token.start() == 0)
-    return bool(alike) and (text[0] != "{" or _count(text) <= LONGEST_NAME)
+        for place in range(len(self._follow)):
+            if ends >> place & 1:
+                self._follow[place] |= begins
 
 
 def _count(text: str) -> int:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from groupshift.domain.foreign_json import shown
 from groupshift.domain.tables import table_of
@@ -68,15 +67,6 @@ class Version:
 _FIRST, _LAST = Version((-1,)), Version((10**9,))
 
 
-class Touch(StrEnum):
-    """Whether a version lies in a range."""
-
-    YES = "yes"
-    PERHAPS = "perhaps"
-    """Not known exactly enough."""
-    NO = "no"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
     """The versions from ``since`` up to, not including, ``before``; None is open.
@@ -104,23 +94,20 @@ class Span:
         """Whether the version is one of these."""
         return self.begins <= version < self.ends
 
-    def covers(self, other: Span) -> bool:
-        """Whether every version of the other range is one of these."""
-        return self.begins <= other.begins and other.ends.lowest <= self.ends
-
     def meets(self, other: Span) -> bool:
         """Whether a version can be in both."""
         return self.begins < other.ends and other.begins < self.ends
 
-    def touch(self, version: Version | Span | None) -> Touch:
-        """Whether what was met is one of these: a version, a range in which it lies, or None for unknown."""
-        if version is None:
-            return Touch.PERHAPS
+    def touch(self, version: Version | Span | None) -> bool | None:
+        """Whether what was met is one of these: a version, a range in which it lies, or None for unknown.
+        None where that is not known exactly enough."""
         if isinstance(version, Version):
-            return Touch.YES if self.holds(version) else Touch.NO
-        if self.covers(version):
-            return Touch.YES
-        return Touch.PERHAPS if self.meets(version) else Touch.NO
+            return self.holds(version)
+        if version is None:
+            return None
+        if self.begins <= version.begins and version.ends.lowest <= self.ends:
+            return True
+        return None if self.meets(version) else False
 
     def __str__(self) -> str:
         if self.since is None:

@@ -24,7 +24,7 @@ from groupshift.domain.hazards import (
     look,
 )
 from groupshift.domain.verdict import Verdict
-from groupshift.domain.versions import Span, Touch, Version
+from groupshift.domain.versions import Span, Version
 from support.hazards_page import COMMAND, markdown
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "reference"
@@ -225,7 +225,7 @@ def test_numbers_are_unique_and_in_order() -> None:
 def test_ranges_are_not_empty_and_name_the_last_affected(hazard: Hazard, role: Role, span: Span) -> None:
     """The newest affected release lies in its range; no reason is given for an end that is not there."""
     assert span.last is not None
-    assert span.touch(span.last) is Touch.YES, hazard.number
+    assert span.touch(span.last) is True, hazard.number
     assert span.before is not None or span.fix == "released"
 
 

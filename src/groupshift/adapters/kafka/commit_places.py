@@ -13,9 +13,9 @@ from typing import Any
 
 from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster
-from groupshift.adapters.kafka.wire import Api, grouped, id_of, id_text, in_parts
+from groupshift.adapters.kafka.wire import Api, id_of, id_text, in_parts
 from groupshift.domain.commit_places import FORMER, Place, TopicNow, Topics
-from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.partitions import TopicPartition, grouped
 from groupshift.domain.rows import OffsetRow
 
 BY_ID = 10

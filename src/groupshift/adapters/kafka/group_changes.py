@@ -28,18 +28,10 @@ from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster, OfCluster
 from groupshift.adapters.kafka.requests import DESCRIBED, describe, fetch_now, fetch_offsets, fetched, named
 from groupshift.adapters.kafka.rows import offset_rows
-from groupshift.adapters.kafka.wire import (
-    Api,
-    error_name,
-    grouped,
-    id_of,
-    id_text,
-    in_parts,
-    is_retriable,
-    raise_for,
-)
+from groupshift.adapters.kafka.wire import Api, error_name, id_of, id_text, in_parts, is_retriable, raise_for
 from groupshift.domain.commit_places import FORMER
 from groupshift.domain.group_protocol import Kind
+from groupshift.domain.partitions import grouped
 from groupshift.domain.rows import OffsetRow
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.changes import Refusals, unheld

@@ -14,9 +14,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from groupshift.adapters.kafka.cluster import without_secrets
-from groupshift.adapters.kafka.wire import grouped
 from groupshift.domain.log_gaps import Gap, GapPass, GapRead
-from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.partitions import TopicPartition, grouped
 
 _AT_ONCE = 500
 _NEAR = 2_000

@@ -19,10 +19,10 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from groupshift.adapters.kafka.broker import NEWEST_VERSIONS, SOFTWARE, BrokerConnection
-from groupshift.adapters.kafka.wire import Api, error_name, grouped, in_parts, raise_for
+from groupshift.adapters.kafka.wire import Api, error_name, in_parts, raise_for
 from groupshift.domain.cluster import QuorumView
 from groupshift.domain.group_protocol import ALIKE, ASSIGNMENT_INTERVAL, BrokerSettings, Kind
-from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.partitions import TopicPartition, grouped
 from groupshift.domain.placement import NOBODY
 from groupshift.domain.versions import METADATA
 

@@ -38,7 +38,7 @@ from groupshift.adapters.kafka.requests import (
 )
 from groupshift.adapters.kafka.rows import group_answer, kind_of
 from groupshift.adapters.kafka.transactions import OFFSETS_TOPIC, open_commits, unstable
-from groupshift.adapters.kafka.wire import Api, BrokerError, by_partition, error_name, grouped, raise_for
+from groupshift.adapters.kafka.wire import Api, BrokerError, by_partition, error_name, raise_for
 from groupshift.domain.cluster import (
     Asked,
     BrokerView,
@@ -50,6 +50,7 @@ from groupshift.domain.cluster import (
 )
 from groupshift.domain.commit_places import Topics
 from groupshift.domain.group_protocol import BrokerLook, KafkaGroup, Kind, ProtocolView
+from groupshift.domain.partitions import grouped
 from groupshift.domain.placement import Answers, probe_names
 from groupshift.domain.rows import GONE
 from groupshift.domain.versions import METADATA

@@ -11,7 +11,6 @@ import dataclasses
 import io
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -30,7 +29,6 @@ from groupshift.domain.partitions import TopicPartition
 
 _LENGTH = struct.Struct(">i")
 _CODE = struct.Struct(">h")
-_K = TypeVar("_K")
 _V = TypeVar("_V")
 
 
@@ -66,14 +64,6 @@ class Api(IntEnum):
     LIST_CONFIG_RESOURCES = 74
     SHARE_GROUP_DESCRIBE = 77
     STREAMS_GROUP_DESCRIBE = 89
-
-
-def grouped(pairs: Iterable[tuple[_K, _V]]) -> dict[_K, list[_V]]:
-    """The second of each pair by the first: the groups of a coordinator, the partitions of a topic."""
-    groups: dict[_K, list[_V]] = defaultdict(list)
-    for key, value in pairs:
-        groups[key].append(value)
-    return dict(groups)
 
 
 def in_parts(items: Sequence[_V], size: int) -> Iterator[tuple[_V, ...]]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 
 from groupshift.domain.facts import Facts
 from groupshift.domain.group_protocol import EMPTY, Aim, Kind, Protocol, ProtocolView, Way
+from groupshift.domain.partitions import grouped
 from groupshift.domain.protocol.preflight import FILE, STABLE, ProtocolFacts, disagreements, predicted
 from groupshift.domain.rules import Look, Rules, Says, some
 from groupshift.domain.verdict import Finding
@@ -86,10 +87,8 @@ def agreed(facts: Settling) -> Iterator[Says]:
 @SETTLED.rule("PS08")
 def once(facts: Settling) -> Iterator[Says]:
     """No partition has two owners."""
-    owners: dict[str, list[str]] = {}
-    for member in facts[0].group.members:
-        for partition in member.assigned:
-            owners.setdefault(str(partition), []).append(member.name)
+    members = facts[0].group.members
+    owners = grouped((str(at), member.name) for member in members for at in member.assigned)
     twice = [f"{at} ({', '.join(sorted(names))})" for at, names in owners.items() if len(names) > 1]
     yield from some("two_owners", partitions=sorted(twice))
 

@@ -5,12 +5,11 @@ What they say is in ``rules.toml``. What brokers and clients are known to do wro
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from groupshift.domain.commit_places import EPOCHS, Stray
-from groupshift.domain.facts import sentence_list
+from groupshift.domain.facts import at_brokers, sentence_list
 from groupshift.domain.group_protocol import (
     ALIKE,
     AWAY,
@@ -132,15 +131,15 @@ def settings_told(facts: ProtocolFacts) -> Iterator[Says]:
 @_rule("P05")
 def alike(facts: ProtocolFacts) -> Iterator[Says]:
     """Whichever broker coordinates the group reads its own settings (group-coordinator.md §5.1)."""
-    settings = [broker.settings for broker in facts.view.brokers]
-    serving = _by_value(facts, ("no" if each.serves else "yes" for each in settings))
-    releases = _by_value(facts, map(_release, settings))
+    settings = [(broker.settings, broker.node_id) for broker in facts.view.brokers]
+    serving = at_brokers(("no" if each.serves else "yes", node) for each, node in settings)
+    releases = at_brokers((_release(each), node) for each, node in settings)
     if len(serving) > 1:
         yield Says("served_differently", brokers=serving)
     elif len(releases) > 1:
         yield Says("several_releases", brokers=releases)
     for name in ALIKE:
-        values = _by_value(facts, (each.properties.get(name, "unset") for each in settings))
+        values = at_brokers((each.properties.get(name, "unset"), node) for each, node in settings)
         if len(values) > 1:
             sentence = "decisive_setting_differs" if name in _DECISIVE else "setting_differs"
             yield Says(sentence, setting=name, brokers=values)
@@ -151,14 +150,6 @@ def _release(settings: BrokerSettings) -> str:
         return "4.0 or newer"
     older = f"older (DescribeGroups {settings.descriptions})"
     return "3.7 to 3.9" if settings.heartbeats == 0 else older
-
-
-def _by_value(facts: ProtocolFacts, values: Iterable[str]) -> list[str]:
-    """A clause for each of the brokers' values: at which brokers it is."""
-    nodes_of: dict[str, list[str]] = defaultdict(list)
-    for value, broker in zip(values, facts.view.brokers, strict=True):
-        nodes_of[value].append(str(broker.node_id))
-    return [f"{value} at broker {', '.join(at)}" for value, at in nodes_of.items()]
 
 
 @_rule("P06")

@@ -14,9 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from groupshift.domain import cluster_rules, group_counts
 from groupshift.domain.cluster import Asked
-from groupshift.domain.cluster_rules import at_brokers
 from groupshift.domain.equality_rules import Comparison
-from groupshift.domain.facts import sentence_list
+from groupshift.domain.facts import at_brokers, sentence_list
 from groupshift.domain.foreign_text import shell
 from groupshift.domain.group_protocol import ASSIGNORS, CONSUMERS, PROTOCOLS, Kind
 from groupshift.domain.hazards import Facts, Met, Role, Trait, met_hazards
@@ -80,12 +79,12 @@ def known(facts: DowngradeFacts) -> Iterator[Says]:
 @_rule("W02")
 def alike(facts: DowngradeFacts) -> Iterator[Says]:
     """All brokers run one release: features and groups are read for one."""
-    lines: dict[str, list[str]] = defaultdict(list)
-    for broker in facts.view.brokers:
-        line = broker.line
-        lines[f"of the line {line.since}" if line else "of an unknown line"].append(str(broker.node_id))
-    if len(lines) > 1:
-        yield Says("several_lines", lines=[at_brokers(*each) for each in sorted(lines.items())])
+    known = ((broker.line, broker.node_id) for broker in facts.view.brokers)
+    lines = sorted(
+        (f"of the line {line.since}" if line else "of an unknown line", node) for line, node in known
+    )
+    if len({line for line, _ in lines}) > 1:
+        yield Says("several_lines", lines=at_brokers(lines))
     yield from cluster_rules.one_coordinator(facts.view)
 
 
