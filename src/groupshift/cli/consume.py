@@ -30,6 +30,7 @@ from groupshift.consumers.plain import PlainConsumer
 from groupshift.domain.foreign_json import decimal, shown
 from groupshift.domain.foreign_text import visible
 from groupshift.domain.group_protocol import Protocol as GroupProtocol
+from groupshift.domain.partitions import grouped
 from groupshift.domain.registration import consumer_id
 from groupshift.errors import GroupshiftError, Rejected
 from groupshift.foreign_files import made_anew
@@ -193,9 +194,7 @@ def _join(arguments: argparse.Namespace) -> _Run:
     def describe() -> dict[str, Any]:
         """Mode, owned partitions, lag and alarms, as the state file has them."""
         status = consumer.status()
-        owned: dict[str, list[int]] = {}
-        for topic, partition in sorted(status.owned):
-            owned.setdefault(topic, []).append(partition)
+        owned = grouped(sorted(status.owned))
         lag = {str(each): behind for each, behind in sorted(status.lag.items())}
         return {"mode": status.mode, "owned": owned, "lag": lag, "alarms": list(status.alarms)}
 

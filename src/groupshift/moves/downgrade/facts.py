@@ -10,7 +10,7 @@ of records there are.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -19,6 +19,7 @@ from groupshift.domain.cluster import BrokerView, ClusterView
 from groupshift.domain.cluster_rules import unlisted
 from groupshift.domain.group_counts import CountView
 from groupshift.domain.group_protocol import EMPTY, KafkaGroup, Kind
+from groupshift.domain.partitions import grouped
 from groupshift.domain.requests import option
 from groupshift.domain.rows import GONE
 from groupshift.domain.versions import METADATA, Span, Version
@@ -161,13 +162,10 @@ Inventory = tuple[InventoryGroup, ...]
 
 def inventory(view: ClusterView, logged: Mapping[str, GroupState] | None) -> Inventory:
     """Every group that a broker lists or the log has (``logged`` None: it was not read)."""
-    listed: dict[str, dict[int, KafkaGroup]] = defaultdict(dict)
-    for broker in view.brokers:
-        for each in broker.groups:
-            listed[each.group][broker.node_id] = each
+    listed = grouped((each.group, (one.node_id, each)) for one in view.brokers for each in one.groups)
     names = {*listed, *(logged or {})}
     return tuple(
-        InventoryGroup(group=name, listed=dict(listed.get(name, {})), logged=(logged or {}).get(name))
+        InventoryGroup(group=name, listed=dict(listed.get(name, ())), logged=(logged or {}).get(name))
         for name in sorted(names)
     )
 

@@ -14,7 +14,7 @@ client).
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -23,6 +23,7 @@ from groupshift.domain.cluster import retention_ms
 from groupshift.domain.commit_places import EPOCHS, Stray, Topics
 from groupshift.domain.facts import sentence_list
 from groupshift.domain.group_protocol import EMPTY
+from groupshift.domain.partitions import grouped
 from groupshift.domain.rows import GONE, OffsetRow, ProblemRow
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient
@@ -83,9 +84,7 @@ def repairs(
     without a trace (a tombstone stays for delete.retention.ms after its compaction). ``topics`` is what
     brokers tell of the topics: a commit of a former one, or of a partition that is not there, is nobody's to
     restore."""
-    by_key: dict[Key, list[Elsewhere]] = defaultdict(list)
-    for each in elsewhere:
-        by_key[key_of(each)].append(each)
+    by_key = grouped((key_of(each), each) for each in elsewhere)
     return tuple(_repair(by_key[key], kept_since_ms, topics or Topics()) for key in sorted(by_key))
 
 
