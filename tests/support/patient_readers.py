@@ -12,5 +12,5 @@ WAIT_S = 60.0
 
 def wait_longer(patch: pytest.MonkeyPatch) -> None:
     """What is connected from now on waits so long for an answer, unless it is told otherwise."""
-    for made in (observer, ZookeeperConnection.__init__):
-        patch.setitem(made.__kwdefaults__, "timeout_s", WAIT_S)
+    patch.setitem(observer.keywords, "timeout_s", WAIT_S)
+    patch.setitem(ZookeeperConnection.__init__.__kwdefaults__, "timeout_s", WAIT_S)

@@ -32,8 +32,8 @@ class EarlyConnection(BrokerConnection):
         frame = bytearray(request_frame(request, self.sent, self._access.client_id))
         if request.__api_key__ in self._SHARE:
             frame[6:8] = bytes(2)
-        self._asked.append((self.sent, request))
-        self._channel.write(bytes(frame), self._access.timeout_s)
+        self._unanswered.append((self.sent, request))
+        self._channel.write(bytes(frame), self._access.wait_s)
         return self.sent
 
 
