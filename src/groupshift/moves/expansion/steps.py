@@ -131,11 +131,6 @@ class Prove(Handler[ExpansionPorts]):
         )
 
 
-def fence_of(nodes: object) -> ClientFence | None:
-    """Return the driver's fence, None where it has none."""
-    return nodes if isinstance(nodes, ClientFence) else None
-
-
 class Fence(Handler[ExpansionPorts]):
     """Keeps clients out (step ``fence``), or lets them in again (``reopen``). The programs say so themselves;
     that nobody is there is asked of every broker before each step."""
@@ -143,8 +138,8 @@ class Fence(Handler[ExpansionPorts]):
     def act(self, run: Expanding, step: Step, intent: Json) -> Json:
         """See `Handler`. Raises `Rejected` where the plan has a fence, and this process none."""
         run.hold(step)
-        fence = fence_of(run.ports.nodes)
-        if fence is None:
+        fence = run.ports.nodes
+        if not isinstance(fence, ClientFence):
             raise Rejected("this run keeps clients out by the [fence] of a file: name that file with --nodes")
         if step.kind == "reopen":
             fence.let_in(run.name)
