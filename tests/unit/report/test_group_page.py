@@ -99,7 +99,7 @@ def test_the_first_sentence_says_what_became_of_the_group(moved: tuple[Coordinat
     """Moved, by how much proven, and the command that takes it back."""
     text, run = page(moved), moved[1]
     top = text[: text.index("At a glance")]
-    assert "Group orders-app was moved: Kafka coordinates the group now" in top
+    assert "Group orders-app was moved: Kafka coordinates the group" in top
     assert "findings of 8 judgements passed" in top
     assert f"groupshift roll-back {run}" in top
     assert f"groupshift verify-evidence {run}" in top

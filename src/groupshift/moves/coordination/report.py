@@ -35,7 +35,7 @@ from groupshift.report.run_page import PageParts, sections_of
 _NOW = {
     Until.CANARY: "the canary runs migration-aware consumers, and ZooKeeper still coordinates the group",
     Until.ROLL: "all members are migration-aware consumers, and ZooKeeper still coordinates the group",
-    Until.TOGGLE: "Kafka coordinates the group now, whose members are still on MigratingConsumer",
+    Until.TOGGLE: "Kafka coordinates the group, its members still on MigratingConsumer",
     Until.RETIRE: "the group runs plain Kafka consumers now",
 }
 """Where a run has led to, as a clause."""
