@@ -110,8 +110,8 @@ class Convert(_Listed):
 
     def check(self, run: Downgrading, step: Step, record: StepRecord) -> Checked:
         """Whether every broker lists the group as classic, or nobody lists it any more. A person is asked
-        while it has members; an empty one that is still listed as before is converted again. Of
-        ``convert-empty`` our member is gone again, too: a process that was cut off may have left it behind."""
+        while it has members; an empty one that is still listed as before is converted again. In a step
+        ``convert-empty`` our member has to be gone, too: a process that was cut off may have left it."""
         group, why = self.listed(run, step)
         ours = step.kind == "convert-empty"
         if why:
