@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 
 from airflow.sdk import DAG, chain
 
-from groupshift_airflow import audits
+from groupshift_airflow import audits, form
 from groupshift_airflow.retries import DEFAULT_ARGS
 
 with DAG(
@@ -28,7 +28,7 @@ with DAG(
     doc_md=__doc__,
     params=audits.parameters(),
     default_args=DEFAULT_ARGS,
-    schedule=audits.schedule(),
+    schedule=form.schedule("AUDIT", "@daily"),
     start_date=datetime(2026, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,

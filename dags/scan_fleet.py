@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 
 from airflow.sdk import DAG, chain
 
-from groupshift_airflow import scans
+from groupshift_airflow import form, scans
 from groupshift_airflow.retries import DEFAULT_ARGS
 
 with DAG(
@@ -29,7 +29,7 @@ with DAG(
     doc_md=__doc__,
     params=scans.parameters(),
     default_args=DEFAULT_ARGS,
-    schedule=scans.schedule(),
+    schedule=form.schedule("SCAN", "@hourly"),
     start_date=datetime(2026, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,

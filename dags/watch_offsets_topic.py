@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 
 from airflow.sdk import DAG
 
-from groupshift_airflow import runbook
+from groupshift_airflow import form, runbook
 
 with DAG(
     dag_id="watch_offsets_topic",
@@ -27,7 +27,7 @@ with DAG(
     doc_md=__doc__,
     params=runbook.watch_form(),
     default_args=runbook.DEFAULT_ARGS,
-    schedule=runbook.watch_schedule(),
+    schedule=form.schedule("WATCH", "@daily"),
     start_date=datetime(2026, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,

@@ -1,8 +1,7 @@
-"""The three-way audit of committed offsets: schedule, form, two operators; XCom carries a folder name."""
+"""The three-way audit of committed offsets: form, two operators; XCom carries a folder name."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,19 +20,12 @@ if TYPE_CHECKING:
     from groupshift.audit.offsets import Audit as AuditResult
     from groupshift.bootstrap.audit_jobs import AuditRequest
 
-SCHEDULE_VARIABLE = "GROUPSHIFT_AUDIT_SCHEDULE"
-"""Environment variable with the schedule (cron or preset); read when the DAG file is parsed."""
 _SPARK = (
     "Id of a **Spark** connection: a job of it audits, for logs too large for one process. **Empty: the task "
     "itself.**"
 )
 SHOWN = 50
 """Lines of a kind in a task's log; the evidence holds all."""
-
-
-def schedule() -> str:
-    """Return when offsets are audited: daily, unless this deployment's environment says otherwise."""
-    return os.environ.get(SCHEDULE_VARIABLE) or "@daily"
 
 
 def parameters() -> dict[str, Any]:

@@ -1,10 +1,11 @@
-"""The trigger forms of the DAGs: clusters, numbers, and a move's request as parameters.
+"""The trigger forms of the DAGs: clusters, numbers, and a move's request as parameters; and when they run.
 
 The form of a move is made from the dataclass of its request, as the command line is
 (`groupshift.domain.requests`). The defaults of every form change nothing."""
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from airflow.sdk import Param
@@ -34,6 +35,12 @@ def clusters() -> dict[str, Param]:
     """Return which two connections."""
     zookeeper = _connection("ZooKeeper", "groupshift_zookeeper_default")
     return {**kafka_cluster(), "zookeeper_conn_id": zookeeper}
+
+
+def schedule(dag: str, usual: str) -> str:
+    """Return when a DAG runs on its own (cron or preset): as ``GROUPSHIFT_<DAG>_SCHEDULE`` of the environment
+    says when the DAG file is parsed, else as usual."""
+    return os.environ.get(f"GROUPSHIFT_{dag}_SCHEDULE") or usual
 
 
 def number(title: str, text: str, default: int, limits: tuple[int, int]) -> Param:

@@ -22,10 +22,7 @@ POLICY = ExceptionRetryPolicy(
         ),
         RetryRule(
             exception=[
-                "groupshift.errors.Rejected",
-                "groupshift.errors.Conflict",
-                "groupshift.errors.Void",
-                "groupshift.errors.Broken",
+                "groupshift.errors.GroupshiftError",
                 "airflow.providers.standard.exceptions.HITLTimeoutError",
             ],
             action=RetryAction.FAIL,

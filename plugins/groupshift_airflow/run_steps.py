@@ -31,7 +31,7 @@ from groupshift.engine.questions import BUTTONS
 from groupshift.errors import Fenced, Transient
 from groupshift_airflow.hooks import require_spark, submission
 from groupshift_airflow.run_gates import ACCEPT, ALL, CHOICES, DONE, Gate, Work, gate_of, gate_of_work
-from groupshift_airflow.run_tasks import UNKNOWN, RunTask, person, require_execute, require_ours
+from groupshift_airflow.run_tasks import UNKNOWN, RunTask, person, require_execute
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -147,7 +147,6 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
             runs = journaled.tools.runs
             try:
                 require_held(runs, self.run, self.holder)
-                require_ours(runs, journaled.record, self.holder)
                 yield journaled.claim(options, anew=anew), journaled.settings
             except Fenced as lost:
                 held = runs.held(self.run)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
-from groupshift.errors import Fenced, GroupshiftError
+from groupshift.errors import GroupshiftError
 from groupshift_airflow.hooks import cluster_settings, find_connection
 from groupshift_airflow.links import RunLink
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from groupshift.bootstrap.moves import Place
     from groupshift.domain.run import Step
     from groupshift.engine.move import Move, Run, RunOptions, Tools
-    from groupshift.ports.runs import RunRecord, Runs
+    from groupshift.ports.runs import RunRecord
     from groupshift.settings import Settings
 
 NODES_VARIABLE = "GROUPSHIFT_NODES"
@@ -59,17 +59,6 @@ def require_execute(context: Context) -> None:
     """Skip this task, and with it what it guards, unless the run was triggered with ``execute``."""
     if not context["params"]["execute"]:
         raise AirflowSkipException("planned only: trigger again with 'execute' to act")
-
-
-def require_ours(runs: Runs, record: RunRecord, holder: str) -> None:
-    """Raise `Fenced` for a run that another holder took and brought to its end: what it came to is not to be
-    told as this holder's own. Claims nothing."""
-    held = runs.held(record.run)
-    if held is not None and held.holder != holder and not record.state.is_open:
-        raise Fenced(
-            f"run {held.holder} took run {record.run} over and brought it to its end, {record.state}: "
-            "nothing more is done or asked here"
-        )
 
 
 def uses_zookeeper(move: Move[Any], conn_id: str) -> bool:

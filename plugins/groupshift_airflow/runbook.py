@@ -17,7 +17,6 @@ and is skipped where the plan does not have the phase (``passes``: it is green t
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.empty import EmptyOperator
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
 
 DEFAULT_ARGS = retries.DEFAULT_ARGS
 roll_back_form, watch_form = forms.roll_back_form, forms.watch_form
-SCHEDULE_VARIABLE = "GROUPSHIFT_WATCH_SCHEDULE"
-"""Environment variable with the schedule of what watches (cron or preset); read when a DAG file is parsed."""
 _ACT, _JUDGE, _COMPARE = "act", "judge", "compare"
 _MEASURES = ("snapshot", _COMPARE, _JUDGE)
 ALL_PARTS = (*(f"{e}_before" for e in _MEASURES), _ACT, "wait", *(f"{e}_after" for e in _MEASURES))
@@ -49,11 +46,6 @@ def form(move: str, *, zookeeper: bool = False) -> dict[str, Param]:
     from groupshift.engine.registry import move_named
 
     return forms.of_request(move_named(move).request, zookeeper=zookeeper)
-
-
-def watch_schedule() -> str:
-    """Return when runs that are over are watched: daily, unless this deployment's environment says else."""
-    return os.environ.get(SCHEDULE_VARIABLE) or "@daily"
 
 
 def watch(move: str) -> Watch:

@@ -1,8 +1,7 @@
-"""Scanning a whole ensemble: schedule, form, and three operators; XCom carries the scan's number only."""
+"""Scanning a whole ensemble: form, and three operators; XCom carries the scan's number only."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -27,19 +26,12 @@ if TYPE_CHECKING:
 
 SCAN, ENSEMBLE = "scan", "ensemble"
 """The id of the task that scans, and the key under which it pushes the ensemble's name."""
-SCHEDULE_VARIABLE = "GROUPSHIFT_SCAN_SCHEDULE"
-"""Environment variable with the schedule (cron or preset); read when the DAG file is parsed."""
 OPTIONS_VARIABLE = "groupshift_scan"
 """Airflow variable with JSON that replaces defaults of the form in scheduled runs; read by the tasks."""
 SHOWN = 50
 """Lines of a kind in a task's log; the journal holds all."""
 
 _RULES = WaveRules()
-
-
-def schedule() -> str:
-    """Return when the fleet is scanned: hourly, unless this deployment's environment says otherwise."""
-    return os.environ.get(SCHEDULE_VARIABLE) or "@hourly"
 
 
 def parameters() -> dict[str, Any]:

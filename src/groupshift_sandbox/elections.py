@@ -57,7 +57,7 @@ def lead_as_preferred(cluster: Cluster, topic: str, within_s: float = 120.0) -> 
 
 def _elected(connection: BrokerConnection, topic: str, partitions: Collection[int]) -> bool:
     """False when this broker is not the controller."""
-    version = min(_NEWEST, connection.versions[_ELECT_LEADERS].highest)
+    version = min(_NEWEST, max(connection.versions[_ELECT_LEADERS]))
     schema = load_payload_module(_ELECT_LEADERS, version, EntityType.request)
     wanted = schema.TopicPartitions(topic=topic, partitions=tuple(sorted(partitions)))
     request = schema.ElectLeadersRequest(

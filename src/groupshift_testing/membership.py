@@ -107,10 +107,6 @@ class MemoryMembership:
         """What is stored."""
         return {each: self._group.offsets.get(each) for each in partitions}
 
-    def clients(self, timeout: float) -> frozenset[str]:  # noqa: ARG002
-        """Everyone."""
-        return frozenset(self._group.members)
-
     def describe(self, timeout: float) -> KafkaGroup:  # noqa: ARG002
         """Stable unless somebody has to let go."""
         shares = self._group.shares

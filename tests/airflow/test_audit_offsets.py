@@ -16,7 +16,7 @@ from kazoo.client import KazooClient
 
 from groupshift.adapters.spark_submit.java import java_home
 from groupshift.errors import Rejected
-from groupshift_airflow import audits
+from groupshift_airflow import audits, form
 from groupshift_sandbox.home import Home
 from support.committed_offsets import Servers, committed_offsets
 
@@ -87,7 +87,7 @@ def _run(folder: str, spark_conn_id: str = "") -> None:
 
 def test_the_schedule_is_the_deployments_and_daily_without(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read from the environment when the file is parsed: no I/O."""
-    monkeypatch.delenv(audits.SCHEDULE_VARIABLE, raising=False)
-    assert audits.schedule() == "@daily"
-    monkeypatch.setenv(audits.SCHEDULE_VARIABLE, "*/5 * * * *")
-    assert audits.schedule() == "*/5 * * * *"
+    monkeypatch.delenv("GROUPSHIFT_AUDIT_SCHEDULE", raising=False)
+    assert form.schedule("AUDIT", "@daily") == "@daily"
+    monkeypatch.setenv("GROUPSHIFT_AUDIT_SCHEDULE", "*/5 * * * *")
+    assert form.schedule("AUDIT", "@daily") == "*/5 * * * *"

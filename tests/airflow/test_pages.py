@@ -202,6 +202,7 @@ def test_s08_an_altered_report_is_below_a_banner_that_it_cannot_cover(server: An
     answer = server.get(address, headers=shown.headers)
     assert answer.status_code == 200
     assert "is not the report that was judged" in answer.text
+    assert "it is not shown" not in answer.text
     assert "all is well" not in answer.text
     assert "frame-src 'self'" in answer.headers["content-security-policy"]
     framed = server.get(f"{address}?shown=as-it-is", headers=shown.headers)

@@ -48,12 +48,12 @@ def test_a_scheduled_run_takes_its_options_from_the_variable(monkeypatch: pytest
 
 def test_the_schedule_is_the_deployments_and_hourly_without(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read from the environment when the file is parsed: no I/O."""
-    from groupshift_airflow import scans
+    from groupshift_airflow import form
 
-    monkeypatch.delenv(scans.SCHEDULE_VARIABLE, raising=False)
-    assert scans.schedule() == "@hourly"
-    monkeypatch.setenv(scans.SCHEDULE_VARIABLE, "*/5 * * * *")
-    assert scans.schedule() == "*/5 * * * *"
+    monkeypatch.delenv("GROUPSHIFT_SCAN_SCHEDULE", raising=False)
+    assert form.schedule("SCAN", "@hourly") == "@hourly"
+    monkeypatch.setenv("GROUPSHIFT_SCAN_SCHEDULE", "*/5 * * * *")
+    assert form.schedule("SCAN", "@hourly") == "*/5 * * * *"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -462,6 +462,26 @@ def test_s08_what_is_shown_is_held_against_the_journal(quick: SealedWorld) -> No
     assert "is gone" in unreliable(quick, run, verdict)
 
 
+def test_s08_a_file_that_cannot_be_read_hides_no_report_of_another_folder(
+    quick: SealedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of all that is kept only the folder of the report is read."""
+    run = moved(quick)
+    (verdict, *_) = [each for each in quick.evidence.files(run) if each.endswith("/verdict.json")]
+    below, read, measured = f"{verdict.rpartition('/')[0]}/", list[str](), quick.evidence.measured
+
+    def broken(name: str, path: str) -> object:
+        read.append(path)
+        if not path.startswith(below):
+            raise Broken(f"{path} was replaced while it was read")
+        return measured(name, path)
+
+    monkeypatch.setattr(type(quick.evidence), "measured", lambda _, name, path: broken(name, path))
+    kept = kept_of(quick.evidence, quick.runs, run, below=below)
+    assert kept.relied_on(verdict)
+    assert all(each.startswith(below) for each in read)
+
+
 def unreliable(world: SealedWorld, run: str, path: str) -> str:
     """Why a file must not be relied on; empty where it is the one that was journaled."""
     kept = kept_of(world.evidence, world.runs, run)

@@ -222,16 +222,11 @@ class SimulatedMembership:
         self._ask(timeout)
         return {each: self._coordinator.offsets.get(each) for each in partitions}
 
-    def clients(self, timeout: float) -> frozenset[str]:
-        """An answer without this member is none."""
+    def describe(self, timeout: float) -> KafkaGroup:
+        """Who sits there; an answer without this member is none."""
         self._ask(timeout)
         if self._client not in self._coordinator.seats:
             raise Transient("listed without this member")
-        return frozenset(self._coordinator.seats)
-
-    def describe(self, timeout: float) -> KafkaGroup:
-        """Who sits there."""
-        clients = self.clients(timeout)
         stable = self._coordinator.rebalancing_since is None
         return KafkaGroup(
             state="Stable" if stable else "PreparingRebalance",
@@ -242,7 +237,7 @@ class SimulatedMembership:
                     host="127.0.0.1",
                     assigned=self._coordinator.seats[client].share if stable else frozenset(),
                 )
-                for client in sorted(clients)
+                for client in sorted(self._coordinator.seats)
             ),
         )
 

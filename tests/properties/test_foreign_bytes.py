@@ -17,9 +17,8 @@ from typing import Any
 
 import pytest
 
-from groupshift.adapters.zookeeper.mode import as_mode
 from groupshift.adapters.zookeeper.nodes import member_of, mode_problems, offset_of, owner_of
-from groupshift.adapters.zookeeper.session import Node
+from groupshift.adapters.zookeeper.session import Node, as_mode
 from groupshift.audit.ownership import _Replay
 from groupshift.audit.txnlog import Created, Transaction
 from groupshift.domain import znodes

@@ -145,6 +145,4 @@ class ClassicMember:
 
     def _module(self, api: int) -> Any:
         ours = max(schema_name_map[api_key_map[api]])
-        return load_payload_module(
-            api, min(self._coordinator.versions[api].highest, ours), EntityType.request
-        )
+        return load_payload_module(api, min(self._coordinator.highest(api), ours), EntityType.request)

@@ -19,7 +19,7 @@ from kio.static.constants import EntityType
 
 from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster
-from groupshift.adapters.kafka.wire import Api, Range, answer_of, fill, request_frame
+from groupshift.adapters.kafka.wire import Api, answer_of, fill, request_frame
 from groupshift.domain.partitions import TopicPartition
 
 NEWEST = {
@@ -104,7 +104,7 @@ class _FakeCluster(KafkaCluster):
 class _FakeBroker(BrokerConnection):
     def __init__(self, world: FakeWorld, node: int) -> None:
         self.address = f"broker-{node}:9092"
-        self.versions = {api: Range(0, highest) for api, highest in world.versions.items()}
+        self.versions = {api: range(highest + 1) for api, highest in world.versions.items()}
         self._world, self._node, self.sent, self._bodies = world, node, 0, {}
 
     def send(self, request: Any) -> int:

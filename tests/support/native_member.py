@@ -25,7 +25,7 @@ class NativeMember:
 
     def __init__(self, coordinator: BrokerConnection, group: str, topics: Sequence[str]) -> None:
         self._coordinator, self._group, self._topics = coordinator, group, tuple(topics)
-        version = coordinator.versions[_HEARTBEAT].highest
+        version = coordinator.highest(_HEARTBEAT)
         module = load_payload_module(_HEARTBEAT, version, EntityType.request)
         self._request, self._partitions = module.ConsumerGroupHeartbeatRequest, module.TopicPartitions
         self.member_id, self.epoch = str(uuid.uuid4()) if version else "", 0
@@ -103,7 +103,7 @@ class ShareMember:
 
     def __init__(self, coordinator: BrokerConnection, group: str, topics: Sequence[str]) -> None:
         self._coordinator, self._group, self._topics = coordinator, group, tuple(topics)
-        version = coordinator.versions[_SHARE_HEARTBEAT].highest
+        version = coordinator.highest(_SHARE_HEARTBEAT)
         self._request = load_payload_module(
             _SHARE_HEARTBEAT, version, EntityType.request
         ).ShareGroupHeartbeatRequest

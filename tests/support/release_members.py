@@ -7,7 +7,7 @@ import uuid
 from typing import Any
 
 from groupshift.adapters.kafka.broker import Access, BrokerConnection
-from groupshift.adapters.kafka.wire import Range, fill, raise_for, request_frame
+from groupshift.adapters.kafka.wire import fill, raise_for, request_frame
 from support.kio_messages import messages
 from support.native_member import NativeMember
 
@@ -24,7 +24,7 @@ class EarlyConnection(BrokerConnection):
 
     def __init__(self, host: str, port: int, access: Access) -> None:
         super().__init__(host, port, access)
-        self.versions = {**self.versions, **dict.fromkeys(self._SHARE, Range(1, 1))}
+        self.versions = {**self.versions, **dict.fromkeys(self._SHARE, range(1, 2))}
 
     def send(self, request: Any) -> int:
         """As `BrokerConnection.send`."""

@@ -97,11 +97,13 @@ def job_report(request: Request, run: str, job: str, user: GetUserDep, shown: st
         text = evidence.read_text(record.run, job, _JOB_REPORT)
         if text is None:
             raise Rejected(f"the report {job} of run {run} is gone from its evidence")
-        kept = kept_of(evidence, runs, record.run)
+        kept = kept_of(evidence, runs, record.run, below=f"{job}/")
         sound = kept.relied_on(f"{job}/{_JOB_REPORT}")
     if sound or shown == "as-it-is":
         return sandboxed(request, text)
-    answer = rendered(request, "altered.html", sentence="; ".join(kept.troubles))
+    answer = rendered(
+        request, "altered.html", sentence="; ".join(kept.troubles).removesuffix("; it is not shown")
+    )
     answer.headers["Content-Security-Policy"] = f"{POLICY}; frame-src 'self'; frame-ancestors 'self'"
     return answer
 

@@ -86,7 +86,7 @@ def judged(audit: Audit) -> tuple[Verdict, str]:
 def sentence(audit: Audit) -> str:
     """Say in one sentence how many offsets agree, and how many differ without an explanation."""
     looked, left = audit.looked, len(audit.looked.suspicious)
-    if not looked.keys:
+    if audit.clean and not looked.keys:
         return "No source has a committed offset: there was nothing to audit."
     sources = "three sources" if audit.zookeeper else "two sources (no ZooKeeper)"
     agree = f"{looked.agreeing:,} of {looked.keys:,} offsets agree in {sources}"
@@ -109,7 +109,7 @@ def _now(audit: Audit) -> Iterator[tuple[Cell, ...]]:
     """What to do, a line of cells each: first what could not be read, then the remedy of each kind of
     difference with how many offsets it is about, at last the command that shows that it is gone."""
     looked = audit.looked
-    if not looked.keys:
+    if audit.clean and not looked.keys:
         yield "See that the audit looked at the cluster you mean, and at its groups.", ""
         return
     if audit.clean:

@@ -25,7 +25,7 @@ from confluent_kafka import KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from groupshift.adapters.system import signalled
-from groupshift.consumers import Blacklist, MigratingConsumer, Whitelist, ZookeeperConsumer
+from groupshift.consumers import Blacklist, ConsumerStatus, MigratingConsumer, Whitelist, ZookeeperConsumer
 from groupshift.consumers.plain import PlainConsumer
 from groupshift.domain.foreign_json import decimal, shown
 from groupshift.domain.foreign_text import visible
@@ -47,12 +47,10 @@ _PROTOCOLS = {"plain": GroupProtocol.CLASSIC, "native": GroupProtocol.CONSUMER}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """A joined consumer: ``describe`` gives mode, owned partitions and lag for the state file; ``written`` is
-    called with records that are in the ledger."""
+    """A joined consumer; ``written`` is called with records that are in the ledger."""
 
     member: str
     source: MigratingConsumer | ZookeeperConsumer | PlainConsumer
-    describe: Callable[[], dict[str, Any]]
     written: Callable[[Sequence[Message]], None] = lambda _records: None
 
 
@@ -159,7 +157,7 @@ class _Exporter:
             return
         self._due = time.monotonic() + _STATE_S
         if state == "running":
-            self._last = self._run.describe()
+            self._last = _described(self._run.source.status())
         elif state in {"closed", "failed"}:
             self._last = {**self._last, "owned": {}, "lag": {}}
         entry = {"member": self._run.member, "pid": os.getpid(), "state": state, **self._last}
@@ -169,6 +167,17 @@ class _Exporter:
         made_anew(draft)
         draft.write_text(json.dumps(entry, separators=(",", ":")))
         draft.replace(self._path)
+
+
+def _described(status: ConsumerStatus) -> dict[str, Any]:
+    """Mode, owned partitions, lag and alarms, as the state file has them."""
+    lag = {str(each): behind for each, behind in sorted(status.lag.items())}
+    return {
+        "mode": status.mode,
+        "owned": grouped(sorted(status.owned)),
+        "lag": lag,
+        "alarms": list(status.alarms),
+    }
 
 
 def _join(arguments: argparse.Namespace) -> _Run:
@@ -185,20 +194,13 @@ def _join(arguments: argparse.Namespace) -> _Run:
             raise Rejected(f"--kind {arguments.kind} has no white- or blacklist: name topics with --topic")
         config["client.id"] = consumer_id(arguments.group, arguments.consumer_id)
         plain = PlainConsumer(config, topics, _PROTOCOLS[arguments.kind])
-        return _Run(member=config["client.id"], source=plain, describe=plain.describe)
+        return _Run(member=config["client.id"], source=plain)
     config |= {"zookeeper.connect": arguments.zookeeper, "consumer.id": arguments.consumer_id}
     kind = MigratingConsumer if arguments.kind == "migrating" else ZookeeperConsumer
     consumer = kind({"auto.offset.reset": "smallest", "auto.commit.interval.ms": 1000, **config})
     consumer.subscribe(topics)
 
-    def describe() -> dict[str, Any]:
-        """Mode, owned partitions, lag and alarms, as the state file has them."""
-        status = consumer.status()
-        owned = grouped(sorted(status.owned))
-        lag = {str(each): behind for each, behind in sorted(status.lag.items())}
-        return {"mode": status.mode, "owned": owned, "lag": lag, "alarms": list(status.alarms)}
-
-    run = _Run(member=consumer.consumer_id, source=consumer, describe=describe)
+    run = _Run(member=consumer.consumer_id, source=consumer)
     if str(config.get("enable.auto.offset.store", "true")).lower() == "true":
         return run
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import re
 import socket
@@ -172,7 +173,7 @@ def _read(read: Reader, *, migrating: bool) -> ConsumerConfig:
     hidden = INTERNAL_TOPICS if internal is None else frozenset(str(internal).replace(" ", "").split(","))
     return ConsumerConfig(
         group=group,
-        client_id=read.name("client.id", group or "-"),
+        client_id=read.checked(partial(_name, str(read.raw.get("client.id", group or "-"))), "-"),
         zookeeper=read.checked(lambda: str(zookeeper_ensemble(ensemble, "zookeeper.connect")), "")
         if ensemble
         else "",
@@ -197,7 +198,9 @@ def _read(read: Reader, *, migrating: bool) -> ConsumerConfig:
             wake_every_s=read.milliseconds("wake.old.members.ms", 0),
         ),
         store_on_delivery=read.flag("enable.auto.offset.store"),
-        metrics_port=read.number("metrics.port", "a port, or 0 for any", upto=_HIGHEST_PORT),
+        metrics_port=None
+        if read.raw.get("metrics.port") is None
+        else read.value("metrics.port", 0, partial(_whole, most=_HIGHEST_PORT), "a port, or 0 for any"),
         kafka=kafka | ({"bootstrap.servers": bootstrap} if bootstrap else {}),
         membership=membership,
     )
@@ -256,6 +259,7 @@ def _check_contradictions(read: Reader, *, migrating: bool) -> None:
 T = TypeVar("T")
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
+_FLAGS: Final = {"true": True, "false": False}
 
 
 class Reader:
@@ -284,49 +288,43 @@ class Reader:
             return ""
         return str(value)
 
-    def name(self, key: str, default: str) -> str:
-        """A name as Kafka allows it (§2)."""
-        value = str(self.raw.get(key, default))
-        if not _NAME.fullmatch(value):
-            self._refuse(key, value, "a name of letters, digits, '.', '_' and '-'")
-        return value
+    def value(self, key: str, default: Any, parse: Callable[[Any], T], wanted: str) -> T:
+        """What ``parse`` makes of the key's value, or of ``default``; it fails on what is not ``wanted``."""
+        value = self.raw.get(key)
+        value = default if value is None else value
+        try:
+            return parse(value)
+        except (TypeError, ValueError, OverflowError, KeyError):
+            self.problems.append(f"{key} {value!r} is not {wanted}: correct it")
+            return parse(default)
 
     def flag(self, *keys: str, default: bool = True) -> bool:
         """The first key that is set."""
         key = next((each for each in keys if each in self.raw), keys[0])
-        value = str(self.raw.get(key, default)).lower()
-        if value not in ("true", "false"):
-            self._refuse(key, value, "true or false")
-        return value == "true"
-
-    def number(self, key: str, what: str, *, upto: int | None = None) -> int | None:
-        """A whole number from 0, None when the key is not set; ``what`` says what it stands for."""
-        value = self.raw.get(key)
-        if value is None:
-            return None
-        try:
-            number = int(value)
-        except (TypeError, ValueError, OverflowError):
-            number = -1
-        if number < 0 or (upto is not None and number > upto):
-            self._refuse(key, value, what)
-            return 0
-        return number
+        return self.value(key, default, lambda value: _FLAGS[str(value).lower()], "true or false")
 
     def milliseconds(self, key: str, default: int) -> float:
         """Seconds."""
-        value = self.number(key, "a number of milliseconds")
-        return (default if value is None else value) / 1000
+        return self.value(key, default, _whole, "a number of milliseconds") / 1000
 
     def choice(self, key: str, default: str, choices: Mapping[str, T]) -> T:
         """One of the keys of ``choices``."""
-        value = str(self.raw.get(key, default))
-        if value not in choices:
-            self._refuse(key, value, f"one of {', '.join(choices)}")
-        return choices.get(value, choices[default])
+        return self.value(key, default, lambda value: choices[str(value)], f"one of {', '.join(choices)}")
 
-    def _refuse(self, key: str, value: object, wanted: str) -> None:
-        self.problems.append(f"{key} {value!r} is not {wanted}: correct it")
+
+def _whole(value: Any, most: float = math.inf) -> int:
+    if not 0 <= (number := int(value)) <= most:
+        raise ValueError
+    return number
+
+
+def _name(client_id: str) -> str:
+    """A name as Kafka allows it (§2)."""
+    if not _NAME.fullmatch(client_id):
+        raise Rejected(
+            f"client.id {client_id!r} is not a name of letters, digits, '.', '_' and '-': correct it"
+        )
+    return client_id
 
 
 _END = "groupshift.end.of.properties"

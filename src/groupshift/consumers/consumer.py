@@ -11,6 +11,7 @@ import logging
 import re
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, Final, Self
 
@@ -18,7 +19,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from groupshift.adapters.zookeeper.login import make_client
-from groupshift.consumers.callbacks import Callbacks, GroupCallback, Notice, PartitionCallback
+from groupshift.consumers.callbacks import Callbacks, GroupCallback, PartitionCallback
 from groupshift.consumers.config import PREFIX, ConsumerConfig, connecting, parse, refusal
 from groupshift.consumers.delivery import Delivery
 from groupshift.consumers.fetcher import Feed, KafkaFetch
@@ -132,31 +133,24 @@ class GroupConsumer:
             replace(self._config.member, subscription=subscription, pattern=pattern),
         )
         names = tuple(sorted(subscription)) if pattern is Pattern.STATIC else ()
-        try:
-            self._parts = make_parts(config, self._delivery, application, names)
-            reconciler = Reconciler(member, self._parts, config.policy)
-            feed = Feed(self.consumer_id, self._parts.fetch, self._delivery, reconciler.out_of_range)
-            if config.metrics_port is not None:
-                self._endpoint = MetricsEndpoint(config.metrics_port, lambda: prometheus(self.statistics()))
-            self._parts.coordination.start(reconciler, config.connect_s)
-            self._reconciler, self._feed = reconciler, feed
+        with ExitStack() as undo:  # nothing was registered yet: it may be tried again
+            parts = make_parts(config, self._delivery, application, names)
+            undo.callback(parts.fetch.close)
+            if parts.membership is not None:
+                undo.callback(parts.membership.close, 0)
+            undo.callback(parts.coordination.close)
+            reconciler = Reconciler(member, parts, config.policy)
+            feed = Feed(self.consumer_id, parts.fetch, self._delivery, reconciler.out_of_range)
+            port, text = config.metrics_port, lambda: prometheus(self.statistics())
+            endpoint = None if port is None else MetricsEndpoint(port, text)
+            if endpoint is not None:
+                undo.callback(endpoint.close)
+            parts.coordination.start(reconciler, config.connect_s)
+            self._parts, self._reconciler, self._feed, self._endpoint = parts, reconciler, feed, endpoint
             self._streams = max(subscription.values(), default=0)
             feed.start()
             reconciler.start()
-        except BaseException:
-            self._undo_join()
-            raise
-
-    def _undo_join(self) -> None:
-        """Nothing was registered yet; after this, `subscribe` may be tried again."""
-        if self._endpoint is not None:
-            self._endpoint.close()
-        if self._parts is not None:
-            self._parts.coordination.close()
-            if self._parts.membership is not None:
-                self._parts.membership.close(0)
-            self._parts.fetch.close()
-        self._parts = self._endpoint = None
+            undo.pop_all()
 
     def stream(self, number: int) -> Stream:
         """The handle of one stream. Raises `Rejected` when the subscription has no such stream."""
@@ -181,15 +175,8 @@ class GroupConsumer:
         return self._take(None, num_messages, timeout)
 
     def _take(self, stream: int | None, limit: int, timeout: float) -> list[Any]:
-        """A notice comes alone, before any record: it is run here, and the wait goes on."""
         reader = self._delivery if self._feed is None else self._feed
-        began = time.monotonic()
-        taken = reader.take(stream, limit, timeout)
-        while taken and type(taken[0]) is Notice:
-            taken[0].run()
-            left = timeout if timeout < 0 else max(0.0, began + timeout - time.monotonic())
-            taken = reader.take(stream, limit, left)
-        return taken
+        return reader.take(stream, limit, timeout)
 
     def pause(self, partitions: Sequence[KafkaPartition]) -> None:
         """Deliver nothing of these assigned partitions until `resume`."""
@@ -317,15 +304,11 @@ class GroupConsumer:
         ended = reconciler.close(0)
         while not ended and time.monotonic() < deadline:
             try:
-                notices = self._delivery.take(None, 0, _LEAVE_TURN_S)
-            except RuntimeError:  # the last step of leaving closes the delivery
-                return reconciler.close(max(deadline - time.monotonic(), 0))
-            for each in notices:
-                if type(each) is Notice:
-                    try:
-                        each.run()
-                    except Exception:  # noqa: BLE001 (the application's, whatever it is: leaving goes on)
-                        _LOG.exception("%s: a callback failed while leaving", self.consumer_id)
+                self._delivery.take(None, 0, _LEAVE_TURN_S)
+            except Exception:  # noqa: BLE001 (the application's, whatever it is: leaving goes on)
+                if self._delivery.closed:  # the last step of leaving does that
+                    return reconciler.close(max(deadline - time.monotonic(), 0))
+                _LOG.exception("%s: a callback failed while leaving", self.consumer_id)
             ended = reconciler.close(0)
         return ended
 

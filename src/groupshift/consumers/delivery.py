@@ -351,25 +351,33 @@ class Delivery:
     def take(self, stream: int | None, limit: int, timeout: float) -> list[Any]:
         """Up to ``limit`` records of one stream (None: of all); waits until there is one.
 
-        ``timeout`` in seconds, negative for ever. Raises `RuntimeError` when closed."""
+        ``timeout`` in seconds, negative for ever. A notice is run here, before any record, and the wait goes
+        on. Raises `RuntimeError` when closed, and what a notice raises."""
         deadline = monotonic() + timeout if timeout >= 0 else math.inf
-        with self._lock:
-            self._come_back(PARENT if stream is None else stream)
-            if stream is not None and not self._by_stream:
-                self._settle()
-                self._by_stream = True
-                chunks, self._queues[PARENT] = self._queues[PARENT], deque()
-                for chunk in chunks:
-                    self._route(chunk.records[chunk.index :])
-                self._look_in_front()
-            while True:
-                if self.closed:
-                    raise RuntimeError("Consumer closed")
-                taken = self._pick(stream, limit)
-                left = deadline - monotonic()
-                if taken or left <= 0:
-                    return taken
-                self._changed.wait(left if left < math.inf else None)
+        while True:
+            with self._lock:
+                taken = self._await(stream, limit, deadline)
+            if not taken or type(taken[0]) is not Notice:
+                return taken
+            taken[0].run()
+
+    def _await(self, stream: int | None, limit: int, deadline: float) -> list[Any]:
+        self._come_back(PARENT if stream is None else stream)
+        if stream is not None and not self._by_stream:
+            self._settle()
+            self._by_stream = True
+            chunks, self._queues[PARENT] = self._queues[PARENT], deque()
+            for chunk in chunks:
+                self._route(chunk.records[chunk.index :])
+            self._look_in_front()
+        while True:
+            if self.closed:
+                raise RuntimeError("Consumer closed")
+            taken = self._pick(stream, limit)
+            left = deadline - monotonic()
+            if taken or left <= 0:
+                return taken
+            self._changed.wait(left if left < math.inf else None)
 
     def wait(self, timeout: float) -> None:
         """Until something has changed for readers, at the longest ``timeout`` seconds."""

@@ -212,8 +212,8 @@ class Feed:
 
     def take(self, stream: int | None, limit: int, timeout: float) -> list[Any]:
         """`Delivery.take`, fetching when nothing is buffered. Raises `RuntimeError` when closed."""
-        taken = self._delivery.take(stream, limit, 0)
         deadline = time.monotonic() + timeout
+        taken = self._delivery.take(stream, limit, 0)
         while not taken:
             left = deadline - time.monotonic() if timeout >= 0 else _TURN_S
             if left <= 0:

@@ -146,7 +146,7 @@ class Outlook:
             return
         if self._agenda.every("clients", _CLIENTS_EVERY_S):
             try:
-                self._clients = membership.clients(_CLIENTS_S)
+                self._clients = membership.describe(_CLIENTS_S).clients
             except Transient as error:
                 _LOG.info("%s: %s", self._member.consumer_id, error)
 
@@ -156,7 +156,7 @@ class Outlook:
         """What to do, on what is known now; lists the Kafka group when the decision depends on it."""
         decision = self._decide(acting, held)
         if decision.ask_clients and self._parts.membership is not None:
-            self._clients = self._parts.membership.clients(_CLIENTS_S)
+            self._clients = self._parts.membership.describe(_CLIENTS_S).clients
             decision = self._decide(acting, held)
         return decision
 
@@ -328,13 +328,10 @@ class GroupListener:
         view, assignment = outlook.view, outlook.assignment
         if self._parts.application.on_group_assigned is None or view is None:
             return True
-        if mode is Mode.ZOOKEEPER:
+        if mode is Mode.ZOOKEEPER or assignment is None:
             self.stop()
-            if not view.problems:
+            if mode is Mode.ZOOKEEPER and not view.problems:
                 self._tell(GroupAssignment(mode=mode, threads=zookeeper_assignment(self._member, view)))
-            return True
-        if assignment is None:
-            self.stop()
             return True
         if self._answer is not None and self._answer[0] == outlook.generation:
             self._tell(self._in_kafka(view, assignment, self._answer[1]))

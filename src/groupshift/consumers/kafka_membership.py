@@ -46,6 +46,7 @@ _REVOKE_S = 5.0
 _REFRESHES_S = (0.1, 0.5, 2.0)
 _METADATA_S = 0.5
 _WARM_S = 1.0
+_LEFT_S = 0.1
 
 
 class KafkaMembership:
@@ -58,18 +59,17 @@ class KafkaMembership:
     def __init__(self, properties: Mapping[str, Any], counters: Counters) -> None:
         self._counters = counters
         self.session_s = float(properties["session.timeout.ms"]) / 1000
-        self._group = str(properties["group.id"])
+        self._group, self._client_id = str(properties["group.id"]), str(properties["client.id"])
         self._topics: list[str] = []
         self._refreshes: list[float] = []
         self._incremental = "cooperative" in str(properties.get("partition.assignment.strategy", ""))
         self._commits = KafkaCommits()
         self._consumer = Consumer({**properties, "on_commit": self._commits.on_commit})
-        # A client that never joins reads what the group has committed.
-        self._reader = Consumer(
-            {**connecting(properties), "group.id": self._group, "enable.auto.commit": False}
-        )
+        # Clients that never join read what the group has committed, and who is in it.
+        self._connecting = connecting(properties)
+        self._reader = Consumer({**self._connecting, "group.id": self._group, "enable.auto.commit": False})
         self._reading = threading.Lock()
-        self._description = GroupDescription(properties)
+        self._admin: AdminClient | None = None
         self._assigned: frozenset[TopicPartition] = frozenset()
         self._calls = Calls()
         self._later: Future[None] | None = None
@@ -242,13 +242,44 @@ class KafkaMembership:
 
     # -- the group -------------------------------------------------------------------------------
 
-    def clients(self, timeout: float) -> frozenset[str]:
-        """Of `describe`."""
-        return self.describe(timeout).clients
-
     def describe(self, timeout: float) -> KafkaGroup:
-        """Raises `Transient` without a full answer."""
-        return self._description.read(timeout)
+        """An answer without this very member is no answer: absence proves nothing. Raises `Transient`."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)
+                listed = self._listed(timeout)
+        except KafkaException as error:
+            raise Transient(f"the Kafka group {self._group} could not be listed: {error}") from error
+        for group in listed:
+            if any(each.client_id == self._client_id for each in group.members):
+                stable = group.state == "Stable"  # only a stable one has assignments
+                members = [
+                    KafkaMember(
+                        member_id=each.id,
+                        client_id=each.client_id,
+                        host=each.client_host,
+                        assigned=parse_assignment(each.assignment or b"") if stable else frozenset(),
+                    )
+                    for each in group.members
+                ]
+                return KafkaGroup(state=group.state, protocol=group.protocol, members=tuple(members))
+        raise Transient(f"the Kafka group {self._group} is listed without this member: not a full answer")
+
+    def _listed(self, timeout: float) -> list[Any]:
+        """A broker that has just started may say that there is no broker. The client then drops the one it
+        knows and asks nobody any more (observed: librdkafka 2.16.1, two minutes and more), until it is asked
+        for topics: it looks for brokers at the addresses it was given."""
+        if self._admin is None:
+            self._admin = AdminClient(self._connecting)
+        deadline = time.monotonic() + timeout
+        try:
+            return list(self._admin.list_groups(self._group, timeout=timeout))
+        except KafkaException:
+            left = deadline - time.monotonic()
+            if left <= _LEFT_S:
+                raise
+            self._admin.list_topics(timeout=left / 2)
+            return list(self._admin.list_groups(self._group, timeout=left / 2))
 
     def close(self, timeout: float) -> None:
         """Leave the group; waits at most ``timeout`` seconds for the broker.
@@ -271,7 +302,7 @@ class KafkaMembership:
                 )
         with self._reading:
             self._reader.close()
-        self._description.close()
+        self._admin = None
 
 
 def _where(partitions: Collection[KafkaPartition]) -> frozenset[TopicPartition]:
@@ -356,58 +387,3 @@ def _family(error: KafkaError) -> Conflict | Transient:
     if error.code() in _FORGOTTEN:
         return Conflict(f"the Kafka group no longer knows this member: {error}")
     return Transient(f"commit to Kafka failed: {error}")
-
-
-_LEFT_S = 0.1
-
-
-class GroupDescription:
-    """Reads the group of a member with these ``properties``; one thread at a time."""
-
-    def __init__(self, properties: Mapping[str, Any]) -> None:
-        self._properties = connecting(properties)
-        self._group, self._client_id = str(properties["group.id"]), str(properties["client.id"])
-        self._admin: AdminClient | None = None
-
-    def read(self, timeout: float) -> KafkaGroup:
-        """An answer without this very member is no answer: absence proves nothing. Raises `Transient`."""
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)
-                listed = self._listed(timeout)
-        except KafkaException as error:
-            raise Transient(f"the Kafka group {self._group} could not be listed: {error}") from error
-        for group in listed:
-            if any(each.client_id == self._client_id for each in group.members):
-                stable = group.state == "Stable"  # only a stable one has assignments
-                members = [
-                    KafkaMember(
-                        member_id=each.id,
-                        client_id=each.client_id,
-                        host=each.client_host,
-                        assigned=parse_assignment(each.assignment or b"") if stable else frozenset(),
-                    )
-                    for each in group.members
-                ]
-                return KafkaGroup(state=group.state, protocol=group.protocol, members=tuple(members))
-        raise Transient(f"the Kafka group {self._group} is listed without this member: not a full answer")
-
-    def _listed(self, timeout: float) -> list[Any]:
-        """A broker that has just started may say that there is no broker. The client then drops the one it
-        knows and asks nobody any more (observed: librdkafka 2.16.1, two minutes and more), until it is asked
-        for topics: it looks for brokers at the addresses it was given."""
-        if self._admin is None:
-            self._admin = AdminClient(self._properties)
-        deadline = time.monotonic() + timeout
-        try:
-            return list(self._admin.list_groups(self._group, timeout=timeout))
-        except KafkaException:
-            left = deadline - time.monotonic()
-            if left <= _LEFT_S:
-                raise
-            self._admin.list_topics(timeout=left / 2)
-            return list(self._admin.list_groups(self._group, timeout=left / 2))
-
-    def close(self) -> None:
-        """Drop the connection."""
-        self._admin = None

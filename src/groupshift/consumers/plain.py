@@ -17,8 +17,10 @@ from confluent_kafka import Consumer, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from groupshift.consumers.config import addressed
+from groupshift.consumers.metrics import ConsumerStatus
 from groupshift.domain.addresses import login_problem
 from groupshift.domain.group_protocol import Protocol
+from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Broken, Rejected, Transient
 
 _FATAL = -150
@@ -71,22 +73,17 @@ class PlainConsumer:
             raise Broken(self._failed)
         return records
 
-    def describe(self) -> dict[str, Any]:
-        """Owned partitions and their lag, for a state file; a classic or native member has no mode."""
-        owned: dict[str, list[int]] = {}
+    def status(self) -> ConsumerStatus:
+        """Owned partitions and the lag of those whose log end is known; a classic or native member has no
+        mode."""
+        held = self._consumer.position(self._consumer.assignment())
         lag = {}
-        for each in self._consumer.position(self._consumer.assignment()):
-            owned.setdefault(each.topic, []).append(each.partition)
-            marks = self._consumer.get_watermark_offsets(
-                KafkaPartition(each.topic, each.partition), cached=True
-            )
-            if each.offset >= 0 and marks is not None and marks[1] >= 0:
-                lag[f"{each.topic}-{each.partition}"] = max(marks[1] - each.offset, 0)
-        return {
-            "mode": None,
-            "owned": {topic: sorted(numbers) for topic, numbers in owned.items()},
-            "lag": lag,
-        }
+        for at in held:
+            marks = self._consumer.get_watermark_offsets(KafkaPartition(at.topic, at.partition), cached=True)
+            if at.offset >= 0 and marks is not None and marks[1] >= 0:
+                lag[TopicPartition(at.topic, at.partition)] = max(marks[1] - at.offset, 0)
+        owned = frozenset(TopicPartition(at.topic, at.partition) for at in held)
+        return ConsumerStatus(mode=None, owned=owned, lag=lag, alarms=())
 
     def close(self) -> None:
         """Commit and leave. Of a membership that has ended there is nothing to leave: then at most 10 s."""

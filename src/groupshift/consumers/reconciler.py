@@ -3,8 +3,8 @@
 ZooKeeper watches and Kafka callbacks only post to it. Each pass works by difference on one
 consistent view; whatever could not be done is done by a later pass, never given up.
 
-A decision is carried out in one order: release, follow the mode, take, start, publish (F1, F2). `leave` lets
-a member leave: one order, whatever fails on the way (L3, N5).
+A decision is carried out in one order: release, follow the mode, take, start, publish (F1, F2). So is
+leaving, whatever fails on the way (L3, N5).
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ _IDLE_S = 1.0
 _REFRESH_S = 30.0
 _UNPROVEN_S = 0.2
 _NEVER_SOONER_THAN_S = 30.0
+_LEAVE_S = 4.0
 
 
 class Reconciler:
@@ -329,33 +330,26 @@ class Reconciler:
     # -- leaving ---------------------------------------------------------------------------------
 
     def _leave(self) -> None:
-        self._listener.stop()
-        same = self._parts.coordination.session_id() == self._presence.session
-        leave(
-            self._parts,
-            release=self._holdings.give_up_all if same else self._holdings.abandon,
-            released=lambda: self._acknowledge(list(self._waiting)),
-        )
+        """Stop → commit → delete owners → leave Kafka → delete ids → close ZooKeeper.
 
-
-_LEAVE_S = 4.0
-
-
-def leave(parts: Parts, release: Callable[[], object], released: Callable[[], None]) -> None:
-    """Stop → commit → delete owners → leave Kafka → delete ids → close ZooKeeper.
-
-    ``release`` does the first three, ``released`` tells a revocation that waits for them. A step that
-    fails is logged and the next one is done: a member that hangs would keep its owner nodes (N5).
-    """
-    leave_kafka: list[Callable[[], object]] = (
-        [] if parts.membership is None else [partial(parts.membership.close, _LEAVE_S)]
-    )
-    steps = (release, released, *leave_kafka, parts.coordination.unregister, parts.coordination.close)
-    for step in steps:
-        try:
-            step()
-        except GroupshiftError as error:
-            _LOG.warning("while leaving: %s", error)
-        except Exception:  # noqa: BLE001 (logged; what is left to do is done all the same)
-            _LOG.exception("while leaving, which goes on")
-    parts.delivery.close()
+        Giving up does the first three; a revocation that waits for them is told. A step that fails is logged
+        and the next one is done: a member that hangs would keep its owner nodes (N5)."""
+        parts = self._parts
+        same = parts.coordination.session_id() == self._presence.session
+        steps: list[Callable[[], object]] = [
+            self._listener.stop,
+            self._holdings.give_up_all if same else self._holdings.abandon,
+            lambda: self._acknowledge(list(self._waiting)),
+            parts.coordination.unregister,
+            parts.coordination.close,
+        ]
+        if parts.membership is not None:
+            steps.insert(-2, partial(parts.membership.close, _LEAVE_S))
+        for step in steps:
+            try:
+                step()
+            except GroupshiftError as error:
+                _LOG.warning("while leaving: %s", error)
+            except Exception:  # noqa: BLE001 (logged; what is left to do is done all the same)
+                _LOG.exception("while leaving, which goes on")
+        parts.delivery.close()

@@ -12,17 +12,16 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from groupshift.errors import Transient
 
 
-class Agenda:
-    """Events from any thread, timers for the owning one. Times are seconds."""
+class Events:
+    """Events from any thread, carried out by the owning one, in order."""
 
     def __init__(self) -> None:
         self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._due: dict[str, float] = {}
 
     def post(self, event: Callable[[], None]) -> None:
         """Hand over an event; from any thread."""
@@ -37,6 +36,14 @@ class Agenda:
                 event = self._events.get_nowait()
         except queue.Empty:
             return
+
+
+class Agenda(Events):
+    """Timers for the owning thread beside the events. Times are seconds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._due: dict[str, float] = {}
 
     def every(self, name: str, period: float) -> bool:
         """True once per period; an unknown timer is due at once."""
@@ -75,17 +82,25 @@ class Agenda:
 T = TypeVar("T")
 
 
-class Calls:
-    """A queue of calls for the owning thread, carried out in order by `serve`."""
+class Calls(Events):
+    """Calls whose result the caller may wait for; `serve` carries them out."""
 
     def __init__(self) -> None:
-        self._waiting: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
+        super().__init__()
         self._arrived = threading.Event()
 
     def hand(self, call: Callable[[], T]) -> Future[T]:
         """Queue a call and return at once."""
         result: Future[T] = Future()
-        self._waiting.put((call, result))
+
+        def carry_out() -> None:
+            if result.set_running_or_notify_cancel():
+                try:
+                    result.set_result(call())
+                except BaseException as error:  # noqa: BLE001 (handed to whoever waits for the result)
+                    result.set_exception(error)
+
+        self.post(carry_out)
         self._arrived.set()
         return result
 
@@ -107,14 +122,4 @@ class Calls:
     def serve(self, timeout: float = 0) -> None:
         """On the owning thread: wait up to ``timeout`` seconds for a call, then carry out all there are."""
         self._arrived.clear()
-        try:
-            call, result = self._waiting.get(timeout=timeout) if timeout > 0 else self._waiting.get_nowait()
-            while True:
-                if result.set_running_or_notify_cancel():
-                    try:
-                        result.set_result(call())
-                    except BaseException as error:  # noqa: BLE001 (handed to whoever waits for the result)
-                        result.set_exception(error)
-                call, result = self._waiting.get_nowait()
-        except queue.Empty:
-            return
+        self.receive(timeout)

@@ -31,7 +31,7 @@ from kazoo.protocol.states import KeeperState
 from kazoo.security import ACL
 
 from groupshift.adapters.zookeeper.login import ANYBODY, ZookeeperLogin, make_client
-from groupshift.domain.modes import ABSENT_MODE, ModeNode
+from groupshift.adapters.zookeeper.session import as_mode, failure, node_of
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import CoordinationView
 from groupshift.domain.registration import (
@@ -165,19 +165,19 @@ class PartitionNodes(Nodes):
             )
         session = self._session()
         for each, (creation, stat, offset) in requests.items():
-            failed = failures(self._answer(creation))
+            failed = failure(self._answer(creation))
             owner, node = self._answer(stat), self._offset_node(each, offset)
             result[each] = node if owner is not None and owner.ephemeralOwner == session else None
-            if owner is None and isinstance(failed[0], NodeExistsError):
+            if owner is None and isinstance(failed, NodeExistsError):
                 self._owner_changed(each)  # it was there, and gone again between the two requests
-            elif owner is None and isinstance(failed[0], NoAuthError):
+            elif owner is None and isinstance(failed, NoAuthError):
                 raise Rejected(
                     f"zookeeper.sasl.username: this member may not own {each} ({self._paths.owner_of(each)} "
                     "refuses its identity): log in as the group's other members do"
                 )
             elif owner is None:
                 self._parents.clear()
-                raise Transient(f"the owner node of {each} could not be created: {failed[0]!r}")
+                raise Transient(f"the owner node of {each} could not be created: {failed!r}")
         return result
 
     def _watched_owner(self, partition: TopicPartition) -> Any:
@@ -191,22 +191,28 @@ class PartitionNodes(Nodes):
         One transaction of checked commits and deletes; where it fails, partition by partition, because one
         late writer must not hold up the others. Raises `Transient`."""
         for batch in _batches(self._owned(writes)):
-            if not failures(self._answer(self._release_change({each: writes[each] for each in batch}))):
+            if self._done({each: writes[each] for each in batch}, release=True):
                 continue
             for each in batch:
                 write = writes[each]
                 if write is not None:
                     self.write_offsets({each: write})
                 if self._owned([each]):
-                    self._answer(self._release_change({each: None}))
+                    self._done({each: None}, release=True)
 
-    def _release_change(self, writes: Mapping[TopicPartition, OffsetWrite | None]) -> Any:
+    def _done(self, writes: Mapping[TopicPartition, OffsetWrite | None], *, release: bool) -> bool:
+        """Write these offsets of owned partitions (None: nothing to write), and delete their owner nodes if
+        this is their ``release``: whether the transaction was carried out."""
         change = self._guarded()
         for each, write in writes.items():
+            owner = self._paths.owner_of(each)
+            if not release:
+                change.check(owner, -1)
             if write is not None:
                 self._add_write(change, each, write)
-            change.delete(self._paths.owner_of(each))
-        return change.commit_async()
+            if release:
+                change.delete(owner)
+        return failure(self._answer(change.commit_async())) is None
 
     def resync(self, held: Mapping[TopicPartition, str]) -> frozenset[TopicPartition]:
         """List all owner nodes; keep what is mine and wanted, delete what is mine and forgotten.
@@ -221,7 +227,7 @@ class PartitionNodes(Nodes):
         ]
         every = self._owned(listed)
         for each in set(every) - set(held):
-            self._answer(self._release_change({each: None}))
+            self._done({each: None}, release=True)
         for each in held:
             self._answer(self._watched_owner(each))
         return frozenset(each for each in every if each in held)
@@ -250,11 +256,15 @@ class PartitionNodes(Nodes):
         Returns each node as it was written, None for a partition that is no longer mine. All in one
         transaction; where a foreign write came in late, the affected ones adopt its version (O6). Raises
         `Transient`, also for a node that changes again and again."""
-        result: dict[TopicPartition, OffsetNode | None] = {}
+        written: dict[TopicPartition, OffsetNode | None] = {}
         for batch in _batches(writes):
-            answers = self._commit_offsets({each: writes[each] for each in batch})
-            result |= answers or {each: self._write_one(each, writes[each]) for each in batch}
-        return result
+            expected = {each: writes[each] for each in batch}
+            done = self._done(expected, release=False)
+            written |= {
+                each: _after(write) if done else self._write_one(each, write)
+                for each, write in expected.items()
+            }
+        return written
 
     def offsets(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, OffsetNode]:
         """Read offset nodes in one round trip."""
@@ -272,19 +282,6 @@ class PartitionNodes(Nodes):
         for request in [change.commit_async() for change in changes.values()]:
             self._answer(request)
 
-    def _commit_offsets(
-        self, writes: Mapping[TopicPartition, OffsetWrite]
-    ) -> dict[TopicPartition, OffsetNode | None] | None:
-        change = self._guarded()
-        for each, write in writes.items():
-            change.check(self._paths.owner_of(each), -1)
-            self._add_write(change, each, write)
-        if failures(self._answer(change.commit_async())):
-            return None
-        return {
-            each: OffsetNode(value=write.offset, version=write.version + 1) for each, write in writes.items()
-        }
-
     def _write_one(self, partition: TopicPartition, write: OffsetWrite) -> OffsetNode | None:
         """Also where somebody deleted the group's offsets: else it could not even be given up any more."""
         for _attempt in range(3):
@@ -293,9 +290,9 @@ class PartitionNodes(Nodes):
             self._parents.clear()
             self._ensure(f"{self._paths.offsets}/{partition.topic}")
             node = self._offset_node(partition, self._client.get_async(self._paths.offset_of(partition)))
-            answers = self._commit_offsets({partition: replace(write, version=node.version)})
-            if answers is not None:
-                return answers[partition]
+            expected = replace(write, version=node.version)
+            if self._done({partition: expected}, release=False):
+                return _after(expected)
         raise Transient(f"the offset node of {partition} keeps changing; retrying")
 
     def _add_write(self, change: TransactionRequest, partition: TopicPartition, write: OffsetWrite) -> None:
@@ -315,11 +312,8 @@ class PartitionNodes(Nodes):
         return OffsetNode(value=value, version=node[1].version)
 
 
-def failures(results: Sequence[Any]) -> list[Exception]:
-    """The errors of a transaction, the one that caused it first; empty where all of it was done. ZooKeeper
-    answers with one result an operation, of which the others say only that they were rolled back."""
-    errors = [each for each in results if isinstance(each, Exception)]
-    return sorted(errors, key=lambda each: type(each).__name__ in {"RolledBackError", "RuntimeInconsistency"})
+def _after(write: OffsetWrite) -> OffsetNode:
+    return OffsetNode(value=write.offset, version=write.version + 1)
 
 
 def _batches(partitions: Iterable[TopicPartition]) -> list[list[TopicPartition]]:
@@ -350,40 +344,36 @@ class Observer(Nodes):
 
     def _attempt(self, known: CoordinationView | None, topics: Sequence[str]) -> CoordinationView | None:
         """Two round trips: sync, ``ids``, ``migration/ids``, mode, topics, and ``ids`` once more; then the
-        registrations, unless they are known. None when ``ids`` changed in between."""
-        names = {*topics, *(known.partitions if known is not None else ())}
-        synced = self._client.sync_async(self._paths.root)
-        ids, migration = self._directory(self._paths.ids), self._directory(self._paths.migration_ids)
-        mode_node = self._node(self._paths.mode)
+        registrations and what else they subscribe to. None when ``ids`` changed in between."""
+        paths, names = self._paths, {*topics, *(known.partitions if known is not None else ())}
+        synced = self._client.sync_async(paths.root)
+        directories = [self._directory(paths.ids), self._directory(paths.migration_ids)]
+        mode_node = self._node(paths.mode)
         topic_nodes = {name: self._node(topic_path(name)) for name in sorted(names)}
-        every = self._directory(BROKER_TOPICS) if known and _wildcards(known.registrations) else None
-        again = self._client.exists_async(self._paths.ids)
+        again = self._client.exists_async(paths.ids)
         self._optional(synced)
-        consumers, ids_pzxid = self._listed(ids)
-        aware, migration_pzxid = self._listed(migration)
-        mode, node = ABSENT_MODE, self._optional(mode_node)
-        if node is not None:
-            data, stat = node
-            mode = ModeNode(data=data or b"", version=stat.version, czxid=stat.czxid, mzxid=stat.mzxid)
-        view = CoordinationView(
-            mode=mode, ids_pzxid=ids_pzxid, migration_pzxid=migration_pzxid, migration_ids=aware
-        )
-        known_topics = self._listed(every)[0] if every is not None else None
-        stat = self._answer(again)
+        (ids, ids_pzxid), (aware, migration_pzxid) = map(self._listed, directories)
+        mode, stat = self._optional(mode_node), self._answer(again)
         if (stat.pzxid if stat is not None else -1) != ids_pzxid:
             return None
-        problems: list[str] = []
-        view = self._members(view, consumers, known, problems)
-        if len(view.registrations) + len(problems) < len(consumers):
+        registered = {cid: self._client.get_async(paths.id_of(cid)) for cid in ids}
+        migrating = {cid: self._client.get_async(paths.migration_id_of(cid)) for cid in aware}
+        problems, unread, gone = list[str](), list[str](), Awareness(fence=FENCE)
+        registrations = self._parsed(registered, paths.id_of, parse_registration, problems)
+        awareness = self._parsed(migrating, paths.migration_id_of, parse_awareness, unread, absent=gone)
+        if len(registrations) + len(problems) < len(ids):
             return None
-        wanted = self._subscribed(view.registrations, known_topics, problems) | set(topics)
-        none: tuple[int, ...] = ()
-        partitions = self._parsed(topic_nodes, topic_path, parse_partitions, problems, absent=none)
-        more = {name: self._node(topic_path(name)) for name in sorted(wanted - names)}
-        partitions |= self._parsed(more, topic_path, parse_partitions, problems, absent=none)
-        return replace(
-            view,
-            partitions={name: node for name, node in partitions.items() if name in wanted},
+        wanted = self._subscribed(registrations, problems) | set(topics)
+        topic_nodes |= {name: self._node(topic_path(name)) for name in sorted(wanted - names)}
+        partitions = self._parsed(topic_nodes, topic_path, parse_partitions, problems)
+        return CoordinationView(
+            mode=as_mode(node_of(paths.mode, *mode) if mode is not None else None),
+            ids_pzxid=ids_pzxid,
+            migration_pzxid=migration_pzxid,
+            migration_ids=aware,
+            registrations=registrations,
+            unfenced=frozenset(cid for cid in aware if cid not in awareness or awareness[cid].fence is None),
+            partitions={name: partitions.get(name, ()) for name in sorted(wanted)},
             problems=tuple(problems),
         )
 
@@ -401,41 +391,16 @@ class Observer(Nodes):
         node = self._optional(request)
         return (tuple(sorted(node[0])), node[1].pzxid) if node is not None else ((), -1)
 
-    def _members(
-        self,
-        view: CoordinationView,
-        ids: Collection[str],
-        known: CoordinationView | None,
-        problems: list[str],
-    ) -> CoordinationView:
-        """With every registration and migration id, read in one round trip unless they are known."""
-        if (
-            known is not None
-            and not known.problems
-            and (known.ids_pzxid, known.migration_pzxid) == (view.ids_pzxid, view.migration_pzxid)
-            and set(known.registrations) == set(ids)
-        ):
-            return replace(view, registrations=known.registrations, unfenced=known.unfenced)
-        requests = {cid: self._client.get_async(self._paths.id_of(cid)) for cid in ids}
-        aware = {cid: self._client.get_async(self._paths.migration_id_of(cid)) for cid in view.migration_ids}
-        registrations = self._parsed(requests, self._paths.id_of, parse_registration, problems)
-        gone, unread = Awareness(fence=FENCE), list[str]()
-        awareness = self._parsed(aware, self._paths.migration_id_of, parse_awareness, unread, absent=gone)
-        unfenced = frozenset(cid for cid in aware if cid not in awareness or awareness[cid].fence is None)
-        return replace(view, registrations=registrations, unfenced=unfenced)
-
-    def _subscribed(
-        self, registrations: Mapping[str, Registration], every: tuple[str, ...] | None, problems: list[str]
-    ) -> set[str]:
+    def _subscribed(self, registrations: Mapping[str, Registration], problems: list[str]) -> set[str]:
         """The topics of all members; wildcards that cannot be read are ``problems``.
 
         With a wildcard among them the list of topics is watched: a new one may match."""
-        if every is None and _wildcards(registrations):
-            every = self._listed(self._directory(BROKER_TOPICS))[0]
-        wanted: set[str] = set()
+        every, wanted = tuple[str, ...](), set[str]()
+        if any(each.wildcard for each in registrations.values()):
+            every, _ = self._listed(self._directory(BROKER_TOPICS))
         for cid, registration in registrations.items():
             try:
-                wanted.update(registration.topics(every or (), hidden=self._hidden))
+                wanted.update(registration.topics(every, hidden=self._hidden))
             except Rejected as error:
                 problems.append(f"{self._paths.id_of(cid)}: {error}")
         return wanted
@@ -460,10 +425,6 @@ class Observer(Nodes):
             if value is not None:
                 read[name] = value
         return read
-
-
-def _wildcards(registrations: Mapping[str, Registration]) -> bool:
-    return any(each.wildcard for each in registrations.values())
 
 
 _LOG = logging.getLogger(__name__)

@@ -13,19 +13,20 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final
 
-from kazoo.client import KazooClient, TransactionRequest
+from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KeeperState
 
-from groupshift.adapters.zookeeper.login import WORLD, ask, refused, unique
-from groupshift.consumers.zookeeper_nodes import Observer, PartitionNodes, failures
+from groupshift.adapters.zookeeper.login import WORLD, refused, send_question, unique
+from groupshift.adapters.zookeeper.session import failure
+from groupshift.consumers.zookeeper_nodes import Observer, PartitionNodes
 from groupshift.domain.registration import Registration, encode_registration
-from groupshift.errors import Conflict, Rejected, Transient
+from groupshift.errors import Conflict, Transient
 from groupshift.ports.consumer import CoordinationListener, Session
 
 _LOOK_S = 0.05
@@ -40,8 +41,6 @@ class ZookeeperCoordination(PartitionNodes, Observer):
     ``client`` is not started yet. Every method but `offsets` is called by one thread, the reconciler's;
     watches and changes of the session are told to the listener on kazoo's thread."""
 
-    _closed = False
-
     @cached_property
     def _relogin(self) -> Relogin:
         return Relogin(self._client)
@@ -53,21 +52,17 @@ class ZookeeperCoordination(PartitionNodes, Observer):
 
         Raises `Transient` naming the hosts without an answer in ``timeout`` seconds, and `Rejected` when this
         identity may not log in or not take partitions: a member that owns nothing for ever would keep a
-        share. The client is closed then."""
+        share. Then it is to be closed."""
         self._listener = listener
         try:
             self._connect(timeout)
             self._prove_rights()
         except (KazooTimeoutError, KazooException, OSError, Transient) as error:
-            self._end()
             hint = ", or zookeeper.ssl.* does not fit that port" if self._login.tls else ""
             raise Transient(
                 f"zookeeper.connect {self._hosts!r}: no answer in {timeout:g} s ({error}){hint}; "
                 "start it and retry"
             ) from error
-        except Rejected:
-            self._end()
-            raise
         self._client.add_listener(self._state_changed)
         self._relogin.begin()
 
@@ -91,11 +86,12 @@ class ZookeeperCoordination(PartitionNodes, Observer):
         for directory in tuple(parents):
             parents += [f"{directory}/{topic}" for topic in self._children(directory)]
 
-        def come_and_go(path: str, question: TransactionRequest) -> None:
+        requests = []
+        for each in parents:
+            question, path = self._client.transaction(), f"{each}/{unique()}"
             question.create(path, b"")
             question.delete(path)
-
-        requests = [ask(self._client, partial(come_and_go, f"{each}/{unique()}")) for each in parents]
+            requests.append(send_question(question))
         for path, answer in zip(parents, requests, strict=True):
             if refused(self._answer(answer)):
                 raise self._unauthorised(f"may not create below {path}")
@@ -106,13 +102,7 @@ class ZookeeperCoordination(PartitionNodes, Observer):
 
     def close(self) -> None:
         """Close the session; the server drops what is left of its ephemeral nodes."""
-        if self._closed:
-            return
-        self._closed = True
         self._client.remove_listener(self._state_changed)
-        self._end()
-
-    def _end(self) -> None:
         self._relogin.close()
         self._client.stop()
         self._client.close()
@@ -150,12 +140,12 @@ class ZookeeperCoordination(PartitionNodes, Observer):
         for path, data in wanted.items():
             self._ensure(path.rpartition("/")[0], WORLD)
             change.create(path, data, acl=WORLD, ephemeral=True)
-        failed = failures(self._answer(change.commit_async()))
-        if not failed:
+        failed = failure(self._answer(change.commit_async()))
+        if failed is None:
             return
-        if not isinstance(failed[0], NodeExistsError):
+        if not isinstance(failed, NodeExistsError):
             self._parents.clear()
-            raise Transient(f"cannot register {self._consumer_id}: {failed[0]!r}; retrying")
+            raise Transient(f"cannot register {self._consumer_id}: {failed!r}; retrying")
         stats = [self._answer(self._client.exists_async(path)) for path in wanted]
         if any(stat is None or stat.ephemeralOwner != self.session_id() for stat in stats):
             raise Conflict(
@@ -191,8 +181,8 @@ class ZookeeperCoordination(PartitionNodes, Observer):
             change.create(path, nobody, acl=WORLD, ephemeral=True)
         for path in paths:
             change.delete(path)
-        if failed := failures(self._answer(change.commit_async())):
-            raise Transient(f"old members could not be woken: {failed[0]!r}")
+        if failed := failure(self._answer(change.commit_async())):
+            raise Transient(f"old members could not be woken: {failed!r}")
 
 
 _LOG = logging.getLogger(__name__)

@@ -182,8 +182,9 @@ def claim(
 
 
 def require_held(runs: Runs, run: str, holder: str) -> None:
-    """Raise `Fenced` when another holder has an open run and did not stop by itself. Claims nothing."""
-    held = runs.held(run)
-    other = held is not None and held.holder != holder and not held.stopped
-    if held is not None and other and runs.find(run).state.is_open:
-        raise Fenced(f"run {held.holder} took run {run} over: nothing more is done or asked here")
+    """Raise `Fenced` when another holder has an open run and did not stop by itself, or brought the run to
+    its end: what it came to is not to be told as this holder's own. Claims nothing."""
+    held, state = runs.held(run), runs.find(run).state
+    if held is not None and held.holder != holder and not (held.stopped and state.is_open):
+        end = "" if state.is_open else f" and brought it to its end, {state}"
+        raise Fenced(f"run {held.holder} took run {run} over{end}: nothing more is done or asked here")

@@ -46,6 +46,7 @@ from groupshift.domain.run import (
 )
 from groupshift.domain.seal import values_of
 from groupshift.domain.snapshot import snapshot_rows
+from groupshift.domain.step_table import StepTable
 from groupshift.domain.tables import table_of
 from groupshift.domain.verdict import Judgement, Verdict
 from groupshift.engine.handlers import Reading
@@ -55,6 +56,7 @@ from groupshift.ports.evidence import EvidenceStore, Ledger
 from groupshift.ports.group import GroupSide, GroupTerms
 from groupshift.ports.log import NobodyAsksTheLog, RecordLog
 
+_step = StepTable("engine/steps.toml").step
 JOB = "validate"
 """The Spark job that compares two snapshots of a group."""
 RULES_FILE = "rules.json"
@@ -338,76 +340,57 @@ def _delivered(run: Run[G], view: GroupView) -> Mapping[TopicPartition, int]:
     return delivered
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
-    """How an act is measured. ``base_before`` and ``base_after`` name the snapshots that its own are compared
-    with (empty: its own one before it). ``members`` are the places and kinds that change (None: none does),
-    ``since_base`` those since ``base_after`` where that is another snapshot; ``mode`` is what the mode node
-    says afterwards, where the act writes it. ``restores``: what is compared after it is to be as before the
-    run. ``decides``: the judge before it decides; else, in a rollback, it is evidence only, and what the
-    judge behind it finds may be accepted: members must not stay stopped. ``patience_s``: how long a snapshot
-    waits for calm, and a failed rule may heal."""
+def measured(
+    act: Step,
+    *,
+    patience_s: int,
+    base_before: str = "",
+    base_after: str = "",
+    since_base: Json | None = None,
+    restores: bool = False,
+    decides: bool = True,
+) -> tuple[Step, ...]:
+    """Return an act with snapshot, comparison and judge before and after it. What the act itself says may
+    differ behind it: the places and kinds that it changes, and the mode that it writes.
 
-    patience_s: int
-    base_before: str = ""
-    base_after: str = ""
-    members: Json | None = None
-    since_base: Json | None = None
-    mode: str = ""
-    restores: bool = False
-    decides: bool = True
-
-
-def measured(act: Step, around: Around) -> tuple[Step, ...]:
-    """Return an act with snapshot, comparison and judge before and after it."""
-    return (*_moment(act, around, Moment.BEFORE), act, *_moment(act, around, Moment.AFTER))
+    ``base_before`` and ``base_after`` name the snapshots that its own are compared with (empty: its own one
+    before it); ``since_base`` are the places and kinds that changed since ``base_after``, where those are not
+    the act's alone. ``restores``: what is compared after it is to be as before the run. ``decides``: the
+    judge before it decides; else, in a rollback, it is evidence only, and what the judge behind it finds may
+    be accepted: members must not stay stopped. ``patience_s``: how long a snapshot waits for calm, and a
+    failed rule may heal."""
+    phase, steps = act.phase, list[Step]()
+    members = {name: act.args[name] for name in ("slots", "old", "new") if "slots" in act.args}
+    for moment, side in ((Moment.BEFORE, "old"), (Moment.AFTER, "new")):
+        is_after, name, own = moment is Moment.AFTER, snapshot_name(moment, phase), {"moment": moment.value}
+        base = (base_after if is_after else base_before) or snapshot_name(Moment.BEFORE, phase)
+        texts = {"moment": moment, "phase": phase, "base": base}
+        kept = {**own, "nobody": members.get(side) == MemberKind.VACANT}
+        snapshot = _step("snapshot", name, texts, phase=phase, args=kept, patience_s=patience_s)
+        compared = {
+            **own,
+            "base": base,
+            "with": name,
+            "members": (since_base if is_after and since_base else members) or None,
+            "mode": act.args.get("to", ""),
+            "restores": restores and is_after,
+        }
+        compare = _step("compare", moment.value, texts, phase=phase, args=compared)
+        compares = [compare.name, *([act.name] if is_after and act.kind in {"soak", "series"} else [])]
+        weighs = OnDifference.ACCEPTABLE if is_after else OnDifference.EVIDENCE
+        judge = _step(
+            "judge",
+            moment.value,
+            texts,
+            phase=phase,
+            args={**own, "compares": compares, "again": snapshot.name},
+            on_difference=OnDifference.STOP if decides else weighs,
+            patience_s=patience_s,
+        )
+        steps += [*([act] if is_after else []), snapshot, compare, judge]
+    return tuple(steps)
 
 
 def snapshot_name(moment: Moment, phase: str) -> str:
     """Return the name of a snapshot around the act of a phase."""
     return f"{moment} {phase}"
-
-
-def _moment(act: Step, around: Around, moment: Moment) -> tuple[Step, ...]:
-    phase, name, own = act.phase, snapshot_name(moment, act.phase), {"moment": moment.value}
-    is_after = moment is Moment.AFTER
-    base = (around.base_after if is_after else around.base_before) or snapshot_name(Moment.BEFORE, phase)
-    members = around.since_base or around.members if is_after else around.members
-    side = "new" if is_after else "old"
-    nobody = around.members is not None and around.members[side] == MemberKind.VACANT
-    snapshot = Step(
-        phase=phase,
-        kind="snapshot",
-        subject=name,
-        args={**own, "nobody": nobody},
-        patience_s=around.patience_s,
-        does=f"keeps members and offsets {moment} {phase}",
-    )
-    compare = Step(
-        phase=phase,
-        kind="compare",
-        subject=moment.value,
-        args={
-            **own,
-            "base": base,
-            "with": name,
-            "members": dict(members) if members else None,
-            "mode": around.mode,
-            "restores": around.restores and is_after,
-        },
-        on_difference=OnDifference.EVIDENCE,
-        does=f"compares the group {moment} {phase} with snapshot {base!r}",
-    )
-    compares = [compare.name, *([act.name] if is_after and act.kind in {"soak", "series"} else [])]
-    weighs = OnDifference.ACCEPTABLE if is_after else OnDifference.EVIDENCE
-    judge = Step(
-        phase=phase,
-        kind="judge",
-        subject=moment.value,
-        args={**own, "compares": compares, "again": snapshot.name},
-        on_difference=OnDifference.STOP if around.decides else weighs,
-        patience_s=around.patience_s,
-        does=f"judges the group {moment} {phase}",
-        proof="no difference that is not allowed, and every live rule holds",
-    )
-    return snapshot, compare, judge

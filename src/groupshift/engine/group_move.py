@@ -13,15 +13,14 @@ from groupshift.domain.run import (
     NOTHING,
     Json,
     NoUndo,
-    OnDifference,
     Plan,
     Step,
     StepRecord,
-    WhenLate,
 )
+from groupshift.domain.step_table import StepTable
 from groupshift.domain.verdict import Verdict
 from groupshift.engine import group
-from groupshift.engine.group import Around, G, GroupRules, measured, snapshot_name
+from groupshift.engine.group import G, GroupRules, measured, snapshot_name
 from groupshift.engine.handlers import Approve, Compare, Judge, Soak, TakeSnapshot
 from groupshift.engine.members import REPLACE_MEMBERS, ReplaceMembers, raise_fence
 from groupshift.engine.move import Aspects, Handler, Move, Run
@@ -31,6 +30,7 @@ from groupshift.ports.runs import EventKind
 
 ONLINE = frozenset({StageName.CANARY, StageName.ROLL})
 """The phases that replace members one after the other; one phase takes back both."""
+_step = StepTable("engine/steps.toml").step
 _RESTORES = ONLINE | {StageName.EMPTY}
 """Phases behind whose inverse the group is as it was before the run."""
 JUDGED_HEAD = ("step", "rule", "verdict", "reason")
@@ -91,17 +91,15 @@ def replacement(
     undoes: str = "",
 ) -> Step:
     """Return the step that replaces members; ``members`` as of `members_at`."""
-    slots, new = ", ".join(members["slots"]), members["new"]
-    vacates = new == MemberKind.VACANT
-    return Step(
+    said = {"slots": ", ".join(members["slots"]), "new": members["new"]}
+    return _step(
+        "stop_members" if members["new"] == MemberKind.VACANT else REPLACE_MEMBERS,
+        said=said,
         phase=phase,
-        kind=REPLACE_MEMBERS,
         args=members,
         undo=undo,
         undoes=undoes,
-        when_late=WhenLate.JUDGE,
         patience_s=terms.settle_s,
-        does=f"stops the members at {slots}" if vacates else f"replaces {slots} by {new} members",
     )
 
 
@@ -114,15 +112,8 @@ def undoing(phase: StageName, members: Json, terms: GroupTerms, undoes: str = ""
 
 def soaking(seconds: int, terms: GroupTerms) -> Step:
     """Return the step that judges the group for a while."""
-    return Step(
-        phase=StageName.SOAK,
-        kind="soak",
-        args={"seconds": seconds, "every_s": _SOAK_EVERY_S, "heals_s": terms.patience_s},
-        on_difference=OnDifference.EVIDENCE,
-        when_late=WhenLate.JUDGE,
-        patience_s=seconds + terms.settle_s,
-        does=f"judges the group for {seconds} s",
-    )
+    args = {"seconds": seconds, "every_s": _SOAK_EVERY_S, "heals_s": terms.patience_s}
+    return _step("soak", said=args, args=args, patience_s=seconds + terms.settle_s)
 
 
 class GroupSteps:
@@ -142,13 +133,12 @@ class GroupSteps:
         """Replace the members at the places of ``members`` (as of `members_at`); none is no phase."""
         if members["slots"]:
             undo = undoing(phase, members, self.terms)
-            self.measured(replacement(phase, members, self.terms, undo=undo), members=members, **around)
+            self.measured(replacement(phase, members, self.terms, undo=undo), **around)
 
     def measured(self, act: Step, **around: Any) -> None:
-        """Add an act with a snapshot, a comparison and a judge before and after it; what is told ``around``
-        it (see `Around`), such as what it replaces, is allowed to change."""
-        terms = Around(patience_s=self.terms.patience_s, base_before=self.latest, **around)
-        self.add(*measured(act, terms))
+        """Add an act with a snapshot, a comparison and a judge before and after it; ``around`` as of
+        `groupshift.engine.group.measured`."""
+        self.add(*measured(act, patience_s=self.terms.patience_s, base_before=self.latest, **around))
         self.latest = snapshot_name(Moment.AFTER, act.phase)
 
 
@@ -188,16 +178,13 @@ def undone(
         left.pop(0)
     first = next((each.subject for each in there.steps if each.kind == "snapshot"), "")
     for each in left:
-        args = each.act.args
-        around = Around(
-            patience_s=terms.patience_s,
-            base_after=first if each.restores else "",
-            members={name: args[name] for name in ("slots", "old", "new")} if "slots" in args else None,
-            mode=args.get("to", ""),
-            restores=each.restores,
-            decides=False,
-        )
-        yield each, measured(each.act, around)
+        base = first if each.restores else ""
+        around: dict[str, Any] = {
+            "patience_s": terms.patience_s,
+            "base_after": base,
+            "restores": each.restores,
+        }
+        yield each, measured(each.act, **around, decides=False)
 
 
 def group_sections(

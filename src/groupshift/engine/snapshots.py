@@ -31,6 +31,7 @@ from groupshift.domain.run import (
     findings_data,
     spark_job_from,
 )
+from groupshift.domain.step_table import StepTable
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.handlers import JOB
 from groupshift.engine.move import Handler, Move, Run, Standing
@@ -41,6 +42,7 @@ from groupshift.ports.evidence import EvidenceFolder
 from groupshift.ports.log import CommitHashes, OffsetsLog
 from groupshift.ports.spark_jobs import Compared, ComparisonOutcomes
 
+_step = StepTable("engine/steps.toml").step
 RECORDS = "E90"
 """The rule that live commits are the same, byte for byte."""
 FALLEN = "E92"
@@ -262,11 +264,6 @@ def first_sentences(said: Sequence[str]) -> list[str]:
     return [*said[:_SAID], f"and {len(said) - _SAID} more (digest of all: {digest})"]
 
 
-def snapshot_step(phase: str, name: str, *, does: str, gate: str = "") -> Step:
-    """Return the step that takes a snapshot."""
-    return Step(phase=phase, kind="snapshot", subject=name, does=does, proof="it has no problems", gate=gate)
-
-
 def compare_step(
     phase: str,
     pair: tuple[str, str],
@@ -278,16 +275,9 @@ def compare_step(
 ) -> Step:
     """Return the step that takes a snapshot and compares it; ``pair`` is (its name, that of its base)."""
     name, base = pair
-    return Step(
-        phase=phase,
-        kind="compare",
-        subject=name,
-        args={"base": base, "move": move.value, "live": live},
-        repeat=repeat,
-        on_difference=then,
-        does=f"snapshot {name} of all groups, compared with {base} by the rules of {move}",
-        proof="no problem and no difference",
-    )
+    said = {"base": base, "move": move}
+    args = {"base": base, "move": move.value, "live": live}
+    return _step("compare_clusters", name, said, phase=phase, args=args, repeat=repeat, on_difference=then)
 
 
 def fallen_offsets(

@@ -171,9 +171,6 @@ class Membership(Protocol):
     ) -> Mapping[TopicPartition, int | None]:
         """Committed offsets, None where there is none. Raises `Transient`."""
 
-    def clients(self, timeout: float) -> frozenset[str]:
-        """Client ids of all members of the group now. Raises `Transient`."""
-
     def describe(self, timeout: float) -> KafkaGroup:
         """State, members and assignments of the group now (none while it is not stable). Raises `Transient`,
         also when the answer lacks this very member."""

@@ -1,6 +1,6 @@
 """The parts of a page that runs of one group share.
 
-They are figures, pictures of the run, of owners and of the lag over one time axis, every finding, what was
+They are figures, pictures of the run and of owners over one time axis, every finding, the lag, what was
 delivered (from the audit of consumption or the members' ledgers), and the committed offsets by class. A move
 adds the figure of what it changes: `mode_now` or `protocol_now`. The words for the one who is woken at three
 are `sentence` and `to_do`."""
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from groupshift.domain.foreign_text import shell
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.ownership_history import KnownBy, hand_overs, lags
+from groupshift.domain.ownership_history import KnownBy, Lag, hand_overs, lags
 from groupshift.domain.run import APPROVE, RunState, Step, findings_from
 from groupshift.domain.verdict import NOT_ASKED, Verdict, counted
 from groupshift.engine.move import worst_verdict
@@ -22,6 +22,7 @@ from groupshift.report.page import (
     SIGNS,
     Alarm,
     Cell,
+    Columns,
     Details,
     Key,
     Legend,
@@ -33,12 +34,13 @@ from groupshift.report.page import (
     code,
     duration,
     glance,
+    moment_utc,
     refused,
     section,
     spoken,
     table,
 )
-from groupshift.report.pictures import MOST_OWNER_LANES, Bar, Dot, Lane, lag_curve, lanes, owners
+from groupshift.report.pictures import MOST_OWNER_LANES, Bar, Dot, Lane, lanes, owners
 from groupshift.report.svg import Axis, axis_of, palette
 
 _MOST_ROWS = 300
@@ -86,7 +88,7 @@ def sections(group: GroupHistory, *now: tuple[str, Cell]) -> list[Section]:
         _owners(group, axis),
         section("What was delivered", _AUDITED) if group.audit else _unaudited(group),
         _offsets(group),
-        _lag(group, axis),
+        _lag(group),
     ]
 
 
@@ -315,16 +317,28 @@ def _offsets(group: GroupHistory) -> Section:
     return section("Committed offsets", *parts)
 
 
-def _lag(group: GroupHistory, axis: Axis) -> Section:
-    """Records behind the log end, as a picture: each measurement is a dot that tells its figures."""
+def _lag(group: GroupHistory) -> Section:
+    """Records behind the log end, in a sentence and at every look."""
     measured = lags(group.sightings)
     if not measured:
         return section("Lag", "The lag was never measured.")
+    most = max(measured, key=lambda each: each.total)
+    columns: Columns[Lag] = {
+        "when": lambda each: moment_utc(each.at_ms),
+        "look": "what",
+        "records": "total",
+        "most of one partition": "worst",
+        "which one": "worst_at",
+        "partitions without an offset": "unknown",
+    }
+    numeric = {"records", "most of one partition", "partitions without an offset"}
+    listed = table(measured, columns, numeric=numeric, most=_MOST_ROWS)
     return section(
         "Lag",
         "Records behind the log end, by the offsets of the store that counts in the mode of that moment.",
-        lag_curve(measured, group.modes, axis),
-        "Solid: all partitions together. Dashed: the one that lags most.",
+        f"At most {most.total:,} records at {clock(most.at_ms)} UTC ({most.what}), "
+        f"{measured[-1].total:,} at the end.",
+        Details(f"Measured {len(measured)} times", [listed]),
     )
 
 

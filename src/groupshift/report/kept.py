@@ -101,15 +101,17 @@ def kept_of(
     *,
     closing: Json | None = None,
     ledger: Ledger | None = None,
+    below: str = "",
 ) -> Kept:
-    """Measure what is kept of a run; ``closing`` is what is journaled of an end that is not written yet.
+    """Measure what is kept of a run, with ``below`` that of one folder, as `measured`; ``closing`` is what is
+    journaled of an end that is not written yet.
 
     Raises:
         Rejected: the run is not in the journal.
         Broken: a file cannot be read, or was replaced while it was read.
     """
     data = exported(runs, run, closing)
-    files = {each.path: each for each in measured(evidence, run)}
+    files = {each.path: each for each in measured(evidence, run, below=below)}
     known = known_of(evidence, run, files, data)
     shown = tuple(files[path] for path in sorted(files) if path not in _MADE)
     about = [(name, ", ".join(each)) for name, each in versions_met(evidence, run, shown).items()]

@@ -6,9 +6,11 @@ import json
 import os
 import random
 import resource
+import sqlite3
 import stat
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,7 @@ from groupshift.errors import Broken, GroupshiftError, Rejected, Transient
 from groupshift.settings import SparkSettings, load
 from groupshift.spark.output import write_parquet
 from support.named_pipe import named_pipe
+from support.runs_suite import run_record
 from support.sealed_runs import sealed
 
 KEY = Ed25519PrivateKey.generate()
@@ -195,6 +198,18 @@ def test_s13_a_text_that_is_no_utf8_is_kept_in_no_journal(tmp_path: Path) -> Non
 
     with pytest.raises(Rejected, match="no UTF-8"):
         SqlRuns(f"sqlite:///{tmp_path}/journal.db").find("\udcff")
+
+
+def test_s13_an_event_of_a_newer_release_is_named_by_its_number(tmp_path: Path) -> None:
+    """What is wrong with it, and who can read it: a history has thousands."""
+    from groupshift.adapters.sqlalchemy.runs import SqlRuns
+
+    runs = SqlRuns(f"sqlite:///{tmp_path}/journal.db")
+    runs.create(run_record())
+    with closing(sqlite3.connect(tmp_path / "journal.db")) as database, database:
+        database.execute("UPDATE run_event SET kind = 'dreamt'")
+    with pytest.raises(Rejected, match=r"event 1 of run r .*'dreamt'.*; use the release that wrote it"):
+        runs.events("r")
 
 
 @pytest.mark.timeout(20)

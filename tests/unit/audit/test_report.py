@@ -8,7 +8,7 @@ import pytest
 from markupsafe import escape
 
 from groupshift.audit.offsets import Audit, Looked, Mismatch
-from groupshift.audit.report import SHOWN, judged, render
+from groupshift.audit.report import SHOWN, judged, render, sentence
 from groupshift.audit.rules import BY_NUMBER
 from groupshift.domain.verdict import Verdict
 
@@ -97,6 +97,16 @@ def test_a_clean_audit_and_one_of_nothing_say_so() -> None:
     assert "there was nothing to audit" in nothing
     assert "the cluster you mean" in nothing
     assert judged(audit(keys=0)) == (Verdict.INCONCLUSIVE, "nothing to audit")
+
+
+def test_nothing_is_said_of_offsets_where_a_source_did_not_tell() -> None:
+    """What was not read may have offsets."""
+    silent = "coordinator 3 does not answer"
+    looked = Looked(keys=0, mismatches=(), problems=(silent,), unread={"orders-app": (silent,)})
+    unread = replace(audit(keys=0), looked=looked)
+    assert judged(unread) == (Verdict.INCONCLUSIVE, "not proven")
+    assert sentence(unread).startswith("Not every source told all it has: 0 of 0 offsets agree")
+    assert "the cluster you mean" not in render(unread)
 
 
 def test_names_and_problems_are_never_markup() -> None:

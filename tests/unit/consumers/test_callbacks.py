@@ -7,8 +7,10 @@ from collections.abc import Callable
 
 from groupshift.consumers import group_state
 from groupshift.consumers.callbacks import Notice
+from groupshift.domain.group_protocol import KafkaGroup
 from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
+from groupshift.errors import Transient
 
 
 def listening(member, *, failing: bool = False):
@@ -173,6 +175,17 @@ def read_until(bench, member, records: list[object], holds: Callable[[], bool]) 
         threading.Event().wait(0.01)
 
 
+def once(answered: threading.Event, describe: Callable[[float], KafkaGroup]) -> Callable[[float], KafkaGroup]:
+    """Brokers that do not describe the group before."""
+
+    def described(timeout: float) -> KafkaGroup:
+        if not answered.is_set():
+            raise Transient("not yet")
+        return describe(timeout)
+
+    return described
+
+
 def test_delivery_in_kafka_mode_waits_for_the_map_of_the_group(bench) -> None:
     """The partitions are held meanwhile; the map is told before the first record (§8.7)."""
     bench.join(1)
@@ -181,7 +194,7 @@ def test_delivery_in_kafka_mode_waits_for_the_map_of_the_group(bench) -> None:
     heard: list[tuple[object, bool]] = []
     member = bench.join(2, on_group_assigned=lambda _, told: heard.append((told.mode, told.complete)))
     describe, answered = member.membership.describe, threading.Event()
-    member.membership.describe = lambda timeout: describe(timeout) if answered.wait(60) else None
+    member.membership.describe = once(answered, describe)
     bench.settle()
     assert len(member.reconciler.held()) == 2
     assert member.read() == []
@@ -202,7 +215,7 @@ def test_a_map_that_comes_too_late_is_told_after_the_first_record(bench, monkeyp
     heard: list[tuple[object, bool]] = []
     member = bench.join(2, on_group_assigned=lambda _, told: heard.append((told.mode, told.complete)))
     describe, answered = member.membership.describe, threading.Event()
-    member.membership.describe = lambda timeout: describe(timeout) if answered.is_set() else None
+    member.membership.describe = once(answered, describe)
     records: list[object] = []
     for wanted in ([(Mode.KAFKA, False)], [(Mode.KAFKA, False), (Mode.KAFKA, True)]):
         read_until(bench, member, records, lambda wanted=wanted: bool(records) and heard == wanted)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from groupshift.consumers.fetcher import Feed
-from groupshift.consumers.reconciler import leave
 from groupshift_sandbox.processes import wait_until
 
 DEADLINE_S = 60
@@ -31,7 +30,7 @@ def test_the_fetchers_thread_goes_on_after_an_error(bench) -> None:
     assert not feed._thread.is_alive()
 
 
-def test_a_member_leaves_whatever_fails_on_the_way(bench) -> None:
+def test_a_member_leaves_whatever_fails_on_the_way(bench, monkeypatch) -> None:
     """Registration gone, readers told: else its partitions stay unread."""
     member = bench.join(1)
     bench.settle()
@@ -40,7 +39,8 @@ def test_a_member_leaves_whatever_fails_on_the_way(bench) -> None:
     def release() -> None:
         raise ZeroDivisionError("not foreseen")
 
-    leave(member.parts, release, lambda: None)
+    monkeypatch.setattr(member.reconciler._holdings, "give_up_all", release)
+    member.reconciler._leave()
     assert member.name not in bench.zookeeper.ids
     with pytest.raises(RuntimeError, match="closed"):
         member.delivery.take(None, 1, 0)

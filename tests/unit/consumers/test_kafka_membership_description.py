@@ -10,10 +10,11 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from groupshift.consumers import kafka_membership
-from groupshift.consumers.kafka_membership import GroupDescription
+from groupshift.consumers.kafka_membership import KafkaMembership
+from groupshift.consumers.metrics import Counters
 from groupshift.errors import Transient
 
-PROPERTIES = {"group.id": "orders", "client.id": "orders_m1", "bootstrap.servers": "127.0.0.1:1"}
+PROPERTIES = {"group.id": "orders", "client.id": "orders_m1", "session.timeout.ms": 1}
 
 
 class Client:
@@ -42,16 +43,17 @@ class Client:
         self.forgot = False
 
 
-def describing(monkeypatch: pytest.MonkeyPatch, client: Client) -> GroupDescription:
+def describing(monkeypatch: pytest.MonkeyPatch, client: Client) -> KafkaMembership:
     """Reads by ``client``."""
     monkeypatch.setattr(kafka_membership, "AdminClient", lambda _properties: client)
-    return GroupDescription(PROPERTIES)
+    monkeypatch.setattr(kafka_membership, "Consumer", lambda _properties: SimpleNamespace(close=None))
+    return KafkaMembership(PROPERTIES, Counters())
 
 
 def test_a_client_that_forgot_all_brokers_learns_of_them_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Within the one call, and within its time."""
     client = Client(forgot=True)
-    found = describing(monkeypatch, client).read(1.0)
+    found = describing(monkeypatch, client).describe(1.0)
     assert [member.client_id for member in found.members] == ["orders_m1"]
     assert client.asked == ["groups", "topics", "groups"]
     assert client.waited <= 2.0  # the first, which fails at once, and the rest of its time
@@ -62,12 +64,12 @@ def test_brokers_that_do_not_answer_are_no_answer(monkeypatch: pytest.MonkeyPatc
     """And nobody is asked again when the time is over."""
     client = Client(forgot=True, answers=False)
     with pytest.raises(Transient, match="the Kafka group orders could not be listed"):
-        describing(monkeypatch, client).read(timeout)
+        describing(monkeypatch, client).describe(timeout)
     assert client.asked == (["groups", "topics"] if timeout else ["groups"])
 
 
 def test_without_trouble_topics_are_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A listing of all topics is dear on a large cluster."""
     client = Client(forgot=False)
-    describing(monkeypatch, client).read(1.0)
+    describing(monkeypatch, client).describe(1.0)
     assert client.asked == ["groups"]

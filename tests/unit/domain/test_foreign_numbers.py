@@ -96,5 +96,5 @@ def test_s13_a_configuration_without_end_is_one_sentence() -> None:
 
     read = Reader({"metrics.port": float("inf"), "a": float("-inf"), "b": float("nan")})
     for key in read.raw:
-        assert read.number(key, "a port") == 0
+        assert read.milliseconds(key, 0) == 0
     assert len(read.problems) == 3

@@ -16,6 +16,8 @@ from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
+from kio.serial.readers import read_unsigned_varint
+
 Skip = Callable[[bytes, int, int], int]
 """Where a value that begins at a byte of the body ends: ``skip(body, at, end)``. Raises `OutOfBounds`."""
 
@@ -26,7 +28,6 @@ _FIXED = {
 }  # fmt: skip
 _COMPACT = 0
 """Instead of the width of a length: it is a varint of one more than the length (flexible versions)."""
-_LONGEST_VARINT = 5
 _CONTINUES = 0x80
 
 
@@ -171,11 +172,5 @@ def _length(width: int, body: bytes, at: int) -> tuple[int, int]:
 
 def _varint(body: bytes, at: int) -> tuple[int, int]:
     """An unsigned varint and where it ends."""
-    value = 0
-    for number in range(_LONGEST_VARINT):
-        byte = body[at]
-        at += 1
-        value |= (byte & 0x7F) << (7 * number)
-        if byte < _CONTINUES:
-            return value, at
-    raise OutOfBounds(f"byte {at}: a number longer than {_LONGEST_VARINT} bytes")
+    value, size = read_unsigned_varint(body, at)
+    return value, at + size

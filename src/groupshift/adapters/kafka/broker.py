@@ -27,7 +27,6 @@ from groupshift import __version__
 from groupshift.adapters.kafka.wire import (
     Api,
     Malformed,
-    Range,
     Ranges,
     answer_of,
     choose,
@@ -308,17 +307,13 @@ class BrokerConnection:
 
     def highest(self, api: Api) -> int:
         """The broker's newest version of ``api``; -1 when it does not have it."""
-        known = self.versions.get(api)
-        return known.highest if known else -1
+        return max(self.versions.get(api, ()), default=-1)
 
     @property
     def release(self) -> str:
         """The newest release of Kafka whose requests the broker knows; empty before 2.0."""
-        for release, api, version in _RELEASES:
-            offered = self.versions.get(api)
-            if offered and offered.lowest <= version <= offered.highest:
-                return release
-        return ""
+        known = (release for release, api, version in _RELEASES if version in self.versions.get(api, ()))
+        return next(known, "")
 
     def send(self, request: Any) -> int:
         """Send without waiting for the answer; returns what `receive` wants."""
@@ -368,4 +363,4 @@ class BrokerConnection:
             version = min(version, offered.get(Api.API_VERSIONS, 0))
             answer = self.ask(fill(request_schema(Api.API_VERSIONS, version), **SOFTWARE))
         raise_for(answer.error_code, f"{self.address} does not tell its versions")
-        return {each.api_key: Range(each.min_version, each.max_version) for each in answer.api_keys}
+        return {each.api_key: range(each.min_version, each.max_version + 1) for each in answer.api_keys}

@@ -373,6 +373,17 @@ class KafkaCluster:
                     yield beside, connection.receive(correlation)
             waiting = [each for each in waiting if each[1] or each[2]]
 
+    def ask_brokers(
+        self, questions: Callable[[BrokerConnection, int], Iterable[Any]]
+    ) -> dict[int, list[Any]]:
+        """The answers of every broker, by node id, to its ``questions``, in their order."""
+        nodes = [node.node_id for node in self.brokers()]
+        answers: dict[int, list[Any]] = {node: [] for node in nodes}
+        requests = {node: [(each, node) for each in questions(self.broker(node), node)] for node in nodes}
+        for node, answer in self.ask_each(requests):
+            answers[node].append(answer)
+        return answers
+
     def lacking(self, brokers: Collection[int], topic: str | None = None) -> str:
         """Which of these brokers is not registered, or what `replicas_lacking` says of every topic, or this
         one, as each of them tells it; empty when all is whole. Raises `BrokerError`."""

@@ -13,7 +13,6 @@ import re
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from groupshift.domain.addresses import one_server
 from groupshift.domain.group_counts import GaugedBroker
@@ -32,18 +31,8 @@ _COUNT = "-group-count"
 _TAIL = 300
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gauge:
-    """One attribute of one MBean: its keys, and the value as printed."""
-
-    keys: Mapping[str, str]
-    attribute: str
-    value: str
-
-    @property
-    def number(self) -> int:
-        """The value of a count. Raises ValueError, OverflowError for what is none."""
-        return int(float(self.value))
+Gauge = tuple[Mapping[str, str], str, str]
+"""One attribute of one MBean: the keys, the attribute's name, and its value as printed."""
 
 
 class JmxToolGauges:
@@ -99,31 +88,27 @@ def gauges(said: str) -> Iterator[Gauge]:
         match = _LINE.fullmatch(line.strip())
         if match:
             pairs = (pair.partition("=") for pair in match["keys"].split(","))
-            yield Gauge(
-                keys={key: value for key, _, value in pairs},
-                attribute=match["attribute"],
-                value=match["value"],
-            )
+            yield {key: value for key, _, value in pairs}, match["attribute"], match["value"]
 
 
 def broker(address: str, values: list[Gauge]) -> GaugedBroker:
     """What these attributes say together. Raises `Rejected` when they are not those of a broker."""
     types, states, partitions = dict[Kind, int](), dict[tuple[Kind, str], int](), dict[str, int]()
     try:
-        ((node, release),) = ((each.keys["id"], each.value) for each in values if each.attribute == "Version")
-        numbers = {each.keys["name"]: each.number for each in values if each.attribute == "Value"}
-        groups = numbers[_GROUPS]
-        for name, count in numbers.items():
-            if name.startswith(_GROUPS) and name != _GROUPS:
-                states[Kind.CLASSIC, name.removeprefix(_GROUPS)] = count
-        for each in values:
-            kind, counts = each.attribute.removesuffix(_COUNT), each.attribute.endswith(_COUNT)
-            if each.attribute == "group-count" and each.keys.get("protocol") in set(Kind):
-                types[Kind(each.keys["protocol"])] = each.number
-            elif counts and "state" in each.keys and kind in set(Kind):
-                states[Kind(kind), each.keys["state"]] = each.number
-            elif each.attribute == "num-partitions":
-                partitions[each.keys["state"]] = each.number
+        ((node, release),) = (
+            (keys["id"], value) for keys, attribute, value in values if attribute == "Version"
+        )
+        for keys, attribute, value in values:
+            kind, counts = attribute.removesuffix(_COUNT), attribute.endswith(_COUNT)
+            if attribute == "Value" and keys["name"].startswith(_GROUPS):
+                states[Kind.CLASSIC, keys["name"].removeprefix(_GROUPS)] = _number(value)
+            elif attribute == "group-count" and keys.get("protocol") in set(Kind):
+                types[Kind(keys["protocol"])] = _number(value)
+            elif counts and "state" in keys and kind in set(Kind):
+                states[Kind(kind), keys["state"]] = _number(value)
+            elif attribute == "num-partitions":
+                partitions[keys["state"]] = _number(value)
+        groups = states.pop((Kind.CLASSIC, ""))
         return GaugedBroker(
             address=address,
             node_id=int(node),
@@ -134,6 +119,11 @@ def broker(address: str, values: list[Gauge]) -> GaugedBroker:
         )
     except (KeyError, ValueError, OverflowError):  # what stands there answers with other names and numbers
         raise Rejected(f"JMX at {address} is of no Kafka broker: name the JMX port of a broker") from None
+
+
+def _number(value: str) -> int:
+    """The value of a count. Raises ValueError, OverflowError for what is none."""
+    return int(float(value))
 
 
 def _without_answer(address: str, trouble: str) -> Rejected | Transient:

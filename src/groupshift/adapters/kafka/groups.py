@@ -174,6 +174,10 @@ class _Known:
     """What holds for a while: the coordinator of each group, leaders and partition counts of each topic."""
 
     def __init__(self, cluster: KafkaCluster) -> None:
+        self.learn(cluster)
+
+    def learn(self, cluster: KafkaCluster) -> None:
+        """Ask for all of it."""
         self.leaders = cluster.all_leaders()
         self.coordinators = {group: each.brokers[-1] for group, each in listing(cluster)[0].items()}
         self.counts = dict(Counter(at.topic for at in self.leaders))
@@ -223,8 +227,8 @@ class KafkaEnsemble(OfCluster):
         def work(known: _Known) -> tuple[dict[TopicPartition, LogEndRow], list[str]]:
             ends, failed = log_ends(self._cluster, wanted, known.leaders)
             if failed:
-                self._known = _Known(self._cluster)
-                ends, failed = log_ends(self._cluster, wanted, self._known.leaders)
+                known.learn(self._cluster)
+                ends, failed = log_ends(self._cluster, wanted, known.leaders)
             return ends, [
                 f"the log end of {at} cannot be read ({error_name(code)}): its lag is unknown; "
                 "check the partition's leader"
@@ -235,22 +239,22 @@ class KafkaEnsemble(OfCluster):
 
     def _call(self, work: Callable[[_Known], T]) -> T:
         """Run ``work`` with what is known, which is learnt anew after an error, not after a slow answer."""
+        known, self._known = self._known, None
 
         def attempt() -> T:
-            self._known = self._known or _Known(self._cluster)
+            nonlocal known
+            known = known or _Known(self._cluster)
             try:
-                return work(self._known)
+                return work(known)
             except TimeoutError:
                 raise
             except (OSError, BrokerError):
-                self._known = None
+                known = None
                 raise
 
-        try:
-            return self._cluster.attempt(attempt)
-        except BaseException:
-            self._known = None
-            raise
+        answer = self._cluster.attempt(attempt)
+        self._known = known
+        return answer
 
 
 def _told(group: str, answers: _Answers, embedded: Collection[str], known: _Known) -> GroupView:

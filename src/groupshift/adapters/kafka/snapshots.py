@@ -68,10 +68,7 @@ def listing(cluster: KafkaCluster) -> tuple[dict[str, Listed], dict[int, int]]:
     Raises what `KafkaCluster` raises: a broker that does not answer hides groups, so nothing is told then."""
     by_group: dict[str, Listed] = {}
     counts: dict[int, int] = {}
-    nodes = [node.node_id for node in cluster.brokers()]
-    for node, answer in cluster.ask_each(
-        {node: [(list_groups(cluster.broker(node)), node)] for node in nodes}
-    ):
+    for node, (answer,) in cluster.ask_brokers(lambda connection, _: [list_groups(connection)]).items():
         raise_for(answer.error_code, f"broker {node} does not list its groups")
         counts[node] = len(answer.groups)
         for each in answer.groups:

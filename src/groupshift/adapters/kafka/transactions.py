@@ -9,7 +9,7 @@ may concern.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -40,17 +40,14 @@ def open_commits(cluster: KafkaCluster) -> dict[int, frozenset[OpenTransaction]]
     """Open transactions by the partition of ``__consumer_offsets`` that they write.
 
     Brokers before 3.0 cannot tell; of transactional ids that this user may not describe nothing is told."""
-    nodes = [node.node_id for node in cluster.brokers()]
-    listed: dict[int, tuple[str, ...]] = {}
-    for node, answer in cluster.ask_at(((node, node) for node in nodes), _listing):
-        raise_for(answer.error_code, f"broker {node} does not list its transactions")
-        listed[node] = tuple(str(each.transactional_id) for each in answer.transaction_states)
+    describing: dict[int, list[tuple[Any, int]]] = {}
+    for node, answers in cluster.ask_brokers(_listing).items():
+        for answer in answers:
+            raise_for(answer.error_code, f"broker {node} does not list its transactions")
+            if ids := tuple(str(each.transactional_id) for each in answer.transaction_states):
+                request = cluster.broker(node).request(Api.DESCRIBE_TRANSACTIONS, transactional_ids=ids)
+                describing[node] = [(request, node)]
     by_partition: dict[int, set[OpenTransaction]] = defaultdict(set)
-    describing = {
-        node: [(cluster.broker(node).request(Api.DESCRIBE_TRANSACTIONS, transactional_ids=ids), node)]
-        for node, ids in listed.items()
-        if ids
-    }
     for node, answer in cluster.ask_each(describing):
         for each in answer.transaction_states:
             if each.error_code not in _GONE:
@@ -84,10 +81,10 @@ def unstable(cluster: KafkaCluster, leaders: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(at for at, end in ends.items() if stable[at] < end))
 
 
-def _listing(connection: BrokerConnection, nodes: Iterable[int]) -> Iterator[tuple[Any, int]]:
+def _listing(connection: BrokerConnection, _node: int) -> Iterator[Any]:
     """The question for open transactions, where the broker can tell."""
-    for node in nodes if connection.highest(Api.LIST_TRANSACTIONS) >= 0 else ():
-        yield connection.request(Api.LIST_TRANSACTIONS, state_filters=_OPEN, producer_id_filters=()), node
+    if connection.highest(Api.LIST_TRANSACTIONS) >= 0:
+        yield connection.request(Api.LIST_TRANSACTIONS, state_filters=_OPEN, producer_id_filters=())
 
 
 @dataclass(slots=True)

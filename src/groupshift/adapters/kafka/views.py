@@ -8,7 +8,7 @@ Implements `groupshift.ports.cluster.DowngradeViews` (the whole cluster),
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -81,19 +81,6 @@ class _Views(OfCluster):
         super().__init__(cluster)
         self._clock = clock
 
-    def _asked(self, questions: Callable[[BrokerConnection, int], Sequence[Any]]) -> dict[int, list[Any]]:
-        """The answers of every broker, by node id, in the order of its ``questions``; all work at
-        the same time."""
-        nodes = sorted(node.node_id for node in self._cluster.brokers())
-        requests = {
-            node: [(request, node) for request in questions(self._cluster.broker(node), node)]
-            for node in nodes
-        }
-        answers: dict[int, list[Any]] = {node: [] for node in nodes}
-        for node, answer in self._cluster.ask_each(requests):
-            answers[node].append(answer)
-        return answers
-
 
 class LiveDowngradeViews(_Views):
     """See the port."""
@@ -115,7 +102,7 @@ class LiveDowngradeViews(_Views):
     def _read(self) -> ClusterView:
         self._cluster.refuse_several()
         taken_at_ms = self._clock.now_ms()
-        answers = self._asked(
+        answers = self._cluster.ask_brokers(
             lambda connection, node: (
                 list_groups(connection),
                 ask_versions(connection),
@@ -214,16 +201,12 @@ def _offsets_topic(connection: BrokerConnection, *passing: int) -> tuple[int, To
     )
 
 
-class LivePlacementViews(OfCluster):
-    """See the port. Looks through one `KafkaCluster`, which it closes."""
-
-    def __init__(self, cluster: KafkaCluster, clock: Clock) -> None:
-        super().__init__(cluster)
-        self._brokers = LiveDowngradeViews(cluster, clock)
+class LivePlacementViews(_Views):
+    """See the port."""
 
     def look(self) -> PlacementView:
         """See the port."""
-        return self._read(self._brokers.look())
+        return self._read(LiveDowngradeViews(self._cluster, self._clock).look())
 
     @attempted
     def owners(self, groups: Collection[str]) -> Mapping[str, tuple[int, ...]]:
@@ -314,7 +297,7 @@ class LiveProtocolViews(_Views):
     def _read(self, group: str, *, patient: bool) -> ProtocolView:
         self._cluster.refuse_several()
         taken_at_ms = self._clock.now_ms()
-        answers = self._asked(
+        answers = self._cluster.ask_brokers(
             lambda connection, node: (
                 list_groups(connection),
                 find_coordinators(connection, [group])[0][0],

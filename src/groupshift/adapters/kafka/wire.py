@@ -12,7 +12,6 @@ import io
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from typing import Any, TypeVar, get_args, get_origin
@@ -122,28 +121,18 @@ def raise_for(code: int, what: str, *, said: str | None = None) -> None:
         raise BrokerError(code, what, said=said)
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Versions of one request, both ends included."""
-
-    lowest: int
-    highest: int
-
-
-Ranges = Mapping[int, Range]
+Ranges = Mapping[int, range]
+"""The versions that a broker knows of each request, by its API key."""
 
 
 def choose(ranges: Ranges, api: Api, *, at_least: int = 0, at_most: int = 32_767) -> int:
     """The newest version of ``api`` that the broker (``ranges``), kio and the caller all know.
 
     Raises `UnsupportedByBroker` when there is none."""
-    known = schema_name_map[api_key_map[api]]
-    theirs = ranges.get(api)
-    lowest = max(at_least, theirs.lowest if theirs else 0)
-    highest = min(at_most, theirs.highest if theirs else -1)
-    usable = [version for version in known if lowest <= version <= highest]
+    known, theirs = schema_name_map[api_key_map[api]], ranges.get(api, range(0))
+    usable = [version for version in known if version in theirs and at_least <= version <= at_most]
     if not usable:
-        offered = f"versions {theirs.lowest} to {theirs.highest}" if theirs else "no version"
+        offered = f"versions {theirs[0]} to {theirs[-1]}" if theirs else "no version"
         wanted = f"{max(at_least, min(known))} to {min(at_most, max(known))}"
         raise UnsupportedByBroker(f"the broker offers {offered} of {api.name}, {wanted} would do")
     return max(usable)

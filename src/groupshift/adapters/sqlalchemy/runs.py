@@ -146,10 +146,14 @@ class SqlRuns:
     def events(self, run: str, *, step: str = "") -> tuple[Event, ...]:
         """See the port."""
         rows = self._database.rows("list_events", run=run, step=step)
-        try:
-            return tuple(from_plain(Event, _read(row, "body")) for row in rows)
-        except TypeError as wrong:
-            raise Rejected(f"an event of run {run} is not known: {wrong}") from None
+        events: list[Event] = []
+        for row in rows:
+            try:
+                events.append(from_plain(Event, _read(row, "body")))
+            except TypeError as wrong:
+                said = f"event {row['seq']} of run {run} cannot be read ({wrong})"
+                raise Rejected(f"{said}; use the release that wrote it") from None
+        return tuple(events)
 
 
 def _read(row: dict[str, Any], *texts: str) -> dict[str, Any]:

@@ -1,30 +1,22 @@
 """The nodes of many groups, or of one, in a few large requests: for scans, audits, and moves of a group.
 
 `read_groups` reads many groups in the rounds that one group takes: a window of groups costs three round
-trips, however many they are (`groupshift.adapters.zookeeper.session`), and a group is a window of one. How
-much of a group is read, and what becomes of what cannot be read, is up to each method of
-`ZookeeperGroups`, which implements `groupshift.audit.run.OffsetNodes`, too.
+trips, however many they are (`groupshift.adapters.zookeeper.session`), and a group is a window of one. What
+becomes of what cannot be read is up to each method of `ZookeeperGroups`, which implements
+`groupshift.audit.run.OffsetNodes`, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum, auto
 from functools import partial
 from typing import Any, TypeVar
 
 from kazoo.exceptions import NoAuthError
 
-from groupshift.adapters.zookeeper.mode import as_mode, is_node_name, paths_of
-from groupshift.adapters.zookeeper.nodes import (
-    member_of,
-    mode_problems,
-    offset_of,
-    owner_of,
-    tells_registration,
-    unforeseen,
-)
+from groupshift.adapters.zookeeper.mode import is_node_name, paths_of
+from groupshift.adapters.zookeeper.nodes import member_of, mode_problems, offset_of, owner_of, unforeseen
 from groupshift.adapters.zookeeper.session import (
     Ask,
     Children,
@@ -35,6 +27,7 @@ from groupshift.adapters.zookeeper.session import (
     Rounds,
     Session,
     ZookeeperConnection,
+    as_mode,
     cluster_id,
     read_all,
     read_in_rounds,
@@ -51,23 +44,8 @@ from groupshift.scan.state import NodeTimes
 T = TypeVar("T")
 
 
-class Extent(Enum):
-    """How much of a group is read; the costs are for m members, t topics and p partitions."""
-
-    OFFSETS = auto()
-    """4 + t + p reads: the mode, the names of the members, and the offsets."""
-    MEMBERS = auto()
-    """9 + m + 2t + 2p reads: owners and members, too, all as of one time. Of a migration-aware member only
-    the migration id is read: its payload is the registration, with what the member says of itself (F6). The
-    registration is read, too, where the migration id cannot be understood."""
-    EVERY_NODE = auto()
-    """9 + 2m + 2t + 2p reads at most: both nodes of a migration-aware member, too. Who is registered is as of
-    one time (D5), owners and offsets are of right after it: members that come and go do not keep a group of
-    thousands of partitions from being read."""
-
-
-_ATTEMPTS = {Extent.OFFSETS: 1, Extent.MEMBERS: 10, Extent.EVERY_NODE: 25}
-"""How often a group is read when its members come and go meanwhile; each attempt costs milliseconds."""
+_ATTEMPTS = 25
+"""How often the members of a group are read when some come and go meanwhile; each costs milliseconds."""
 
 
 @dataclass(slots=True)
@@ -78,7 +56,7 @@ class Reading:
     when members came or went during each attempt."""
 
     paths: GroupPaths
-    directories: tuple[Node | None, Node | None] = (None, None)
+    directories: Sequence[Node | None] = ()
     mode: Node | None = None
     ids: tuple[str, ...] = ()
     migration_ids: tuple[str, ...] = ()
@@ -95,72 +73,43 @@ class Reading:
         return there or bool(self.refused)
 
 
-def read_groups(read: Read, groups: Sequence[str], extent: Extent) -> list[Reading]:
-    """What ZooKeeper has of each group, in this order."""
-    return read_in_rounds(read, [_rounds(GroupPaths(group), extent) for group in groups])
+def read_groups(read: Read, groups: Sequence[str]) -> list[Reading]:
+    """What ZooKeeper has of each group, in this order: 9 + 2m + 2t + 2p reads at most for m members, t topics
+    and p partitions."""
+    return read_in_rounds(read, [_rounds(GroupPaths(group)) for group in groups])
 
 
-def _rounds(paths: GroupPaths, extent: Extent) -> Rounds[Reading]:
-    """Read the group; again while its members come and go meanwhile."""
-    reading = Reading(paths)
-    for _ in range(_ATTEMPTS[extent]):
+def _rounds(paths: GroupPaths) -> Rounds[Reading]:
+    """Directories, then members, then owners and offsets.
+
+    Who is registered, in which mode, is as of one time (D5): whether somebody came or went meanwhile shows in
+    the directories of the members, which are read again together with them. Owners and offsets are of right
+    after it: members that come and go do not keep a group of thousands of partitions from being read."""
+    directories = [Data(paths.ids), Data(paths.migration_ids)]
+    listed = [Children(path) for path in (paths.ids, paths.migration_ids, paths.owners, paths.offsets)]
+    reading, topics = Reading(paths), list[str]()
+    for _ in range(_ATTEMPTS):
         reading = Reading(paths)
-        yield from _read_once(reading, extent)
+        answers = yield from _answers(reading, [*directories, Data(paths.mode), *listed])
+        reading.directories = [answers[each] for each in directories]
+        reading.mode = answers[Data(paths.mode)]
+        reading.ids, reading.migration_ids, owned, committed = (answers[each] or () for each in listed)
+        members = [*map(paths.id_of, reading.ids), *map(paths.migration_id_of, reading.migration_ids)]
+        topics = [f"{paths.owners}/{topic}" for topic in owned]
+        topics += [f"{paths.offsets}/{topic}" for topic in committed]
+        answers = yield from _answers(reading, [*map(Data, members), *directories, *map(Children, topics)])
+        reading.members = {path: node for path in members if (node := answers[Data(path)]) is not None}
+        again = [answers[each] for each in directories]
+        there = set(members) <= reading.members.keys() | set(reading.refused)
+        reading.settled = there and _children(again) == _children(reading.directories)
         if reading.settled:
             break
-    return reading
-
-
-def _read_once(reading: Reading, extent: Extent) -> Rounds[None]:
-    """Directories, then members and partitions, then owners and offsets.
-
-    Whether somebody came or went meanwhile shows in the directories of the members, which are read again last
-    of all that has to be of one time (D5)."""
-    paths = reading.paths
-    directories: list[Ask] = [Data(paths.ids), Data(paths.migration_ids)]
-    listed = [Children(path) for path in (paths.ids, paths.migration_ids, paths.offsets)]
-    asks: list[Ask] = [Data(paths.mode), *listed]
-    if extent is not Extent.OFFSETS:
-        asks = [*directories, *asks, Children(paths.owners)]
-    answers = yield from _answers(reading, asks)
-    reading.directories = (answers.get(directories[0]), answers.get(directories[1]))
-    reading.mode = answers[Data(paths.mode)]
-    reading.ids, reading.migration_ids, committed = (answers[each] or () for each in listed)
-
-    members: list[str] = []
-    if extent is Extent.EVERY_NODE:
-        members = [*map(paths.id_of, reading.ids), *map(paths.migration_id_of, reading.migration_ids)]
-    elif extent is Extent.MEMBERS:
-        aware = set(reading.migration_ids)
-        members = [
-            paths.migration_id_of(name) if name in aware else paths.id_of(name) for name in reading.ids
-        ]
-    again = directories if extent is Extent.EVERY_NODE else []
-    topics = [f"{paths.owners}/{topic}" for topic in answers.get(Children(paths.owners)) or ()]
-    topics += [f"{paths.offsets}/{topic}" for topic in committed]
-    answers = yield from _answers(reading, [*map(Data, members), *again, *map(Children, topics)])
-    reading.members = {path: node for path in members if (node := answers[Data(path)]) is not None}
-    gone = set(members) - reading.members.keys() - set(reading.refused)
-    reading.settled = not gone and _unchanged(reading, again, answers)
-    if extent is Extent.EVERY_NODE and not reading.settled:
-        return
-
     nodes = [f"{topic}/{name}" for topic in topics for name in answers[Children(topic)] or ()]
-    again = directories if extent is Extent.MEMBERS else []
-    untold: list[str] = []  # registrations that a migration id does not tell, or none of a living member
-    if extent is Extent.MEMBERS:
-        ids = {name: reading.members.get(paths.migration_id_of(name)) for name in reading.migration_ids}
-        untold = [
-            paths.id_of(name)
-            for name in reading.ids
-            if (node := ids.get(name)) and not tells_registration(node)
-        ]
-    answers = yield from _answers(reading, [*map(Data, nodes), *map(Data, untold), *again])
-    leaves = [node for path in nodes if (node := answers[Data(path)]) is not None]  # the others went away
+    answers = yield from _answers(reading, [Data(path) for path in nodes])
+    leaves = [node for node in answers.values() if node is not None]  # the others went away
     reading.owners = [node for node in leaves if node.path.startswith(f"{paths.owners}/")]
     reading.offsets = [node for node in leaves if node.path.startswith(f"{paths.offsets}/")]
-    reading.members |= {path: node for path in untold if (node := answers[Data(path)]) is not None}
-    reading.settled &= _unchanged(reading, again, answers)
+    return reading
 
 
 def _answers(reading: Reading, asks: Sequence[Ask]) -> Rounds[dict[Ask, Any]]:
@@ -170,10 +119,9 @@ def _answers(reading: Reading, asks: Sequence[Ask]) -> Rounds[dict[Ask, Any]]:
     return {ask: None if isinstance(each, Refused) else each for ask, each in zip(asks, answers, strict=True)}
 
 
-def _unchanged(reading: Reading, again: Sequence[Ask], answers: Mapping[Ask, Any]) -> bool:
-    """Whether nobody came or went since the directories were read first, as far as they were read again."""
-    then = [node.stat.pzxid if node else -1 for node in reading.directories]
-    return not again or then == [answers[each].stat.pzxid if answers[each] else -1 for each in again]
+def _children(directories: Sequence[Node | None]) -> list[int]:
+    """What identifies the children of each."""
+    return [node.stat.pzxid if node else -1 for node in directories]
 
 
 def _view(reading: Reading) -> GroupView:
@@ -195,7 +143,7 @@ def _view(reading: Reading) -> GroupView:
         mode=as_mode(reading.mode),
         ids=reading.ids,
         migration_ids=reading.migration_ids,
-        ids_pzxid=reading.directories[0].stat.pzxid if reading.directories[0] else -1,
+        ids_pzxid=_children(reading.directories)[0],
         members=tuple(members),
         owners=tuple(each for each in owners if each is not None and not isinstance(each, str)),
         zookeeper_offsets=tuple(each for each in offsets if isinstance(each, OffsetRow)),
@@ -251,13 +199,12 @@ class ZookeeperGroups:
                 self._require_cluster(there=session.exists(CONSUMERS) or session.exists(BROKER_IDS))
                 return GroupView(group=group)
             read = partial(read_all, session, together=False)
-            (reading,) = read_groups(read, [group], Extent.EVERY_NODE)
+            (reading,) = read_groups(read, [group])
             if reading.refused:
                 raise NoAuthError(reading.refused[0])
             if not reading.settled:
                 raise Transient(
-                    f"members of {paths.root} came and went during each of "
-                    f"{_ATTEMPTS[Extent.EVERY_NODE]} listings: "
+                    f"members of {paths.root} came and went during each of {_ATTEMPTS} listings: "
                     "wait until the group is at rest, then run the same command again"
                 )
             return _view(reading)
@@ -269,7 +216,7 @@ class ZookeeperGroups:
 
         A name that Kafka allows and that cannot be a node is in Kafka only."""
         names = list(dict.fromkeys(filter(is_node_name, groups)))
-        readings = self._call(lambda read: read_groups(read, names, Extent.MEMBERS))
+        readings = self._call(lambda read: read_groups(read, names))
         views = dict(zip(names, map(_view_of, readings), strict=True))
         return tuple(views.get(group, (GroupView(group=group), NodeTimes())) for group in groups)
 
@@ -278,9 +225,7 @@ class ZookeeperGroups:
         wanted = [name for name in self.groups() if groups is None or name in groups]
         by_group: dict[str, ZookeeperGroup] = {}
         for at in range(0, len(wanted), _WINDOW):
-            readings = self._call(
-                partial(read_groups, groups=wanted[at : at + _WINDOW], extent=Extent.OFFSETS)
-            )
+            readings = self._call(partial(read_groups, groups=wanted[at : at + _WINDOW]))
             by_group |= {reading.paths.group: _group_of(reading) for reading in readings}
         return by_group
 
@@ -321,23 +266,23 @@ def _view_of(reading: Reading) -> tuple[GroupView, NodeTimes]:
     try:
         view, times = _view(reading), _times(reading)
     except Exception as error:  # noqa: BLE001 - named in the group's problems
-        kinds = {
-            name: MemberKind.AWARE if name in reading.migration_ids else MemberKind.OLD
-            for name in reading.ids
-        }
+        aware = set(reading.migration_ids)
         view = GroupView(
             group=reading.paths.group,
             exists=True,
             ids=reading.ids,
             migration_ids=reading.migration_ids,
-            members=tuple(Member(member_id=name, kind=kind) for name, kind in kinds.items()),
+            members=tuple(
+                Member(member_id=name, kind=MemberKind.AWARE if name in aware else MemberKind.OLD)
+                for name in reading.ids
+            ),
             problems=(unforeseen(reading.paths.root, error),),
         )
         return view, NodeTimes()
     problems = [f"{_refused(path)}, or correct its credentials" for path in sorted(set(reading.refused))]
     if not reading.settled:
         problems.append(
-            f"members of {reading.paths.root} came and went during each of {_ATTEMPTS[Extent.MEMBERS]} "
+            f"members of {reading.paths.root} came and went during each of {_ATTEMPTS} "
             "readings: scan again once the group is at rest"
         )
     return replace(view, problems=(*view.problems, *problems)), times

@@ -9,7 +9,7 @@ import importlib.util
 import logging
 import ssl
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
@@ -126,15 +126,9 @@ def make_client(hosts: str, session_s: float, login: ZookeeperLogin = ANYBODY, *
     )
 
 
-Change = Callable[[TransactionRequest], Any]
-"""Adds one or more operations to a transaction."""
-
-
-def ask(client: KazooClient, change: Change) -> Any:
-    """Send a question that changes nothing (`groupshift.adapters.zookeeper.mode`); `refused` reads the answer
-    that its result holds."""
-    question = client.transaction()
-    change(question)
+def send_question(question: TransactionRequest) -> Any:
+    """Send what changes nothing, however it ends (`groupshift.adapters.zookeeper.mode`); `refused` reads the
+    answer that the result holds."""
     question.check(f"/{unique()}", -1)
     return question.commit_async()
 

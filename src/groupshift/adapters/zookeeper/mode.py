@@ -12,15 +12,13 @@ identity lacks a right; where only the last one fails, it has them all. Nothing 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 
-from kazoo.client import TransactionRequest
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
-from groupshift.adapters.zookeeper.login import Change, ask, refused
-from groupshift.adapters.zookeeper.session import Guard, Node, Session, ZookeeperConnection
+from groupshift.adapters.zookeeper.login import refused, send_question
+from groupshift.adapters.zookeeper.session import Guard, Node, Session, ZookeeperConnection, as_mode
 from groupshift.domain.foreign_json import shown
-from groupshift.domain.modes import ABSENT_MODE, Holder, Mode, ModeNode, parse_holder
+from groupshift.domain.modes import Holder, Mode, ModeNode, parse_holder
 from groupshift.domain.znodes import GroupPaths
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.cluster import Identity, Server
@@ -64,46 +62,41 @@ class ZookeeperModeSwitch:
         self, group: str, expected: ModeNode, to: Mode, *, holder: Holder | None = None
     ) -> ModeNode:
         """Write ``to`` if the node is still ``expected``; returns the node as read back."""
-        paths, data = paths_of(group), to.value.encode()
-        path = paths.mode
-        sent: list[bool] = []
+        return self._write(paths_of(group), expected, to.value.encode(), holder)
+
+    def delete(self, group: str, expected: ModeNode, *, holder: Holder | None = None) -> None:
+        """Delete the node if it is still ``expected``; an absent node is what was asked for."""
+        self._write(paths_of(group), expected, None, holder)
+
+    def _write(
+        self, paths: GroupPaths, expected: ModeNode, data: bytes | None, holder: Holder | None
+    ) -> ModeNode:
+        path, sent = paths.mode, list[bool]()
 
         def write(session: Session) -> ModeNode:
             node = read_mode(session, path)
-            if sent and _follows(expected, node, data):
+            if (sent or data is None) and _follows(expected, node, data):
                 return node
             guard = _guard(session, paths.fence, holder)
-            _demand(path, expected, node)
+            if (node.identity, node.version) != (expected.identity, expected.version):
+                raise Conflict(f"{path} holds {_shown(node)}, expected was {_shown(expected)}: {_LOOK}")
             if node.data == data:
                 return node
             sent.append(True)
             version = None if node.data is None else node.version
-            with _conflicts(path):
+            try:
                 session.change(path, data, version, guard=guard, acl=session.acl)
+            except (BadVersionError, NodeExistsError, NoNodeError) as lost:
+                raise Conflict(
+                    f"{path} was changed in the same moment ({type(lost).__name__}): {_LOOK}"
+                ) from lost
             after = read_mode(session, path)
             if not _follows(expected, after, data):
-                raise Conflict(f"{path} holds {_shown(after)} right after {data!r} was written: {_LOOK}")
+                done = "it was deleted" if data is None else f"{data!r} was written"
+                raise Conflict(f"{path} holds {_shown(after)} right after {done}: {_LOOK}")
             return after
 
         return self._connection.call(write)
-
-    def delete(self, group: str, expected: ModeNode, *, holder: Holder | None = None) -> None:
-        """Delete the node if it is still ``expected``; an absent node is what was asked for."""
-        paths = paths_of(group)
-        path = paths.mode
-
-        def remove(session: Session) -> None:
-            node = read_mode(session, path)
-            if node.data is None:
-                return
-            guard = _guard(session, paths.fence, holder)
-            _demand(path, expected, node)
-            with _conflicts(path):
-                session.change(path, None, node.version, guard=guard)
-            if read_mode(session, path).data is not None:
-                raise Conflict(f"{path} was created again right after its deletion: {_LOOK}")
-
-        self._connection.call(remove)
 
 
 _ATTEMPTS = 10
@@ -120,13 +113,6 @@ def paths_of(group: str) -> GroupPaths:
     if not is_node_name(group):
         raise Rejected(f"group {group!r} cannot be a consumer group in ZooKeeper: use [A-Za-z0-9._-] only")
     return GroupPaths(group)
-
-
-def as_mode(node: Node | None) -> ModeNode:
-    """The mode node of the domain."""
-    if node is None:
-        return ABSENT_MODE
-    return ModeNode(data=node.data, version=node.stat.version, czxid=node.stat.czxid, mzxid=node.stat.mzxid)
 
 
 def read_mode(session: Session, path: str) -> ModeNode:
@@ -157,24 +143,12 @@ def _fenced(path: str, holder: Holder, known: Holder | None) -> Conflict:
     )
 
 
-@contextlib.contextmanager
-def _conflicts(path: str) -> Iterator[None]:
-    """Raise `Conflict` where another one was faster."""
-    try:
-        yield
-    except (BadVersionError, NodeExistsError, NoNodeError) as lost:
-        raise Conflict(f"{path} was changed in the same moment ({type(lost).__name__}): {_LOOK}") from lost
-
-
-def _follows(expected: ModeNode, node: ModeNode, data: bytes) -> bool:
-    """Whether ``node`` is ``expected`` after exactly one write of ``data``."""
+def _follows(expected: ModeNode, node: ModeNode, data: bytes | None) -> bool:
+    """Whether ``node`` is ``expected`` after exactly one write of ``data``, or after it was deleted."""
+    if data is None:
+        return node.data is None
     same_node = expected.data is None or node.czxid == expected.czxid
     return node.data == data and node.version == expected.version + 1 and same_node
-
-
-def _demand(path: str, expected: ModeNode, node: ModeNode) -> None:
-    if (node.identity, node.version) != (expected.identity, expected.version):
-        raise Conflict(f"{path} holds {_shown(node)}, expected was {_shown(expected)}: {_LOOK}")
 
 
 def _shown(node: ModeNode) -> str:
@@ -221,23 +195,6 @@ class ZookeeperBrake:
         self._connection.close()
 
 
-def writing(session: Session, path: str) -> Change:
-    """Write the node at ``path`` and delete it, whether or not it and what lies above it are there."""
-    names = path.split("/")
-    above = ["/".join(names[:depth]) for depth in range(2, len(names))]
-    there, missing = session.exists(path), [each for each in above if not session.exists(each)]
-
-    def change(question: TransactionRequest) -> None:
-        if there:
-            question.set_data(path, b"")
-        else:
-            for each in (*missing, path):
-                question.create(each, b"")
-        question.delete(path)
-
-    return change
-
-
 class ZookeeperRights:
     """Whether the tool's session may do what a move does to a group's nodes: write its mode and who may write
     it. That it may read all the others shows when the group is read."""
@@ -256,9 +213,19 @@ class ZookeeperRights:
 
 
 def _may_write(session: Session, path: str) -> bool:
-    """Asked again when the node came or went between looking and asking."""
+    """Whether the node may be written and deleted, whether or not it and what lies above it are there. Asked
+    again when it came or went between looking and asking."""
+    names = path.split("/")
+    above = ["/".join(names[:depth]) for depth in range(2, len(names))]
     for _ in range(_ATTEMPTS):
-        *changes, last = session.result(ask(session.client, writing(session, path)))
+        there, missing = session.exists(path), [each for each in above if not session.exists(each)]
+        question = session.client.transaction()
+        for each in () if there else (*missing, path):
+            question.create(each, b"")
+        if there:
+            question.set_data(path, b"")
+        question.delete(path)
+        *changes, last = session.result(send_question(question))
         if refused(changes):
             return False
         if isinstance(last, NoNodeError):

@@ -115,7 +115,9 @@ def member_of(registered: Node, migration: Node | None) -> tuple[Member, tuple[s
     """
     name = registered.path.rpartition("/")[2]
     group = registered.path.split("/")[2]
-    registration, problems = _registration(registered)
+    nothing = Registration(subscription=())
+    remedy = "no old member can rebalance while it is there; stop or restart that member"
+    registration, problems = _read(registered, "registration", parse_registration, nothing, remedy)
     if migration is None and registered.owner:
         client = client_of_registration(group, name, registered.data)
         if client:
@@ -138,11 +140,6 @@ def member_of(registered: Node, migration: Node | None) -> tuple[Member, tuple[s
         session_id=registered.owner or None,
     )
     return member, (*_persistent(registered), *problems, *more)
-
-
-def tells_registration(migration: Node) -> bool:
-    """Return True where a ``migration/ids`` node of a living member holds its registration, too (F6)."""
-    return migration.owner != 0 and not _registration(migration)[1]
 
 
 def owner_of(node: Node) -> Owner | str | None:
@@ -192,11 +189,6 @@ def unforeseen(what: str, error: Exception) -> str:
         f"{what} cannot be read ({type(error).__name__}: {str(error)[:_SHOWN]}): the group is not moved; "
         "look at its nodes, and report it"
     )
-
-
-def _registration(node: Node) -> tuple[Registration, tuple[str, ...]]:
-    remedy = "no old member can rebalance while it is there; stop or restart that member"
-    return _read(node, "registration", parse_registration, Registration(subscription=()), remedy)
 
 
 def _read(

@@ -63,6 +63,7 @@ from groupshift.adapters.zookeeper.login import (
     read_tool_login,
 )
 from groupshift.domain.addresses import zookeeper_ensemble
+from groupshift.domain.modes import ABSENT_MODE, ModeNode
 from groupshift.domain.znodes import CLUSTER_ID, CONSUMERS, parse_cluster_id
 from groupshift.errors import Rejected, Transient
 
@@ -78,7 +79,6 @@ _LOST = (
 )
 _REFUSED = (NoAuthError, AuthFailedError, InvalidACLError)
 _DRAGGED_ALONG = (RolledBackError, RuntimeInconsistency)
-"""What the other parts of a failed transaction answer."""
 _SESSION_TIMEOUT_S = 4.0  # nothing of ours hangs on the session; short, so that a silent server is noticed
 
 
@@ -109,6 +109,20 @@ class Node:
 def node_of(path: str, data: bytes | None, stat: ZnodeStat) -> Node:
     """A node as kazoo tells it; null is what Java's clients write for nothing."""
     return Node(path=path, data=data or b"", stat=stat)
+
+
+def as_mode(node: Node | None) -> ModeNode:
+    """The mode node of the domain."""
+    if node is None:
+        return ABSENT_MODE
+    return ModeNode(data=node.data, version=node.stat.version, czxid=node.stat.czxid, mzxid=node.stat.mzxid)
+
+
+def failure(outcomes: Sequence[Any]) -> Exception | None:
+    """The error that undid a transaction; None where all of it was done. ZooKeeper answers with one outcome
+    an operation, of which the others say only that they were dragged along."""
+    errors = [each for each in outcomes if isinstance(each, Exception)]
+    return min(errors, key=lambda each: isinstance(each, _DRAGGED_ALONG), default=None)
 
 
 class Session:
@@ -167,9 +181,8 @@ class Session:
             transaction.create(path, data, list(acl))
         else:
             transaction.set_data(path, data, version)
-        for outcome in self.result(transaction.commit_async()):
-            if isinstance(outcome, Exception) and not isinstance(outcome, _DRAGGED_ALONG):
-                raise outcome
+        if failed := failure(self.result(transaction.commit_async())):
+            raise failed
 
     def send(self, asks: Sequence[Ask]) -> Any:
         """Send the reads as one `MultiRead`; await the answers with `result`."""

@@ -231,7 +231,7 @@ class _Parts(GroupSteps):
         self.gate = TOGGLE_GATE
         back = _set_mode(_UNDO_TOGGLE, Mode.ZOOKEEPER, self.terms)
         act = _set_mode(StageName.TOGGLE, Mode.KAFKA, self.terms, undo=back)
-        self.measured(act, mode=Mode.KAFKA.value)
+        self.measured(act)
 
     def finalises(self) -> None:
         """Remove what only the rollback needed, where somebody wants that."""

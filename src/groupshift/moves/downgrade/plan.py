@@ -25,7 +25,7 @@ from groupshift.domain.run import (
 from groupshift.domain.step_table import StepTable
 from groupshift.domain.versions import METADATA
 from groupshift.engine.move import undo_of
-from groupshift.engine.snapshots import compare_step, snapshot_step
+from groupshift.engine.snapshots import compare_step
 from groupshift.errors import Rejected
 from groupshift.log.releases import Coordinator
 from groupshift.moves.downgrade.facts import DowngradeFacts, DowngradeRequest, of_kind
@@ -71,7 +71,7 @@ def way(request: DowngradeRequest, facts: DowngradeFacts) -> Iterator[Step]:
     nodes = ", ".join(map(str, facts.controllers))
     staying = f": only brokers are replaced, controllers ({nodes}) keep their release"
     yield _step("approve", "plan", {"staying": staying if facts.brokers_only else ""})
-    yield snapshot_step("prepare", LEFT, does=f"snapshot {LEFT} of all groups")
+    yield _step("snapshot", LEFT)
     converted = () if facts.serves_consumers else of_kind(facts.groups, Kind.CONSUMER)
     for each in converted:
         yield _step("convert-empty" if each.empty else "convert", each.group)

@@ -23,7 +23,7 @@ from groupshift.domain.run import (
     make_rollback,
 )
 from groupshift.domain.step_table import StepTable
-from groupshift.engine.snapshots import compare_step, snapshot_step
+from groupshift.engine.snapshots import compare_step
 from groupshift.moves.expansion.facts import PlacementFacts
 from groupshift.moves.expansion.ports import BACK, BEFORE_DELETE, SNAPSHOT, VERIFIED
 from groupshift.moves.expansion.rules import TOPIC, Placement
@@ -71,9 +71,7 @@ def planned(placement: Placement, drain_s: int) -> Plan:
     last = cluster.quorum.leader if cluster.quorum else cluster.controller
     steps = [
         _step("drain", patience_s=drain_s),
-        snapshot_step(
-            "snapshot", SNAPSHOT, does=f"snapshot {SNAPSHOT} of all groups, with the bytes of their records"
-        ),
+        _step("snapshot", SNAPSHOT),
         _step("agree", SNAPSHOT),
         _step("approve", "plan", said),
         *([_step("fence", undo=reopen)] if placement.fenced else []),

@@ -13,7 +13,7 @@ import pytest
 from groupshift.adapters.kafka.broker import LoginRefused
 from groupshift.adapters.kafka.cluster import KafkaCluster, observer
 from groupshift.adapters.kafka.groups import KafkaEnsemble
-from groupshift.adapters.kafka.wire import BrokerError, Range, UnsupportedByBroker
+from groupshift.adapters.kafka.wire import BrokerError, UnsupportedByBroker
 from groupshift.errors import Rejected, Transient
 
 LOGIN = {
@@ -49,10 +49,10 @@ def test_a_broker_that_names_no_topic_is_not_believed(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize(
     ("versions", "release"),
-    [({2: Range(0, 4)}, ""), ({0: Range(0, 8)}, "2.4"), ({0: Range(3, 13), 2: Range(1, 11)}, "4.2")],
+    [({2: range(5)}, ""), ({0: range(9)}, "2.4"), ({0: range(3, 14), 2: range(1, 12)}, "4.2")],
 )
 def test_brokers_are_met_with_the_release_of_their_requests(
-    monkeypatch: pytest.MonkeyPatch, versions: dict[int, Range], release: str
+    monkeypatch: pytest.MonkeyPatch, versions: dict[int, range], release: str
 ) -> None:
     """The newest request tells; one that was not asked, and an older one, tell none."""
     from groupshift.adapters.kafka.broker import BrokerConnection

@@ -17,7 +17,6 @@ from groupshift.adapters.kafka.wire import (
     Api,
     BrokerError,
     Malformed,
-    Range,
     UnsupportedByBroker,
     answer_of,
     choose,
@@ -132,7 +131,7 @@ def test_cut_answers_are_malformed(body: bytes) -> None:
 
 def test_the_newest_common_version_is_chosen() -> None:
     """Broker, kio and caller each bound it from both sides."""
-    ranges = {Api.LIST_GROUPS: Range(0, 4), Api.OFFSET_FETCH: Range(1, 10), Api.FETCH: Range(4, 99)}
+    ranges = {Api.LIST_GROUPS: range(5), Api.OFFSET_FETCH: range(1, 11), Api.FETCH: range(4, 100)}
     assert choose(ranges, Api.LIST_GROUPS) == 4
     assert choose(ranges, Api.OFFSET_FETCH, at_least=2, at_most=9) == 9
     assert choose(ranges, Api.FETCH) == 18
@@ -149,7 +148,7 @@ def test_the_newest_common_version_is_chosen() -> None:
 def test_no_common_version_is_said_with_both_sides(api: Api, bounds: dict[str, int], said: str) -> None:
     """A request is never sent in a version that the broker did not offer."""
     with pytest.raises(UnsupportedByBroker, match=said):
-        choose({Api.LIST_GROUPS: Range(0, 4), Api.METADATA: Range(12, 13)}, api, **bounds)
+        choose({Api.LIST_GROUPS: range(5), Api.METADATA: range(12, 14)}, api, **bounds)
 
 
 def test_error_codes_have_their_names_and_say_whether_to_ask_again() -> None:

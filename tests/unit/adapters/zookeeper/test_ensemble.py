@@ -1,5 +1,4 @@
-"""What a window of groups is read of: each of both nodes of a migration-aware member only where one is not
-enough."""
+"""What is read of a window of groups: both nodes of a migration-aware member, and each speaks for itself."""
 
 from __future__ import annotations
 
@@ -21,10 +20,10 @@ IDS, MIGRATION = "/consumers/g/ids", "/consumers/g/migration/ids"
 
 
 class Tree:
-    """Nodes by path, instead of a server; ``asked`` are the nodes that were read."""
+    """Nodes by path, instead of a server."""
 
     def __init__(self, nodes: dict[str, bytes], persistent: str = "") -> None:
-        self.nodes, self.persistent, self.asked = nodes, persistent, list[str]()
+        self.nodes, self.persistent = nodes, persistent
 
     def call(self, work: Any) -> Any:
         """As `ZookeeperGroups` asks its servers."""
@@ -35,7 +34,6 @@ class Tree:
         return [self._data(each.path) if isinstance(each, Data) else self._names(each.path) for each in asks]
 
     def _data(self, path: str) -> Node | None:
-        self.asked.append(path)
         inner = any(each.startswith(f"{path}/") for each in self.nodes)
         if path not in self.nodes and not inner:
             return None
@@ -58,14 +56,6 @@ def observed(tree: Tree) -> Any:
 def member(migration: bytes) -> dict[str, bytes]:
     """One migration-aware member, whose registration is whole."""
     return {f"{IDS}/g_a": json.dumps(REGISTRATION).encode(), f"{MIGRATION}/g_a": migration}
-
-
-def test_of_an_aware_member_the_migration_id_is_enough() -> None:
-    """Its registration is not read."""
-    tree = Tree(member(json.dumps(AWARE).encode()))
-    side = observed(tree)
-    assert (side.problems, [each.subscription for each in side.members]) == ((), [(("t", 1),)])
-    assert f"{IDS}/g_a" not in tree.asked
 
 
 @pytest.mark.parametrize("held", [b"", b"{", b'{"fence": 1}', b'{"pattern": "static"}'])
