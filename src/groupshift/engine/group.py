@@ -25,8 +25,8 @@ from groupshift.domain.equality import (
 )
 from groupshift.domain.evidence import Moment, PlanOf, refuse_older
 from groupshift.domain.facts import Facts, Slot, SlotState
-from groupshift.domain.group import GroupView
-from groupshift.domain.group_protocol import Aim
+from groupshift.domain.group import GroupView, aspects
+from groupshift.domain.group_protocol import Aim, Kind
 from groupshift.domain.group_rules import ask
 from groupshift.domain.log_gaps import Gap, LogAnswer, answers_data, gaps, isolation_of
 from groupshift.domain.modes import MemberKind, Mode
@@ -171,6 +171,34 @@ def facts_of(side: GroupSide, group: str, driver: str, wanted: Wanted = None) ->
     """Read the fleet, then the group: whoever ran before it was read should be in it. Raises as the ports."""
     places = side.fleets(driver).slots(group)
     return Facts(view=side.groups.read(group), places=places, wanted=wanted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveGroup:
+    """The group and its fleet (``driver`` is who replaces members), what the tool's own login may not do, and
+    the numbers that decide."""
+
+    facts: Facts
+    driver: str
+    terms: GroupTerms
+    identities: Findings = ()
+
+    @property
+    def aspects(self) -> Mapping[str, Mapping[str, str]]:
+        """What an approval is given for: who is in the group, what each member subscribes to, how many
+        partitions its topics have, and, where ZooKeeper knows it, the write that the mode node is of.
+        Subscriptions that are hidden now are left out."""
+        view = self.facts.view
+        left_out = {"mode" if view.protocol else "", "subscriptions" if self.hides else ""}
+        return {name: items for name, items in aspects(view).items() if name not in left_out}
+
+    @property
+    def hides(self) -> bool:
+        """Whether the coordinator does not tell now what each member subscribes to: that of a classic group
+        that rebalances does not."""
+        view = self.facts.view
+        classic = view.protocol is not None and view.protocol.group.kind is Kind.CLASSIC
+        return classic and not all(each.subscription for each in view.members)
 
 
 def places_of(facts: Facts, names: Mapping[str, str] | None = None) -> tuple[Slot, ...]:
