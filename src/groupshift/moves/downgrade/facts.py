@@ -197,21 +197,14 @@ def log_facts(records: Iterable[Decoded], target: Target) -> LogFacts:
 
     Raises `Rejected` as `lint` does."""
     read = list(records)
-    numbers = Counter(each.record_type for each in read)
+    known, numbers = materialise(read).groups, Counter(each.record_type for each in read)
+    new_types = ((number, many) for number, many in numbers.items() if number is not None)
     versions = (each.value_version for each in read if each.record_type in _COMMITS)
     return LogFacts(
         records=len(read),
-        groups={
-            name: each
-            for name, each in materialise(read).groups.items()
-            if each.family is not GroupFamily.GONE
-        },
+        groups={name: each for name, each in known.items() if each.family is not GroupFamily.GONE},
         verdicts=lint(read, target.release, target.coordinator),
-        new_types={
-            number: numbers[number]
-            for number in sorted(each for each in numbers if each is not None)
-            if number >= _FIRST_NEW
-        },
+        new_types={number: many for number, many in sorted(new_types) if number >= _FIRST_NEW},
         commits=max((each for each in versions if each is not None), default=None),
     )
 

@@ -256,15 +256,10 @@ class LoggedPlaces:
     @cached_property
     def erased_ms(self) -> int | None:
         """When something was deleted last outside its group's partition (epoch ms; None: nothing)."""
-        gone = (
-            (_group(each.key or b""), each) for each in self._reading.winners.values() if each.value is None
-        )
-        times = (
-            each.timestamp_ms
-            for group, each in gone
-            if group is not None and each.partition != partition_of(group, self.count)
-        )
-        return max(times, default=None)
+        gone = (each for each in self._reading.winners.values() if each.value is None)
+        named = ((each, group) for each in gone if (group := _group(each.key or b"")) is not None)
+        away = (each for each, group in named if each.partition != partition_of(group, self.count))
+        return max((each.timestamp_ms for each in away), default=None)
 
     @cached_property
     def _at_home(self) -> tuple[tuple[OffsetRow, int], ...]:
