@@ -88,7 +88,7 @@ def test_an_emptied_group_that_is_gone_can_be_filled_again() -> None:
     """One without commits is deleted when its last member leaves: neither way is shut by that."""
     gone = _facts(KafkaGroup(group="g", kind=Kind.ABSENT), OFFLINE)
     for name in (StageName.FILL, StageName.UNDO_EMPTY):
-        asked = rulebook.BEFORE[name]
+        asked = rulebook.RULES.phases[name].before
         assert {finding.verdict for finding in ask(asked, gone)} == {Verdict.PASS}
     occupied = _facts(classic(1), DOWN)
     assert {f.verdict for f in ask(rulebook.BEFORE[StageName.UNDO_EMPTY], occupied)} == {Verdict.PASS}
