@@ -65,7 +65,7 @@ class Outlook:
 
     def __init__(self, member: Member, parts: Parts, agenda: Agenda) -> None:
         self._member, self._parts, self._agenda = member, parts, agenda
-        self._stale, self._said = True, ""
+        self._stale = True
         static = member.pattern is Pattern.STATIC
         self._own_topics = tuple(sorted(member.subscription)) if static else ()
         self._clients: frozenset[str] | None = None
@@ -111,15 +111,11 @@ class Outlook:
             raise
         except Exception as error:
             self._stale = True
-            sentence = (
+            raise Rejected(
                 f"the nodes of the group cannot be read ({type(error).__name__}: {str(error)[:_SHOWN]}): "
                 "this member keeps what it owns, takes nothing and tries again; look at the nodes below "
                 "/consumers"
-            )
-            if sentence != self._said:
-                _LOG.error("%s: %s", self._member.consumer_id, sentence, exc_info=error)
-            self._said = sentence
-            raise Rejected(sentence) from error
+            ) from error
 
     # -- Kafka -----------------------------------------------------------------------------------
 
@@ -260,13 +256,11 @@ class Waker:
         unowned = self._parts.coordination.unowned(sorted(expected))
         now = time.monotonic()
         self._vigil = watch(self._vigil, expected, unowned, now)
-        former, self.alarms = self.alarms, ()
+        self.alarms = ()
         if free := neglected(self._vigil, self._every_s, now):
             look = advice(self._member, schemes_of_losers(self._member, view, free))
             shares = ", ".join(map(str, free))
             self.alarms = (f"{shares}: old members do not take them; restart those members, and: {look}",)
-            if self.alarms != former:
-                _LOG.error("%s: %s", self._member.consumer_id, self.alarms[0])
         if due(self._vigil, self._every_s, now):
             names = ", ".join(sorted({thread for thread, _ in self._vigil.free.values()}))
             _LOG.warning(
