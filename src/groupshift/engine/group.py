@@ -114,7 +114,7 @@ class GroupRules(ABC, Generic[G]):
 
     def __init__(self, file: str) -> None:
         table = table_of(_Table, file)
-        self.assess, self.phases, self._settled = table.assess, table.phases, table.settled
+        self.assess, self.phases, self.only_time = table.assess, table.phases, table.settled
 
     def before(self, step: Step) -> tuple[str, ...]:
         """Return what must hold right before the act."""
@@ -126,7 +126,7 @@ class GroupRules(ABC, Generic[G]):
 
     def settled(self, step: Step) -> tuple[str, ...]:
         """Return those of `after` that only need time."""
-        return tuple(each for each in self.after(step) if each in self._settled)
+        return tuple(each for each in self.after(step) if each in self.only_time)
 
     @abstractmethod
     def wanted(self, run: Run[G], step: Step) -> Wanted:

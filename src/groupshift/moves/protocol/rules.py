@@ -17,9 +17,9 @@ from groupshift.domain.protocol import preflight
 from groupshift.domain.protocol.preflight import ProtocolFacts
 from groupshift.domain.run import Findings, Step
 from groupshift.domain.versions import line_of
-from groupshift.engine.group import GroupRules
+from groupshift.engine.group import GroupRules, LiveGroup
 from groupshift.engine.move import Run
-from groupshift.moves.protocol.facts import LiveGroup, ProtocolPorts, ProtocolRequest
+from groupshift.moves.protocol.facts import ProtocolPorts, ProtocolRequest
 
 HEALS = frozenset({"P02", "P06", "P13", "PR02", "C11", "C18", "PR09"})
 """Rules of `assess` that only need time: brokers that disagree or load, members that are joining or being
