@@ -73,7 +73,6 @@ class Accepted:
     step: Step
     reasons: tuple[str, ...]
     who: str
-    at_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,9 +161,8 @@ class History:
             if event.kind is EventKind.ACCEPTED and event.body["verdict"] in _BAD and event.step in steps:
                 said = event.body.get("findings") or ()
                 bad = tuple(f"{e['rule']}: {e['reason']}" for e in said if e["verdict"] != Verdict.PASS)
-                by_step[event.step] = Accepted(
-                    step=steps[event.step], reasons=bad, who=str(event.body["who"]), at_ms=event.at_ms
-                )
+                who = str(event.body["who"])
+                by_step[event.step] = Accepted(step=steps[event.step], reasons=bad, who=who)
         return tuple(by_step.values())
 
 
