@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, Final, Self
 
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from groupshift.adapters.zookeeper.login import make_client
@@ -47,7 +47,6 @@ Topics = Mapping[str, int] | Sequence[str] | Whitelist | Blacklist
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _LOG = logging.getLogger(__name__)
 _COMMIT_S = 10.0
-_OFFSET_INVALID = -1001
 
 
 _CLOSE_S = 9.0
@@ -236,12 +235,12 @@ class GroupConsumer:
             raise _error(KafkaError.REQUEST_TIMED_OUT, f"committed: {error}") from error
         both = {each: (nodes[each].value, stored.get(each)) for each in places}
         known = {each: [at for at in offsets if at is not None] for each, offsets in both.items()}
-        return [KafkaPartition(*each, max(known[each], default=_OFFSET_INVALID)) for each in places]
+        return [KafkaPartition(*each, max(known[each], default=OFFSET_INVALID)) for each in places]
 
     def position(self, partitions: Sequence[KafkaPartition]) -> list[KafkaPartition]:
         """The next offset to be delivered, -1001 for partitions not assigned here."""
         known = self._delivery.next_offsets()
-        return [KafkaPartition(*each, known.get(each, _OFFSET_INVALID)) for each in _places(partitions)]
+        return [KafkaPartition(*each, known.get(each, OFFSET_INVALID)) for each in _places(partitions)]
 
     def assignment(self) -> list[KafkaPartition]:
         """The partitions delivered here now."""
