@@ -121,8 +121,8 @@ class GroupRules(ABC, Generic[G]):
         return self.phases[StageName(step.phase)].before
 
     def after(self, step: Step) -> tuple[str, ...]:
-        """Return what must hold once the act has settled."""
-        return self.phases[StageName(step.phase)].after
+        """Return what must hold once the act has settled; nothing before it, when the act itself asks."""
+        return () if step.args.get("moment") == Moment.BEFORE else self.phases[StageName(step.phase)].after
 
     def settled(self, step: Step) -> tuple[str, ...]:
         """Return those of `after` that only need time."""
@@ -138,16 +138,12 @@ class GroupRules(ABC, Generic[G]):
 
     def calm(self, run: Run[G], step: Step) -> Findings:
         """Return what speaks against a snapshot now."""
-        if step.args["moment"] == Moment.BEFORE:
-            return () if step.args.get("nobody") else ask_live(run, CALM)
         after = self.after(step)
         numbers = after if step.args.get("nobody") else tuple(dict.fromkeys((*CALM, *after)))
-        return ask_live(run, numbers, self.wanted(run, step))
+        return ask_live(run, numbers, self.wanted(run, step) if after else None)
 
     def live(self, run: Run[G], step: Step) -> Findings:
         """Return what the rules after a step say now. Before one, the act itself asks."""
-        if step.args["moment"] == Moment.BEFORE:
-            return ()
         return ask_live(run, self.after(step), self.wanted(run, step))
 
     def soaks(self, run: Run[G], step: Step) -> Checked:
