@@ -83,7 +83,7 @@ def test_the_end_of_a_run_seals_everything_that_it_left(world: SealedWorld) -> N
     pack, record = pack_of(world, run), world.runs.find(run)
     assert {each.path for each in pack.files} == set(world.evidence.files(run)) - {PACK, SIGNATURE}
     assert (pack.run, pack.target, pack.plan_hash) == (run, "group toy", record.plan_hash)
-    assert (pack.state, pack.doubts, pack.signed) == ("finalised", (), True)
+    assert (pack.state, pack.doubts, pack.signed) == ("finalised", {}, True)
     assert [(each.gate, each.choice, each.who) for each in pack.approvals] == [
         ("01 ask/approve plan", "approve", "bob"),
         ("15 go/approve burn", "approve", "bob"),
@@ -142,7 +142,7 @@ def test_there_and_back_killed_at_each_point_and_taken_over_ends_sound(world: Se
     world.drive_killed(run, KillOnce(), holder="third", take_over=True)
     assert world.state(run) is RunState.ROLLED_BACK
     assert_sound(world, run)
-    assert pack_of(world, run).doubts == ()
+    assert pack_of(world, run).doubts == {}
     assert len([e for e in world.runs.events(run) if e.kind is EventKind.SEALED]) == 2
 
 
@@ -238,7 +238,7 @@ def finish(world: SealedWorld, run: str, *, again: bool) -> None:
     assert not world.state(run).is_open
     assert_sound(world, run)
     assert world.verified(run).as_sealed, said(world.verified(run), *set(State) - set(SOUND))
-    assert pack_of(world, run).doubts == ()
+    assert pack_of(world, run).doubts == {}
 
 
 def test_nobody_seals_what_another_process_drives(quick: SealedWorld) -> None:
@@ -267,7 +267,7 @@ def test_nobody_seals_what_another_process_drives(quick: SealedWorld) -> None:
     quick.seal_again(run)
     assert_sound(quick, run)
     assert quick.verified(run).as_sealed
-    assert pack_of(quick, run).doubts == ()
+    assert pack_of(quick, run).doubts == {}
 
 
 def test_an_open_run_is_sealed_by_nobody_else(world: SealedWorld) -> None:

@@ -55,7 +55,7 @@ class SealedMachine(ToyMachine):
         for form in FORMS:
             assert said(self.world.verified(self.run, form)) == {}, form
         pack = pack_from_json(self.world.evidence.read_text(self.run, PACK) or "")
-        assert pack.doubts == ()
+        assert pack.doubts == {}
 
 
 TestSealedMachine = SealedMachine.TestCase

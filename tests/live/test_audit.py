@@ -37,7 +37,8 @@ from groupshift.spark.copied_log import DirectLog
 from groupshift_sandbox.committing import commit, forget
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import KafkaOptions, create_topic, start_kafka
-from groupshift_sandbox.kraft import KraftCluster, start_kraft
+from groupshift_sandbox.kraft import start_kraft
+from groupshift_sandbox.layout import Cluster
 from groupshift_sandbox.processes import marked, stop, wait_until
 from groupshift_sandbox.zookeeper import start_zookeeper
 from groupshift_testing.log_encoder import encode_key, encode_value
@@ -442,7 +443,7 @@ def test_the_command_finds_the_same_in_spark(
 
 
 @pytest.fixture
-def kraft(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KraftCluster]:
+def kraft(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A broker of this test's own: other tests leave offsets beyond their logs on the session's."""
     home = Home(tmp_path_factory.mktemp("audited")).create()
     try:
@@ -453,7 +454,7 @@ def kraft(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KraftCluster]:
 
 
 def test_a_cluster_without_zookeeper_has_two_sources(
-    kraft: KraftCluster, group: str, capsys: pytest.CaptureFixture[str]
+    kraft: Cluster, group: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Records of version 4 with topic ids, of a NEW coordinator, and a group of the consumer protocol."""
     create_topic(kraft.bootstrap, f"t-{group}", 1)

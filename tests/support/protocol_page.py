@@ -29,6 +29,7 @@ _BLANKS = {
     "serves": "the consumer protocol is off (release, list of protocols, or feature)",
     "kind": "share or streams",
     "protocol": "in use",
+    "protocol_type": "*type*",
 }
 """What stands in the tables where a sentence has values; elsewhere the value's name."""
 
@@ -61,7 +62,7 @@ def _answers(event: Event) -> str:
 
 
 def _sentence(reason: str) -> str:
-    return re.sub(r"\{(\w+)(?:!r)?\}", lambda found: _BLANKS.get(found[1], f"*{found[1]}*"), reason)
+    return re.sub(r"\{(?:\w+\.)?(\w+)(?:!r)?\}", lambda found: _BLANKS.get(found[1], f"*{found[1]}*"), reason)
 
 
 def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

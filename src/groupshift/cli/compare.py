@@ -36,7 +36,9 @@ def compare(  # noqa: PLR0913 - the options of a verb
     settings_file: SettingsFile = None,
     as_json: Json = False,
 ) -> int:
-    """Compare two snapshots of a cluster's groups: what is lost, extra, went back, or changed."""
+    """Compare two snapshots of a cluster's groups.
+
+    Says what is lost, extra, went back, or changed."""
     with needing_spark("compare"):
         from groupshift.spark.compare import comparing, work
     if run:

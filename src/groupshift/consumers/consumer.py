@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, Final, Self
 
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from groupshift.adapters.zookeeper.login import make_client
@@ -47,7 +47,6 @@ Topics = Mapping[str, int] | Sequence[str] | Whitelist | Blacklist
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _LOG = logging.getLogger(__name__)
 _COMMIT_S = 10.0
-_OFFSET_INVALID = -1001
 
 
 _CLOSE_S = 9.0
@@ -128,24 +127,21 @@ class GroupConsumer:
             raise Rejected("subscribe: streams can be created once per consumer; make another consumer")
         subscription, pattern = read_subscription(topics)
         application = Callbacks(self, self._delivery.notify, on_assign, on_revoke, on_lost, on_group_assigned)
-        config, member = (
-            self._config,
-            replace(self._config.member, subscription=subscription, pattern=pattern),
-        )
+        member = replace(self._config.member, subscription=subscription, pattern=pattern)
         names = tuple(sorted(subscription)) if pattern is Pattern.STATIC else ()
         with ExitStack() as undo:  # nothing was registered yet: it may be tried again
-            parts = make_parts(config, self._delivery, application, names)
+            parts = make_parts(self._config, self._delivery, application, names)
             undo.callback(parts.fetch.close)
             if parts.membership is not None:
                 undo.callback(parts.membership.close, 0)
             undo.callback(parts.coordination.close)
-            reconciler = Reconciler(member, parts, config.policy)
+            reconciler = Reconciler(member, parts, self._config.policy)
             feed = Feed(self.consumer_id, parts.fetch, self._delivery, reconciler.out_of_range)
-            port, text = config.metrics_port, lambda: prometheus(self.statistics())
+            port, text = self._config.metrics_port, lambda: prometheus(self.statistics())
             endpoint = None if port is None else MetricsEndpoint(port, text)
             if endpoint is not None:
                 undo.callback(endpoint.close)
-            parts.coordination.start(reconciler, config.connect_s)
+            parts.coordination.start(reconciler, self._config.connect_s)
             self._parts, self._reconciler, self._feed, self._endpoint = parts, reconciler, feed, endpoint
             self._streams = max(subscription.values(), default=0)
             feed.start()
@@ -236,12 +232,12 @@ class GroupConsumer:
             raise _error(KafkaError.REQUEST_TIMED_OUT, f"committed: {error}") from error
         both = {each: (nodes[each].value, stored.get(each)) for each in places}
         known = {each: [at for at in offsets if at is not None] for each, offsets in both.items()}
-        return [KafkaPartition(*each, max(known[each], default=_OFFSET_INVALID)) for each in places]
+        return [KafkaPartition(*each, max(known[each], default=OFFSET_INVALID)) for each in places]
 
     def position(self, partitions: Sequence[KafkaPartition]) -> list[KafkaPartition]:
         """The next offset to be delivered, -1001 for partitions not assigned here."""
         known = self._delivery.next_offsets()
-        return [KafkaPartition(*each, known.get(each, _OFFSET_INVALID)) for each in _places(partitions)]
+        return [KafkaPartition(*each, known.get(each, OFFSET_INVALID)) for each in _places(partitions)]
 
     def assignment(self) -> list[KafkaPartition]:
         """The partitions delivered here now."""

@@ -18,7 +18,7 @@ from functools import partial
 
 from groupshift.consumers.group_state import GroupListener, Outlook, Parts, Policy, Presence, Waker
 from groupshift.consumers.owned_partitions import Holdings
-from groupshift.consumers.threads import Agenda
+from groupshift.consumers.threads import Agenda, daemon
 from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import Decision, Member
@@ -47,11 +47,9 @@ class Reconciler:
         self._holdings = Holdings(parts, policy, agenda)
         self._listener = GroupListener(member, parts, agenda)
         self._waker = Waker(member, parts, policy, agenda)
-        self._thread = threading.Thread(
-            target=self._run, name=f"groupshift-reconciler-{member.consumer_id}", daemon=True
-        )
+        self._thread = daemon(f"reconciler-{member.consumer_id}", self._run)
         self.mode: Mode | None = None
-        self._alarms: tuple[str, ...] = ()
+        self._alarms, self._logged = tuple[str, ...](), tuple[str, ...]()
         self._closing, self._dirty = False, True
         self._refused: tuple[str, ...] = ()
         self._unsaved: dict[TopicPartition, OffsetWrite] = {}
@@ -196,19 +194,25 @@ class Reconciler:
         """One pass. It acknowledges the revocations its decision knew of, once nothing of them is held."""
         if self._closing:
             return
-        known, done = list(self._waiting), False
+        known, done, cause = list(self._waiting), False, None
         try:
             done = self._pass()
             self._agenda.plan("retry", None)
             self._refused = ()
         except GroupshiftError as error:
             # What time may heal is a line of the log, what only a person can is an alarm while it lasts.
-            refused = (str(error),) if isinstance(error, Rejected) else ()
-            level = logging.ERROR if refused and refused != self._refused else logging.INFO
-            _LOG.log(level, "%s: %s", self._member.consumer_id, error)
-            self._refused = refused
+            if isinstance(error, Rejected):
+                self._refused, cause = (str(error),), error.__cause__
+            else:
+                self._refused = ()
+                _LOG.info("%s: %s", self._member.consumer_id, error)
             self._dirty = True
             self._agenda.plan("retry", _RETRY_S if self._presence.registered else _IDLE_S)
+        for alarm in self.alarms:
+            if alarm not in self._logged:
+                why = cause if alarm in self._refused else None
+                _LOG.error("%s: %s", self._member.consumer_id, alarm, exc_info=why)
+        self._logged = self.alarms
         if done or self.mode is not Mode.KAFKA:
             self._acknowledge(known)
 
@@ -271,11 +275,7 @@ class Reconciler:
 
     def _carry_out(self, decision: Decision) -> None:
         """One pass. Raises `Transient` when something has to be repeated."""
-        alarms = (*decision.alarms, *self._contention(decision.mode))
-        for alarm in alarms:
-            if alarm not in self._alarms:
-                _LOG.error("%s: %s", self._member.consumer_id, alarm)
-        self._alarms = alarms
+        self._alarms = (*decision.alarms, *self._contention(decision.mode))
         if decision.register:
             self._presence.registered = False
             self._outlook.outdate()

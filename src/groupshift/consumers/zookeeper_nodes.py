@@ -35,8 +35,6 @@ from groupshift.adapters.zookeeper.session import as_mode, failure, node_of
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import CoordinationView
 from groupshift.domain.registration import (
-    FENCE,
-    Awareness,
     Registration,
     parse_awareness,
     parse_registration,
@@ -358,11 +356,12 @@ class Observer(Nodes):
             return None
         registered = {cid: self._client.get_async(paths.id_of(cid)) for cid in ids}
         migrating = {cid: self._client.get_async(paths.migration_id_of(cid)) for cid in aware}
-        problems, unread, gone = list[str](), list[str](), Awareness(fence=FENCE)
-        registrations = self._parsed(registered, paths.id_of, parse_registration, problems)
-        awareness = self._parsed(migrating, paths.migration_id_of, parse_awareness, unread, absent=gone)
-        if len(registrations) + len(problems) < len(ids):
+        problems = list[str]()
+        members = self._parsed(registered, paths.id_of, parse_registration, problems)
+        if len(members) < len(ids):
             return None
+        registrations = {cid: each for cid, each in members.items() if each is not None}
+        awareness = self._parsed(migrating, paths.migration_id_of, parse_awareness, [])
         wanted = self._subscribed(registrations, problems) | set(topics)
         topic_nodes |= {name: self._node(topic_path(name)) for name in sorted(wanted - names)}
         partitions = self._parsed(topic_nodes, topic_path, parse_partitions, problems)
@@ -372,8 +371,8 @@ class Observer(Nodes):
             migration_pzxid=migration_pzxid,
             migration_ids=aware,
             registrations=registrations,
-            unfenced=frozenset(cid for cid in aware if cid not in awareness or awareness[cid].fence is None),
-            partitions={name: partitions.get(name, ()) for name in sorted(wanted)},
+            unfenced=frozenset(cid for cid, each in awareness.items() if each is None or each.fence is None),
+            partitions={name: partitions.get(name) or () for name in sorted(wanted)},
             problems=tuple(problems),
         )
 
@@ -411,19 +410,16 @@ class Observer(Nodes):
         path_of: Callable[[str], str],
         parse: Callable[[bytes | None, str], T],
         problems: list[str],
-        absent: T | None = None,
-    ) -> dict[str, T]:
-        """Name → what its node says; ``absent`` stands for a node that is not there, None leaves it out."""
-        read: dict[str, T] = {}
+    ) -> dict[str, T | None]:
+        """Name → what its node says, None for what cannot be read; without those that are not there."""
+        read: dict[str, T | None] = {}
         for name, request in requests.items():
-            node = self._optional(request)
-            try:
-                value = absent if node is None else parse(node[0], path_of(name))
-            except Rejected as error:
-                problems.append(str(error))
-                continue
-            if value is not None:
-                read[name] = value
+            if (node := self._optional(request)) is not None:
+                try:
+                    read[name] = parse(node[0], path_of(name))
+                except Rejected as error:
+                    problems.append(str(error))
+                    read[name] = None
         return read
 
 
@@ -448,10 +444,10 @@ def find_brokers(hosts: str, timeout: float, protocol: str, login: ZookeeperLogi
         client.close()
     if not read:
         raise Transient(f"zookeeper.connect {hosts!r}: no broker is registered there; start them")
-    endpoints = [each for each in endpoints_of(read) if each.protocol == protocol]
-    if not endpoints:
+    servers = {str(each.server) for each in endpoints_of(read) if each.protocol == protocol}
+    if not servers:
         raise Rejected(f"no broker speaks security.protocol {protocol!r}; set bootstrap.servers")
-    return ",".join(sorted({str(each.server) for each in endpoints}))
+    return ",".join(sorted(servers))
 
 
 def endpoints_of(nodes: Mapping[str, bytes | None]) -> list[Endpoint]:

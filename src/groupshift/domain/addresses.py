@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
+from groupshift.domain.foreign_json import shown
 from groupshift.domain.foreign_text import holds_login
 from groupshift.errors import Rejected
 
@@ -25,7 +27,7 @@ PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """Kafka's security protocols."""
 _ZOOKEEPER_PORT: Final = "2181"
 _HIGHEST_PORT: Final = 65_535
-_LONGEST_HOST, _LONGEST_SHOWN = 253, 200
+_LONGEST_HOST, _MOST_SHOWN = 253, 200
 _LABEL = re.compile(r"(?!.{64})[0-9A-Za-z_](?:[0-9A-Za-z_-]*[0-9A-Za-z_])?", re.ASCII)
 _PREFIX = re.compile(r"(?:([0-9a-zA-Z\-%._]*)://)?(.*)", re.DOTALL)
 _PORT = re.compile(r"0*([1-9][0-9]{0,4})", re.ASCII)
@@ -75,50 +77,57 @@ def kafka_servers(text: str, key: str, protocol: str = "") -> tuple[Server, ...]
     ``security.protocol`` beside it (empty: PLAINTEXT, Kafka's default).
 
     Raises `Rejected` for what cannot be an address and for a prefix that contradicts ``protocol``."""
-    _refuse_login(text, key, _KAFKA_FORM)
     used, addresses = (protocol or "PLAINTEXT").strip().upper(), []
-    for entry in _entries(text):
-        prefix, address = _PREFIX.fullmatch(entry).groups()  # type: ignore[union-attr]
-        addresses.append(address)
-        if prefix is None:
-            continue
-        if prefix.upper() not in PROTOCOLS:
-            raise _unusable(key, text, f"{prefix}:// is no security protocol of Kafka", _KAFKA_FORM)
-        if prefix.upper() != used:
-            said = prefix.upper()
-            raise _unusable(
-                key,
-                text,
-                f"its prefix says {said}, security.protocol is {used if protocol else 'PLAINTEXT (not set)'}",
-                f"set security.protocol to {said} in [kafka.properties] or the consumer's configuration, "
-                "with its login, or remove the prefix",
-            )
-    return _servers(addresses, text, key, _KAFKA_FORM)
+    with _written(text, key, _KAFKA_FORM):
+        for entry in _entries(text):
+            prefix, address = _PREFIX.fullmatch(entry).groups()  # type: ignore[union-attr]
+            addresses.append(address)
+            said = used if prefix is None else prefix.upper()
+            if prefix is not None and said not in PROTOCOLS:
+                raise ValueError(f"{prefix}:// is no security protocol of Kafka")
+            if said != used:
+                beside = used if protocol else "PLAINTEXT (not set)"
+                raise Rejected(
+                    f"{key} {shown(text, _MOST_SHOWN)} cannot be used (its prefix says {said}, "
+                    f"security.protocol is {beside}): set security.protocol to {said} in [kafka.properties] "
+                    "or the consumer's configuration, with its login, or remove the prefix"
+                )
+        return _servers(addresses)
 
 
 def zookeeper_ensemble(text: str, key: str, *, chroot: bool = True) -> Ensemble:
     """The servers and the chroot that ``text`` names; a server without a port has ZooKeeper's, 2181.
 
     Raises `Rejected` for what cannot be an address, and without ``chroot`` for a text that holds a path."""
-    _refuse_login(text, key, _ZOOKEEPER_FORM)
-    hosts, slash, path = text.strip(_SPACE).partition("/")
-    if slash and not chroot:
-        raise Rejected(f"{key} {_short(text)} holds a path: put it into zookeeper.chroot")
-    servers = _servers(_entries(hosts), text, key, _ZOOKEEPER_FORM, _ZOOKEEPER_PORT)
-    wrong = chroot_problem(slash + path)
-    if wrong:
-        raise _unusable(key, text, wrong, _ZOOKEEPER_FORM)
-    return Ensemble(servers, slash + path if path else "")
+    with _written(text, key, _ZOOKEEPER_FORM):
+        hosts, slash, path = text.strip(_SPACE).partition("/")
+        if slash and not chroot:
+            raise Rejected(f"{key} {shown(text, _MOST_SHOWN)} holds a path: put it into zookeeper.chroot")
+        servers = _servers(_entries(hosts), _ZOOKEEPER_PORT)
+        if wrong := chroot_problem(slash + path):
+            raise ValueError(wrong)
+        return Ensemble(servers, slash + path if path else "")
 
 
 def one_server(text: str, key: str) -> Server:
     """The one server that ``text`` names. Raises `Rejected` for anything else."""
-    form = f"write {key} host:port, once for each"
-    _refuse_login(text, key, form)
-    server = _server(text.strip(_SPACE), "")
-    if server is None:
-        raise Rejected(f"{key} {_short(text)} is no host:port: one server is named at a time: {form}")
-    return server
+    with _written(text, key, f"write {key} host:port, once for each"):
+        return _server(text.strip(_SPACE), "")
+
+
+@contextmanager
+def _written(text: str, key: str, form: str) -> Iterator[None]:
+    """Refuse a text with a login, and for each `ValueError` of the block say what cannot be used, why, and in
+    what ``form`` it is written."""
+    if holds_login(text):
+        raise Rejected(
+            f"{key} holds a user name or a password before an @ (not shown): {form}, "
+            "and the login into its own keys"
+        )
+    try:
+        yield
+    except ValueError as why:
+        raise Rejected(f"{key} {shown(text, _MOST_SHOWN)} cannot be used ({why}): {form}") from None
 
 
 def chroot_problem(chroot: str) -> str | None:
@@ -133,8 +142,8 @@ def chroot_problem(chroot: str) -> str | None:
     if plain and not root and all(names) and not {".", ".."} & set(names):
         return None
     return (
-        f"the chroot {_short(chroot)} is no path: one begins with /, does not end with /, stands once after "
-        "the last server, and has no comma, no space and no empty name, . or .. in it"
+        f"the chroot {shown(chroot, _MOST_SHOWN)} is no path: one begins with /, does not end with /, "
+        "stands once after the last server, and has no comma, no space and no empty name, . or .. in it"
     )
 
 
@@ -151,12 +160,12 @@ def api_server_problem(server: str, key: str) -> str | None:
     written = f"[{host}]" if ":" in host else host
     fits = _URL.fullmatch(server) and _is_host(host) and port != 0
     if not fits or url.netloc.lower() not in {written, f"{written}:{port}"}:
-        return f"{key} {_short(server)} is not an https:// URL: write https://host:port"
+        return f"{key} {shown(server, _MOST_SHOWN)} is not an https:// URL: write https://host:port"
     address = _ip(host)
     here = host == "localhost" or (address is not None and address.is_loopback)  # whatever a resolver says
     if url.scheme == "https" or (url.scheme == "http" and here):
         return None
-    return f"{key} {_short(server)} is not an https:// URL: the token would be sent in the clear"
+    return f"{key} {shown(server, _MOST_SHOWN)} is not an https:// URL: the token would be sent in the clear"
 
 
 def login_problem(properties: Mapping[str, object], prefix: str = "") -> str | None:
@@ -188,26 +197,24 @@ def _entries(text: str) -> list[str]:
     return [entry for entry in (each.strip(_SPACE) for each in text.split(",")) if entry]
 
 
-def _servers(entries: list[str], text: str, key: str, form: str, port: str = "") -> tuple[Server, ...]:
-    servers = [_server(entry, port) for entry in entries]
-    if None in servers:
-        raise _unusable(key, text, f"{_short(entries[servers.index(None)])} is no host:port", form)
+def _servers(entries: Iterable[str], port: str = "") -> tuple[Server, ...]:
+    servers = tuple(_server(entry, port) for entry in entries)
     if not servers:
-        raise _unusable(key, text, "it names no server", form)
-    return tuple(filter(None, servers))
+        raise ValueError("it names no server")
+    return servers
 
 
-def _server(entry: str, default_port: str) -> Server | None:
-    """The server, None where it is none: with ``host``, ``host:port`` or ``[address]:port``."""
+def _server(entry: str, default_port: str) -> Server:
+    """The server of ``host``, ``host:port`` or ``[address]:port``. Raises `ValueError` where it is none."""
     host, colon, port = entry.rpartition(":")
     if not colon or entry.endswith("]"):
         host, port = entry, default_port
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    number = _PORT.fullmatch(port)
-    if number is None or int(number[1]) > _HIGHEST_PORT:
-        return None
     fits = _is_host(bare) if bare == host else _is_ipv6(bare)
-    return Server(bare, int(number[1])) if fits else None
+    number = _PORT.fullmatch(port)
+    if not fits or number is None or int(number[1]) > _HIGHEST_PORT:
+        raise ValueError(f"{shown(entry, _MOST_SHOWN)} is no host:port")
+    return Server(bare, int(number[1]))
 
 
 def _is_host(host: str) -> bool:
@@ -234,19 +241,3 @@ def _is_ipv6(host: str) -> bool:
     if not isinstance(address, ipaddress.IPv6Address) or not host.isascii():
         return False
     return address.scope_id is None or bool(_ZONE.fullmatch(address.scope_id))
-
-
-def _refuse_login(text: str, key: str, form: str) -> None:
-    if holds_login(text):
-        raise Rejected(
-            f"{key} holds a user name or a password before an @ (not shown): {form}, "
-            "and the login into its own keys"
-        )
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…")
-
-
-def _unusable(key: str, text: str, why: str, form: str) -> Rejected:
-    return Rejected(f"{key} {_short(text)} cannot be used ({why}): {form}")

@@ -50,10 +50,6 @@ class Look:
     unowned: tuple[str, ...]
     held: tuple[Held, ...]
 
-    def side_of(self, member_id: str) -> Side | None:
-        """Which side a member is on; None for one that is on neither."""
-        return next((side for side in Side if member_id in getattr(self, side)), None)
-
 
 def look_of(facts: Facts, slots: Collection[str]) -> Look:
     """What is seen now. ``slots`` are the canary's places; where the driver cannot know who is in them,
@@ -105,9 +101,10 @@ def trends(series: Sequence[Look]) -> tuple[Trend, ...]:
     """Every partition that one member of either side held over at least two looks, sorted."""
     tenures: dict[TopicPartition, dict[tuple[str, int, Side], list[tuple[int, Held]]]] = {}
     for look in series:
+        sides = dict.fromkeys(look.old, Side.OLD) | dict.fromkeys(look.canary, Side.CANARY)
         for held in look.held:
-            if side := look.side_of(held.member_id):
-                key = (held.member_id, held.czxid, side)
+            if held.member_id in sides:
+                key = (held.member_id, held.czxid, sides[held.member_id])
                 tenures.setdefault(held.at, {}).setdefault(key, []).append((look.at_ms, held))
     longest = {at: max(each.items(), key=lambda item: len(item[1])) for at, each in sorted(tenures.items())}
     return tuple(

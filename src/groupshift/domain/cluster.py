@@ -67,14 +67,13 @@ class BrokerView:
     def coordinator(self) -> Coordinator:
         """The group coordinator that it runs: NEW since 4.0, before where its properties ask for it."""
         newest = self.supported.get(METADATA, (0, 0))[1]
-        if newest >= _GENERAL or self._told(_NEW_ENABLED) == "true":
-            return Coordinator.NEW
-        protocols = {name.strip() for name in self._told(PROTOCOLS).split(",")}
-        return Coordinator.NEW if "consumer" in protocols else Coordinator.OLD
+        protocols = {name.strip() for name in self.told(PROTOCOLS).lower().split(",")}
+        asked_for = self.told(_NEW_ENABLED).lower() == "true" or "consumer" in protocols
+        return Coordinator.NEW if newest >= _GENERAL or asked_for else Coordinator.OLD
 
-    def _told(self, name: str) -> str:
-        setting = self.properties.get(name)
-        return (setting.value or "").lower() if setting else ""
+    def told(self, name: str) -> str:
+        """What is configured under this name; empty where nothing is, or it is not told."""
+        return (self.properties[name].value or "") if name in self.properties else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,6 +52,9 @@ class TopicNow:
     epochs: Mapping[int, int] = field(default_factory=dict)
 
 
+_UNTOLD = TopicNow(topic="")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topics:
     """What was asked about topics: ``now`` by name (one that is missing is not known), ``ends`` the end
@@ -62,18 +65,15 @@ class Topics:
 
     def current_id(self, topic: str) -> str:
         """The id that this name has now; empty where that is not known."""
-        topic_now = self.now.get(topic)
-        return topic_now.topic_id if topic_now else ""
+        return self.now.get(topic, _UNTOLD).topic_id
 
     def current_epoch(self, topic: str, partition: int) -> int:
         """The partition's leader epoch; -1 where that is not known."""
-        topic_now = self.now.get(topic)
-        return topic_now.epochs.get(partition, _NONE) if topic_now else _NONE
+        return self.now.get(topic, _UNTOLD).epochs.get(partition, _NONE)
 
     def lacks(self, topic: str, partition: int) -> bool:
         """Whether the brokers say that there is no such partition."""
-        topic_now = self.now.get(topic)
-        return topic_now is not None and (not topic_now.exists or partition not in topic_now.epochs)
+        return topic in self.now and not (self.now[topic].exists and partition in self.now[topic].epochs)
 
     def is_former(self, topic: str, topic_id: str | None) -> bool:
         """Whether this is the id of a topic that had the name before."""
@@ -83,11 +83,10 @@ class Topics:
     def unrestorable(self, topic: str, partition: int, topic_id: str | None) -> str:
         """Why a commit of this partition cannot be made again as it is; empty where it can, or that is not
         known."""
-        topic_now = self.now.get(topic)
-        if topic_now is not None and not topic_now.exists:
+        if not self.now.get(topic, _UNTOLD).exists:
             return "there is no such topic"
-        if topic_now is not None and self.lacks(topic, partition):
-            count = len(topic_now.epochs)
+        if self.lacks(topic, partition):
+            count = len(self.now[topic].epochs)
             return f"the topic has {count} partition{'s' if count != 1 else ''}"
         return "it belongs to a former topic of that name" if self.is_former(topic, topic_id) else ""
 

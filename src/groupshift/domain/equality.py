@@ -115,14 +115,8 @@ class StageRule:
         return next((why for each in self.only if (why := lacking[each])), "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Book:
-    rules: Mapping[str, StageRule]
-
-
-STAGE_RULES = tuple(
-    replace(rule, rule=number) for number, rule in table_of(_Book, "domain/stage_rules.toml").rules.items()
-)
+_READ = table_of(dict[str, dict[str, StageRule]], "domain/stage_rules.toml")
+STAGE_RULES = tuple(replace(rule, rule=number) for number, rule in _READ["rules"].items())
 """Every rule about two snapshots of a group, in the order of their numbers."""
 
 
@@ -131,7 +125,8 @@ def allowed_changes(
 ) -> AllowedChanges:
     """What may differ between these two snapshots around (or, for ``before``, ahead of) a stage.
 
-    Ahead of a stage nothing may have changed but offsets; after it, what its step says. Where ``before`` was
+    Ahead of a stage nothing may have changed but offsets; after it, what its step says. The group is meant to
+    be empty where this stage vacated it, or the one before it. Where ``before`` was
     taken ahead of an earlier stage, ``stage`` holds both steps as one."""
     text, step = before["group"][0]["mode_text"], stage.step
     changes = AllowedChanges(
@@ -140,21 +135,14 @@ def allowed_changes(
         kafka_mode=after["group"][0]["effective_mode"] == Mode.KAFKA.value,
         gap=gap,
         mode_text=None if text is None else str(text),
-        nobody=nobody_at(stage, moment),
+        nobody=isinstance(step, ReplaceMembers)
+        and (step.new if moment is Moment.AFTER else step.old) is MemberKind.VACANT,
     )
     if moment is Moment.AFTER and isinstance(step, ReplaceMembers):
         return replace(changes, replaced=len(step.slots), old=step.old, new=step.new)
     if moment is Moment.AFTER and isinstance(step, SetMode):
         return replace(changes, mode_text=step.to.value)
     return changes
-
-
-def nobody_at(stage: Stage, moment: Moment) -> bool:
-    """Whether the group is meant to be empty then: vacated by this stage, or by the one before it."""
-    step = stage.step
-    if not isinstance(step, ReplaceMembers):
-        return False
-    return (step.new if moment is Moment.AFTER else step.old) is MemberKind.VACANT
 
 
 def restored_changes(changes: AllowedChanges, mode_text: str | None) -> AllowedChanges:

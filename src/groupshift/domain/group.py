@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from groupshift.domain.foreign_json import shown
 from groupshift.domain.group_protocol import KafkaGroup, KafkaMember, Kind, Protocol, ProtocolView
 from groupshift.domain.modes import ABSENT_MODE, MemberKind, Mode, ModeNode, effective_mode
-from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.partitions import TopicPartition, grouped
 from groupshift.domain.registration import Awareness, Pattern, Registration
 from groupshift.domain.rows import (
     GONE,
@@ -169,17 +170,20 @@ class GroupView:
         """The members that ZooKeeper knows."""
         return tuple(member for member in self.members if member.kind is not MemberKind.PLAIN)
 
+    @property
+    def assigned_by_kafka(self) -> list[tuple[TopicPartition, KafkaMember]]:
+        """Partitions without an owner node: what the coordinator assigned to members that it alone knows."""
+        alone = {member.member_id for member in self.of_kafka}
+        members = (member for member in self.kafka.members if member.member_id in alone)
+        return [(partition, member) for member in members for partition in member.assigned]
+
     def owners_of(self) -> dict[TopicPartition, tuple[str, ...]]:
         """Member ids owning each partition now: owner nodes, and Kafka assignments of members that
         the coordinator alone knows."""
-        plain = {member.member_id for member in self.of_kafka}
+        known = [(owner.partition, owner.member_id) for owner in self.owners]
+        known += [(partition, member.member_id) for partition, member in self.assigned_by_kafka]
         owned: dict[TopicPartition, tuple[str, ...]] = dict.fromkeys(sorted(self.partitions), ())
-        for owner in self.owners:
-            owned[owner.partition] = (*owned.get(owner.partition, ()), owner.member_id)
-        for member in self.kafka.members:
-            for partition in member.assigned if member.member_id in plain else ():
-                owned[partition] = (*owned.get(partition, ()), member.member_id)
-        return owned
+        return owned | {partition: tuple(ids) for partition, ids in grouped(known).items()}
 
 
 def aspects(view: GroupView) -> dict[str, dict[str, str]]:
@@ -341,47 +345,31 @@ def with_nodes(state: ClusterState, views: Iterable[GroupView], known: Collectio
     not there is `GONE`.
 
     ``known`` are the topics of the cluster, over which a wildcard subscription is expanded."""
-    ordered = sorted(views, key=lambda view: view.group)
-    at_rest = {view.group: "Stable" if view.members else "Empty" for view in ordered if view.exists}
-    everyone = [
-        (view.group, member)
-        for view in ordered
-        for member in sorted(view.members, key=lambda member: member.member_id)
-    ]
+    groups, members, subscriptions = list[GroupRow](), list[MemberRow](), list[SubscriptionRow]()
+    assignments, offsets, problems = list[AssignmentRow](), list[OffsetRow](), list[ProblemRow]()
+    for view in sorted(views, key=lambda view: view.group):
+        group, at_rest = view.group, "Stable" if view.members else "Empty"
+        groups.append(GroupRow(group=group, type=ZOOKEEPER, state=at_rest if view.exists else GONE))
+        for member in sorted(view.members, key=lambda member: member.member_id):
+            about: dict[str, Any] = {"group": group, "member_id": member.member_id}
+            by, kind = member.client_id, member.kind.value
+            members.append(MemberRow(**about, client_id=by, host=member.host, member_type=kind))
+            subscriptions += [SubscriptionRow(**about, topic=each) for each in sorted(_topics(member, known))]
+        owned = sorted((owner.member_id, *owner.partition) for owner in view.owners)
+        assignments += [
+            AssignmentRow(group=group, member_id=member_id, topic=topic, partition=partition)
+            for member_id, topic, partition in owned
+        ]
+        offsets += sorted(view.zookeeper_offsets, key=lambda row: row.at)
+        unread = (each.problem for each in view.no_offsets)
+        said = (*_unread_patterns(view), *view.problems, *unread)
+        problems += [ProblemRow(group=group, problem=each) for each in said]
     return replace(
         state,
-        groups=[
-            GroupRow(group=view.group, type=ZOOKEEPER, state=at_rest.get(view.group, GONE))
-            for view in ordered
-        ],
-        members=[
-            MemberRow(
-                group=group,
-                member_id=member.member_id,
-                client_id=member.client_id,
-                host=member.host,
-                member_type=member.kind.value,
-            )
-            for group, member in everyone
-        ],
-        subscriptions=[
-            SubscriptionRow(group=group, member_id=member.member_id, topic=topic)
-            for group, member in everyone
-            for topic in sorted(_topics(member, known))
-        ],
-        assignments=[
-            AssignmentRow(group=view.group, member_id=member_id, topic=at.topic, partition=at.partition)
-            for view in ordered
-            for member_id, at in sorted((owner.member_id, owner.partition) for owner in view.owners)
-        ],
-        offsets=[row for view in ordered for row in sorted(view.zookeeper_offsets, key=lambda row: row.at)],
-        problems=[
-            ProblemRow(group=view.group, problem=text)
-            for view in ordered
-            for text in (
-                *_unread_patterns(view),
-                *view.problems,
-                *(each.problem for each in view.no_offsets),
-            )
-        ],
+        groups=groups,
+        members=members,
+        subscriptions=subscriptions,
+        assignments=assignments,
+        offsets=offsets,
+        problems=problems,
     )

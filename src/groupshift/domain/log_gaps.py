@@ -6,8 +6,8 @@ that commits its position commits what lies behind them. Source: KIP-98; Kafka's
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -140,7 +140,12 @@ def gaps(before: Snapshot, after: Snapshot, of_kafka: Isolation) -> tuple[Gap, .
         return ()
     starts = {at_of(row): long_of(row, "log_start") for row in before["log_ends"]}
     then = {(at_of(row), row["store"]): long_of(row, "offset") for row in before["offsets"]}
-    readers = _readers(before, after)
+    readers: dict[TopicPartition, set[MemberKind]] = defaultdict(set)
+    for tables in (before, after):
+        kinds = {row["member_id"]: MemberKind(str(row["kind"])) for row in tables["members"]}
+        for row in tables["owners"]:
+            if row["member_id"] in kinds:
+                readers[at_of(row)].add(kinds[row["member_id"]])
     result_gaps = set()
     for row in after["offsets"]:
         at, was = at_of(row), then.get((at_of(row), row["store"]))
@@ -148,7 +153,7 @@ def gaps(before: Snapshot, after: Snapshot, of_kafka: Isolation) -> tuple[Gap, .
             continue
         start = max(was, delivered.get(at, -1) + 1, starts.get(at, 0))
         if long_of(row, "offset") > start:
-            level = isolation_of(readers.get(at, ()), of_kafka)
+            level = isolation_of(readers[at], of_kafka)
             result_gaps.add(Gap(partition=at, start=start, end=long_of(row, "offset"), isolation=level))
     return tuple(sorted(result_gaps, key=lambda gap: (gap.partition, gap.start, gap.end)))
 
@@ -166,14 +171,3 @@ def answers_data(read: Iterable[GapRead]) -> list[dict[str, Any]]:
         }
         for each in read
     ]
-
-
-def _readers(*snapshots: Snapshot) -> Mapping[TopicPartition, set[MemberKind]]:
-    """The kinds of the members that own each partition in any of the snapshots."""
-    readers: dict[TopicPartition, set[MemberKind]] = {}
-    for tables in snapshots:
-        kinds = {row["member_id"]: MemberKind(str(row["kind"])) for row in tables["members"]}
-        for row in tables["owners"]:
-            if row["member_id"] in kinds:
-                readers.setdefault(at_of(row), set()).add(kinds[row["member_id"]])
-    return readers

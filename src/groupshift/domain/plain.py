@@ -53,7 +53,7 @@ def _reader(wanted: Any, *, trusted: bool) -> _Read:
         return partial(_one_of, kinds, optional=NoneType in parts)
     if origin in {tuple, frozenset}:
         return partial(_many, origin, _reader(parts[0], trusted=trusted))
-    if origin is Mapping:
+    if origin in {Mapping, dict}:
         return partial(_mapping, *(_reader(each, trusted=trusted) for each in parts))
     if is_dataclass(wanted) and not hasattr(wanted, "parse"):
         return partial(_fields, wanted, trusted=trusted)

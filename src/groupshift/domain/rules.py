@@ -81,20 +81,17 @@ class Rule(Generic[F]):
 
     def ask(self, facts: F) -> tuple[Finding, ...]:
         """Return what is wrong as findings, or one passed finding."""
-        findings = tuple(self._finding(said) for said in self.look(facts))
+        findings = []
+        for said in self.look(facts):
+            sentence = self.sentences[said.sentence]
+            hint = "" if said.verdict is Verdict.PASS else sentence.hint or self.hint
+            verdict, reason = said.verdict or sentence.verdict, sentence.reason.format(**said.values)
+            hint = hint.format(**said.values)
+            findings.append(Finding(rule=self.number, verdict=verdict, reason=reason, hint=hint))
         if findings:
-            return findings
+            return tuple(findings)
         applies = not self.moot(facts)
         return (Finding(rule=self.number, verdict=Verdict.PASS, reason=self.holds, applies=applies),)
-
-    def _finding(self, said: Says) -> Finding:
-        sentence = self.sentences[said.sentence]
-        return Finding(
-            rule=self.number,
-            verdict=said.verdict or sentence.verdict,
-            reason=sentence.reason.format(**said.values),
-            hint="" if said.verdict is Verdict.PASS else (sentence.hint or self.hint).format(**said.values),
-        )
 
 
 class Rules(Mapping[str, Rule[F]]):

@@ -185,10 +185,8 @@ class Plan:
 
     def gate_of(self, step: Step) -> Step | None:
         """Return the approve step that covers a step; None where the plan asks for no approval."""
-        gates = [each for each in self.steps if each.kind == APPROVE]
-        if step.gate:
-            return next((each for each in gates if each.key == step.gate), None)
-        return gates[0] if gates else None
+        gates = (each for each in self.steps if each.kind == APPROVE)
+        return next((each for each in gates if step.gate in {"", each.key}), None)
 
 
 def canonical(value: object) -> str:
@@ -217,16 +215,14 @@ def make_rollback(steps: Iterable[Step], number: int, about: Json | None = None)
 
 
 def _checked(steps: Sequence[Step], about: Json | None) -> Plan:
-    gates: dict[str, str] = {}
-    checked = []
+    gates, checked = {"": ""}, []
     for step in steps:
         _require_words(step, f"plan, step {step.key}")
-        gate = step.gate and (gates.get(step.gate) or (step.gate if step.gate in gates.values() else ""))
-        if step.gate and not gate:
+        if step.gate not in gates:
             raise Rejected(f"plan, step {step.key}: {step.gate!r} is no approve step before it")
-        checked.append(replace(step, gate=gate))
+        checked.append(replace(step, gate=gates[step.gate]))
         if step.kind == APPROVE:
-            gates[step.name] = step.key
+            gates |= {step.name: step.key, step.key: step.key}
     if len({each.key for each in checked}) < len(checked):
         raise Rejected("plan: two of its steps have the same key")
     return plan_from(Plan(steps=tuple(checked), about=about or {}).text)

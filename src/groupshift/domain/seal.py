@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import Any
@@ -97,8 +97,8 @@ class Pack:
     """``pack.json``: the manifest of a run's evidence.
 
     ``versions`` maps a program to the versions met during the run, ``brokers`` are those that answered;
-    ``signed`` is whether a signature was made; ``doubts`` are sentences about files that changed before this
-    sealing although nothing that groupshift does changes them."""
+    ``signed`` is whether a signature was made; ``doubts`` are sentences, by path, about files that changed
+    before this sealing although nothing that groupshift does changes them."""
 
     run: str
     target: str
@@ -109,7 +109,7 @@ class Pack:
     approvals: tuple[Approval, ...]
     versions: Mapping[str, tuple[str, ...]]
     brokers: tuple[str, ...]
-    doubts: tuple[str, ...]
+    doubts: Mapping[str, str]
     signed: bool
 
     def to_json(self) -> str:
@@ -241,7 +241,7 @@ class Known:
     * ``plan``: the plan's JSON, and the hash that people approved;
     * ``sealed``: the bodies of the sealings, oldest first;
     * ``begun``: those of sealings that did not come to their end before the last one began;
-    * ``doubts``: every doubt that was ever journaled.
+    * ``doubts``: by path every doubt that was ever journaled.
     """
 
     demands: Mapping[str, Demand] = field(default_factory=dict)
@@ -250,7 +250,7 @@ class Known:
     plan: tuple[str, str] | None = None
     sealed: tuple[Json, ...] = ()
     begun: tuple[Json, ...] = ()
-    doubts: tuple[str, ...] = ()
+    doubts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def last(self) -> tuple[Json, ...]:
@@ -313,18 +313,16 @@ def settled(checks: Iterable[Check]) -> tuple[Check, ...]:
 
 
 def doubts(
-    former: tuple[Pack | None, Sequence[str]], there: Files, irregular: Mapping[str, str], known: Known
-) -> tuple[str, ...]:
-    """Return sentences about what cannot be sealed as sound, each beginning with the path.
+    pack: Pack | None, before: Mapping[str, str], there: Files, irregular: Mapping[str, str], known: Known
+) -> dict[str, str]:
+    """Return a sentence by path about each file that cannot be sealed as sound.
 
-    They are what was doubted before (``former`` is the pack sealed last, and what the journal knows as
+    They are what was doubted before (``pack`` is the one sealed last, ``before`` what else is known as
     doubted), what changed since that pack, what is not as it was journaled, what nobody journaled, and what
-    is no file (``irregular``: its kind by path)."""
-    pack, before = former
+    is no file (``irregular``: its kind by path). What is doubted once stays as it was said."""
     listed = {} if pack is None else {file.path: file for file in pack.files}
     sealed = f"after it was sealed at {pack.sealed_at_ms}" if pack else ""
-    before = (*(pack.doubts if pack else ()), *before)
-    fresh: list[str] = []
+    fresh = {}
     for path in sorted({*listed, *known.demands, *(there.keys() - {JOURNAL})} - OWN):
         demand, now = known.demands.get(path), there.get(path)
         check = file_check(path, listed.get(path), now, known)
@@ -333,24 +331,10 @@ def doubts(
             what = f"was {check.state} {when}: {check.reason}"
             if check.state is State.UNLISTED:
                 what = "was added before it was sealed: nothing that was journaled names it"
-            fresh.append(f"{path} {what}")
-    fresh += (f"{path} was {kind} when it was sealed" for path, kind in irregular.items())
-    paths = (*there, *irregular, *known.demands, *listed)
-    said = {_subject(each, paths) for each in before}
-    return tuple(dict.fromkeys((*before, *(each for each in fresh if _subject(each, paths) not in said))))
-
-
-def _subject(doubt: str, paths: Iterable[str]) -> str:
-    """The path that a sentence of `doubts` is about: the longest that it begins with, else its first word."""
-    begun = [path for path in paths if doubt.startswith(f"{path} ")]
-    return max(begun, key=len, default=doubt.partition(" ")[0])
-
-
-def doubted(said: Iterable[str], paths: Iterable[str]) -> Iterator[Check]:
-    """Yield a check for each sentence of `doubts` that a pack or a journal says, about one of ``paths``."""
-    known = tuple(paths)
-    for doubt in said:
-        yield Check(path=_subject(doubt, known), state=State.DOUBTED, reason=doubt)
+            fresh[path] = f"{path} {what}"
+    fresh |= {path: f"{path} was {kind} when it was sealed" for path, kind in irregular.items()}
+    said = {**(pack.doubts if pack else {}), **before}
+    return said | {path: doubt for path, doubt in fresh.items() if path not in said}
 
 
 def is_signature(text: str) -> bool:

@@ -143,8 +143,6 @@ def _owners(view: GroupView) -> Iterator[Mapping[str, Any]]:
     """Owner nodes, and what the coordinator assigned to its own members; two rows are two owners."""
     for owner in view.owners:
         yield _row("owners", owner, {**_at(owner.partition), "store": Store.ZOOKEEPER})
-    plain = {member.member_id for member in view.of_kafka}
     of_no_node = dict.fromkeys(("thread_id", "czxid", "session_id"))
-    for member in view.kafka.members:
-        for partition in member.assigned if member.member_id in plain else ():
-            yield _row("owners", member, {**_at(partition), "store": Store.KAFKA, **of_no_node})
+    for partition, member in view.assigned_by_kafka:
+        yield _row("owners", member, {**_at(partition), "store": Store.KAFKA, **of_no_node})

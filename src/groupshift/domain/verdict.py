@@ -97,6 +97,6 @@ class Judgement:
     @property
     def reasons(self) -> tuple[str, ...]:
         """The sentences of the findings that did not pass, worst first."""
-        bad = [finding for finding in self.findings if finding.verdict is not Verdict.PASS]
-        bad.sort(key=lambda finding: -finding.verdict.rank)
-        return tuple(f"{finding.rule}: {finding.reason}" for finding in bad)
+        bad = (finding for finding in self.findings if finding.verdict is not Verdict.PASS)
+        worst_first = sorted(bad, key=lambda finding: -finding.verdict.rank)
+        return tuple(f"{finding.rule}: {finding.reason}" for finding in worst_first)

@@ -73,7 +73,6 @@ def topic_path(topic: str) -> str:
 class Endpoint:
     """One listener of a broker; ``protocol`` is its security protocol."""
 
-    listener: str
     protocol: str
     server: Server
 
@@ -103,7 +102,7 @@ def _endpoint(text: str, protocols: dict[str, Any], where: str) -> Endpoint:
     listener = match["listener"]
     port = decimal(match["port"], f"{where}: endpoint {shown(text)}", low=1, high=_PORTS)
     protocol = _text(protocols.get(listener, listener), f"{where}: protocol of {shown(listener)}")
-    return Endpoint(listener=listener, protocol=protocol, server=Server(host, port))
+    return Endpoint(protocol=protocol, server=Server(host, port))
 
 
 def _text(value: Any, where: str) -> str:

@@ -21,6 +21,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from typing import Any
 
 from groupshift.domain.evidence import MANIFEST
@@ -104,7 +105,7 @@ def known_of(evidence: EvidenceStore, name: str, there: Files, data: Json) -> Kn
         plan=(str(data["plan"]), str(data["plan_hash"])),
         sealed=tuple(each["body"] for each in ended),
         begun=_begun([each for each in sealings if each["kind"] == EventKind.SEALING], ended),
-        doubts=tuple(dict.fromkeys(str(each) for one in sealings for each in one["body"].get("doubts", ()))),
+        doubts={path: str(each) for one in sealings for path, each in one["body"].get("doubts", {}).items()},
     )
     demands, outputs = _demands(evidence, name, there, data)
     left_over = _left_by(data, demands, outputs)
@@ -319,7 +320,7 @@ class Sealer:
             "signed": bool(signature),
             "signature": sha256_of(signature) if signature else "",
             "own": {path: pack.sha256_of[path] for path in own},
-            "doubts": list(pack.doubts[:_JOURNALED_DOUBTS]),
+            "doubts": dict(islice(pack.doubts.items(), _JOURNALED_DOUBTS)),
         }
 
         def write() -> None:
@@ -373,24 +374,24 @@ class Sealer:
         event = NewEvent(kind=kind, body=body)
         self.runs.append(Entry(run=run, at_ms=self.clock.now_ms(), token=None, events=(event,)))
 
-    def _doubts(self, run: str, there: Files, known: Known, own: Collection[str]) -> tuple[str, ...]:
+    def _doubts(self, run: str, there: Files, known: Known, own: Collection[str]) -> dict[str, str]:
         """What is not as it was journaled, or changed since the last sealing, and what was ever doubted."""
         irregular = self.evidence.irregular(run)
         if not known.sealed:
             demands = {path: each for path, each in known.demands.items() if path not in own}
             loose = {path: each for path, each in there.items() if path not in own}
-            return doubts((None, known.doubts), loose, irregular, replace(known, demands=demands))
-        former = list(known.doubts)
+            return doubts(None, known.doubts, loose, irregular, replace(known, demands=demands))
+        former = dict(known.doubts)
         pack = sealed_pack(self.evidence, run, known)
         if pack is None:
             how = "altered" if PACK in (*self.evidence.files(run), *irregular) else "missing"
-            former.append(f"{PACK} was {how} after it was sealed")
+            former.setdefault(PACK, f"{PACK} was {how} after it was sealed")
         signature = None if SIGNATURE in irregular else self.evidence.read_text(run, SIGNATURE)
         signatures = {str(body["signature"]) for body in (*known.sealed, *known.begun)}
         if (sha256_of(signature) if signature else "") not in signatures:
             how = "altered" if signature else "missing"
-            former.append(f"{SIGNATURE} was {how} after it was sealed")
-        return doubts((pack, former), there, irregular, known)
+            former.setdefault(SIGNATURE, f"{SIGNATURE} was {how} after it was sealed")
+        return doubts(pack, former, there, irregular, known)
 
 
 def sealed_pack(evidence: EvidenceStore, run: str, known: Known) -> Pack | None:

@@ -17,7 +17,6 @@ from groupshift.domain.seal import (
     Pack,
     State,
     Verification,
-    doubted,
     file_check,
     is_signature,
     pack_from_json,
@@ -94,14 +93,14 @@ def _verified(
     pack, signature = pack_from_json(text), evidence.read_text(name, SIGNATURE) or ""
     irregular, listed = evidence.irregular(name), {file.path: file for file in pack.files}
     paths = {*listed, *there, *known.demands}
-    said = tuple(doubted((*pack.doubts, *known.doubts), (*paths, *irregular)))
-    doubtful = {check.path for check in said if listed.get(check.path) in {None, there.get(check.path)}}
+    doubted = {**pack.doubts, **known.doubts}
+    doubtful = {path for path in doubted if listed.get(path) in {None, there.get(path)}}
     checks = [*_of_pack(text, pack, name, known), *_of_signature(text, signature, verifier, pack, known)]
     for path in sorted(paths - OWN):
         check = file_check(path, listed.get(path), there.get(path), known)
         if path not in doubtful or check.state not in {State.ALTERED, State.MISSING}:
             checks.append(check)
-    checks += said
+    checks += (Check(path=path, state=State.DOUBTED, reason=each) for path, each in doubted.items())
     for path, kind in irregular.items():
         reason = f"{kind} is in its place, and was not read"
         checks.append(Check(path=path, state=State.IRREGULAR, reason=reason))

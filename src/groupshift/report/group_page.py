@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from groupshift.domain.foreign_text import shell
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.ownership_history import KnownBy, Lag, hand_overs, lags
+from groupshift.domain.ownership_history import KnownBy, hand_overs, lags
 from groupshift.domain.run import APPROVE, RunState, Step, findings_from
 from groupshift.domain.verdict import NOT_ASKED, Verdict, counted
 from groupshift.engine.move import worst_verdict
@@ -22,7 +22,6 @@ from groupshift.report.page import (
     SIGNS,
     Alarm,
     Cell,
-    Columns,
     Details,
     Key,
     Legend,
@@ -47,6 +46,7 @@ _MOST_ROWS = 300
 """Rows of a table, members of a legend, and findings above the table of all of them."""
 _MOST_MEMBERS = 60
 _MOST_ALARMS = 20
+_MOST_REFUSED = 10
 _AUDITED = (
     "Every record that the members delivered was held against ZooKeeper's transaction log; the figures are "
     "above, and the whole audit is in consumption/report.html."
@@ -298,7 +298,7 @@ def _offsets(group: GroupHistory) -> Section:
     for each in compared:
         counts = {kind: each.counts.get(kind, 0) for kind in _CLASSES}
         cells = (refused(many) if kind in _BAD_CLASSES else many for kind, many in counts.items())
-        rows.append([each.where, spoken(each.verdict), *cells, refused(each.refusals)])
+        rows.append([each.where, spoken(each.verdict), *cells, refused(len(each.refused))])
     heads = ["compared", "verdict", *(kind.replace("_", " ") for kind in _CLASSES), "not allowed"]
     note = (
         "Committed offsets of two snapshots, by class. A group that consumes advances; lost and regressed "
@@ -311,9 +311,8 @@ def _offsets(group: GroupHistory) -> Section:
     for each in compared:
         if each.refused:
             parts.append(Word(f"Not allowed: {each.where}", tag="h3"))
-            parts.append(table(each.refused, columns, numeric={"before", "after"}))
-        if more := each.refusals - len(each.refused):
-            parts.append(f"And {more} more in differences.parquet.")
+            whole, numeric = "; differences.parquet has all", {"before", "after"}
+            parts.append(table(each.refused, columns, numeric=numeric, most=_MOST_REFUSED, whole=whole))
     return section("Committed offsets", *parts)
 
 
@@ -323,16 +322,12 @@ def _lag(group: GroupHistory) -> Section:
     if not measured:
         return section("Lag", "The lag was never measured.")
     most = max(measured, key=lambda each: each.total)
-    columns: Columns[Lag] = {
-        "when": lambda each: moment_utc(each.at_ms),
-        "look": "what",
-        "records": "total",
-        "most of one partition": "worst",
-        "which one": "worst_at",
-        "partitions without an offset": "unknown",
-    }
-    numeric = {"records", "most of one partition", "partitions without an offset"}
-    listed = table(measured, columns, numeric=numeric, most=_MOST_ROWS)
+    heads = ("when", "look", "records", "most of them in", "partitions without an offset")
+    rows = [
+        (moment_utc(e.at_ms), e.what, e.total, f"{e.worst_at}: {e.worst:,}", e.unknown or None)
+        for e in measured[-_MOST_ROWS:]
+    ]
+    listed = Table(heads=heads, rows=rows, numeric={"records"})
     return section(
         "Lag",
         "Records behind the log end, by the offsets of the store that counts in the mode of that moment.",

@@ -117,5 +117,5 @@ def kept_of(
     about = [(name, ", ".join(each)) for name, each in versions_met(evidence, run, shown).items()]
     brokers = brokers_met(data)
     about += [("brokers met", "; ".join(brokers))] if brokers else []
-    facts = (*about, *(("doubted", each) for each in known.doubts))
+    facts = (*about, *(("doubted", each) for each in known.doubts.values()))
     return Kept(evidence=evidence, run=run, files=files, known=known, shown=shown, about=facts, ledger=ledger)

@@ -459,7 +459,7 @@ def _readers(folder: Path) -> dict[str, tuple[bytes, Callable[[bytes], object]]]
         approvals=(),
         versions={},
         brokers=(),
-        doubts=(),
+        doubts={},
         signed=False,
     )
     store = ParquetEvidence(folder / "e")

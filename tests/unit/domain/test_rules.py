@@ -29,6 +29,8 @@ TABLES = {
     "moves/expansion/rules.toml": ("moves/expansion/rules.py", "domain/cluster_rules.py"),
 }
 """Every table of rules, with the modules whose rules say its sentences."""
+SAYING = {"Says", "some"}
+"""What a rule says a sentence with."""
 TEXT = """\
 [Q01]
 holds = "the number is even"

@@ -10,7 +10,7 @@ PATH = "report.html.part"
 SEALED = StoredFile(path=PATH, sha256="a" * 64, bytes=1)
 PACK = Pack(
     run="r", target="g", plan_hash="p", state="done", sealed_at_ms=1, files=(SEALED,), approvals=(),
-    versions={}, brokers=(), doubts=(), signed=False,
+    versions={}, brokers=(), doubts={}, signed=False,
 )  # fmt: skip
 
 
@@ -22,6 +22,6 @@ def test_a_draft_of_a_sealing_that_was_killed_may_change_until_the_next_one(now:
     known = Known(left_over=lambda path: path.endswith(".part"), renewed=("report.html",))
     there = {PATH: now} if now else {}
     assert file_check(PATH, SEALED, now, known).state is State.LEFT_OVER
-    assert not doubts((PACK, ()), there, {}, known)
+    assert not doubts(PACK, {}, there, {}, known)
     assert file_check(PATH, SEALED, now, Known()).state is (State.ALTERED if now else State.MISSING)
-    assert len(doubts((PACK, ()), there, {}, Known())) == 1
+    assert len(doubts(PACK, {}, there, {}, Known())) == 1

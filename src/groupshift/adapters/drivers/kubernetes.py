@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -183,44 +184,41 @@ class KubernetesApi:
 
     def __init__(self, settings: KubernetesSettings) -> None:
         self._settings = settings
-        self._client: ApiClient | None = None
         self.namespace = settings.namespace
 
     def find(self, resource: str, selector: str) -> list[Document]:
         """The documents of an apps/v1 resource, or of ``pods``, that have these labels, by name."""
         base = "api/v1" if resource == "pods" else "apis/apps/v1"
         path = f"/{base}/namespaces/{self.namespace}/{resource}"
-        answer = self._request("GET", path, query=[("labelSelector", selector)])
+        answer = self._request("GET", path, query=[("labelSelector", selector)]) or {}
         if not isinstance(answer.get("items"), list) or not all(map(_is_named, answer["items"])):
             raise _stranger(path)
-        return sorted(answer["items"], key=lambda document: str(document["metadata"]["name"]))
+        return sorted(answer["items"], key=name_of)
 
     def read(self, resource: str, name: str) -> Document | None:
         """One document of apps/v1; None when there is none of that name."""
-        try:
-            return self._request("GET", self._path(resource, name))
-        except _GoneError:
-            return None
+        return self._request("GET", self._path(resource, name))
 
     def patch(self, resource: str, name: str, change: Mapping[str, Any]) -> Document:
         """Apply a strategic merge patch. Raises `Conflict` when ``metadata.resourceVersion`` in it is no
         longer the document's, or the document is gone."""
-        try:
-            return self._request("PATCH", self._path(resource, name), body=change)
-        except _GoneError as error:
-            raise Conflict(f"{resource}/{name} is gone: {error}") from error
+        answer = self._request("PATCH", self._path(resource, name), body=change)
+        if answer is None:
+            raise Conflict(f"{resource}/{name} is gone")
+        return answer
 
     def _path(self, resource: str, name: str) -> str:
         return f"/apis/apps/v1/namespaces/{self.namespace}/{resource}/{name}"
 
     def _request(
         self, method: str, path: str, *, query: list[tuple[str, str]] | None = None, body: object = None
-    ) -> Document:
+    ) -> Document | None:
+        """The answer; None for 404, there is no such document."""
         headers = {"Accept": "application/json"}
         if body is not None:
             headers["Content-Type"] = "application/strategic-merge-patch+json"
         try:
-            answer: Document = self._connected().call_api(
+            answer: Document = self._client.call_api(
                 path,
                 method,
                 query_params=query or [],
@@ -232,6 +230,8 @@ class KubernetesApi:
                 _request_timeout=self._settings.timeout_s,
             )
         except ApiException as error:
+            if error.status == _GONE:
+                return None
             raise _family(method, path, error) from error
         except (HTTPError, OSError) as error:
             raise Transient(
@@ -243,20 +243,14 @@ class KubernetesApi:
             raise _stranger(path)
         return answer
 
-    def _connected(self) -> ApiClient:
-        if self._client is None:
-            self._client = ApiClient(_configuration(self._settings))
-        return self._client
+    @cached_property
+    def _client(self) -> ApiClient:
+        return ApiClient(_configuration(self._settings))
 
     def close(self) -> None:
         """Close the connections, if there are any."""
-        if self._client is not None:
-            self._client.close()
-            self._client = None
-
-
-class _GoneError(Exception):
-    """404: there is no such document."""
+        if client := self.__dict__.pop("_client", None):
+            client.close()
 
 
 def _configuration(settings: KubernetesSettings) -> Configuration:
@@ -327,8 +321,6 @@ def _family(method: str, path: str, error: ApiException) -> Exception:
         said = str(json.loads(error.body or "")["message"])
     except (ValueError, KeyError, TypeError, RecursionError):
         said = str(error.reason)
-    if error.status == _GONE:
-        return _GoneError(said)
     if error.status == _CONFLICT:
         return Conflict(f"{path} was changed meanwhile: {said}")
     sentence = f"the Kubernetes API refused {method} {path} with {error.status}: {said}"
@@ -350,15 +342,16 @@ def slots_of(workload: Workload, group: str, clients: Iterable[str]) -> tuple[Sl
         change, pod = workload.memory.last(name), pods.get(name)
         wanted = change.to if change else workload.template_kind
         state = _state(workload, name, pod)
-        slot = Slot(
-            name=name,
-            kind=wanted if pod is None else kind_of(pod),
-            state=state,
-            member_id=None if pod is None else member_of(pod, group, known),
-            change_id=change.change_id if change else None,
-            trouble="" if state is SlotState.RUNNING else _trouble(workload, pod),
+        slots.append(
+            Slot(
+                name=name,
+                kind=wanted if pod is None else kind_of(pod),
+                state=state,
+                member_id=None if pod is None else member_of(pod, group, known),
+                change_id=change.change_id if change else None,
+                trouble="" if state is SlotState.RUNNING else _trouble(workload, pod),
+            )
         )
-        slots.append(slot)
     return tuple(slots)
 
 

@@ -10,7 +10,15 @@ from typing import Any
 
 from pyarrow import fs
 
-from groupshift.adapters.parquet.store import Place, decoded, draft_of, encoded, entry_of, manifest_bytes
+from groupshift.adapters.parquet.store import (
+    Place,
+    decoded,
+    draft_of,
+    encoded,
+    entry_of,
+    manifest_bytes,
+    unwritable,
+)
 from groupshift.audit.offsets import DIFFERENCES, Audit, audit_of, summary
 from groupshift.domain.evidence import MANIFEST
 from groupshift.domain.foreign_json import FILE_BYTES, load_object
@@ -29,8 +37,8 @@ class ParquetAudits:
         not at all.
 
         Raises:
-            Rejected: as `refuse`.
-            Transient: it cannot be written (disk full)."""
+            Rejected: as `refuse`, and where nobody may write.
+            Transient: the disk is full."""
         self.refuse(folder)
         rows, names = audit.looked.mismatches, [each.name for each in DIFFERENCES.columns]
         data = encoded(DIFFERENCES, {name: [getattr(row, name) for row in rows] for name in names})
@@ -45,10 +53,7 @@ class ParquetAudits:
                 for name, content in files.items():
                     (draft / name).write_bytes(content)
         except OSError as failed:
-            raise Transient(
-                f"audit {folder} cannot be written ({failed.strerror or failed}): "
-                "make room or choose another folder, then audit again"
-            ) from failed
+            raise unwritable(f"audit {folder}", failed) from failed
 
     def refuse(self, folder: str) -> None:
         """Raise `Rejected` when ``folder`` cannot become an audit: it is there and not empty."""

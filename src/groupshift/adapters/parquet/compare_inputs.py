@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from groupshift.adapters.parquet.store import Place
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.evidence import (
     MANIFEST,
@@ -31,7 +32,7 @@ from groupshift.domain.foreign_json import FILE_BYTES
 from groupshift.domain.seal import is_beside
 from groupshift.domain.snapshot import CLUSTER_TABLES, TABLES, ColumnType, Table
 from groupshift.errors import Broken, Rejected
-from groupshift.foreign_files import opened, read
+from groupshift.foreign_files import opened
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\.parquet")
 _TYPES: Mapping[ColumnType, frozenset[str]] = {
@@ -69,14 +70,10 @@ def read_manifest(folder: Path, of: SnapshotOf = SnapshotOf.CLUSTER) -> Manifest
         Rejected: there is none, or a newer release wrote it.
         Broken: it cannot be read or understood.
     """
-    path = folder / MANIFEST
-    try:
-        text = read(path, FILE_BYTES, below=folder)
-    except (FileNotFoundError, NotADirectoryError):
-        raise Rejected(f"snapshot {folder} has no {MANIFEST}: it is not finished; take it again") from None
-    except (OSError, ValueError) as wrong:
-        raise Broken(f"{path} cannot be read ({wrong}); take the snapshot again") from wrong
-    return manifest_of(text, str(path), of)
+    text = (Place.local(folder) / MANIFEST).read(FILE_BYTES)
+    if text is None:
+        raise Rejected(f"snapshot {folder} has no {MANIFEST}: it is not finished; take it again")
+    return manifest_of(text, str(folder / MANIFEST), of)
 
 
 def verify(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import posixpath
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,8 +20,6 @@ from groupshift.domain.seal import StoredFile
 from groupshift.domain.snapshot import TABLES
 from groupshift.errors import Broken, Rejected
 from groupshift.foreign_files import TEXT_LIMIT
-
-_PIECE = 1 << 20
 
 
 class ParquetEvidence:
@@ -123,17 +120,14 @@ class ParquetEvidence:
 
     def measured(self, migration: str, path: str) -> StoredFile | None:
         """See the port."""
-        place, digest, size = self._at(migration) / path, hashlib.sha256(), 0
+        place = self._at(migration) / path
         try:
-            with place.opened() as stream:
-                while piece := stream.read(_PIECE):
-                    digest.update(piece)
-                    size += len(piece)
+            digest, size = place.measured()
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as wrong:
             raise unreadable(place.path, wrong) from wrong
-        return StoredFile(path=path, bytes=size, sha256=digest.hexdigest())
+        return StoredFile(path=path, bytes=size, sha256=digest)
 
     def _at(self, migration: str, *parts: str) -> Place:
         self.path(migration, *parts)

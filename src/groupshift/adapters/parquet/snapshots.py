@@ -32,7 +32,7 @@ from groupshift.domain.run import findings_from
 from groupshift.domain.snapshot import CLUSTER_TABLES, Table
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Broken, Rejected
-from groupshift.foreign_files import opened, read
+from groupshift.foreign_files import read
 from groupshift.log.commit_hashes import LiveCommit
 from groupshift.ports.spark_jobs import Compared
 
@@ -155,15 +155,11 @@ class ComparisonFolders:
 
 
 def files_of(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of every file below a folder, by path with the folder's own name.
+    """Return the SHA-256 of every regular file below a folder, by path with the folder's own name.
 
     Raises:
-        OSError: a file cannot be read, or is no regular one.
+        OSError: a file cannot be read.
+        Broken: a folder cannot be listed.
     """
-    digests: dict[str, str] = {}
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and not path.is_symlink():
-            with opened(path, below=folder) as file:
-                named = path.relative_to(folder.parent).as_posix()
-                digests[named] = hashlib.file_digest(file, "sha256").hexdigest()
-    return digests
+    place, regular = Place.local(folder), (path for path, kind in Place.local(folder).below() if not kind)
+    return {f"{folder.name}/{path}": (place / path).measured()[0] for path in sorted(regular)}

@@ -170,6 +170,11 @@ class Place:
             raise Broken(f"evidence file {self.path} is longer than {limit} bytes, which nothing here writes")
         return data
 
+    def measured(self) -> tuple[str, int]:
+        """Return the SHA-256 (hex) and the size of the file, which is read in pieces. Raises as `opened`."""
+        with self.opened() as file:
+            return hashlib.file_digest(file, "sha256").hexdigest(), file.tell()
+
     def required(self) -> bytes:
         """Return all of the file.
 

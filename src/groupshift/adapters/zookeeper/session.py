@@ -219,7 +219,6 @@ class ZookeeperConnection:
         root = chroot.strip("/")
         self.address = f"{hosts.rstrip('/')}/{root}" if root else hosts
         """Hosts and chroot, for sentences to people."""
-        self._named = bool(hosts)
         self._user = (username, password)
         self._properties = dict(properties or {})
         self._timeout_s = timeout_s
@@ -273,12 +272,8 @@ class ZookeeperConnection:
                 client.close()
 
     def _connected(self, deadline: float) -> KazooClient:
-        if not self._named:
-            raise Rejected(
-                "the settings name no ZooKeeper, which this needs: write [zookeeper] hosts as host:port"
-            )
         if self._client is None:
-            where = zookeeper_ensemble(self.address, "the ZooKeeper address")
+            where = zookeeper_ensemble(self.address, "[zookeeper] hosts")
             self._client = make_client(str(where), _SESSION_TIMEOUT_S, self.login, logger=_LOG)
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message="No chroot path exists")  # `Rejected` says it

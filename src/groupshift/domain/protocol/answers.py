@@ -73,9 +73,9 @@ class Case:
         return self.group.speaking(Protocol.CONSUMER)
 
     @property
-    def classic(self) -> tuple[KafkaMember, ...]:
-        """The classic members."""
-        return self.group.speaking(Protocol.CLASSIC)
+    def classic(self) -> int:
+        """How many classic members there are."""
+        return len(self.group.speaking(Protocol.CLASSIC))
 
     @property
     def live(self) -> bool:
@@ -89,9 +89,9 @@ _EVENTS = {"PN": Event.NATIVE_JOINS, "PC": Event.CLASSIC_JOINS, "PL": Event.LAST
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """``number`` is the row; ``kind`` what the group is afterwards (None: not known); ``error`` Kafka's error
-    code with its name; ``reason`` one clause, in the table with blanks for values; ``client`` what the member
-    that came makes of it (in the table its name below ``clients``); ``remedy`` what lets it in or the group
-    convert."""
+    code with its name; ``reason`` one clause, in the table with blanks for values of the case; ``client``
+    what the member that came makes of it (in the table its name below ``clients``); ``remedy``
+    what lets it in or the group convert."""
 
     number: str = ""
     outcome: Outcome
@@ -190,7 +190,7 @@ WHEN: Mapping[str, Callable[[Case], bool]] = {
     "PL04": lambda c: not c.classic,
     "PL05": lambda c: c.broker.policy is None,
     "PL06": lambda c: c.broker.policy not in DOWNGRADING,
-    "PL07": lambda c: len(c.classic) > c.broker.classic_size,
+    "PL07": lambda c: c.classic > c.broker.classic_size,
     "PL08": lambda c: any(member.instance_id for member in c.native),
 }
 """When a row speaks, by its number; the last one of each event always does."""
@@ -210,20 +210,9 @@ def predict(event: Event, case: Case) -> Answer:
     """Return the answer to ``event``: that of the first row whose condition holds."""
     row = next(row for row in TABLE[event] if row.number not in WHEN or WHEN[row.number](case))
     broker, group = case.broker, case.group
-    reason = row.reason.format(
-        policy=broker.policy or "",
-        serves=broker.serves,
-        kind=group.kind.value,
-        type=group.protocol_type,
-        protocol=group.protocol or "the assignor",
-        size=case.size,
-        classic=len(case.classic),
-        consumer_size=broker.consumer_size,
-        classic_size=broker.classic_size,
-        instance_id=case.instance_id,
-        session=broker.properties.get(SESSION, "group.consumer.session.timeout.ms"),
-    )
-    return replace(row, reason=reason)
+    protocol, session = group.protocol or "the assignor", broker.properties.get(SESSION, SESSION)
+    words = row.reason.format(case=case, broker=broker, group=group, protocol=protocol, session=session)
+    return replace(row, reason=words)
 
 
 def forecast(to: Protocol, way: Way, group: KafkaGroup, broker: BrokerSettings) -> tuple[Answer, ...]:

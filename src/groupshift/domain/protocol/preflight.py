@@ -50,11 +50,6 @@ class ProtocolFacts:
         """The group."""
         return self.view.group
 
-    @property
-    def empties(self) -> bool:
-        """Whether nobody is in the group for a moment: offline, and online with a single member."""
-        return self.way is Way.OFFLINE or len(self.group.members) == 1
-
 
 FILE = "domain/protocol/rules.toml"
 RULES: Rules[ProtocolFacts] = Rules(FILE, "P")
@@ -302,9 +297,9 @@ def _strays(state: ClusterState, topics: Collection[str]) -> Iterator[Says]:
 def _read(state: ClusterState) -> set[str]:
     """The topics that members name, have, or match by an expression: by one that cannot be evaluated here,
     all of them."""
-    named = {row.topic for row in state.subscriptions}
+    named = state.read_topics
     expressions = sorted(each[1:] for each in named if each[:1] == "~")
-    topics = {each for each in named if each[:1] != "~"} | {row.topic for row in state.assignments}
+    topics = {each for each in named if each[:1] != "~"}
     known = {end.topic for end in state.log_ends}
     for each in expressions:
         if clean_filter(each) != each:  # what old consumers read otherwise
@@ -327,8 +322,11 @@ def alone(facts: ProtocolFacts) -> Iterator[Says]:
 @_rule("P15")
 def old_offsets(facts: ProtocolFacts) -> Iterator[Says]:
     """A group of type consumer that is empty loses commits older than the retention at the next check
-    (section 1.7; seen on 4.3.1 one second after it was emptied)."""
-    if facts.group.kind is Kind.CONSUMER and (facts.empties or facts.group.empty):
+    (section 1.7; seen on 4.3.1 one second after it was emptied): offline, and online with a single member,
+    nobody is in the group for a moment."""
+    group = facts.group
+    empties = group.empty or facts.way is Way.OFFLINE or len(group.members) == 1
+    if group.kind is Kind.CONSUMER and empties:
         yield Says("commits_expire")
 
 

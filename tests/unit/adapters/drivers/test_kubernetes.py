@@ -80,7 +80,7 @@ def test_s13_what_is_no_answer_of_kubernetes_is_one_sentence(body: str) -> None:
     """A page to log in, or whatever stands before the API."""
     api = KubernetesApi(KubernetesSettings(server="https://h:1", token=TOKEN))
     answer = SimpleNamespace(data=body, status=200, getheader=lambda *_: None, getheaders=dict)
-    client: Any = api._connected()
+    client: Any = api._client
     client.request = lambda *_, **__: answer
     with pytest.raises(Rejected, match="is no Kubernetes API") as refused:
         api.find("pods", "a=b")
