@@ -41,7 +41,7 @@ class ProtocolFacts:
 
     view: ProtocolView
     to: Protocol
-    way: Way
+    way: Way = Way.ONLINE
     versions: Mapping[Role, tuple[Met, ...]] = field(default_factory=dict)
     state: ClusterState | None = None
 
