@@ -67,11 +67,11 @@ class BrokerView:
     def coordinator(self) -> Coordinator:
         """The group coordinator that it runs: NEW since 4.0, before where its properties ask for it."""
         newest = self.supported.get(METADATA, (0, 0))[1]
-        protocols = {name.strip() for name in self.told(PROTOCOLS).lower().split(",")}
-        asked_for = self.told(_NEW_ENABLED).lower() == "true" or "consumer" in protocols
+        protocols = {name.strip() for name in self.text_of(PROTOCOLS).lower().split(",")}
+        asked_for = self.text_of(_NEW_ENABLED).lower() == "true" or "consumer" in protocols
         return Coordinator.NEW if newest >= _GENERAL or asked_for else Coordinator.OLD
 
-    def told(self, name: str) -> str:
+    def text_of(self, name: str) -> str:
         """What is configured under this name; empty where nothing is, or it is not told."""
         return (self.properties[name].value or "") if name in self.properties else ""
 
