@@ -85,9 +85,7 @@ def decimal(text: bytes | str, where: str, *, low: int = 0, high: int = INT64) -
     digits = text.decode("latin-1") if isinstance(text, bytes) else text
     if len(digits) > DIGITS + 1 or not _WHOLE.fullmatch(digits) or len(digits.lstrip("-")) > DIGITS:
         raise Rejected(f"{where}: {shown(text)} is no decimal number of at most {DIGITS} digits")
-    if not low <= int(digits) <= high:
-        raise Rejected(f"{where}: {digits} is not within {low} and {high}")
-    return int(digits)
+    return whole_number(int(digits), where, low=low, high=high)
 
 
 def whole_number(value: Any, where: str, *, low: int = 0, high: int = INT64) -> int:
