@@ -114,7 +114,6 @@ COUNT = "offsets.topic.num.partitions"
 RETENTION = "offsets.retention.minutes"
 _DEFAULT_COUNT = 50
 _DEFAULT_RETENTION = 7 * 24 * 60
-_MINUTE_MS = 60_000
 
 
 def configured(broker: BrokerView) -> int | None:
@@ -125,7 +124,7 @@ def configured(broker: BrokerView) -> int | None:
 def retention_ms(view: PlacementView) -> int:
     """The shortest time that a broker keeps offsets of groups without members, by its configuration."""
     minutes = [_number(broker, RETENTION, _DEFAULT_RETENTION) for broker in view.cluster.brokers]
-    return _MINUTE_MS * min(minutes, default=_DEFAULT_RETENTION)
+    return 60_000 * min(minutes, default=_DEFAULT_RETENTION)
 
 
 def _number(broker: BrokerView, name: str, default: int) -> int:

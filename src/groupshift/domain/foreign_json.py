@@ -50,7 +50,13 @@ def load_json(data: bytes | str | None, where: str, *, at_most: int = NODE_BYTES
     Raises:
         Rejected: ``<where>: <what is wrong>``, for everything that is no JSON within the bounds.
     """
-    text = _text(b"" if data is None else data, where, at_most)
+    raw = b"" if data is None else data
+    if len(raw) > at_most:
+        raise Rejected(f"{where}: is {len(raw)} bytes long; at most {at_most} are read")
+    try:
+        text = (raw.encode() if isinstance(raw, str) else raw).decode()
+    except UnicodeError:
+        raise Rejected(f"{where}: {shown(data)} is no UTF-8") from None
     whole = partial(decimal, where=where, low=-INT64 - 1)
     try:
         _demand_shallow(text)
@@ -129,18 +135,6 @@ def shown_value(value: Any) -> str:
     if isinstance(value, list):
         return f"a list of {len(value)} values"
     return json.dumps(value)
-
-
-def _text(data: bytes | str, where: str, at_most: int) -> str:
-    if len(data) > at_most:
-        raise Rejected(f"{where}: is {len(data)} bytes long; at most {at_most} are read")
-    try:
-        if isinstance(data, str):
-            data.encode("utf-8")
-            return data
-        return data.decode("utf-8")
-    except UnicodeError:
-        raise Rejected(f"{where}: {shown(data)} is no UTF-8") from None
 
 
 def _demand_shallow(text: str) -> None:
