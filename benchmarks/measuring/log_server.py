@@ -7,13 +7,15 @@ from pathlib import Path
 
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic
-from groupshift_sandbox.kraft import KraftCluster, await_node, start_kraft, start_node
+from groupshift_sandbox.kraft import start_kraft
+from groupshift_sandbox.layout import Cluster
 from groupshift_sandbox.processes import marked, stop
+from groupshift_sandbox.servers import await_node, start_node
 from measuring.coordinator_log import PARTITIONS
 from measuring.log_contenders import TOPIC
 
 
-def serve(home: Home, folder: Path) -> KraftCluster:
+def serve(home: Home, folder: Path) -> Cluster:
     """A broker whose topic is the segment files of ``folder``: put in its place while it is down."""
     cluster = start_kraft(home.create())
     create_topic(cluster.bootstrap, TOPIC, PARTITIONS)

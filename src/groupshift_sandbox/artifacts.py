@@ -13,6 +13,7 @@ import importlib.util
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -51,107 +52,37 @@ class Artifact:
         return f"{self.module}-{self.version}"
 
 
-def _broker(version: str, jars: int, without: str = "") -> Artifact:
-    """Kafka's broker with all it needs."""
-    return Artifact(
-        module="kafka_2.13",
-        version=version,
-        entry="kafka/Kafka.class",
-        jars=jars,
-        without=without,
-    )
+_READ = tomllib.loads(files(__package__).joinpath("artifacts.toml").read_text(encoding="utf-8"))
 
 
-def _binding(module: str, jars: int) -> Artifact:
-    """Where SLF4J's log lines go."""
-    return Artifact(
-        organisation="org.slf4j",
-        module=module,
-        version="1.7.36",
-        entry="org/slf4j/impl/StaticLoggerBinder.class",
-        jars=jars,
-    )
+def _releases(module: str) -> dict[str, Artifact]:
+    """What ``artifacts.toml`` has of a module, by version: a release's own fields win."""
+    shared = {name: value for name, value in _READ[module].items() if name != "releases"}
+    return {
+        version: Artifact(module=module, version=version, **{**shared, **own})
+        for version, own in _READ[module]["releases"].items()
+    }
 
 
-BROKER = _broker("3.9.2", 50)
-"""ZooKeeper-mode Kafka, ZooKeeper 3.8.4 included."""
-
-LOGGING = _binding("slf4j-reload4j", 3)
-"""A log binding: the published broker brings none."""
-
-BROKERS = {
-    "3.9.2": BROKER,
-    "4.4.0": _broker("4.4.0", 40, without="kafka-tools-api"),
-    **{
-        version: _broker(version, jars)
-        for version, jars in (
-            ("4.3.1", 45),
-            ("4.2.1", 40),
-            ("4.1.2", 40),
-            ("4.0.2", 40),
-            ("3.8.1", 35),
-            ("3.7.2", 35),
-            ("3.6.2", 35),
-            ("3.5.2", 35),
-            ("3.4.1", 35),
-            ("3.4.0", 35),
-        )
-    },
-}
-"""Releases that run in KRaft mode here, by version; those of 3.x with ZooKeeper too."""
-
-SIMPLE_LOGGING = _binding("slf4j-simple", 2)
-"""A log binding for brokers since 4.0 and for command line tools: one line an event to standard error."""
-
-TOOLS = Artifact(
-    module="kafka-tools",
-    version="4.3.1",
-    entry="org/apache/kafka/tools/consumer/group/ConsumerGroupCommand.class",
-    jars=85,
-)
-"""What Kafka's own command line tools consist of."""
-
-JAVA_CLIENTS = {
-    "4.3.1": (TOOLS,),
-    "3.9.2": (
-        Artifact(
-            module="kafka-tools",
-            version="3.9.2",
-            entry="org/apache/kafka/tools/VerifiableConsumer.class",
-            jars=1,
-            alone=True,
-        ),
-        BROKER,
-    ),
-}
-"""Releases of the Java consumer with the tool that makes a member of it, by version: what both consist of."""
-
-SCALA_CONSUMERS = {
-    version: Artifact(
-        module="kafka_2.11",
-        version=version,
-        entry="kafka/consumer/ZookeeperConsumerConnector.class",
-        jars=jars,
-    )
-    for version, jars in (("1.1.1", 15), ("0.10.2.2", 13))
-}
+_KAFKA, _TOOLS = _releases("kafka_2.13"), _releases("kafka-tools")
+SCALA_CONSUMERS = _releases("kafka_2.11")
 """Releases of the real old consumer, newest first."""
-
-ZOOKEEPER_ERA = {
-    **SCALA_CONSUMERS,
-    "2.4.1": _broker("2.4.1", 25),
-}
+ZOOKEEPER_ERA = {**SCALA_CONSUMERS, "2.4.1": _KAFKA["2.4.1"]}
 """Releases that run as brokers with ZooKeeper here, besides 3.9.2."""
-
-JAXB = Artifact(
-    organisation="javax.xml.bind",
-    module="jaxb-api",
-    version="2.3.1",
-    entry="javax/xml/bind/DatatypeConverter.class",
-    jars=1,
-)
+BROKERS = {version: each for version, each in _KAFKA.items() if version not in ZOOKEEPER_ERA}
+"""Releases that run in KRaft mode here, by version; those of 3.x with ZooKeeper too."""
+BROKER = BROKERS["3.9.2"]
+"""ZooKeeper-mode Kafka, ZooKeeper 3.8.4 included."""
+(LOGGING,) = _releases("slf4j-reload4j").values()
+"""A log binding: the published broker brings none."""
+(SIMPLE_LOGGING,) = _releases("slf4j-simple").values()
+"""A log binding for brokers since 4.0 and for command line tools: one line an event to standard error."""
+TOOLS = _TOOLS["4.3.1"]
+"""What Kafka's own command line tools consist of."""
+JAVA_CLIENTS = {"4.3.1": (TOOLS,), "3.9.2": (_TOOLS["3.9.2"], BROKER)}
+"""Releases of the Java consumer with the tool that makes a member of it, by version: what both consist of."""
+(JAXB,) = _releases("jaxb-api").values()
 """Part of Java when brokers before 1.0 were made, and not of ours."""
-
 ALL = (BROKER, LOGGING, *SCALA_CONSUMERS.values())
 
 

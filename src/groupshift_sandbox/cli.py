@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from groupshift.cli.output import verdict_text
 from groupshift.cli.terminal import Console, Table, styled
 from groupshift.domain.foreign_text import command, shell
 from groupshift.domain.plan import Until
-from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 from groupshift_sandbox.home import Home
 
@@ -146,14 +146,6 @@ def _members(state: SandboxStatus) -> Table:
     return table
 
 
-_COLOURS = {
-    Verdict.PASS: "green",
-    Verdict.INCONCLUSIVE: "yellow",
-    Verdict.ERROR: "magenta",
-    Verdict.FAIL: "red",
-}
-
-
 def demo(
     move: Annotated[str, typer.Argument(metavar="MOVE", help=", ".join(MOVES))] = MOVE,
     members: Annotated[int, typer.Option(help="Members in the group (coordination).")] = 3,
@@ -246,7 +238,7 @@ def _show_result(result: DemoResult) -> None:
         table.add_row(
             row.phase.name,
             f"{row.phase.wall_s:.0f} s",
-            styled(row.phase.verdict.value, _COLOURS[row.phase.verdict]),
+            verdict_text(row.phase.verdict),
             *(cells if result.consumers else ()),
         )
     _console.print(table)

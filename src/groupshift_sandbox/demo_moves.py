@@ -20,7 +20,7 @@ from groupshift.cli.main import main
 from groupshift.domain.foreign_text import command
 from groupshift.domain.group_protocol import POLICY
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.partitions import TopicPartition, grouped
 from groupshift.domain.placement import partition_of
 from groupshift.engine.status import status_of
 from groupshift.errors import Broken, Transient
@@ -293,9 +293,8 @@ class DowngradeDemo(MoveDemo):
 
     def state(self) -> str:
         """The nodes of each release."""
-        nodes_of: dict[str, list[str]] = {}
-        for each in cluster_at(self.home, self.cluster.options.name).nodes:
-            nodes_of.setdefault(each.release, []).append(str(each.node_id))
+        nodes = cluster_at(self.home, self.cluster.options.name).nodes
+        nodes_of = grouped((each.release, str(each.node_id)) for each in nodes)
         return "; ".join(f"{release} on {', '.join(nodes)}" for release, nodes in sorted(nodes_of.items()))
 
     def changed(self, start: str, there: str) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from groupshift.audit.ownership import Interval
-from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.partitions import TopicPartition, grouped
 from groupshift.domain.run import plan_from
 from groupshift.domain.verdict import Verdict, worst
 from groupshift.ports.runs import Event, EventKind, RunRecord
@@ -97,11 +97,8 @@ class DemoResult:
 def phases(record: RunRecord, events: Sequence[Event]) -> list[Phase]:
     """The phases of a run that were begun, there and back, in order. What a step waits for counts to the
     phase that it belongs to."""
-    events_of: dict[str, list[Event]] = defaultdict(list)
     of = dict(_names(record, events))
-    for event in events:
-        if event.step in of:
-            events_of[of[event.step]].append(event)
+    events_of = grouped((of[event.step], event) for event in events if event.step in of)
     return [_phase(name, own_events) for name, own_events in events_of.items()]
 
 
@@ -130,10 +127,8 @@ def _phase(name: str, events: Sequence[Event]) -> Phase:
 
 def hand_overs(intervals: Iterable[Interval]) -> list[HandOver]:
     """Every change of owner in ZooKeeper's log, by time."""
-    of: dict[TopicPartition, list[tuple[int, int, int | None]]] = defaultdict(list)
-    for one in sorted(intervals, key=lambda one: one.start_zxid):
-        of[one.partition].append((one.start_zxid, one.start_ms, one.end_ms))
-    return _changes({at: [(start, end) for _, start, end in times] for at, times in of.items()})
+    ordered = sorted(intervals, key=lambda one: one.start_zxid)
+    return _changes(grouped((one.partition, (one.start_ms, one.end_ms)) for one in ordered))
 
 
 def taken_over(owners: Mapping[TopicPartition, Iterable[Owned]]) -> list[HandOver]:

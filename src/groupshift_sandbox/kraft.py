@@ -15,17 +15,7 @@ from dataclasses import dataclass
 from groupshift.errors import Broken
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.layout import Cluster, Node, Role, ServerOptions
-from groupshift_sandbox.servers import await_node, new_node, node_argv, start_all, start_node
-
-__all__ = [
-    "CONSUMER_PROTOCOL",
-    "KraftCluster",
-    "KraftNode",
-    "KraftOptions",
-    "await_node",
-    "start_kraft",
-    "start_node",
-]
+from groupshift_sandbox.servers import new_node, node_argv, start_all
 
 _FORMAT_S = 120.0
 _FIRST_CONTROLLER = 101
@@ -35,8 +25,6 @@ CONSUMER_PROTOCOL = {
     "group.consumer.migration.policy": "bidirectional",
 }
 """What makes a 3.9.2 run its NEW coordinator and serve groups of type consumer; 4.x does by itself."""
-
-KraftNode, KraftCluster = Node, Cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,8 @@ from groupshift_sandbox import ledger as ledgers
 from groupshift_sandbox.faults import Link, start_relay
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import KafkaOptions, RelayedListener, create_topic, start_kafka
-from groupshift_sandbox.kraft import KraftCluster, start_kraft
+from groupshift_sandbox.kraft import start_kraft
+from groupshift_sandbox.layout import Cluster as KraftCluster
 from groupshift_sandbox.processes import (
     Running,
     free_port,

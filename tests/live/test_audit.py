@@ -24,9 +24,10 @@ from groupshift.adapters.kafka.wire import Api
 from groupshift.adapters.system import SystemClock
 from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
 from groupshift.adapters.zookeeper.session import ZookeeperConnection
+from groupshift.audit.inputs import Terms
 from groupshift.audit.offsets import Audit
 from groupshift.audit.rules import Weight
-from groupshift.audit.run import AuditOptions, AuditSources, audit_offsets
+from groupshift.audit.run import AuditSources, audit_offsets
 from groupshift.cli.main import main
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
@@ -36,7 +37,8 @@ from groupshift.spark.copied_log import DirectLog
 from groupshift_sandbox.committing import commit, forget
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import KafkaOptions, create_topic, start_kafka
-from groupshift_sandbox.kraft import KraftCluster, start_kraft
+from groupshift_sandbox.kraft import start_kraft
+from groupshift_sandbox.layout import Cluster
 from groupshift_sandbox.processes import marked, stop, wait_until
 from groupshift_sandbox.zookeeper import start_zookeeper
 from groupshift_testing.log_encoder import encode_key, encode_value
@@ -46,7 +48,7 @@ from support.native_member import NativeMember, joined
 OFFSETS = "__consumer_offsets"
 PARTITIONS = 3
 AUDITS = 20
-QUICK = AuditOptions(settle_ms=300, commit_interval_ms=1000)
+QUICK = Terms(settle_ms=300, commit_interval_ms=1000)
 
 pytestmark = pytest.mark.timeout(600)  # the first reading of a log compiles what reads it
 
@@ -189,7 +191,7 @@ def test_a_group_is_clean_while_its_member_commits_at_full_speed(
     with BusyMember(cluster.bootstrap, kazoo, group, name) as member:
         for _ in range(AUDITS):
             before, asked = member.commits, sources.log.positions
-            found = audit_offsets(sources, AuditOptions(settle_ms=300), [group])
+            found = audit_offsets(sources, Terms(settle_ms=300), [group])
             assert found.clean, found.looked.suspicious
             assert found.looked.keys == PARTITIONS
             assert sources.log.positions == asked + 2
@@ -441,7 +443,7 @@ def test_the_command_finds_the_same_in_spark(
 
 
 @pytest.fixture
-def kraft(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KraftCluster]:
+def kraft(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A broker of this test's own: other tests leave offsets beyond their logs on the session's."""
     home = Home(tmp_path_factory.mktemp("audited")).create()
     try:
@@ -452,7 +454,7 @@ def kraft(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KraftCluster]:
 
 
 def test_a_cluster_without_zookeeper_has_two_sources(
-    kraft: KraftCluster, group: str, capsys: pytest.CaptureFixture[str]
+    kraft: Cluster, group: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Records of version 4 with topic ids, of a NEW coordinator, and a group of the consumer protocol."""
     create_topic(kraft.bootstrap, f"t-{group}", 1)

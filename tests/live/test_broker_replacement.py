@@ -12,7 +12,8 @@ from groupshift.log.releases import Coordinator
 from groupshift.ports.driver import Replacement
 from groupshift_sandbox.cluster_file import load
 from groupshift_sandbox.home import Home
-from groupshift_sandbox.kraft import KraftCluster, KraftOptions, start_kraft
+from groupshift_sandbox.kraft import KraftOptions, start_kraft
+from groupshift_sandbox.layout import Cluster
 from groupshift_sandbox.processes import known, marked, stop
 from groupshift_sandbox.replacement import SandboxReplacement
 from support.replacement_suite import *  # noqa: F403 - the suite's tests are this module's tests
@@ -20,7 +21,7 @@ from support.replacement_suite import Driven, change
 
 
 @pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KraftCluster]:
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One node of 3.9.2, whose metadata 3.4 cannot read."""
     home = Home(tmp_path_factory.mktemp("replaced")).create()
     try:
@@ -31,7 +32,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KraftCluster]:
 
 
 @pytest.fixture
-def driven(node: KraftCluster) -> Driven:
+def driven(node: Cluster) -> Driven:
     """A driver that knows nothing of earlier replacements."""
     document = node.home.root / "kraft.replacements.json"
     document.unlink(missing_ok=True)
@@ -45,14 +46,14 @@ def driven(node: KraftCluster) -> Driven:
     )
 
 
-def test_the_node_runs_the_coordinator_that_was_asked_for(node: KraftCluster, driven: Driven) -> None:
+def test_the_node_runs_the_coordinator_that_was_asked_for(node: Cluster, driven: Driven) -> None:
     """By its own properties, and its newest metadata snapshot is told."""
     driven.driver.start(replace(change(1, "3.9.2"), coordinator=Coordinator.NEW))
     assert load(node.home, "kraft").node(1).properties[PROTOCOLS] == "classic,consumer"
     assert driven.driver.observe(1).snapshot is not None
 
 
-def test_a_node_is_restarted_as_it_is_with_a_property_set(node: KraftCluster, driven: Driven) -> None:
+def test_a_node_is_restarted_as_it_is_with_a_property_set(node: Cluster, driven: Driven) -> None:
     """Its release, its coordinator and its other properties stay; done once for one change."""
     before = load(node.home, "kraft").node(1)
     wanted = Replacement(

@@ -15,7 +15,7 @@ from groupshift.errors import Rejected
 from groupshift_sandbox.client_members.commands import CLIENTS, ClientMember, Commit, GroupProtocol, command
 from groupshift_sandbox.client_members.events import delivered, overlapping, owned
 from groupshift_sandbox.kafka import create_topic
-from groupshift_sandbox.kraft import KraftCluster
+from groupshift_sandbox.layout import Cluster
 from groupshift_sandbox.processes import wait_until
 from support.client_processes import DEADLINE_S, client_processes, produce
 
@@ -36,7 +36,7 @@ def committed(bootstrap: str, group: str) -> dict[int, int]:
     return {row.partition: row.offset for row in state_of(bootstrap, group).offsets}
 
 
-def test_java_and_confluent_members_of_both_protocols_share_a_group(kraft: KraftCluster, group: str) -> None:
+def test_java_and_confluent_members_of_both_protocols_share_a_group(kraft: Cluster, group: str) -> None:
     """A classic kafka-clients 3.9.2, a native 4.3.1 and a native confluent-kafka of ours: each partition has
     one owner at a time, no record is lost, and each member says that it closed."""
     topic = f"shared-{group}"
@@ -110,7 +110,7 @@ def test_java_and_confluent_members_of_both_protocols_share_a_group(kraft: Kraft
     assert all(before.at_ms <= after.at_ms for each in members[2:] for before, after in pairwise(each.told()))
 
 
-def test_an_unknown_client_is_refused(kraft: KraftCluster, group: str) -> None:
+def test_an_unknown_client_is_refused(kraft: Cluster, group: str) -> None:
     """With the clients that there are."""
     member = ClientMember(
         client="kafka-clients 1.0.0", group=group, name="x", topic="t", bootstrap=kraft.bootstrap

@@ -14,7 +14,8 @@ from groupshift.errors import Rejected
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic
-from groupshift_sandbox.kraft import KraftCluster, KraftOptions, start_kraft
+from groupshift_sandbox.kraft import KraftOptions, start_kraft
+from groupshift_sandbox.layout import Cluster
 from groupshift_sandbox.processes import marked, stop, wait_until
 from support.downgrade_story import groups_at
 
@@ -23,7 +24,7 @@ SESSION, SEGMENT, GROUP_VERSION = "consumer.session.timeout.ms", "segment.ms", "
 
 
 @pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KraftCluster]:
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One node of 4.3.1."""
     home = Home(tmp_path_factory.mktemp("acts")).create()
     options = KraftOptions(
@@ -37,7 +38,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KraftCluster]:
 
 
 @pytest.fixture
-def acts(node: KraftCluster) -> Iterator[LiveClusterActs]:
+def acts(node: Cluster) -> Iterator[LiveClusterActs]:
     """Closed at the end."""
     made = LiveClusterActs(KafkaCluster(node.bootstrap, timeout_s=60.0))
     yield made
@@ -45,7 +46,7 @@ def acts(node: KraftCluster) -> Iterator[LiveClusterActs]:
 
 
 def test_an_empty_native_group_becomes_classic_and_keeps_its_offsets(
-    node: KraftCluster, acts: LiveClusterActs
+    node: Cluster, acts: LiveClusterActs
 ) -> None:
     """Twice is as once; its configurations and the feature come and go."""
     create_topic(node.bootstrap, TOPIC, 2)
@@ -67,7 +68,7 @@ def test_an_empty_native_group_becomes_classic_and_keeps_its_offsets(
         wait_until(lambda: groups.look().finalised.get(GROUP_VERSION) == 1, 60.0, "the feature is back")
 
 
-def test_the_offsets_topic_is_configured_and_put_back(node: KraftCluster, acts: LiveClusterActs) -> None:
+def test_the_offsets_topic_is_configured_and_put_back(node: Cluster, acts: LiveClusterActs) -> None:
     """As it was, whether something stood there or not; groupshift's own groups come and go."""
     with groups_at(node.bootstrap, TOPIC) as groups:
         commit(groups.cluster, {"simple": {TopicPartition(TOPIC, 0): (1, "")}})

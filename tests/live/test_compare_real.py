@@ -22,7 +22,7 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.spark.session import large_session
 from groupshift_sandbox.committing import commit, forget
 from groupshift_sandbox.kafka import create_topic
-from groupshift_sandbox.kraft import KraftCluster
+from groupshift_sandbox.layout import Cluster
 from groupshift_sandbox.processes import wait_until
 from support.group_probe import GroupProbe
 
@@ -116,7 +116,7 @@ def members(bootstrap: str, group: str, topic: str) -> Iterator[Members]:
 
 
 @pytest.fixture
-def orders(kraft: KraftCluster, group: str) -> str:
+def orders(kraft: Cluster, group: str) -> str:
     """A fresh topic with ten records in each of four partitions."""
     name = f"orders-{group}"
     create_topic(kraft.bootstrap, name, PARTITIONS)
@@ -147,14 +147,14 @@ def take_settled(folder: Path, group: str, *where: str) -> Path:
     return taken[-1]
 
 
-def lose(kraft: KraftCluster, group: str, topic: str, raw: KafkaCluster) -> None:
+def lose(kraft: Cluster, group: str, topic: str, raw: KafkaCluster) -> None:
     """Delete the offset of partition 1 and set that of partition 0 back; the group has no member."""
     forget(raw, group, topic, [1])
     commit(raw, {group: {TopicPartition(topic, 0): (RECORDS - 3, "")}})
 
 
 def test_a_change_of_protocol_is_equal_and_a_planted_loss_is_not(
-    kraft: KraftCluster, group: str, orders: str, tmp_path: Path, told: Told
+    kraft: Cluster, group: str, orders: str, tmp_path: Path, told: Told
 ) -> None:
     """Two classic members are replaced by native ones, one by one: pass under the rules of that move and fail
     under those of a downgrade, which allows no other type. Then one offset is deleted and one set back."""

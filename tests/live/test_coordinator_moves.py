@@ -17,14 +17,16 @@ from groupshift.domain.rows import ClusterState
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic
-from groupshift_sandbox.kraft import KraftCluster, KraftOptions, await_node, start_kraft, start_node
+from groupshift_sandbox.kraft import KraftOptions, start_kraft
+from groupshift_sandbox.layout import Cluster
 from groupshift_sandbox.processes import known, marked, stop, wait_until
+from groupshift_sandbox.servers import await_node, start_node
 
 GROUPS = [f"g{number}" for number in range(60)]
 
 
 @pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KraftCluster]:
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three combined nodes of 4.3.1."""
     home = Home(tmp_path_factory.mktemp("three")).create()
     try:
@@ -61,7 +63,7 @@ class Stale(KafkaCluster):
         return nodes, errors
 
 
-def test_a_broker_that_is_no_coordinator_any_more_is_not_believed(three: KraftCluster) -> None:
+def test_a_broker_that_is_no_coordinator_any_more_is_not_believed(three: Cluster) -> None:
     """Every group is asked of a wrong broker first, which answers 16: it is looked up and asked again."""
     right = KafkaCluster(three.bootstrap, timeout_s=60.0)
     create_topic(three.bootstrap, "payments", 1)
@@ -79,7 +81,7 @@ def test_a_broker_that_is_no_coordinator_any_more_is_not_believed(three: KraftCl
     assert state.problems == []
 
 
-def test_groups_are_read_whole_while_their_coordinators_move(three: KraftCluster) -> None:
+def test_groups_are_read_whole_while_their_coordinators_move(three: Cluster) -> None:
     """With connections that are still to a stopped node, then with one that loads: offsets stay equal, the
     coordinators are new ones, and no group is missing."""
     cluster = KafkaCluster(three.bootstrap, timeout_s=60.0)
@@ -111,7 +113,7 @@ def test_groups_are_read_whole_while_their_coordinators_move(three: KraftCluster
         snapshots.close()
 
 
-def test_every_broker_is_asked_whom_it_takes_for_the_coordinator(three: KraftCluster) -> None:
+def test_every_broker_is_asked_whom_it_takes_for_the_coordinator(three: Cluster) -> None:
     """A look at a group for a move of its protocol: three answers of one mind, and one broker that lists it;
     the groups of this cluster have all three for coordinators."""
     cluster = KafkaCluster(three.bootstrap, timeout_s=60.0)

@@ -11,7 +11,7 @@ import pytest
 
 from groupshift.domain.group_protocol import Kind
 from groupshift_sandbox.kafka import create_topic
-from groupshift_sandbox.kraft import KraftCluster
+from groupshift_sandbox.layout import Cluster
 from support.coordinator_members import CLASSIC, NATIVE, Members, epochs, generations, records_of
 from support.protocol_story import story
 
@@ -19,7 +19,7 @@ PARTITIONS = 6
 
 
 @pytest.fixture
-def members(kraft: KraftCluster, group: str) -> Iterator[Members]:
+def members(kraft: Cluster, group: str) -> Iterator[Members]:
     """Of a group and a topic of this test's own."""
     topic = f"rolled-{group}"
     create_topic(kraft.bootstrap, topic, PARTITIONS)

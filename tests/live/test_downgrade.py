@@ -16,7 +16,8 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic
-from groupshift_sandbox.kraft import KraftCluster, KraftOptions, start_kraft
+from groupshift_sandbox.kraft import KraftOptions, start_kraft
+from groupshift_sandbox.layout import Cluster
 from groupshift_sandbox.processes import marked, stop, wait_until
 from support.downgrade_story import QUIET, Assessed, groups_at
 
@@ -25,7 +26,7 @@ SESSION, SESSION_MS = "consumer.session.timeout.ms", "1800000"
 
 
 @pytest.fixture(scope="module")
-def stayed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KraftCluster]:
+def stayed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One node of 4.3.1 whose metadata 3.9 can read but for group.version."""
     home = Home(tmp_path_factory.mktemp("downgrade")).create()
     options = KraftOptions(
@@ -58,7 +59,7 @@ def passing(_folder: str, names: list[str]) -> list[str]:
 
 
 def test_the_way_opens_when_groups_and_features_are_prepared(
-    stayed: KraftCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    stayed: Cluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """4.3.1 at 3.9 with a native group to 3.9.2; a copy of the log says the same, and 3.4.0 stays closed."""
     bootstrap = stayed.bootstrap
@@ -122,7 +123,7 @@ def test_the_way_opens_when_groups_and_features_are_prepared(
 
 
 def test_bad_input_is_said_in_one_sentence(
-    stayed: KraftCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    stayed: Cluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """Unknown releases and folders: exit code 2; the release that runs: not open."""
     servers = ["--bootstrap-servers", stayed.bootstrap, "--timeout", "60"]

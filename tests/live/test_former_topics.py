@@ -22,8 +22,8 @@ from groupshift.moves.expansion.restore import restore_offsets
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic
-from groupshift_sandbox.kraft import KraftCluster, KraftOptions, start_kraft
-from groupshift_sandbox.layout import unchanged
+from groupshift_sandbox.kraft import KraftOptions, start_kraft
+from groupshift_sandbox.layout import Cluster, unchanged
 from groupshift_sandbox.processes import marked, stop
 from groupshift_sandbox.rolling import replace_node
 from groupshift_testing.log_encoder import encode_key, encode_value
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KraftCluster]:
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One node whose log holds a commit with the id of a former topic, which its coordinator has loaded."""
     home = Home(tmp_path_factory.mktemp("former")).create()
     options = KraftOptions(heap="320m", properties={"offsets.topic.num.partitions": str(COUNT)})
@@ -59,7 +59,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KraftCluster]:
 
 
 def test_f03_a_real_coordinator_tells_a_former_topic_and_takes_no_commit_of_it(
-    node: KraftCluster, capsys: pytest.CaptureFixture[str]
+    node: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By name it answers 40, by the topic's id nothing; the other commit has the id of today."""
     restoring = LiveOffsetRestoring(KafkaCluster(node.bootstrap, timeout_s=60.0))

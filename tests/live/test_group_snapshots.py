@@ -24,7 +24,8 @@ from groupshift.errors import Transient
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic
-from groupshift_sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions, start_kraft
+from groupshift_sandbox.kraft import CONSUMER_PROTOCOL, KraftOptions, start_kraft
+from groupshift_sandbox.layout import Cluster
 from groupshift_sandbox.processes import marked, stop, wait_until
 from support.native_member import NativeMember, ShareMember, joined
 from support.open_transaction import OpenTransaction
@@ -138,7 +139,7 @@ def test_a_consumer_group_is_read_with_its_epochs(take, raw: KafkaCluster, order
     assert state.problems == []
 
 
-def test_a_share_group_is_read_with_two_members_of_one_partition(kraft: KraftCluster, group: str) -> None:
+def test_a_share_group_is_read_with_two_members_of_one_partition(kraft: Cluster, group: str) -> None:
     """ShareGroupDescribe; such a group commits no offsets, and none are asked for."""
     create_topic(kraft.bootstrap, f"shared-{group}", 1)
     cluster = KafkaCluster(kraft.bootstrap, timeout_s=60.0)
@@ -295,7 +296,7 @@ def test_offsets_of_a_topic_that_is_gone_are_kept_and_said(
         ]
 
 
-def test_a_bootstrap_server_that_is_down_is_passed_over(kraft: KraftCluster) -> None:
+def test_a_bootstrap_server_that_is_down_is_passed_over(kraft: Cluster) -> None:
     """Whichever is tried first, the broker is met; its connection then is to the advertised address."""
     for _ in range(6):
         cluster = KafkaCluster(f"127.0.0.1:1,{kraft.bootstrap}", timeout_s=20.0)

@@ -10,13 +10,13 @@ from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
 from groupshift.adapters.system import SystemClock
 from groupshift_sandbox.kafka import create_topic
-from groupshift_sandbox.kraft import KraftCluster
+from groupshift_sandbox.layout import Cluster
 from groupshift_sandbox.processes import wait_until
 from support.streams_member import StreamsMember
 
 
 @pytest.fixture
-def raw(kraft: KraftCluster) -> Iterator[KafkaCluster]:
+def raw(kraft: Cluster) -> Iterator[KafkaCluster]:
     """Connections of this test's own."""
     found = KafkaCluster(kraft.bootstrap, timeout_s=20.0)
     yield found
@@ -24,7 +24,7 @@ def raw(kraft: KraftCluster) -> Iterator[KafkaCluster]:
 
 
 def test_a_streams_group_is_read_with_the_partitions_of_its_tasks(
-    kraft: KraftCluster, raw: KafkaCluster, group: str
+    kraft: Cluster, raw: KafkaCluster, group: str
 ) -> None:
     """Two members share the tasks of two parts; the second part reads topics of unequal partition counts, of
     which each partition is listed once and none that is not there."""

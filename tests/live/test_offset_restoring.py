@@ -28,8 +28,8 @@ from groupshift.spark.copied_log import DirectLog
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic
-from groupshift_sandbox.kraft import KraftCluster, KraftOptions, start_kraft
-from groupshift_sandbox.layout import unchanged
+from groupshift_sandbox.kraft import KraftOptions, start_kraft
+from groupshift_sandbox.layout import Cluster, unchanged
 from groupshift_sandbox.processes import marked, stop
 from groupshift_sandbox.rolling import replace_node
 from support.classic_member import ClassicMember, assignment
@@ -51,7 +51,7 @@ ROWS = [
 
 
 @pytest.fixture(scope="module", params=["4.3.1", "3.9.2"])
-def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KraftCluster]:
+def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One node."""
     home = Home(tmp_path_factory.mktemp(f"restoring-{request.param}")).create()
     options = KraftOptions(
@@ -67,7 +67,7 @@ def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture
-def ports(node: KraftCluster) -> Iterator[tuple[LiveOffsetRestoring, LiveGroupSnapshots]]:
+def ports(node: Cluster) -> Iterator[tuple[LiveOffsetRestoring, LiveGroupSnapshots]]:
     """What restores, and what reads; closed at the end."""
     restoring = LiveOffsetRestoring(KafkaCluster(node.bootstrap, timeout_s=60.0))
     reader = LiveGroupSnapshots(KafkaCluster(node.bootstrap, timeout_s=60.0), SystemClock(), patience_s=60.0)
@@ -106,7 +106,7 @@ def test_what_is_committed_is_asked_without_a_listing(ports) -> None:
     assert reader.requests - before < taken.requests
 
 
-def test_a_first_commit_that_is_pending_is_not_taken_for_none(node: KraftCluster, ports) -> None:
+def test_a_first_commit_that_is_pending_is_not_taken_for_none(node: Cluster, ports) -> None:
     """Its transaction is named while it is open; the offset is there once it ended. A group that is not there
     does not wait for it."""
     _, reader = ports
@@ -137,7 +137,7 @@ def test_a_topic_that_is_not_there_is_told_and_hides_no_other(ports) -> None:
     }
 
 
-def test_a_group_with_members_is_refused_and_hides_no_other(node: KraftCluster, ports) -> None:
+def test_a_group_with_members_is_refused_and_hides_no_other(node: Cluster, ports) -> None:
     """Neither its offsets nor the group are touched; offsets below 0 are none."""
     restoring, reader = ports
     alone = replace(ROWS[0], group="alone")
@@ -160,7 +160,7 @@ def test_a_group_with_members_is_refused_and_hides_no_other(node: KraftCluster, 
     assert [each.current for each in read_back(reader, [alone]).differing] == [None]
 
 
-def test_a_group_larger_than_a_batch_of_its_coordinator(node: KraftCluster, ports, monkeypatch) -> None:
+def test_a_group_larger_than_a_batch_of_its_coordinator(node: Cluster, ports, monkeypatch) -> None:
     """Its members committed their shares; given back in one request a coordinator refuses it as too large."""
     restoring, reader = ports
     create_topic(node.bootstrap, "wide", 300)
@@ -176,7 +176,7 @@ def test_a_group_larger_than_a_batch_of_its_coordinator(node: KraftCluster, port
     assert restore_offsets(restoring, reader, rows).differing == ()
 
 
-def test_a_group_with_more_offsets_than_one_batch_holds_is_deleted(node: KraftCluster, ports) -> None:
+def test_a_group_with_more_offsets_than_one_batch_holds_is_deleted(node: Cluster, ports) -> None:
     """Asked to delete it whole, 4.3.1 refuses; 3.9.2 forgets it and leaves all of it in the log. In parts
     both delete it, with an offset of a topic that is gone, and a small group beside it."""
     restoring, reader = ports
@@ -205,7 +205,7 @@ def test_a_group_with_more_offsets_than_one_batch_holds_is_deleted(node: KraftCl
     assert logged(node, "many") | logged(node, "few") == set()
 
 
-def test_a_large_group_with_members_loses_no_offset(node: KraftCluster, ports) -> None:
+def test_a_large_group_with_members_loses_no_offset(node: Cluster, ports) -> None:
     """It would be deleted in parts, and a coordinator deletes single offsets of groups with members, too: of
     topics that nobody subscribes to, as these."""
     restoring, reader = ports
@@ -222,7 +222,7 @@ def test_a_large_group_with_members_loses_no_offset(node: KraftCluster, ports) -
         assert len(reader.committed(["crowd"]).offsets) == 300
 
 
-def logged(node: KraftCluster, group: str) -> set[tuple[str, int]]:
+def logged(node: Cluster, group: str) -> set[tuple[str, int]]:
     """Topic and partition of every live commit of the group in the log."""
     log = DirectLog(Brokers(bootstrap_servers=node.bootstrap, properties={}, timeout_s=60.0))
     found: dict[tuple[str, int], bool] = {}

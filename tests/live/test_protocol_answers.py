@@ -21,7 +21,8 @@ from groupshift.domain.protocol.live_rules import settled
 from groupshift.domain.verdict import Verdict
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic
-from groupshift_sandbox.kraft import KraftCluster, KraftOptions, start_kraft
+from groupshift_sandbox.kraft import KraftOptions, start_kraft
+from groupshift_sandbox.layout import Cluster
 from groupshift_sandbox.processes import marked, stop, wait_until
 from support.protocol_story import PATIENCE_S, Given, Story, story
 
@@ -44,7 +45,7 @@ def outcomes(given: list[Given]) -> dict[str, tuple[Outcome, int]]:
     return {each.name: (each.predicted.outcome, each.code) for each in given}
 
 
-def test_policy_bidirectional_answers_as_predicted(kraft: KraftCluster) -> None:
+def test_policy_bidirectional_answers_as_predicted(kraft: Cluster) -> None:
     """The table of docs/reference/coordinator-on-real-brokers.md §C, first column, on the session's 4.3.1."""
     with story(kraft.bootstrap) as told:
         found = outcomes(list(told.events()))
@@ -127,7 +128,7 @@ def test_a_feature_that_was_taken_back_is_seen_by_the_next_look(disabled: str) -
 
 
 def test_coordinator_23_a_cooperative_group_of_librdkafka_answers_a_native_member_as_predicted(
-    kraft: KraftCluster, group: str, capsys: pytest.CaptureFixture[str]
+    kraft: Cluster, group: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Scenario 23. librdkafka fills the assignment's user data in some rebalances and in others not (both
     seen), so what is predicted is what the first real native member meets: -150 or a converted group."""
@@ -187,9 +188,7 @@ def first_answer(told: Story, group: str, members: list[Consumer]) -> tuple[int,
     return found[0]
 
 
-def assessed(
-    kraft: KraftCluster, group: str, way: Way, capsys: pytest.CaptureFixture[str]
-) -> tuple[int, dict]:
+def assessed(kraft: Cluster, group: str, way: Way, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict]:
     """Exit code and document of the verb."""
     command = ["protocol", "assess", "--group", group, "--to", "consumer", "--json", "--timeout", "60"]
     command += ["--offline"] if way is Way.OFFLINE else []
@@ -198,7 +197,7 @@ def assessed(
 
 
 def test_groups_that_are_none_of_consumers_are_refused_by_name(
-    kraft: KraftCluster, capsys: pytest.CaptureFixture[str]
+    kraft: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A share group, one of Connect, and one that nobody knows: one finding that says it, exit code 1."""
     with story(kraft.bootstrap) as told:
@@ -218,7 +217,7 @@ def test_groups_that_are_none_of_consumers_are_refused_by_name(
 
 
 def test_settled_is_said_of_a_group_once_all_its_members_are_native(
-    kraft: KraftCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    kraft: Cluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not while a classic member is left (PS05), then with equal epochs; a group of classic ones is not."""
     views = LiveProtocolViews(KafkaCluster(kraft.bootstrap, timeout_s=PATIENCE_S), SystemClock())

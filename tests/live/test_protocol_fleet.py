@@ -9,7 +9,7 @@ import pytest
 from groupshift.domain.facts import SlotState
 from groupshift.domain.group_protocol import Kind, Protocol
 from groupshift.domain.modes import MemberKind
-from groupshift_sandbox.kraft import KraftCluster
+from groupshift_sandbox.layout import Cluster
 from groupshift_sandbox.processes import wait_until
 from support.protocol_fleet import PATIENCE_S, FleetOptions, fleet_at
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.timeout(900)  # the fixtures count too
 
 
 def test_a_fleet_rolls_to_native_is_emptied_and_filled_again(
-    kraft: KraftCluster, group: str, tmp_path: Path
+    kraft: Cluster, group: str, tmp_path: Path
 ) -> None:
     """Three members of confluent-kafka: the group's type flips under the roll, an emptying leaves it without
     members, and plain ones make it classic again. Each partition has one owner at a time, no record is lost,
@@ -57,7 +57,7 @@ def test_a_fleet_rolls_to_native_is_emptied_and_filled_again(
 
 
 def test_one_place_is_emptied_and_filled_while_the_other_goes_on(
-    kraft: KraftCluster, group: str, tmp_path: Path
+    kraft: Cluster, group: str, tmp_path: Path
 ) -> None:
     """Two native members of librdkafka 2.8.0, which hands out whole assignments: who gives partitions up
     tells it, so that each has one owner again."""

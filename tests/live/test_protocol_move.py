@@ -11,7 +11,7 @@ from groupshift.domain.group_protocol import Kind, Protocol, Way
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.run import Outcome
 from groupshift.engine.watch import Looks, watch
-from groupshift_sandbox.kraft import KraftCluster
+from groupshift_sandbox.layout import Cluster
 from support.protocol_fleet import PATIENCE_S, FleetOptions, fleet_at, patiently
 from support.protocol_move import ProtocolBench, bench_of, ended
 from support.warm_spark import warm_spark
@@ -32,9 +32,7 @@ def _kinds(bench: ProtocolBench) -> set[MemberKind]:
     return {slot.kind for slot in bench.fleet.driver.slots(bench.fleet.options.group)}
 
 
-def test_a_group_rolls_to_the_consumer_protocol_and_back(
-    kraft: KraftCluster, group: str, tmp_path: Path
-) -> None:
+def test_a_group_rolls_to_the_consumer_protocol_and_back(kraft: Cluster, group: str, tmp_path: Path) -> None:
     """Canary, roll, soak; then the rollback. No record is lost, and no partition
     has two owners."""
     options = FleetOptions(group=group, topic=f"online-{group}")
@@ -56,9 +54,7 @@ def test_a_group_rolls_to_the_consumer_protocol_and_back(
     assert found.fatal == []
 
 
-def test_a_group_is_emptied_and_filled_again(
-    kraft: KraftCluster, group: str, tmp_path: Path, submit: str
-) -> None:
+def test_a_group_is_emptied_and_filled_again(kraft: Cluster, group: str, tmp_path: Path, submit: str) -> None:
     """Offline: nobody consumes for a while, nothing is lost, and the rollback empties it once more; Spark
     compares the evidence of both ways."""
     options = FleetOptions(group=group, topic=f"offline-{group}")

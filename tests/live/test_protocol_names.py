@@ -11,7 +11,7 @@ import pytest
 from groupshift.cli.main import main
 from groupshift.domain.group_protocol import Kind
 from groupshift_sandbox.client_members.commands import CLIENTS
-from groupshift_sandbox.kraft import KraftCluster
+from groupshift_sandbox.layout import Cluster
 from support.protocol_fleet import FleetOptions, ProtocolFleet, fleet_at
 from support.protocol_move import compared_here
 
@@ -44,7 +44,7 @@ def _settings(fleet: ProtocolFleet, folder: Path) -> Path:
 
 @pytest.mark.parametrize("name", IDS, ids=range(len(IDS)))
 def test_f05_a_group_of_any_id_moves_there_and_back(
-    kraft: KraftCluster,
+    kraft: Cluster,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

@@ -16,7 +16,8 @@ from groupshift.domain.rows import ClusterState
 from groupshift.errors import Rejected, Transient
 from groupshift_sandbox.certificates import Certificates, make_certificates
 from groupshift_sandbox.home import Home
-from groupshift_sandbox.kraft import KraftNode, KraftOptions, start_kraft
+from groupshift_sandbox.kraft import KraftOptions, start_kraft
+from groupshift_sandbox.layout import Node
 from groupshift_sandbox.processes import marked, stop
 
 PASSWORD = "wonder-land-1"
@@ -35,7 +36,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 
 @pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[KraftNode]:
+def node(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[Node]:
     """A 4.3.1 broker with three more listeners: PLAIN, SCRAM over TLS, and client certificates."""
     home = Home(tmp_path_factory.mktemp("guarded")).create()
     scram = [f"SCRAM-SHA-{bits}=[name=alice,password={PASSWORD}]" for bits in (256, 512)]
@@ -92,7 +93,7 @@ def salted(authority: Path, password: str, mechanism: str) -> dict[str, str]:
     }
 
 
-def test_plain_is_served(node: KraftNode, caplog: pytest.LogCaptureFixture) -> None:
+def test_plain_is_served(node: Node, caplog: pytest.LogCaptureFixture) -> None:
     """The broker answers at the listener that was asked, and the password is in no log."""
     caplog.set_level(logging.DEBUG)
     state = snapshot(node.at("WORDS"), words(PASSWORD))
@@ -102,13 +103,13 @@ def test_plain_is_served(node: KraftNode, caplog: pytest.LogCaptureFixture) -> N
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_scram_over_tls_is_served(node: KraftNode, certificates: Certificates, mechanism: str) -> None:
+def test_scram_over_tls_is_served(node: Node, certificates: Certificates, mechanism: str) -> None:
     """Salted and encrypted, with the same properties that librdkafka takes."""
     properties = salted(certificates.authority, PASSWORD, mechanism)
     assert [each.node_id for each in snapshot(node.at("SALTED"), properties).brokers] == [1]
 
 
-def test_a_client_certificate_is_served(node: KraftNode, certificates: Certificates) -> None:
+def test_a_client_certificate_is_served(node: Node, certificates: Certificates) -> None:
     """TLS on both sides, without a user."""
     properties = {
         "security.protocol": "SSL",
@@ -121,7 +122,7 @@ def test_a_client_certificate_is_served(node: KraftNode, certificates: Certifica
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
 def test_a_wrong_password_is_refused_at_once_and_not_shown(
-    node: KraftNode, certificates: Certificates, mechanism: str, caplog: pytest.LogCaptureFixture
+    node: Node, certificates: Certificates, mechanism: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One sentence with address and remedy; asking again would not help, so it is not done."""
     caplog.set_level(logging.DEBUG)
@@ -135,20 +136,20 @@ def test_a_wrong_password_is_refused_at_once_and_not_shown(
     assert "looking-glass-2" not in caplog.text + str(caught.value)
 
 
-def test_a_mechanism_that_is_not_enabled_is_named_with_those_that_are(node: KraftNode) -> None:
+def test_a_mechanism_that_is_not_enabled_is_named_with_those_that_are(node: Node) -> None:
     """SCRAM at a listener that knows PLAIN only."""
     with pytest.raises(Rejected, match=r"SCRAM-SHA-256 is not enabled there; enabled are: PLAIN"):
         snapshot(node.at("WORDS"), words(PASSWORD, mechanism="SCRAM-SHA-256"))
 
 
-def test_an_authority_that_is_not_trusted_is_said(node: KraftNode, tmp_path: Path) -> None:
+def test_an_authority_that_is_not_trusted_is_said(node: Node, tmp_path: Path) -> None:
     """Another authority's certificate: no connection, and the sentence says why."""
     other = make_certificates(tmp_path)
     with pytest.raises(Transient, match="certificate"):
         snapshot(node.at("SALTED"), salted(other.authority, PASSWORD, "SCRAM-SHA-256"), timeout_s=8.0)
 
 
-def test_a_plain_connection_to_a_tls_listener_says_what_may_be_wrong(node: KraftNode) -> None:
+def test_a_plain_connection_to_a_tls_listener_says_what_may_be_wrong(node: Node) -> None:
     """The broker's TLS alert is no answer of Kafka's, or it closes the connection: never a hang."""
     with pytest.raises(Transient, match=r"security\.protocol|closed the connection"):
         snapshot(node.at("SEALED"), {}, timeout_s=8.0)

@@ -17,13 +17,13 @@ from groupshift.cli.main import main
 from groupshift.domain.rows import OffsetRow
 from groupshift_sandbox.artifacts import SIMPLE_LOGGING, TOOLS, class_path
 from groupshift_sandbox.kafka import create_topic
-from groupshift_sandbox.kraft import KraftCluster
+from groupshift_sandbox.layout import Cluster
 
 RECORDS, COMMITTED = 30, 10
 pytestmark = pytest.mark.timeout(300)
 
 
-def console_consumer(kraft: KraftCluster, topic: str, group: str, timeout_ms: int) -> list[str]:
+def console_consumer(kraft: Cluster, topic: str, group: str, timeout_ms: int) -> list[str]:
     """What Kafka's own console consumer prints until it has all, or waited so long for the next record."""
     argv = [
         java_binary(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m",
@@ -47,7 +47,7 @@ def told(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, dict]:
 
 
 def test_f10_show_6_a_java_consumer_reads_nothing_until_the_epoch_is_repaired(
-    kraft: KraftCluster, capsys: pytest.CaptureFixture[str]
+    kraft: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One epoch too high: silence; then the audit names it, the repair mends it, and it reads."""
     topic, group = f"orders-{uuid.uuid4().hex[:8]}", f"billing-{uuid.uuid4().hex[:8]}"

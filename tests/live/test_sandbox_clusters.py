@@ -16,8 +16,8 @@ from groupshift_sandbox.cluster_file import load
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic
-from groupshift_sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions, start_kraft
-from groupshift_sandbox.layout import to_release, with_properties
+from groupshift_sandbox.kraft import CONSUMER_PROTOCOL, KraftOptions, start_kraft
+from groupshift_sandbox.layout import Cluster, to_release, with_properties
 from groupshift_sandbox.processes import marked, stop
 from groupshift_sandbox.rolling import NodeFailed, replace_node
 from support.client_processes import client_processes, produce
@@ -28,7 +28,7 @@ OLD = {"group.coordinator.rebalance.protocols": "classic"}
 
 
 @pytest.fixture
-def newest_coordinator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KraftCluster]:
+def newest_coordinator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One node of 3.9.2 with its NEW coordinator, formatted so that 3.4 can read its metadata."""
     home = Home(tmp_path_factory.mktemp("swap")).create()
     options = KraftOptions(

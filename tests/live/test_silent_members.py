@@ -31,8 +31,8 @@ from groupshift.settings import parse
 from groupshift_sandbox.client_members.commands import CLIENTS, ClientMember, Commit, GroupProtocol
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic
-from groupshift_sandbox.kraft import KraftCluster, KraftOptions, start_kraft
-from groupshift_sandbox.layout import unchanged
+from groupshift_sandbox.kraft import KraftOptions, start_kraft
+from groupshift_sandbox.layout import Cluster, unchanged
 from groupshift_sandbox.processes import is_running, marked, stop, wait_until
 from groupshift_sandbox.rolling import replace_node
 from support.client_processes import ClientProcess, client_processes, produce
@@ -45,7 +45,7 @@ FATAL = -150
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KraftCluster]:
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A 4.3.1 of this file's own: one test takes its feature back."""
     home = Home(tmp_path_factory.mktemp("silent")).create()
     try:
@@ -95,7 +95,7 @@ def children(folder: Path) -> Iterator[Callable[[str, Sequence[str]], Child]]:
 class Scene:
     """One stock native member, whose program only reads records, and one of the tool's, in one group."""
 
-    def __init__(self, own: KraftCluster, folder: Path, run: Callable[[str, Sequence[str]], Child]) -> None:
+    def __init__(self, own: Cluster, folder: Path, run: Callable[[str, Sequence[str]], Child]) -> None:
         self._own, self._run, self._folder = own, run, folder
 
     def join(self, start: Callable[[ClientMember], ClientProcess], group: str, topic: str) -> None:
@@ -202,7 +202,7 @@ def noticed(watch: Watching, rule: str) -> tuple[int, str]:
 
 
 @contextmanager
-def scene(own: KraftCluster, folder: Path) -> Iterator[tuple[Scene, Callable[[ClientMember], ClientProcess]]]:
+def scene(own: Cluster, folder: Path) -> Iterator[tuple[Scene, Callable[[ClientMember], ClientProcess]]]:
     """A scene, and what starts stock members; all ends with it."""
     with children(folder) as run, client_processes(own.home) as start:
         yield Scene(own, folder, run), start
@@ -223,7 +223,7 @@ def feature_off(bootstrap: str) -> Iterator[None]:
 
 
 def test_coordinator_29_the_feature_is_lowered_under_native_members(
-    own: KraftCluster, group: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    own: Cluster, group: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """group.version goes to 0 under two native members: both meet 35, and the stock one stays, silent. The
     preflight of a downgrade had refused it and named the group."""
@@ -245,7 +245,7 @@ def test_coordinator_29_the_feature_is_lowered_under_native_members(
     print(f"35: watch {at_ms - silent_ms} ms after the stock member's -150; the tool's own at {ended_ms}")
 
 
-def test_members_that_the_coordinator_does_not_take(own: KraftCluster, tmp_path: Path) -> None:
+def test_members_that_the_coordinator_does_not_take(own: Cluster, tmp_path: Path) -> None:
     """A classic member with user data in its assignment keeps the group classic (69, KAFKA-18134)."""
     with story(own.bootstrap) as told, scene(own, tmp_path) as (seen, start):
         group = told.classic(user_data=b"sticky").group
@@ -258,9 +258,7 @@ def test_members_that_the_coordinator_does_not_take(own: KraftCluster, tmp_path:
     print(f"69: watch {at_ms - silent_ms} ms after the stock member's -150; the tool's own at {ended_ms}")
 
 
-def test_a_member_that_commits_nothing_while_its_log_grows(
-    own: KraftCluster, group: str, tmp_path: Path
-) -> None:
+def test_a_member_that_commits_nothing_while_its_log_grows(own: Cluster, group: str, tmp_path: Path) -> None:
     """It is a member, sends heartbeats and takes records: only its offsets tell that nothing comes of it."""
     topic = f"still-{group}"
     create_topic(own.bootstrap, topic, 1)
@@ -292,7 +290,7 @@ def _grown(bootstrap: str, topic: str, watch: Watching) -> bool:
     return not watch.thread.is_alive()
 
 
-def test_members_of_a_group_that_moved_to_another_partition(own: KraftCluster, tmp_path: Path) -> None:
+def test_members_of_a_group_that_moved_to_another_partition(own: Cluster, tmp_path: Path) -> None:
     """More offsets partitions and a restart: the group's new coordinator does not know it (69, KIP-895)."""
     names = (f"moved-{number}" for number in count())
     group = next(name for name in names if partition_of(name, 10) != partition_of(name, 20))

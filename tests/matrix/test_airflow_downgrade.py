@@ -25,7 +25,7 @@ from groupshift_sandbox.committing import commit
 from groupshift_sandbox.down import down
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic
-from groupshift_sandbox.kraft import KraftCluster
+from groupshift_sandbox.layout import Cluster
 from groupshift_sandbox.up import write_settings
 from support.downgrade_story import QUIET, SNAPSHOTS, Groups, cluster_of, groups_at, new_392, offsets_of
 from support.killed_tasks import Killing, killing_airflow
@@ -45,7 +45,7 @@ PATH = os.environ.get("PATH", "")
 class Downgraded:
     """The cluster, its groups and the Airflow; ``asked`` is what a person was told."""
 
-    cluster: KraftCluster
+    cluster: Cluster
     groups: Groups
     killing: Killing
     asked: list[str]

@@ -19,7 +19,8 @@ from groupshift.engine.status import RunStatus, status_of
 from groupshift.settings import load as load_settings
 from groupshift_sandbox.down import down
 from groupshift_sandbox.home import Home
-from groupshift_sandbox.kraft import KraftCluster, KraftOptions
+from groupshift_sandbox.kraft import KraftOptions
+from groupshift_sandbox.layout import Cluster
 from groupshift_sandbox.up import write_settings
 from support.downgrade_story import cluster_of
 from support.expansion_story import answered, committed, logged, placed, wanted
@@ -34,7 +35,7 @@ CONF = {"to": TO, "execute": True}
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[KraftCluster]:
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
     """One node of 4.3.1; every group has its offsets."""
     options = KraftOptions(heap="384m", properties={"offsets.topic.num.partitions": str(BEFORE)})
     with cluster_of(tmp_path, options) as started:
@@ -43,7 +44,7 @@ def cluster(tmp_path: Path) -> Iterator[KraftCluster]:
 
 
 @pytest.fixture
-def killing(cluster: KraftCluster, tmp_path: Path) -> Iterator[Killing]:
+def killing(cluster: Cluster, tmp_path: Path) -> Iterator[Killing]:
     """An Airflow whose tasks can be killed; brokers are restarted by the sandbox."""
     home = Home(tmp_path / "tool").create()
     try:
@@ -75,7 +76,7 @@ def worked(killing: Killing, dag: str, run: str) -> set[str]:
     return {task for task, state in tasks.items() if state == "success"}
 
 
-def test_the_topic_is_expanded_with_every_task_killed_once(cluster: KraftCluster, killing: Killing) -> None:
+def test_the_topic_is_expanded_with_every_task_killed_once(cluster: Cluster, killing: Killing) -> None:
     """Every offset is there, in the bytes of the log; each step was read back once. It is watched, and cannot
     be taken back: a sentence, and nothing else."""
     real, run = killing.airflow, "expand"
@@ -96,7 +97,7 @@ def test_the_topic_is_expanded_with_every_task_killed_once(cluster: KraftCluster
     assert (status(killing).state, logged(cluster)) == (RunState.FINALISED, placed(TO))
 
 
-def test_a_run_is_rolled_back_before_its_point_of_no_return(cluster: KraftCluster, killing: Killing) -> None:
+def test_a_run_is_rolled_back_before_its_point_of_no_return(cluster: Cluster, killing: Killing) -> None:
     """The process of the command line dies when groups are deleted, and ``roll_back`` gives them back. One
     that dies when partitions are made is refused by it, and ended by ``expand_offsets_topic``."""
     real = killing.airflow

@@ -33,8 +33,7 @@ from groupshift.spark.broker_source import Brokers
 from groupshift.spark.copied_log import DirectLog
 from groupshift_sandbox.broker_log import failed_partitions
 from groupshift_sandbox.client_members.commands import CLIENTS
-from groupshift_sandbox.kraft import KraftCluster
-from groupshift_sandbox.layout import to_release
+from groupshift_sandbox.layout import Cluster, to_release
 from groupshift_sandbox.processes import Running, known, send, wait_until
 from groupshift_sandbox.rolling import replace_node
 from groupshift_sandbox.servers import log_of
@@ -73,7 +72,7 @@ def story_at(folder: Path, release: str, client: str) -> Iterator[Story]:
 
 
 @contextmanager
-def compacted_soon(cluster: KraftCluster) -> Iterator[LiveClusterActs]:
+def compacted_soon(cluster: Cluster) -> Iterator[LiveClusterActs]:
     """With the offsets topic configured as the move ``downgrade`` does it before it compacts."""
     acts = LiveClusterActs(KafkaCluster(cluster.bootstrap, timeout_s=60.0))
     try:
@@ -97,7 +96,7 @@ class Loaded:
 class Story:
     """A broker, the fleet, and what changes the offsets topic."""
 
-    cluster: KraftCluster
+    cluster: Cluster
     fleet: ProtocolFleet
     acts: LiveClusterActs
 

@@ -19,8 +19,7 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.kafka import create_topic
-from groupshift_sandbox.kraft import KraftCluster
-from groupshift_sandbox.layout import to_release
+from groupshift_sandbox.layout import Cluster, to_release
 from groupshift_sandbox.processes import wait_until
 from groupshift_sandbox.rolling import replace_node
 from support.downgrade_story import Assessed, Groups, cluster_of, groups_at, new_392, offsets_of
@@ -56,7 +55,7 @@ LOST = sorted([*SIMPLE[:2], *NATIVES])
 
 
 @pytest.fixture
-def newest(tmp_path: Path) -> Iterator[KraftCluster]:
+def newest(tmp_path: Path) -> Iterator[Cluster]:
     """One node of 3.9.2 with its NEW coordinator, formatted so that 3.4 can read its metadata."""
     options = new_392("3.4", LOG, {"log.cleaner.backoff.ms": "500"})
     with cluster_of(tmp_path, options) as started:
@@ -105,7 +104,7 @@ def configured(bootstrap: str, operation: AlterConfigOpType) -> None:
 class Copies:
     """Copies of the node's log, and what the verb says of each."""
 
-    def __init__(self, cluster: KraftCluster, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def __init__(self, cluster: Cluster, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self._cluster, self._folder, self._capsys, self._made = cluster, folder, capsys, 0
 
     def assess(self, to: str = "3.4.0") -> Assessed:
@@ -133,7 +132,7 @@ class Copies:
         return found[0]
 
 
-def raw_swap(cluster: KraftCluster) -> list[str]:
+def raw_swap(cluster: Cluster) -> list[str]:
     """Groups without offsets at a 3.4.0 over that very folder; then 3.9.2 is started over it again."""
     every = [*SIMPLE, CLASSIC, *NATIVES]
     swapped, _ = replace_node(cluster, 1, to_release("3.4.0"))
@@ -143,7 +142,7 @@ def raw_swap(cluster: KraftCluster) -> list[str]:
 
 
 def test_coordinator_31b_converting_is_not_enough_for_340_compacting_is(
-    newest: KraftCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    newest: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Raw: refused, the five named; converted only: still refused, the same five; compacted: open, and 9
     of 9 groups are found by a 3.4.0 over that folder. 3.4.1, and 3.9.2 with its OLD coordinator, need the

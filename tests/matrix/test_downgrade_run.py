@@ -17,8 +17,8 @@ from groupshift.moves.downgrade.plan import COMPACTING
 from groupshift_sandbox.cluster_file import load
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.kafka import create_topic
-from groupshift_sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions
-from groupshift_sandbox.layout import to_release
+from groupshift_sandbox.kraft import CONSUMER_PROTOCOL, KraftOptions
+from groupshift_sandbox.layout import Cluster, to_release
 from groupshift_sandbox.rolling import replace_node
 from support.cluster_verbs import Verbs, outcomes
 from support.downgrade_story import QUIET, SNAPSHOTS, Groups, cluster_of, groups_at, new_392, offsets_of
@@ -43,7 +43,7 @@ def moved(code: int, done: dict[str, Any]) -> bool:
 
 
 @pytest.fixture
-def new_39(tmp_path: Path) -> Iterator[KraftCluster]:
+def new_39(tmp_path: Path) -> Iterator[Cluster]:
     """One node of 3.9.2 with its NEW coordinator."""
     options = KraftOptions(
         release="3.9.2",
@@ -55,7 +55,7 @@ def new_39(tmp_path: Path) -> Iterator[KraftCluster]:
 
 
 def test_the_new_coordinator_of_392_gives_way_to_the_old_one(
-    new_39: KraftCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    new_39: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An empty native group is converted, the node flips, everything is equal; then there is nothing left."""
     create_topic(new_39.bootstrap, TOPIC, PARTITIONS)
@@ -106,7 +106,7 @@ LOST = sorted([*SIMPLE[:2], LIVE, LEFT, BACK])
 
 
 @pytest.fixture
-def for_34(tmp_path: Path) -> Iterator[KraftCluster]:
+def for_34(tmp_path: Path) -> Iterator[Cluster]:
     """One node of 3.9.2 with its NEW coordinator, formatted so that 3.4 can read its metadata; a native
     member that says nothing for ten minutes is still one."""
     options = new_392("3.4", LOG, {**SNAPSHOTS, **QUIET, "log.cleaner.backoff.ms": "500"})
@@ -124,7 +124,7 @@ def nine_groups(groups: Groups) -> None:
     groups.await_kinds({LEFT: Kind.CONSUMER, BACK: Kind.CLASSIC})
 
 
-def raw_swap(cluster: KraftCluster) -> set[str]:
+def raw_swap(cluster: Cluster) -> set[str]:
     """Groups without offsets at a 3.4.0 over that very folder; then 3.9.2 is started over it again."""
     swapped, seen = replace_node(cluster, 1, to_release("3.4.0"))
     assert seen.count("Error loading offsets") == 2
@@ -139,7 +139,7 @@ def overridden(groups: Groups) -> dict[str, str]:
 
 
 def test_nine_groups_go_to_340_converted_and_compacted(
-    for_34: KraftCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    for_34: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The five that a raw swap loses are named; with a native member it waits and names its group; killed
     while the topic is set to compact, it goes on, sets it back, and 9 of 9 groups are equal."""
@@ -181,7 +181,7 @@ def test_nine_groups_go_to_340_converted_and_compacted(
 
 
 @pytest.fixture
-def three(tmp_path: Path) -> Iterator[KraftCluster]:
+def three(tmp_path: Path) -> Iterator[Cluster]:
     """Three combined nodes of 4.3.1 whose metadata 3.9 can read but for group.version."""
     options = KraftOptions(
         release="4.3.1",
@@ -195,7 +195,7 @@ def three(tmp_path: Path) -> Iterator[KraftCluster]:
 
 
 def test_three_nodes_of_431_go_to_392_one_after_the_other(
-    three: KraftCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    three: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Features lowered, a newer metadata snapshot awaited on every node, killed between two nodes, equal
     after each; then the whole cluster is of 3.9."""
@@ -224,7 +224,7 @@ def test_three_nodes_of_431_go_to_392_one_after_the_other(
 
 
 @pytest.fixture
-def formatted_42(tmp_path: Path) -> Iterator[KraftCluster]:
+def formatted_42(tmp_path: Path) -> Iterator[Cluster]:
     """One node of 4.2.1 as it is formatted."""
     options = KraftOptions(
         release="4.2.1", heap="320m", properties={"metadata.log.max.snapshot.interval.ms": "5000"}
@@ -234,7 +234,7 @@ def formatted_42(tmp_path: Path) -> Iterator[KraftCluster]:
 
 
 def test_a_node_as_formatted_by_421_goes_to_402(
-    formatted_42: KraftCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    formatted_42: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """metadata.version, share and streams are lowered; a native group stays one."""
     create_topic(formatted_42.bootstrap, TOPIC, PARTITIONS)

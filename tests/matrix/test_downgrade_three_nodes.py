@@ -12,7 +12,7 @@ from groupshift.domain.group_protocol import Kind
 from groupshift.domain.partitions import TopicPartition
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.kafka import create_topic
-from groupshift_sandbox.kraft import KraftCluster, KraftOptions
+from groupshift_sandbox.kraft import KraftOptions
 from groupshift_sandbox.layout import Cluster, to_release
 from groupshift_sandbox.metadata_log import await_snapshots
 from groupshift_sandbox.processes import wait_until
@@ -27,7 +27,7 @@ GROUPS = [*IDLE, NATIVE]
 
 
 @pytest.fixture
-def three(tmp_path: Path) -> Iterator[KraftCluster]:
+def three(tmp_path: Path) -> Iterator[Cluster]:
     """Three combined nodes whose metadata 3.9 can read but for group.version."""
     options = KraftOptions(
         release="4.3.1",
@@ -41,7 +41,7 @@ def three(tmp_path: Path) -> Iterator[KraftCluster]:
 
 
 def test_three_nodes_go_to_39_in_the_planned_order(
-    three: KraftCluster, capsys: pytest.CaptureFixture[str]
+    three: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Refused by the group and the feature; prepared as the plan says it is open, and the metadata's leader
     is last; the same offsets after each node."""

@@ -26,7 +26,7 @@ from groupshift.engine.run import drive
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind
 from groupshift.settings import load
-from groupshift_sandbox.kraft import KraftCluster
+from groupshift_sandbox.layout import Cluster
 from support.protocol_fleet import FleetOptions, ProtocolFleet, fleet_at, protocol_cluster
 from support.protocol_move import bench_of
 from support.warm_spark import warm_spark
@@ -37,7 +37,7 @@ OFFLINE = ((StageName.EMPTY, StageName.FILL), (StageName.FILL, StageName.EMPTY))
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KraftCluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One broker for the module."""
     with protocol_cluster(tmp_path_factory.mktemp("cluster")) as running:
         yield running
@@ -110,7 +110,7 @@ class Killed:
 def test_killed_at_every_point_of_every_act_it_reaches_the_same_end(
     way: Way,
     stages: tuple[tuple[StageName, ...], tuple[StageName, ...]],
-    cluster: KraftCluster,
+    cluster: Cluster,
     group: str,
     tmp_path: Path,
     submit: Path,
@@ -142,7 +142,7 @@ def test_killed_at_every_point_of_every_act_it_reaches_the_same_end(
     assert found.fatal == []
 
 
-def test_an_approval_is_void_when_a_member_joins(cluster: KraftCluster, group: str, tmp_path: Path) -> None:
+def test_an_approval_is_void_when_a_member_joins(cluster: Cluster, group: str, tmp_path: Path) -> None:
     """Between the gate and the act a fourth member comes: the plan is asked about again, naming it, and
     nothing is changed."""
     options = FleetOptions(group=group, topic=f"void-{group}")

@@ -19,7 +19,7 @@ from groupshift_sandbox.committing import commit
 from groupshift_sandbox.elections import elect_preferred
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic
-from groupshift_sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions, start_kraft
+from groupshift_sandbox.kraft import CONSUMER_PROTOCOL, KraftOptions, start_kraft
 from groupshift_sandbox.layout import Cluster, Role, to_release, with_properties
 from groupshift_sandbox.metadata_log import await_snapshots
 from groupshift_sandbox.processes import wait_until
@@ -104,7 +104,7 @@ def finalized(cluster: Cluster) -> int:
         connection.close()
 
 
-def combined(home: Home, **more: object) -> KraftCluster:
+def combined(home: Home, **more: object) -> Cluster:
     """Three combined nodes of 4.3.1 whose metadata 3.9 can read but for group.version."""
     options = KraftOptions(
         release="4.3.1",

@@ -16,7 +16,8 @@ from groupshift.domain.group_protocol import EMPTY
 from groupshift.domain.rows import GONE
 from groupshift_sandbox.artifacts import TOOLS, jars
 from groupshift_sandbox.home import Home
-from groupshift_sandbox.kraft import KraftCluster, KraftOptions, start_kraft
+from groupshift_sandbox.kraft import KraftOptions, start_kraft
+from groupshift_sandbox.layout import Cluster
 from groupshift_sandbox.processes import marked, stop, wait_until
 from support.protocol_story import story
 
@@ -25,7 +26,7 @@ WITHIN_S = 200
 
 
 @contextmanager
-def open_cluster(folder: Path, release: str, **options: Any) -> Iterator[KraftCluster]:
+def open_cluster(folder: Path, release: str, **options: Any) -> Iterator[Cluster]:
     """Nodes of a release with JMX open, ended with the block."""
     home = Home(folder / "home").create()
     try:
@@ -54,7 +55,7 @@ def make_groups(bootstrap: str, *, native: bool) -> dict[str, int]:
 
 
 def counts(
-    cluster: KraftCluster, capsys: pytest.CaptureFixture[str], *, nodes: int | None = None
+    cluster: Cluster, capsys: pytest.CaptureFixture[str], *, nodes: int | None = None
 ) -> dict[str, Any]:
     """The document of the verb, asked with the JMX ports of the first ``nodes`` brokers (all). What it says
     of the downgrade itself is left out: findings are those of the counts."""
@@ -69,7 +70,7 @@ def counts(
     return {"brokers": document["observed"]["counts"], "findings": found}
 
 
-def counts_that_agree(cluster: KraftCluster, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+def counts_that_agree(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     """The document once every rule of counts passes; brokers since 4.0 count once a minute."""
     seen: list[dict[str, Any]] = []
 

@@ -19,7 +19,8 @@ from groupshift.cli.main import main
 from groupshift.domain.cluster import ClusterView
 from groupshift.domain.group_protocol import Kind
 from groupshift_sandbox.home import Home
-from groupshift_sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions, start_kraft
+from groupshift_sandbox.kraft import CONSUMER_PROTOCOL, KraftOptions, start_kraft
+from groupshift_sandbox.layout import Cluster
 from groupshift_sandbox.processes import marked, stop, wait_until
 from support.classic_member import ClassicMember, assignment
 from support.native_member import NativeMember
@@ -28,7 +29,7 @@ PATIENCE_S = 90.0
 
 
 @contextmanager
-def cluster_of(folder: Path, options: KraftOptions) -> Iterator[KraftCluster]:
+def cluster_of(folder: Path, options: KraftOptions) -> Iterator[Cluster]:
     """A cluster with a home of its own; every process of it is ended."""
     home = Home(folder / "home").create()
     try:

@@ -7,10 +7,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from groupshift.domain.equality import STAGE_RULES, Needed
 from groupshift.domain.equality_rules import RULES, Comparison, EqualityRule
 
 BEGIN = "<!-- equality rules: made by support.equality_page -->"
 END = "<!-- end of equality rules -->"
+
+_OF_THE_JOB = {
+    "V01": (
+        "all files of both snapshots are the ones their manifests name",
+        "take no decision on this evidence",
+    ),
+    "V02": ("every table has the promised columns", ""),
+    "V21": ("the suite of Great Expectations holds for the snapshot before", ""),
+    "V22": ("the suite of Great Expectations holds for the snapshot after", ""),
+    "V25": (
+        "every committed offset is of a partition that a member reads",
+        "no member reads it, so another client wrote it: find out which one",
+    ),
+}
+"""What `groupshift.spark.validation` judges by itself: what holds, and the hint."""
+
+_ASKED_OF = {
+    Needed.KAFKA_MODE: "a group in kafka mode",
+    Needed.MEMBERS: "a group with members",
+    Needed.CANARY: "a canary that was replaced",
+    Needed.PAIR: "two snapshots",
+}
 
 _TITLES = {
     Comparison.PROTOCOL: "classic protocol to consumer protocol (KIP-848)",
@@ -25,7 +48,24 @@ _TITLES = {
 def markdown() -> str:
     """One table a move, in the order of `Comparison`, between the marks `BEGIN` and `END`."""
     sections = [_section(comparison, RULES[comparison]) for comparison in Comparison]
-    return "\n\n".join([BEGIN, *sections, END])
+    return "\n\n".join([BEGIN, *sections, _stages(), END])
+
+
+def _stages() -> str:
+    """The rules around a stage of a group's move from ZooKeeper to Kafka, in the order of their numbers."""
+    rows = {rule.rule: (rule.holds, rule.hint, rule.only) for rule in STAGE_RULES}
+    rows |= {number: (*texts, ()) for number, texts in _OF_THE_JOB.items()}
+    lines = [
+        "#### Stages of `coordination`",
+        "",
+        "| rule | holds when | else | asked of |",
+        "|---|---|---|---|",
+    ]
+    for number in sorted(rows):
+        holds, hint, only = rows[number]
+        asked_of = ", ".join(_ASKED_OF[each] for each in only) or "every snapshot"
+        lines.append(f"| {number} | {holds} | {hint} | {asked_of} |")
+    return "\n".join(lines)
 
 
 def _section(comparison: Comparison, rules: Sequence[EqualityRule]) -> str:

@@ -38,7 +38,8 @@ from groupshift_sandbox.down import down
 from groupshift_sandbox.fleet import FleetDefinition, SlotDefinition
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic
-from groupshift_sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions, start_kraft
+from groupshift_sandbox.kraft import CONSUMER_PROTOCOL, KraftOptions, start_kraft
+from groupshift_sandbox.layout import Cluster
 from groupshift_sandbox.processes import Running, marked, stop, wait_until
 from groupshift_sandbox.state import write_document
 from groupshift_sandbox.up import UpOptions, start_producer, start_supervisor, write_settings
@@ -345,7 +346,7 @@ def fetch(home: Home, client: str) -> None:
 @contextmanager
 def protocol_cluster(
     folder: Path, release: str = "4.3.1", properties: Mapping[str, str] | None = None, nodes: int = 1
-) -> Iterator[KraftCluster]:
+) -> Iterator[Cluster]:
     """Brokers of a release whose policy is bidirectional; every process of them is ended."""
     home = Home(folder / "cluster").create()
     wanted = {**CONSUMER_PROTOCOL} if release.startswith("3.") else {POLICY: "bidirectional"}

@@ -21,8 +21,9 @@ from groupshift.log import LogRecord, decode
 from groupshift.log.releases import Coordinator, loader
 from groupshift.log.replay import GroupVerdict, LoadOutcome, lint
 from groupshift_sandbox.home import Home
-from groupshift_sandbox.kraft import KraftOptions, await_node, start_kraft, start_node
+from groupshift_sandbox.kraft import KraftOptions, start_kraft
 from groupshift_sandbox.processes import marked, stop, wait_until
+from groupshift_sandbox.servers import await_node, start_node
 from support.coordinator_story import (
     Line,
     classic,

@@ -141,9 +141,6 @@ class LedgerFiles:
         merged = heapq.merge(*(_records(path, _Progress(), of=group) for path in self._paths()))
         return (each for each in merged if from_ms <= each.at_ms <= to_ms)
 
-    def close(self) -> None:
-        """Nothing is kept open between calls."""
-
 
 def _highest(group: str, offsets: Iterable[tuple[_Key, int]]) -> dict[TopicPartition, int]:
     """The highest offset of members of a group, by partition."""

@@ -1,4 +1,4 @@
-"""The machine: its clock, folders and locks of this user, and crash points that kill the process.
+"""The machine: its clock, signals, folders and locks of this user, and crash points that kill the process.
 
 Folders: one below the temporary one that nobody else writes to, and the cache. A crash point kills the
 process at a named point of a step: so tests prove that any instruction may be the last.
@@ -11,10 +11,12 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 from groupshift.errors import Rejected
 from groupshift.ports.clock import CrashPoint
@@ -30,6 +32,18 @@ class SystemClock:
     def sleep(self, seconds: float) -> None:
         """Wait."""
         time.sleep(seconds)
+
+
+@contextmanager
+def signalled(handler: Callable[[int, FrameType | None], Any], *signals: signal.Signals) -> Iterator[None]:
+    """Within the block these signals call ``handler``, as `signal.signal` calls it; afterwards whom they did
+    before."""
+    former = {each: signal.signal(each, handler) for each in signals}
+    try:
+        yield
+    finally:
+        for each, before in former.items():
+            signal.signal(each, before)
 
 
 class Whom(StrEnum):
@@ -92,7 +106,7 @@ def locked(path: Path) -> Iterator[None]:
 def own_folder(name: str) -> Path | None:
     """The folder ``name-<user>``, made when it is missing; None where it cannot be had: somebody else's, one
     that others may write to, a link, or no place to write at all."""
-    owner = os.getuid() if hasattr(os, "getuid") else 0
+    owner = os.getuid()
     folder = Path(tempfile.gettempdir()) / f"{name}-{owner}"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)

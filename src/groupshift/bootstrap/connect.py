@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -102,21 +103,14 @@ def brokers_of(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> Brokers:
     """How Spark's executors and this process read the log of the offsets topic of this cluster."""
     from groupshift.spark.broker_source import Brokers
 
-    where, properties = kafka.bootstrap_servers, kafka.properties
-    return Brokers(bootstrap_servers=where, properties=properties, timeout_s=timeout_s)
+    return Brokers(**asdict(kafka), timeout_s=timeout_s)
 
 
 def zookeeper_connection(where: ZookeeperSettings) -> ZookeeperConnection:
     """A connection with this login; it opens at its first use."""
     from groupshift.adapters.zookeeper.session import ZookeeperConnection
 
-    return ZookeeperConnection(
-        where.hosts,
-        chroot=where.chroot,
-        username=where.username,
-        password=where.password,
-        properties=where.properties,
-    )
+    return ZookeeperConnection(**asdict(where))
 
 
 def group_snapshots(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> ClusterGroups:

@@ -7,7 +7,6 @@ Both look only. Every difference has the number of a rule, which says whether it
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
@@ -17,10 +16,10 @@ import typer
 from typer import Option
 
 from groupshift.adapters.spark_submit.java import java_home
+from groupshift.audit.inputs import Terms
 from groupshift.audit.offsets import Audit, summary
 from groupshift.audit.report import judged, sentence
 from groupshift.audit.rules import Weight
-from groupshift.audit.run import AuditOptions
 from groupshift.bootstrap.connect import placement_views
 from groupshift.cli import output as render
 from groupshift.cli.options import (
@@ -42,6 +41,7 @@ from groupshift.cli.run_output import section_parts
 from groupshift.cli.terminal import Table, joined, styled
 from groupshift.domain.cluster import configured
 from groupshift.domain.foreign_text import shell
+from groupshift.domain.partitions import grouped
 from groupshift.domain.verdict import Verdict, counted
 from groupshift.moves.expansion.report import overview
 from groupshift.moves.expansion.rules import Placement, audit_placement, busy_groups
@@ -95,7 +95,7 @@ def audit(  # noqa: PLR0913 - the options of a verb
         zookeeper=where.zookeeper if zookeeper or not bootstrap_servers else None,
         groups=chosen,
         output=output,
-        options=AuditOptions(
+        options=Terms(
             settle_ms=round(settle * 1000),
             commit_interval_ms=round(commit_interval * 1000),
             retention_ms=None if retention_minutes is None else retention_minutes * _MINUTE_MS,
@@ -117,14 +117,13 @@ def audit(  # noqa: PLR0913 - the options of a verb
 def _parts(audited: Audit, output: str | None, limit: int) -> Iterator[render.Shown]:
     """How many there are of each kind, the first that are not explained, and what it comes to."""
     looked = audited.looked
-    first = {one.rule: one for one in looked.mismatches}
-    counts = Counter(one.rule for one in looked.mismatches)
     kinds = Table(
         "differences by kind", ("rule", "kind", "weight", "offsets", "reason"), numbers=("offsets",)
     )
-    for rule, one in sorted(first.items()):
+    for rule, alike in sorted(grouped((one.rule, one) for one in looked.mismatches).items()):
+        one = alike[-1]
         weight = styled(one.weight, _COLOUR[one.weight])
-        kinds.add_row(rule, str(one.kind), weight, f"{counts[rule]:,}", one.reason)
+        kinds.add_row(rule, str(one.kind), weight, f"{len(alike):,}", one.reason)
     suspicious = sorted(looked.suspicious, key=lambda one: one.key)[:limit]
     numbers = ("coordinator", "log", "zookeeper")
     columns = ("group", "topic-partition", "kind", *numbers, "mode")

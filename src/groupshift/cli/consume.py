@@ -16,7 +16,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
@@ -24,11 +24,13 @@ from typing import Any, TextIO
 from confluent_kafka import KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from groupshift.adapters.system import signalled
 from groupshift.consumers import Blacklist, ConsumerStatus, MigratingConsumer, Whitelist, ZookeeperConsumer
 from groupshift.consumers.plain import PlainConsumer
 from groupshift.domain.foreign_json import decimal, shown
 from groupshift.domain.foreign_text import visible
 from groupshift.domain.group_protocol import Protocol as GroupProtocol
+from groupshift.domain.partitions import grouped
 from groupshift.domain.registration import consumer_id
 from groupshift.errors import GroupshiftError, Rejected
 from groupshift.foreign_files import made_anew
@@ -93,23 +95,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return error.exit_code
 
 
-@contextlib.contextmanager
-def _stopped_by_signal() -> Iterator[threading.Event]:
-    """An event that SIGTERM and SIGINT set inside the block."""
-    stopping = threading.Event()
-    numbers = (signal.SIGTERM, signal.SIGINT)
-    former = {each: signal.signal(each, lambda _number, _frame: stopping.set()) for each in numbers}
-    try:
-        yield stopping
-    finally:
-        for number, handler in former.items():
-            signal.signal(number, handler)
-
-
 def _consume(arguments: argparse.Namespace) -> int:
     """Deliver until a signal comes. Raises `Rejected` for a ledger that cannot be written."""
     with contextlib.ExitStack() as stack:
-        stopping, output = stack.enter_context(_stopped_by_signal()), sys.stdout
+        stopping, output = threading.Event(), sys.stdout
+        stack.enter_context(signalled(lambda *_: stopping.set(), signal.SIGTERM, signal.SIGINT))
         if arguments.ledger:
             try:
                 output = stack.enter_context(arguments.ledger.open("a"))
@@ -181,11 +171,13 @@ class _Exporter:
 
 def _described(status: ConsumerStatus) -> dict[str, Any]:
     """Mode, owned partitions, lag and alarms, as the state file has them."""
-    owned: dict[str, list[int]] = {}
-    for topic, partition in sorted(status.owned):
-        owned.setdefault(topic, []).append(partition)
     lag = {str(each): behind for each, behind in sorted(status.lag.items())}
-    return {"mode": status.mode, "owned": owned, "lag": lag, "alarms": list(status.alarms)}
+    return {
+        "mode": status.mode,
+        "owned": grouped(sorted(status.owned)),
+        "lag": lag,
+        "alarms": list(status.alarms),
+    }
 
 
 def _join(arguments: argparse.Namespace) -> _Run:

@@ -35,10 +35,10 @@ def verify_evidence(
     *,
     as_json: Json = False,
 ) -> int:
-    """Hash every file of an evidence pack again; exit code 5 names what is missing, altered or unknown.
+    """Hash every file of an evidence pack again.
 
-    RUN is a run of any move. A FOLDER (with a slash in it) is checked without the journal,
-    wherever it was copied to; it has to keep its name."""
+    Exit code 5 names what is missing, altered or unknown. RUN is a run of any move. A FOLDER (with a slash in
+    it) is checked without the journal, wherever it was copied to; it has to keep its name."""
     with shown("hashing") as bar:
         verification = _checked(what, settings, public_key, lambda done, of: bar("hashing", done, of))
     data = {**render.plain(verification), "sound": not verification.troubles, "proven": verification.proven}

@@ -39,7 +39,9 @@ def hazards(  # noqa: PLR0913 - the options of a verb
     everything: Annotated[bool, Option("--all", help="Show the hazards that are not met too.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Say which known bugs of brokers and clients make a move unsafe; exit code 1: one refuses it."""
+    """Say which known bugs make a move unsafe.
+
+    Those of brokers and clients. Exit code 1: one refuses it."""
     if target and move is not Comparison.DOWNGRADE:
         raise Rejected(f"--target {target} is for --move downgrade only; leave it out")
     versions = {**client_versions(client or ()), **broker_versions(broker or (), target)}

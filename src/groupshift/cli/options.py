@@ -186,8 +186,7 @@ def log_at(kafka: KafkaSettings, timeout_s: float) -> OffsetsLog:
         Rejected: the extra ``spark`` is missing.
     """
     with needing_spark("reading the log"):
-        from groupshift.spark.broker_source import Brokers
+        from groupshift.bootstrap.connect import brokers_of
         from groupshift.spark.copied_log import DirectLog
-    return DirectLog(
-        Brokers(bootstrap_servers=kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
-    )
+
+        return DirectLog(brokers_of(kafka, timeout_s=timeout_s))

@@ -9,14 +9,15 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
 from typer import Option
 
+from groupshift.adapters.system import signalled
 from groupshift.cli.options import Execute, option, run_name, who
 from groupshift.cli.output import next_command
 from groupshift.cli.run_output import tell_progress
@@ -166,8 +167,10 @@ def go_on(
     )
     run = claim(move, at.tools, ports, record, options, take_over=take_over)
     console.line("run ", styled(run.name, "bold"), f" of {record.target}")
+    main = threading.current_thread() is threading.main_thread()
+    ends = (signal.SIGTERM, signal.SIGHUP) if main else ()  # as Ctrl-C: the run is left in order
     try:
-        with _signals():
+        with signalled(signal.default_int_handler, *ends):
             turned = then(run) if then else None
             progress: Progress = Ended(closing=turned) if isinstance(turned, Closing) else drive(run)
     except KeyboardInterrupt:
@@ -198,21 +201,6 @@ def _taken_over(at: Session, record: RunRecord, console: Console) -> bool:
         f"{has}: look there, or at groupshift status {record.run}; where that process is gone: "
         f"groupshift continue {record.run} --take-over --execute"
     )
-
-
-@contextmanager
-def _signals() -> Iterator[None]:
-    """Treat a request to end (SIGTERM, a closed terminal) as Ctrl-C: the run is left in order."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    wanted = (signal.SIGTERM, signal.SIGHUP)
-    former = {each: signal.signal(each, signal.default_int_handler) for each in wanted}
-    try:
-        yield
-    finally:
-        for each, handler in former.items():
-            signal.signal(each, handler)
 
 
 def _interrupted(run: Run[Any], console: Console) -> int:

@@ -331,11 +331,7 @@ def watch(
 
 
 VERBS: Mapping[str, Callable[..., int]] = {
-    "status": status,
-    "continue": continue_,
-    "roll-back": roll_back,
-    "finalise": finalise,
-    "report": report,
-    "watch": watch,
+    verb.__name__.rstrip("_").replace("_", "-"): verb
+    for verb in (status, continue_, roll_back, finalise, report, watch)
 }
 """The verbs on runs, in the order of their help."""

@@ -54,9 +54,10 @@ def scan(  # noqa: PLR0913 - the options of a verb
     settings_file: SettingsFile = None,
     as_json: Json = False,
 ) -> int:
-    """Look at every group of the ensemble: members, mode, rest, lag, readiness, and what has changed.
+    """Look at every group of the ensemble; toggle those that are fit.
 
-    Without --execute waves are only shown. Exit code 1: a group failed, or the waves were stopped."""
+    Tells members, mode, rest, lag, readiness, and what has changed. Without --execute waves are only shown.
+    Exit code 1: a group failed, or the waves were stopped."""
     if toggle and take_back:
         raise Rejected("--toggle and --take-back go opposite ways; name one of them")
     if take_back and not group:
@@ -96,9 +97,10 @@ def brake(
     settings_file: SettingsFile = None,
     as_json: Json = False,
 ) -> int:
-    """Show, pull or release the brake: while it is pulled, no scan starts another toggle.
+    """Show, pull or release the brake of scans.
 
-    Pulling only stops, and acts at once. Releasing lets toggles begin again: it needs --execute."""
+    While it is pulled, no scan starts another toggle. Pulling only stops, and acts at once. Releasing lets
+    toggles begin again: it needs --execute."""
     if pull and release:
         raise Rejected("--pull and --release exclude each other; name one of them")
     with build_scans(settings(settings_file)) as scans:
@@ -148,9 +150,9 @@ def _parts(
         yield "the first scan of this ensemble: nothing to compare it with yet"
     else:
         since = f"scan {former.number} ({'?' if former.ended_at_ms is None else utc(former.ended_at_ms)})"
-        table = Table(f"different from {since}", ("group", "what", "was", "is"))
-        for each in islice(scans.changes(record.number), limit):
-            table.add_row(each.group, each.aspect, each.before, each.after)
+        changes = islice(scans.changes(record.number), limit)
+        rows = ((each.group, each.aspect, each.before, each.after) for each in changes)
+        table = Table(f"different from {since}", ("group", "what", "was", "is"), rows)
         yield table or f"no difference from {since}"
     took = ((record.ended_at_ms or record.began_at_ms) - record.began_at_ms) / 1000
     lives = [joined(f"{totals[life]} ", styled(life, _LIFE[life])) for life in Life if totals.get(life)]
@@ -162,10 +164,11 @@ def _parts(
     if waves is None:
         return
     title = "waves" if waves.execute else "waves, planned only: nothing was changed"
-    table = Table(title, ("wave", "group", "to", "state", "reason"))
-    for one in waves.toggles:
-        table.add_row(str(one.wave), one.group, one.to, styled(one.state, _TOGGLE[one.state]), one.reason)
-    yield table or "no group is fit to be toggled"
+    toggles = (
+        (str(one.wave), one.group, one.to, styled(one.state, _TOGGLE[one.state]), one.reason)
+        for one in waves.toggles
+    )
+    yield Table(title, ("wave", "group", "to", "state", "reason"), toggles) or "no group is fit to be toggled"
     if waves.stopped:
         yield styled(f"stopped: {waves.stopped}; {len(waves.left)} groups were not started", "red")
 

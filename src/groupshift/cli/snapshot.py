@@ -50,9 +50,10 @@ def snapshot(  # noqa: PLR0913 - the options of a verb
     settings_file: SettingsFile = None,
     as_json: Json = False,
 ) -> int:
-    """Snapshot groups, members, assignments, stable committed offsets and log ends; nothing is changed.
+    """Snapshot groups, members, assignments, offsets.
 
-    Exit code 1: the snapshot was written, but something could not be read (table problems)."""
+    Those are the stable committed offsets; log ends come with them, and nothing is changed. Exit code 1: the
+    snapshot was written, but something could not be read (table problems)."""
     if bootstrap_servers and run:
         raise Rejected("--run reads the journal of the settings: leave out --bootstrap-servers")
     if zookeeper and read_from is ReadFrom.KAFKA:

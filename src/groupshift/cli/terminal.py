@@ -17,6 +17,7 @@ from typing import IO, Any
 import rich.console
 import rich.table
 from rich.console import ConsoleOptions, JustifyMethod, RenderResult
+from rich.measure import measure_renderables
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.prompt import Prompt
 from rich.text import Text
@@ -30,8 +31,6 @@ _NAMES = frozenset(
     | {"topic-partition", "file", "report", "slot"}
 )
 """Columns with what a person copies."""
-_WORD = re.compile(r"\S+\s*")
-"""A word with the blanks behind it."""
 _DURATION = re.compile(r"\b\d+(\.\d+)? ?(ms|s|min|h)\b")
 """A duration, which alone is no news."""
 PAUSE_S = 30.0
@@ -117,11 +116,11 @@ class Table:
 
     def __rich_console__(self, console: rich.console.Console, options: ConsoleOptions) -> RenderResult:
         """Yield a table, or lists where a table would break words (rich's protocol)."""
-        widths = self._widths(options.max_width)
+        widths = self._widths(console, options)
         title = Text(_visible(self.title), style="table.title")
         if widths is None:
             yield title
-            yield from self._lists(options.max_width)
+            yield from self._lists(console, options.max_width)
             return
         table = rich.table.Table(title=title, title_justify="left")
         for name, width in zip(self.columns, widths, strict=True):
@@ -131,17 +130,16 @@ class Table:
             table.add_row(*row)
         yield table
 
-    def _widths(self, width: int) -> list[int] | None:
+    def _widths(self, console: rich.console.Console, options: ConsoleOptions) -> list[int] | None:
         """How wide each column is; None where the words do not fit. What is left is shared so that the narrow
         columns get all they want."""
         least, wanted = [], []
         for at, name in enumerate(self.columns):
             cells = [Text(name), *(row[at] for row in self._rows)]
-            whole = [cell.plain for cell in cells]
-            words = whole if name in _NAMES else [word for each in whole for word in each.split()]
-            least.append(max((Text(word).cell_len for word in words), default=0))
-            wanted.append(max(cell.cell_len for cell in cells) - least[-1])
-        left = width - 1 - sum(each + _EDGES for each in least)
+            cells_take = measure_renderables(console, options, cells)
+            least.append(cells_take.maximum if name in _NAMES else cells_take.minimum)
+            wanted.append(cells_take.maximum - least[-1])
+        left = options.max_width - 1 - sum(each + _EDGES for each in least)
         if left < 0:
             return None
         for number, at in enumerate(sorted(range(len(least)), key=wanted.__getitem__)):
@@ -150,20 +148,17 @@ class Table:
             left -= more
         return least
 
-    def _lists(self, width: int) -> Iterator[Text]:
+    def _lists(self, console: rich.console.Console, width: int) -> Iterator[Text]:
         """Each row as a list of its cells, one below the other. A line has whole words; one that is longer
         than the terminal has a line of its own."""
         wide = max(map(len, self.columns)) + 2
         for row in self._rows:
             for number, (name, cell) in enumerate(zip(self.columns, row, strict=True)):
                 head = Text(("- " if number == 0 else "  ") + name.ljust(wide), style="bold")
-                breaks, used = [], 0
-                for match in _WORD.finditer(cell.plain) if name not in _NAMES else ():
-                    if used and used + Text(match[0].rstrip()).cell_len > width - wide - 2:
-                        breaks.append(match.start())
-                        used = 0
-                    used += Text(match[0]).cell_len
-                for at, line in enumerate(cell.divide(breaks)):
+                whole = cell.copy()
+                whole.overflow = "ignore"
+                lines = whole.wrap(console, width - wide - 2, no_wrap=name in _NAMES)
+                for at, line in enumerate(lines):
                     line.rstrip()
                     yield Text.assemble(head if at == 0 else " " * (wide + 2), line)
 

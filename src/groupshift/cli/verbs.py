@@ -5,7 +5,6 @@ from its own distribution (`groupshift.cli.moves`). What a verb returns is the e
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -76,17 +75,6 @@ def consume(arguments: Annotated[list[str] | None, typer.Argument(metavar="...")
     return main(arguments or [])
 
 
-_LOOKS: dict[Callable[..., int], str] = {
-    scan: "Look at every group of the ensemble; toggle those that are fit.",
-    brake: "Show, pull or release the brake of scans.",
-    snapshot: "Snapshot groups, members, assignments, offsets.",
-    compare: "Compare two snapshots of a cluster's groups.",
-    hazards: "Say which known bugs make a move unsafe.",
-    verify_evidence: "Hash every file of an evidence pack again.",
-}
-"""One line each for the help of all verbs."""
-
-
 def built() -> typer.Typer:
     """Return the command line with all moves that are installed now, the lifecycle of a move first."""
     app = typer.Typer(
@@ -102,9 +90,8 @@ def built() -> typer.Typer:
     add_moves(app, MOVES)
     for name, verb in runs.VERBS.items():
         app.command(name, rich_help_panel=RUNS)(verb)
-    for verb, short in _LOOKS.items():
-        name = verb.__name__.replace("_", "-")
-        app.command(name, short_help=short, rich_help_panel=FLEET)(verb)
+    for verb in (scan, brake, snapshot, compare, hazards, verify_evidence):
+        app.command(verb.__name__.replace("_", "-"), rich_help_panel=FLEET)(verb)
     app.add_typer(audit, name="audit", rich_help_panel=FLEET)
     app.add_typer(repair, name="repair", rich_help_panel=FLEET)
     anything = {"ignore_unknown_options": True}

@@ -154,7 +154,9 @@ def parse(raw: Mapping[str, Any], *, migrating: bool) -> ConsumerConfig:
 
 def _read(read: Reader, *, migrating: bool) -> ConsumerConfig:
     _check_contradictions(read, migrating=migrating)
-    group, ensemble = read.text("group.id"), read.text("zookeeper.connect")
+    group, ensemble = (str(read.raw.get(key) or "") for key in ("group.id", "zookeeper.connect"))
+    if not group:
+        read.problems.append("group.id is missing: set it")
     session_s = read.milliseconds("zookeeper.session.timeout.ms", 6_000)
     brokers: dict[str, str] = {}
     for prefix in ("", PREFIX):
@@ -174,9 +176,7 @@ def _read(read: Reader, *, migrating: bool) -> ConsumerConfig:
     return ConsumerConfig(
         group=group,
         client_id=read.checked(partial(_name, str(read.raw.get("client.id", group or "-"))), "-"),
-        zookeeper=read.checked(lambda: str(zookeeper_ensemble(ensemble, "zookeeper.connect")), "")
-        if ensemble
-        else "",
+        zookeeper=read.checked(lambda: str(zookeeper_ensemble(ensemble, "zookeeper.connect")), ""),
         login=read_login(read.raw, "zookeeper.", read.problems),
         session_s=session_s,
         connect_s=read.milliseconds("zookeeper.connection.timeout.ms", int(session_s * 1000)),
@@ -279,14 +279,6 @@ class Reader:
         except Rejected as wrong:
             self.problems.append(str(wrong))
             return instead
-
-    def text(self, key: str) -> str:
-        """A text that has to be there."""
-        value = self.raw.get(key)
-        if value in (None, ""):
-            self.problems.append(f"{key} is missing: set it")
-            return ""
-        return str(value)
 
     def value(self, key: str, default: Any, parse: Callable[[Any], T], wanted: str) -> T:
         """What ``parse`` makes of the key's value, or of ``default``; it fails on what is not ``wanted``."""

@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from groupshift.consumers.config import connecting
 from groupshift.consumers.delivery import Delivery
-from groupshift.consumers.threads import Calls
+from groupshift.consumers.threads import Calls, daemon
 from groupshift.domain.partitions import TopicPartition
 from groupshift.ports.consumer import Fetch, Record, Reset
 
@@ -149,9 +149,9 @@ class KafkaFetch:
         now = time.monotonic()
         if now >= self._ends_due:
             self._ends_due = now + _ENDS_EVERY_S
-            places = {each: KafkaPartition(*each) for each in self._added}
             marks = {
-                each: self._consumer.get_watermark_offsets(at, cached=True) for each, at in places.items()
+                each: self._consumer.get_watermark_offsets(KafkaPartition(*each), cached=True)
+                for each in self._added
             }
             self._ends = {each: mark[1] for each, mark in marks.items() if mark is not None and mark[1] >= 0}
         if limit == 0:
@@ -204,7 +204,7 @@ class Feed:
     ) -> None:
         self._fetch, self._delivery, self._lost = fetch, delivery, lost
         self._turn = threading.Lock()
-        self._thread = threading.Thread(target=self._serve, name=f"groupshift-fetch-{name}", daemon=True)
+        self._thread = daemon(f"fetch-{name}", self._serve)
 
     def start(self) -> None:
         """Serve the fetcher from now on."""

@@ -23,7 +23,7 @@ from groupshift import __version__
 from groupshift.consumers.callbacks import Callbacks
 from groupshift.consumers.delivery import Delivery
 from groupshift.consumers.metrics import Counters
-from groupshift.consumers.threads import Agenda
+from groupshift.consumers.threads import Agenda, daemon
 from groupshift.domain.assignment import GroupAssignment, kafka_threads, map_to_threads, threads_by_topic
 from groupshift.domain.group_protocol import KafkaGroup
 from groupshift.domain.modes import Mode, ModeNode
@@ -52,7 +52,7 @@ from groupshift.ports.consumer import Coordination, Fetch, Membership, Membershi
 
 _LOG = logging.getLogger(__name__)
 _SHOWN = 200
-_CLIENTS_S = 1.0
+_ANSWER_S = 1.0
 _CLIENTS_EVERY_S = 1.0
 
 
@@ -92,11 +92,9 @@ class Outlook:
             partitions_of = {
                 topic: view.partitions.get(topic, ()) for topic in self._member.topics(view.partitions)
             }
-            if self._parts.membership is not None and partitions_of != self._subscribed:
-                static = self._own_topics
-                self._parts.membership.subscribe(
-                    [each for each in partitions_of if partitions_of[each] or each in static]
-                )
+            membership, own = self._parts.membership, self._own_topics
+            if membership is not None and partitions_of != self._subscribed:
+                membership.subscribe([each for each in partitions_of if partitions_of[each] or each in own])
                 self._subscribed = partitions_of
 
     @contextmanager
@@ -142,7 +140,7 @@ class Outlook:
             return
         if self._agenda.every("clients", _CLIENTS_EVERY_S):
             try:
-                self._clients = membership.describe(_CLIENTS_S).clients
+                self._clients = membership.describe(_ANSWER_S).clients
             except Transient as error:
                 _LOG.info("%s: %s", self._member.consumer_id, error)
 
@@ -152,7 +150,7 @@ class Outlook:
         """What to do, on what is known now; lists the Kafka group when the decision depends on it."""
         decision = self._decide(acting, held)
         if decision.ask_clients and self._parts.membership is not None:
-            self._clients = self._parts.membership.describe(_CLIENTS_S).clients
+            self._clients = self._parts.membership.describe(_ANSWER_S).clients
             decision = self._decide(acting, held)
         return decision
 
@@ -297,7 +295,6 @@ class Policy:
 
 
 _BOUND_S = 3.0
-_ANSWER_S = 1.0
 _PAUSE_S, _LATER_S = 0.05, 1.0
 _STABLE = "Stable"
 
@@ -332,9 +329,8 @@ class GroupListener:
             return True
         if self._asking != outlook.generation:
             self._asking = outlook.generation
-            name = f"groupshift-describe-{self._member.consumer_id}"
             asking = partial(self._gather, outlook.generation)
-            threading.Thread(target=asking, name=name, daemon=True).start()
+            daemon(f"describe-{self._member.consumer_id}", asking).start()
         return False
 
     def stop(self) -> None:

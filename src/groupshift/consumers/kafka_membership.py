@@ -32,7 +32,7 @@ from confluent_kafka.admin import AdminClient
 from groupshift.consumers.config import connecting
 from groupshift.consumers.fetcher import look_at_topics
 from groupshift.consumers.metrics import Counters
-from groupshift.consumers.threads import Calls
+from groupshift.consumers.threads import Calls, daemon
 from groupshift.domain.group_protocol import KafkaGroup, KafkaMember
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Conflict, Transient
@@ -73,10 +73,8 @@ class KafkaMembership:
         self._assigned: frozenset[TopicPartition] = frozenset()
         self._calls = Calls()
         self._later: Future[None] | None = None
-        self._thread, self._farewell = (
-            threading.Thread(target=call, name=f"groupshift-{what}-{properties['client.id']}", daemon=True)
-            for what, call in (("member", self._run), ("farewell", self._consumer.close))
-        )
+        self._thread = daemon(f"member-{self._client_id}", self._run)
+        self._farewell = daemon(f"farewell-{self._client_id}", self._consumer.close)
         self._stopping = False
         self._joined = threading.Event()
         self._listener: MembershipListener

@@ -7,17 +7,18 @@ closed. HTTP is on 127.0.0.1 only.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from confluent_kafka import Message
 
+from groupshift.consumers.threads import daemon
 from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Rejected
@@ -145,9 +146,7 @@ class MetricsEndpoint:
             raise Rejected(f"metrics.port {port} cannot be opened ({error}); choose another or 0") from error
         self._server.daemon_threads = True
         self.port = int(self._server.server_address[1])
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, name="groupshift-metrics", daemon=True, args=(0.1,)
-        )
+        self._thread = daemon("metrics", partial(self._server.serve_forever, 0.1))
         self._thread.start()
 
     def close(self) -> None:

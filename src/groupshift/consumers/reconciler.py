@@ -18,7 +18,7 @@ from functools import partial
 
 from groupshift.consumers.group_state import GroupListener, Outlook, Parts, Policy, Presence, Waker
 from groupshift.consumers.owned_partitions import Holdings
-from groupshift.consumers.threads import Agenda
+from groupshift.consumers.threads import Agenda, daemon
 from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import Decision, Member
@@ -47,9 +47,7 @@ class Reconciler:
         self._holdings = Holdings(parts, policy, agenda)
         self._listener = GroupListener(member, parts, agenda)
         self._waker = Waker(member, parts, policy, agenda)
-        self._thread = threading.Thread(
-            target=self._run, name=f"groupshift-reconciler-{member.consumer_id}", daemon=True
-        )
+        self._thread = daemon(f"reconciler-{member.consumer_id}", self._run)
         self.mode: Mode | None = None
         self._alarms, self._logged = tuple[str, ...](), tuple[str, ...]()
         self._closing, self._dirty = False, True

@@ -17,6 +17,11 @@ from typing import TypeVar
 from groupshift.errors import Transient
 
 
+def daemon(name: str, target: Callable[[], object]) -> threading.Thread:
+    """A thread that keeps no process alive; it is not started yet."""
+    return threading.Thread(target=target, name=f"groupshift-{name}", daemon=True)
+
+
 class Events:
     """Events from any thread, carried out by the owning one, in order."""
 

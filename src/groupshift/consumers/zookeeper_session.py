@@ -24,6 +24,7 @@ from kazoo.protocol.states import KeeperState
 
 from groupshift.adapters.zookeeper.login import WORLD, refused, send_question, unique
 from groupshift.adapters.zookeeper.session import failure
+from groupshift.consumers.threads import daemon
 from groupshift.consumers.zookeeper_nodes import Observer, PartitionNodes
 from groupshift.domain.registration import Registration, encode_registration
 from groupshift.errors import Conflict, Transient
@@ -215,7 +216,7 @@ class Relogin:
         with self._lock:
             idle = self._thread is None or not self._thread.is_alive()
             if idle and self._client.client_state == KeeperState.AUTH_FAILED and not self._ended.is_set():
-                self._thread = threading.Thread(target=self._again, name="groupshift-login", daemon=True)
+                self._thread = daemon("login", self._again)
                 self._thread.start()
 
     def _again(self) -> None:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
@@ -25,8 +25,8 @@ from groupshift.domain.equality import (
 )
 from groupshift.domain.evidence import Moment, PlanOf, refuse_older
 from groupshift.domain.facts import Facts, Slot, SlotState
-from groupshift.domain.group import GroupView
-from groupshift.domain.group_protocol import Aim
+from groupshift.domain.group import GroupView, aspects
+from groupshift.domain.group_protocol import Aim, Kind
 from groupshift.domain.group_rules import ask
 from groupshift.domain.log_gaps import Gap, LogAnswer, answers_data, gaps, isolation_of
 from groupshift.domain.modes import MemberKind, Mode
@@ -47,6 +47,7 @@ from groupshift.domain.run import (
 from groupshift.domain.seal import values_of
 from groupshift.domain.snapshot import snapshot_rows
 from groupshift.domain.step_table import StepTable
+from groupshift.domain.tables import table_of
 from groupshift.domain.verdict import Judgement, Verdict
 from groupshift.engine.handlers import Reading
 from groupshift.engine.move import Run, Snapshot
@@ -87,27 +88,45 @@ class GroupPorts:
 G = TypeVar("G", bound=GroupPorts)
 
 
-ByPhase = Mapping[StageName, tuple[str, ...]]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseRules:
+    """Live rules of a phase, as numbers: ``before`` must hold right before its act, ``after`` once it has
+    settled; ``mode`` is the one in effect then (None: the phase leads to none)."""
+
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    mode: Mode | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Table:
+    """The file ``phases.toml`` of a move: the rules of its `assess`, those that only need time, and the rules
+    of each phase."""
+
+    assess: tuple[str, ...]
+    settled: frozenset[str]
+    phases: Mapping[StageName, PhaseRules]
 
 
 class GroupRules(ABC, Generic[G]):
-    """The live rules of a move, as numbers, by phase: ``before`` must hold right before its act, ``after``
-    once it has settled; ``settled`` are those that only need time."""
+    """The live rules of a move, as numbers, by phase: those of its ``phases.toml``. Raises `Rejected` for a
+    file that is no such table."""
 
-    def __init__(self, before: ByPhase, after: ByPhase, settled: Collection[str]) -> None:
-        self._before, self._after, self._settled = before, after, settled
+    def __init__(self, file: str) -> None:
+        table = table_of(_Table, file)
+        self.assess, self.phases, self.only_time = table.assess, table.phases, table.settled
 
     def before(self, step: Step) -> tuple[str, ...]:
         """Return what must hold right before the act."""
-        return self._before[StageName(step.phase)]
+        return self.phases[StageName(step.phase)].before
 
     def after(self, step: Step) -> tuple[str, ...]:
-        """Return what must hold once the act has settled."""
-        return self._after[StageName(step.phase)]
+        """Return what must hold once the act has settled; nothing before it, when the act itself asks."""
+        return () if step.args.get("moment") == Moment.BEFORE else self.phases[StageName(step.phase)].after
 
     def settled(self, step: Step) -> tuple[str, ...]:
         """Return those of `after` that only need time."""
-        return tuple(each for each in self.after(step) if each in self._settled)
+        return tuple(each for each in self.after(step) if each in self.only_time)
 
     @abstractmethod
     def wanted(self, run: Run[G], step: Step) -> Wanted:
@@ -119,16 +138,12 @@ class GroupRules(ABC, Generic[G]):
 
     def calm(self, run: Run[G], step: Step) -> Findings:
         """Return what speaks against a snapshot now."""
-        if step.args["moment"] == Moment.BEFORE:
-            return () if step.args.get("nobody") else ask_live(run, CALM)
         after = self.after(step)
         numbers = after if step.args.get("nobody") else tuple(dict.fromkeys((*CALM, *after)))
-        return ask_live(run, numbers, self.wanted(run, step))
+        return ask_live(run, numbers, self.wanted(run, step) if after else None)
 
     def live(self, run: Run[G], step: Step) -> Findings:
         """Return what the rules after a step say now. Before one, the act itself asks."""
-        if step.args["moment"] == Moment.BEFORE:
-            return ()
         return ask_live(run, self.after(step), self.wanted(run, step))
 
     def soaks(self, run: Run[G], step: Step) -> Checked:
@@ -152,6 +167,34 @@ def facts_of(side: GroupSide, group: str, driver: str, wanted: Wanted = None) ->
     """Read the fleet, then the group: whoever ran before it was read should be in it. Raises as the ports."""
     places = side.fleets(driver).slots(group)
     return Facts(view=side.groups.read(group), places=places, wanted=wanted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveGroup:
+    """The group and its fleet (``driver`` is who replaces members), what the tool's own login may not do, and
+    the numbers that decide."""
+
+    facts: Facts
+    driver: str
+    terms: GroupTerms
+    identities: Findings = ()
+
+    @property
+    def aspects(self) -> Mapping[str, Mapping[str, str]]:
+        """What an approval is given for: who is in the group, what each member subscribes to, how many
+        partitions its topics have, and, where ZooKeeper knows it, the write that the mode node is of.
+        Subscriptions that are hidden now are left out."""
+        view = self.facts.view
+        left_out = {"mode" if view.protocol else "", "subscriptions" if self.hides else ""}
+        return {name: items for name, items in aspects(view).items() if name not in left_out}
+
+    @property
+    def hides(self) -> bool:
+        """Whether the coordinator does not tell now what each member subscribes to: that of a classic group
+        that rebalances does not."""
+        view = self.facts.view
+        classic = view.protocol is not None and view.protocol.group.kind is Kind.CLASSIC
+        return classic and not all(each.subscription for each in view.members)
 
 
 def places_of(facts: Facts, names: Mapping[str, str] | None = None) -> tuple[Slot, ...]:

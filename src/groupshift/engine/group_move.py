@@ -178,13 +178,11 @@ def undone(
         left.pop(0)
     first = next((each.subject for each in there.steps if each.kind == "snapshot"), "")
     for each in left:
-        base = first if each.restores else ""
-        around: dict[str, Any] = {
-            "patience_s": terms.patience_s,
-            "base_after": base,
-            "restores": each.restores,
-        }
-        yield each, measured(each.act, **around, decides=False)
+        base, restores = first if each.restores else "", each.restores
+        steps = measured(
+            each.act, patience_s=terms.patience_s, base_after=base, restores=restores, decides=False
+        )
+        yield each, steps
 
 
 def group_sections(

@@ -127,7 +127,7 @@ class TakeClusterSnapshot(Handler[C]):
             "folder": str(folder),
             "groups": len(state.groups),
             "manifest_sha256": manifest.digest,
-            "problems": _first([each.problem for each in problems]),
+            "problems": first_sentences([each.problem for each in problems]),
             "offsets_known": all(each.of_listing or each.group is None for each in problems),
             "commits": str(path),
             "commits_sha256": ports.commits.write(path, commits),
@@ -237,7 +237,9 @@ class CompareClusters(TakeClusterSnapshot[C]):
             for each in (base, record.result)
         )
         changes = differences(before, after, anew=anew)
-        said = "; ".join(_first([str(each) for each in changes if self.exceptions.keeps(run, each.now)]))
+        said = "; ".join(
+            first_sentences([str(each) for each in changes if self.exceptions.keeps(run, each.now)])
+        )
         return (Finding(rule=RECORDS, verdict=Verdict.FAIL, reason=said),) if said else ()
 
     def evidence(self, run: Run[C], step: Step, record: StepRecord) -> Mapping[str, str]:
@@ -253,7 +255,7 @@ def _places(rows: Iterable[OffsetRow]) -> dict[tuple[str, str, int], int]:
     return {(each.group, each.topic, each.partition): each.offset for each in rows}
 
 
-def _first(said: Sequence[str]) -> list[str]:
+def first_sentences(said: Sequence[str]) -> list[str]:
     """Return the first sentences; where there are more, a last one has their number and a digest of all, so
     that who accepts them accepts exactly these."""
     if len(said) <= _SAID:
@@ -309,7 +311,7 @@ def fallen_offsets(
         reason = f"{len(kept)} committed offsets of snapshot {name} are answered, none is lower"
         return (Finding(rule=FALLEN, verdict=Verdict.PASS, reason=reason),)
     hint = "see who reset or deleted them, before clients read their records again"
-    return (Finding(rule=FALLEN, verdict=Verdict.FAIL, reason="; ".join(_first(said)), hint=hint),)
+    return (Finding(rule=FALLEN, verdict=Verdict.FAIL, reason="; ".join(first_sentences(said)), hint=hint),)
 
 
 class ClusterMove(Move[C]):

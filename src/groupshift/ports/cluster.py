@@ -199,9 +199,8 @@ class Access(Protocol):
 class NobodyAsks:
     """`Access` where nobody logs in: a simulated group."""
 
-    def prove(self, view: GroupView) -> tuple[Identity, ...]:
+    def prove(self, view: GroupView) -> tuple[Identity, ...]:  # noqa: ARG002 - the port's signature
         """No identity."""
-        del view
         return ()
 
 

@@ -30,15 +30,13 @@ from groupshift.report.kept import Kept
 
 AUDIT_FILE, DIFFERENCES = "audit.json", "differences.parquet"
 """Files that an audit of consumption and a comparison leave."""
-SHOWN_DIFFERENCES = 10
-"""How many differences of a comparison that its phase does not allow are shown."""
 _Tables = Mapping[str, Sequence[Row]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
     """One comparison of two snapshots and its judgement: ``counts`` of offset differences by class,
-    ``refused`` the first rows that the phase does not allow and ``refusals`` how many there are."""
+    ``refused`` the rows that the phase does not allow."""
 
     phase: str
     moment: str
@@ -46,7 +44,6 @@ class Compared:
     findings: tuple[Finding, ...]
     counts: Mapping[str, int]
     refused: tuple[Row, ...] = ()
-    refusals: int = 0
 
     @property
     def where(self) -> str:
@@ -188,7 +185,6 @@ def _compared(history: History, kept: Kept | None) -> Iterator[Compared]:
         folder = _folder(history, each)
         data = (kept.json(f"{folder}/{VERDICT_FILE}") if kept and folder else None) or {}
         rows = kept.rows(f"{folder}/{DIFFERENCES}") if kept and folder else ()
-        refused = tuple(row for row in rows if not row.get("allowed", True))
         findings = findings_from(event.body["findings"])
         yield Compared(
             phase=each.step.phase,
@@ -196,8 +192,7 @@ def _compared(history: History, kept: Kept | None) -> Iterator[Compared]:
             verdict=worst_verdict(findings),
             findings=findings,
             counts={str(key): int(value) for key, value in data.get("counts", {}).items()},
-            refused=refused[:SHOWN_DIFFERENCES],
-            refusals=len(refused),
+            refused=tuple(row for row in rows if not row.get("allowed", True)),
         )
 
 

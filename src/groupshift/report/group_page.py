@@ -1,6 +1,6 @@
 """The parts of a page that runs of one group share.
 
-They are figures, pictures of the run and of owners over one time axis, every finding, the lag, what was
+They are figures, pictures of the run, of owners and of the lag over one time axis, every finding, what was
 delivered (from the audit of consumption or the members' ledgers), and the committed offsets by class. A move
 adds the figure of what it changes: `mode_now` or `protocol_now`. The words for the one who is woken at three
 are `sentence` and `to_do`."""
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from groupshift.domain.foreign_text import shell
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.ownership_history import KnownBy, Lag, hand_overs, lags
+from groupshift.domain.ownership_history import KnownBy, hand_overs, lags
 from groupshift.domain.run import APPROVE, RunState, Step, findings_from
 from groupshift.domain.verdict import NOT_ASKED, Verdict, counted
 from groupshift.engine.move import worst_verdict
@@ -22,7 +22,6 @@ from groupshift.report.page import (
     SIGNS,
     Alarm,
     Cell,
-    Columns,
     Details,
     Key,
     Legend,
@@ -34,19 +33,19 @@ from groupshift.report.page import (
     code,
     duration,
     glance,
-    moment_utc,
     refused,
     section,
     spoken,
     table,
 )
-from groupshift.report.pictures import MOST_OWNER_LANES, Bar, Dot, Lane, lanes, owners
+from groupshift.report.pictures import MOST_OWNER_LANES, Bar, Dot, Lane, lag_curve, lanes, owners
 from groupshift.report.svg import Axis, axis_of, palette
 
 _MOST_ROWS = 300
 """Rows of a table, members of a legend, and findings above the table of all of them."""
 _MOST_MEMBERS = 60
 _MOST_ALARMS = 20
+_MOST_REFUSED = 10
 _AUDITED = (
     "Every record that the members delivered was held against ZooKeeper's transaction log; the figures are "
     "above, and the whole audit is in consumption/report.html."
@@ -88,7 +87,7 @@ def sections(group: GroupHistory, *now: tuple[str, Cell]) -> list[Section]:
         _owners(group, axis),
         section("What was delivered", _AUDITED) if group.audit else _unaudited(group),
         _offsets(group),
-        _lag(group),
+        _lag(group, axis),
     ]
 
 
@@ -298,7 +297,7 @@ def _offsets(group: GroupHistory) -> Section:
     for each in compared:
         counts = {kind: each.counts.get(kind, 0) for kind in _CLASSES}
         cells = (refused(many) if kind in _BAD_CLASSES else many for kind, many in counts.items())
-        rows.append([each.where, spoken(each.verdict), *cells, refused(each.refusals)])
+        rows.append([each.where, spoken(each.verdict), *cells, refused(len(each.refused))])
     heads = ["compared", "verdict", *(kind.replace("_", " ") for kind in _CLASSES), "not allowed"]
     note = (
         "Committed offsets of two snapshots, by class. A group that consumes advances; lost and regressed "
@@ -311,34 +310,21 @@ def _offsets(group: GroupHistory) -> Section:
     for each in compared:
         if each.refused:
             parts.append(Word(f"Not allowed: {each.where}", tag="h3"))
-            parts.append(table(each.refused, columns, numeric={"before", "after"}))
-        if more := each.refusals - len(each.refused):
-            parts.append(f"And {more} more in differences.parquet.")
+            whole, numeric = "; differences.parquet has all", {"before", "after"}
+            parts.append(table(each.refused, columns, numeric=numeric, most=_MOST_REFUSED, whole=whole))
     return section("Committed offsets", *parts)
 
 
-def _lag(group: GroupHistory) -> Section:
-    """Records behind the log end, in a sentence and at every look."""
+def _lag(group: GroupHistory, axis: Axis) -> Section:
+    """Records behind the log end, as a picture: each measurement is a dot that tells its figures."""
     measured = lags(group.sightings)
     if not measured:
         return section("Lag", "The lag was never measured.")
-    most = max(measured, key=lambda each: each.total)
-    columns: Columns[Lag] = {
-        "when": lambda each: moment_utc(each.at_ms),
-        "look": "what",
-        "records": "total",
-        "most of one partition": "worst",
-        "which one": "worst_at",
-        "partitions without an offset": "unknown",
-    }
-    numeric = {"records", "most of one partition", "partitions without an offset"}
-    listed = table(measured, columns, numeric=numeric, most=_MOST_ROWS)
     return section(
         "Lag",
         "Records behind the log end, by the offsets of the store that counts in the mode of that moment.",
-        f"At most {most.total:,} records at {clock(most.at_ms)} UTC ({most.what}), "
-        f"{measured[-1].total:,} at the end.",
-        Details(f"Measured {len(measured)} times", [listed]),
+        lag_curve(measured, group.modes, axis),
+        "Solid: all partitions together. Dashed: the one that lags most.",
     )
 
 

@@ -43,20 +43,15 @@ _SAID_YES = frozenset({"approve", "go_on"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One snapshot of a cluster compared with an earlier one.
+    """One snapshot of a cluster compared with an earlier one, by the step that ``made`` it.
 
-    ``subject`` is the snapshot, ``base`` the earlier one, ``rules`` the move whose rules of equality were
-    asked. ``verdict`` is None while it is not taken,
-    ``reasons`` are the first differences, ``groups`` how many it holds, ``folder`` the name of its folder."""
+    ``verdict`` is None while it is not taken, ``reasons`` are the first differences, ``groups`` how many it
+    holds."""
 
-    subject: str
-    base: str
-    rules: str
+    made: StepStatus
     verdict: Verdict | None
     reasons: tuple[str, ...]
     groups: int | None
-    at_ms: int
-    folder: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +73,6 @@ class Accepted:
     step: Step
     reasons: tuple[str, ...]
     who: str
-    at_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,9 +161,8 @@ class History:
             if event.kind is EventKind.ACCEPTED and event.body["verdict"] in _BAD and event.step in steps:
                 said = event.body.get("findings") or ()
                 bad = tuple(f"{e['rule']}: {e['reason']}" for e in said if e["verdict"] != Verdict.PASS)
-                by_step[event.step] = Accepted(
-                    step=steps[event.step], reasons=bad, who=str(event.body["who"]), at_ms=event.at_ms
-                )
+                who = str(event.body["who"])
+                by_step[event.step] = Accepted(step=steps[event.step], reasons=bad, who=who)
         return tuple(by_step.values())
 
 
@@ -207,25 +200,15 @@ def compared(history: History) -> tuple[Comparison, ...]:
     for each in history.steps:
         if each.step.kind != "compare" or not {"base", "move"} <= each.step.args.keys():
             continue
-        made = each.result
-        findings = findings_from(made.get("findings", ()))
-        problems = tuple(map(str, made.get("problems", ())))
+        journaled = each.result
+        findings = findings_from(journaled.get("findings", ()))
+        problems = tuple(map(str, journaled.get("problems", ())))
         verdict = Verdict.ERROR if problems else None
-        if "findings" in made:
+        if "findings" in journaled:
             verdict = worst_verdict(findings) if findings else Verdict.PASS
         bad = tuple(f"{one.rule}: {one.reason}" for one in findings if one.verdict is not Verdict.PASS)
-        comparisons.append(
-            Comparison(
-                subject=each.step.subject,
-                base=str(each.step.args["base"]),
-                rules=str(each.step.args["move"]),
-                verdict=verdict,
-                reasons=bad or problems,
-                groups=made.get("groups"),
-                at_ms=each.at_ms,
-                folder=str(made.get("folder", "")).rpartition("/")[2],
-            )
-        )
+        groups = journaled.get("groups")
+        comparisons.append(Comparison(made=each, verdict=verdict, reasons=bad or problems, groups=groups))
     return tuple(comparisons)
 
 
@@ -329,6 +312,8 @@ def run_to_do(
     if state is RunState.ROLLING_BACK:
         cure = "Correct what the first finding below names, then run this again:"
         return ((cure if trouble else "To go on with the rollback:", go_on),)
+    if state in {RunState.PLANNED, RunState.APPROVED} and not halt:
+        return (("Once the cause is understood, to run it:" if trouble else "To run it:", go_on),)
     if closed:
         return ((f"{closed}{'; once the cause is cured' if trouble else ''}:", go_on),)
     onwards = ("Once the cause is understood, to go on:" if trouble else "To go on where it stands:", go_on)

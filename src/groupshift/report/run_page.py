@@ -284,9 +284,10 @@ def _comparisons(compared: Sequence[Comparison]) -> Section:
     for each in compared:
         verdict = spoken(each.verdict) if each.verdict else "not taken yet"
         differs = "; ".join(each.reasons) or ("no problem and no difference" if each.verdict else None)
-        folder = code(each.folder) if each.folder else None
-        of = (each.subject, each.base, each.rules.replace("_", " "), verdict)
-        rows.append([*of, each.groups, differs, folder, moment_utc(each.at_ms or None)])
+        step, folder = each.made.step, str(each.made.result.get("folder", "")).rpartition("/")[2]
+        of = (step.subject, step.args["base"], str(step.args["move"]).replace("_", " "), verdict)
+        kept_in = code(folder) if folder else None
+        rows.append([*of, each.groups, differs, kept_in, moment_utc(each.made.at_ms or None)])
     heads = ("snapshot", "with", "rules of", "result", "groups", "what differs", "folder", "when")
     caption = "Snapshots of all groups, held against each other"
     listed = Table(heads=heads, rows=rows, numeric={"groups"}, caption=caption)
@@ -353,11 +354,11 @@ def node_lanes(
         paint = {"look": "waiting"} if each.changing else {"fill": shades[each.ran]}
         of.setdefault(name, []).append(Bar(from_ms=each.from_ms, to_ms=each.to_ms, title=words, **paint))
     signs = []
-    for made in compared(history):
-        if made.verdict is not None:
-            words = f"{made.subject} with {made.base}: {made.verdict}, {clock(made.at_ms)}"
-            look = f"dot {made.verdict}"
-            signs.append(Dot(at_ms=made.at_ms, sign=SIGNS[made.verdict], title=words, look=look))
+    for one in compared(history):
+        if one.verdict is not None:
+            step, at_ms, verdict = one.made.step, one.made.at_ms, one.verdict
+            words = f"{step.subject} with {step.args['base']}: {verdict}, {clock(at_ms)}"
+            signs.append(Dot(at_ms=at_ms, sign=SIGNS[verdict], title=words, look=f"dot {verdict}"))
     shown = [*(Lane(name=name, over=bars) for name, bars in of.items()), Lane(name="compared", dots=signs)]
     said = "; ".join(bar.title for bars in of.values() for bar in bars)
     times = [each.at_ms for each in history.steps if each.at_ms]

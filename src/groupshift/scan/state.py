@@ -28,7 +28,7 @@ from groupshift.domain.plain import from_plain
 from groupshift.domain.plan import StageName
 from groupshift.domain.verdict import Finding, Readiness, Verdict
 from groupshift.errors import Rejected
-from groupshift.moves.coordination.rules import BEFORE
+from groupshift.moves.coordination.rules import RULES
 
 
 def look_at(view: GroupView) -> GroupView | None:
@@ -292,7 +292,10 @@ def readiness_of(view: GroupView, before: GroupState | None = None) -> tuple[Sta
     """Return what the rules before each stage with work say; each rule is asked once. What the last scan
     (``before``) kept of the group is the first of two looks."""
     stages = [stage for stage, has_work in _WORK.items() if has_work(view)]
-    wanted = {stage: [number for number in BEFORE[stage] if number not in NEEDS_FLEET] for stage in stages}
+    wanted = {
+        stage: [number for number in RULES.phases[stage].before if number not in NEEDS_FLEET]
+        for stage in stages
+    }
     numbers = sorted({number for rules_of in wanted.values() for number in rules_of})
     facts = Facts(view=view, earlier=before.held if before else None)
     said = ask(tuple(numbers), facts) if numbers else ()

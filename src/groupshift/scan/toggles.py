@@ -22,7 +22,7 @@ from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.moves.coordination.facts import CoordinationPorts
 from groupshift.moves.coordination.move import ModeAlone
 from groupshift.moves.coordination.plan import MANUAL, SET_MODE
-from groupshift.moves.coordination.rules import BEFORE
+from groupshift.moves.coordination.rules import RULES
 from groupshift.ports.runs import RunRecord
 from groupshift.scan.ports import ToggleState
 
@@ -162,7 +162,7 @@ class Toggles:
         facts = facts_of(self.ports.side, group, MANUAL, Mode.ZOOKEEPER)
         if ours is None and facts.view.mode.requested is not Mode.KAFKA:
             raise Rejected(f"the mode node of group {group} does not ask for kafka: nothing to take back")
-        judged = Judgement(findings=ask(BEFORE[StageName.UNDO_TOGGLE], facts))
+        judged = Judgement(findings=ask(RULES.phases[StageName.UNDO_TOGGLE].before, facts))
         if judged.verdict in {Verdict.FAIL, Verdict.ERROR}:
             raise Rejected(f"group {group} cannot be taken back: {judged.reasons[0]}")
         if ours is not None:

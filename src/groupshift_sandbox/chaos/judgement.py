@@ -10,12 +10,11 @@ run closed at the server and the word of it (a server does not end a session tha
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from groupshift.audit.ownership import Ended, History, Interval
-from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.partitions import TopicPartition, grouped
 from groupshift_sandbox.ledger import Delivery, lost
 
 _TOLD_MS = 200
@@ -86,9 +85,7 @@ def judge(ran: Ran) -> Judged:
 
 def _outside(ran: Ran) -> list[Delivery]:
     """Deliveries to a member that did not own the partition at that millisecond."""
-    owned: dict[tuple[TopicPartition, str], list[Interval]] = defaultdict(list)
-    for each in ran.history.intervals:
-        owned[each.partition, each.member_id].append(each)
+    owned = grouped(((each.partition, each.member_id), each) for each in ran.history.intervals)
     starts = {key: [each.start_ms for each in intervals] for key, intervals in owned.items()}
     outside = []
     for delivery in ran.deliveries:
@@ -104,13 +101,11 @@ def _in_flight(ran: Ran, strangers: Iterable[Delivery]) -> list[Delivery]:
     """Those that bear the first stamp their member made after a pause: one call, begun before it.
 
     All records of one call bear one stamp, made when it had returned."""
-    stamps: dict[str, list[int]] = defaultdict(list)
-    for delivery in ran.deliveries:
-        stamps[delivery.member].append(delivery.at_ms)
+    stamps = grouped((delivery.member, delivery.at_ms) for delivery in ran.deliveries)
     first = {
         (pause.member, min(later))
         for pause in ran.pauses
-        if (later := [at for at in stamps[pause.member] if at >= pause.resumed_ms])
+        if (later := [at for at in stamps.get(pause.member, ()) if at >= pause.resumed_ms])
     }
     return [each for each in strangers if (each.member, each.at_ms) in first]
 
@@ -158,9 +153,7 @@ def _given_up(interval: Interval, ran: Ran) -> bool:
 def evidence(judged: Judged) -> Iterator[str]:
     """What is wrong and what was counted apart, one line for each member and partition."""
     for name in ("outside", "in_flight", "untold", "outside_old"):
-        groups: dict[tuple[str, TopicPartition], list[Delivery]] = defaultdict(list)
-        for each in getattr(judged, name):
-            groups[each.member, each.partition].append(each)
+        groups = grouped(((each.member, each.partition), each) for each in getattr(judged, name))
         for (member, partition), group in sorted(groups.items()):
             offsets, times = [each.offset for each in group], [each.at_ms for each in group]
             yield (
@@ -168,8 +161,5 @@ def evidence(judged: Judged) -> Iterator[str]:
                 f"delivered {min(times)} to {max(times)}"
             )
     for name in ("lost", "lost_old"):
-        missing: dict[TopicPartition, list[int]] = defaultdict(list)
-        for partition, offset in getattr(judged, name):
-            missing[partition].append(offset)
-        for partition, offsets in sorted(missing.items()):
+        for partition, offsets in sorted(grouped(getattr(judged, name)).items()):
             yield f"{name}: {partition} {len(offsets)} records, offsets {min(offsets)} to {max(offsets)}"

@@ -13,14 +13,13 @@ Every line has ``at_ms`` (epoch), ``member`` and ``event``:
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.partitions import TopicPartition, grouped
 from groupshift_sandbox.ledger import Delivery
 from groupshift_sandbox.ledger import delivered as counts_of
 
@@ -91,13 +90,11 @@ def owned(
 ) -> dict[TopicPartition, list[Owned]]:
     """By partition, who owned it from when to when, in order of time. ``killed_ms`` says when members ended
     that could not tell it."""
-    intervals_of: dict[TopicPartition, list[Owned]] = defaultdict(list)
-    members: dict[str, list[MemberEvent]] = defaultdict(list)
-    for each in events:
-        members[each.member].append(each)
-    for member, own_events in members.items():
-        for at, interval in _owned_by(own_events, (killed_ms or {}).get(member)):
-            intervals_of[at].append(interval)
+    intervals_of = grouped(
+        interval
+        for member, own_events in grouped((each.member, each) for each in events).items()
+        for interval in _owned_by(own_events, (killed_ms or {}).get(member))
+    )
     return {at: sorted(intervals, key=lambda each: each.from_ms) for at, intervals in intervals_of.items()}
 
 

@@ -19,6 +19,8 @@ from groupshift.moves.protocol import rules as protocol_rulebook
 from groupshift_testing.world import World
 from support.simulated_group import make_group
 
+F7 = {"C08", "C12", "C13", "C14", "C15"}
+"""The preconditions of a write of kafka mode (zookeeper-coordination.md §8.10)."""
 OLD, AWARE, PLAIN = MemberKind.OLD, MemberKind.AWARE, MemberKind.PLAIN
 DOUBT = Verdict.INCONCLUSIVE
 P0, P5 = TopicPartition("orders", 0), TopicPartition("orders", 5)
@@ -109,27 +111,27 @@ def test_a_broken_rule_says_what_is_wrong_and_what_to_do(case: Case) -> None:
 @pytest.mark.parametrize("kind", [OLD, AWARE])
 def test_a_healthy_group_passes_every_rule_of_assess(kind: MemberKind) -> None:
     """Passed rules are findings too, one each."""
-    findings = ask(rulebook.ASSESS, facts(kind))
-    assert [finding.verdict for finding in findings] == [Verdict.PASS] * len(rulebook.ASSESS)
-    assert [finding.rule for finding in findings] == list(rulebook.ASSESS)
+    findings = ask(rulebook.RULES.assess, facts(kind))
+    assert [finding.verdict for finding in findings] == [Verdict.PASS] * len(rulebook.RULES.assess)
+    assert [finding.rule for finding in findings] == list(rulebook.RULES.assess)
 
 
 def test_assess_asks_for_the_toggle_where_it_comes_first() -> None:
     """A group of aware members in zookeeper mode hears every precondition of F7 at once."""
     seen = facts(AWARE)
     asked = rulebook.assessed(seen.view, Until.TOGGLE)
-    assert set(rulebook.F7) < set(asked)
+    assert set(asked) > F7
     assert {finding.verdict for finding in ask(asked, seen)} == {Verdict.PASS}
     for kind, until in ((AWARE, Until.ROLL), (OLD, Until.TOGGLE)):
-        assert rulebook.assessed(facts(kind).view, until) == rulebook.ASSESS
+        assert rulebook.assessed(facts(kind).view, until) == rulebook.RULES.assess
 
 
 def test_the_preconditions_of_a_mode_write_are_those_of_f7() -> None:
     """Every clause has its rule, and the stage that writes the mode asks it; the way back asks D11."""
-    assert set(rulebook.F7) == {"C08", "C12", "C13", "C14", "C15"}
-    assert set(rulebook.F7) <= set(rulebook.BEFORE[StageName.TOGGLE])
-    assert "C16" in set(rulebook.BEFORE[StageName.UNDO_TOGGLE])
-    assert "C08" not in rulebook.BEFORE[StageName.UNDO_TOGGLE], "zookeeper mode is the remedy (F6)"
+    there, back = (rulebook.RULES.phases[each].before for each in (StageName.TOGGLE, StageName.UNDO_TOGGLE))
+    assert set(there) >= F7
+    assert "C16" in back
+    assert "C08" not in back, "zookeeper mode is the remedy (F6)"
 
 
 def test_an_aware_member_is_in_both_directories_and_in_kafka() -> None:
@@ -146,7 +148,7 @@ def test_an_aware_member_is_in_both_directories_and_in_kafka() -> None:
 @pytest.mark.parametrize("stage", [StageName.TOGGLE, StageName.UNDO_TOGGLE])
 def test_an_aware_group_may_be_toggled_both_ways(stage: StageName) -> None:
     """F7 holds for a healthy group of aware members."""
-    assert {f.verdict for f in ask(rulebook.BEFORE[stage], facts(AWARE))} == {Verdict.PASS}
+    assert {f.verdict for f in ask(rulebook.RULES.phases[stage].before, facts(AWARE))} == {Verdict.PASS}
 
 
 def test_a_plain_member_beside_aware_ones_is_allowed_in_kafka_mode() -> None:
@@ -238,20 +240,17 @@ def test_an_assignor_that_aware_members_lack_is_refused() -> None:
 def test_an_unknown_group_is_one_finding_only() -> None:
     """Nothing else can be said about it."""
     unknown = replace(facts(OLD).view, exists=False)
-    assert [f.rule for f in ask(rulebook.ASSESS, Facts(view=unknown))] == ["C01"]
+    assert [f.rule for f in ask(rulebook.RULES.assess, Facts(view=unknown))] == ["C01"]
 
 
 def test_every_rule_of_the_rulebook_exists_and_is_asked_somewhere() -> None:
     """No number without a rule, no rule without a use."""
-    asked = {*rulebook.ASSESS, *rulebook.SETTLED, *protocol_rulebook.SETTLED, *protocol_rulebook.LIVE}
+    asked: set[str] = set()
     known: set[StageName] = set()
-    for before, after in (
-        (rulebook.BEFORE, rulebook.AFTER),
-        (protocol_rulebook.BEFORE, protocol_rulebook.AFTER),
-    ):
-        asked |= {number for table in (before, after) for numbers in table.values() for number in numbers}
-        assert set(before) == set(after)
-        known |= set(before)
+    for rules in (rulebook.RULES, protocol_rulebook.RULES):
+        asked |= {*rules.assess, *rules.only_time}
+        asked |= {number for each in rules.phases.values() for number in (*each.before, *each.after)}
+        known |= set(rules.phases)
     assert asked == set(RULES)
     assert known == set(StageName)
 
@@ -283,8 +282,10 @@ def test_f01_an_offset_that_no_member_reads_is_named_and_no_reason_to_fail(
 
     asked = facts(kind, leave)
     assert asked.view.leftovers == (at,)
-    everything = tuple(dict.fromkeys((*rulebook.ASSESS, *rulebook.BEFORE[StageName.TOGGLE])))
-    numbers = everything if kind is AWARE else rulebook.ASSESS
+    everything = tuple(
+        dict.fromkeys((*rulebook.RULES.assess, *rulebook.RULES.phases[StageName.TOGGLE].before))
+    )
+    numbers = everything if kind is AWARE else rulebook.RULES.assess
     findings = ask(numbers, asked)
     assert {each.verdict for each in findings} == {Verdict.PASS}, findings
     (said,) = [each for each in findings if str(at) in each.reason]
@@ -344,11 +345,11 @@ def test_f01_an_offset_beyond_the_log_end_is_told_before_the_proof_fails_for_it(
 
 def test_u17_a_rule_that_had_nothing_to_look_at_says_that_it_was_not_asked() -> None:
     """It passes, and counts apart; one that could fail counts as passed."""
-    findings = {each.rule: each for each in ask(rulebook.ASSESS, facts(OLD))}
+    findings = {each.rule: each for each in ask(rulebook.RULES.assess, facts(OLD))}
     assert not findings["C28"].applies, "no member is migration-aware"
     assert not findings["C17"].applies if "C17" in findings else True
     assert findings["C05"].applies
     assert findings["C11"].applies
-    aware = {each.rule: each for each in ask(rulebook.ASSESS, facts(AWARE))}
+    aware = {each.rule: each for each in ask(rulebook.RULES.assess, facts(AWARE))}
     assert aware["C28"].applies
     assert not aware["C24"].applies, "no old member"

@@ -91,7 +91,7 @@ def test_what_a_scan_did_can_be_watched_and_reported(fleet: Fleet) -> None:
         assert watch(move, tools, fleet.ports(), name).outcome is Outcome.PASS
         assert [each.title for each in move.report(run)] == ["The move", "Judgements"]
     assert said == {
-        there: "moved, still on MigratingConsumer; the rollback is open",
+        there: "Kafka coordinates the group, its members still on MigratingConsumer; the rollback is open",
         back: "set back to zookeeper mode",
     }
     fleet.scan()

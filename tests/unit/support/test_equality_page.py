@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+from groupshift.domain.equality import STAGE_RULES
 from groupshift.domain.equality_rules import RULES
 from support.equality_page import BEGIN, END, markdown
 
 DOC = Path(__file__).resolve().parents[3] / "docs" / "reference" / "equality-rules.md"
+
+VALIDATION = DOC.parents[2] / "src" / "groupshift" / "spark" / "validation.py"
 
 
 def test_the_documentation_shows_the_rules_in_force() -> None:
@@ -22,3 +26,10 @@ def test_every_rule_is_a_row() -> None:
     rows = [line for line in markdown().splitlines() if line.startswith("| E")]
     assert len(rows) == sum(map(len, RULES.values()))
     assert len({row.split("|")[1] for row in rows}) == len(rows)
+
+
+def test_every_rule_of_a_stage_is_a_row() -> None:
+    """Those of the table, and those that the job judges itself: no number of a report is unknown."""
+    shown = set(re.findall(r"^\| (V\d\d) ", markdown(), re.MULTILINE))
+    said = set(re.findall(r'"(V\d\d)"', VALIDATION.read_text(encoding="utf-8")))
+    assert shown == {rule.rule for rule in STAGE_RULES} | said

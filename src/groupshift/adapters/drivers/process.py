@@ -84,9 +84,8 @@ class ProcessFleet:
         served, _ = self._slots()
         if served != change.group:
             raise Rejected(f"the supervisor at {self._path} runs group {served!r}, not {change.group!r}")
-        request = {"verb": "change", "change_id": change.change_id, "to": change.to.value}
-        held = {"fence": change.fence, "token": change.token}
-        ask(self._path, {**request, **held, "slots": list(change.slots)})
+        plain = {name: getattr(change, name) for name in ("change_id", "to", "fence", "token", "slots")}
+        ask(self._path, {"verb": "change", **plain})
         return Started(change_id=change.change_id)
 
     def took_up(self, change: Change) -> bool:

@@ -339,15 +339,11 @@ def _reaching(
 
 def _partition(workload: Workload, slots: tuple[str, ...], to: MemberKind) -> int:
     """The lowest ordinal to be updated: everything above it is changed now or runs the new kind already."""
-    wanted = {ordinal(slot) for slot in slots}
     state = status(workload.document)
     current, updated = state.get("currentRevision"), state.get("updateRevision")
-    same = workload.template_kind is to
-    new = {
-        ordinal(slot)
-        for slot in workload.slots
-        if ordinal(slot) in wanted or (same and ordinal(slot) >= workload.partition)
-    }
+    new = {ordinal(slot) for slot in slots}
+    if workload.template_kind is to:
+        new.update(range(workload.partition, workload.replicas))
     lowest = min(new)
     kept = [slot for slot in workload.slots if ordinal(slot) not in new]
     mixed = [slot for slot in kept if workload.revision_of(slot) != current]

@@ -81,16 +81,15 @@ def with_topic_ids(
     answers = _by_id(cluster, [row for row in rows if row.topic in ids], ids)
     doubted = {row.group for row in rows if answers.get(_key(row)) == _NONE}
     still = {_key(row): row.offset for row in again(doubted)} if doubted else {}
-    result_rows = []
-    for row in rows:
+
+    def with_id(row: OffsetRow) -> OffsetRow:
         answer = answers.get(_key(row))
         if answer == row.offset:
-            result_rows.append(replace(row, topic_id=ids[row.topic].topic_id))
-        elif answer == _NONE and still.get(_key(row)) == row.offset:
-            result_rows.append(replace(row, topic_id=FORMER))
-        else:
-            result_rows.append(row)
-    return result_rows
+            return replace(row, topic_id=ids[row.topic].topic_id)
+        former = answer == _NONE and still.get(_key(row)) == row.offset
+        return replace(row, topic_id=FORMER) if former else row
+
+    return list(map(with_id, rows))
 
 
 def _by_id(cluster: KafkaCluster, rows: Iterable[OffsetRow], ids: Mapping[str, TopicNow]) -> dict[_Key, int]:

@@ -32,7 +32,6 @@ from groupshift.domain.group import Member, NoOffset, Owner
 from groupshift.domain.modes import MemberKind, ModeNode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.registration import (
-    MOST_STREAMS,
     Awareness,
     Pattern,
     Registration,
@@ -58,14 +57,13 @@ _HOST_AND_UUID: Final = re.compile(rf"[^/]{{1,300}}:{_UUID}")
 _GROUP_AND_UUID: Final = re.compile(rf"[^/]{{1,300}}_{_UUID}")
 _OF_A_BROKER: Final = re.compile(r"[0-9]{1,10}-[0-9]{1,10}")
 _FILTER_07: Final = re.compile(r"([*!])[0-9]{1,5}\1.{0,10000}", re.DOTALL)
-_STREAM: Final = re.compile(r"0|[1-9][0-9]{0,4}")
+_THREAD: Final = re.compile(r".+-(?:0|[1-9][0-9]{0,3})", re.DOTALL)
+"""What follows the group: a name, and a stream below `groupshift.domain.registration.MOST_STREAMS`."""
 
 
 def is_thread_id(group: str, text: str) -> bool:
     """Whether ``text`` is what a member of Kafka's old consumer writes into its owner nodes (§2)."""
-    consumer, dash, stream = text.rpartition("-")
-    numbered = bool(dash) and _STREAM.fullmatch(stream) is not None and int(stream) < MOST_STREAMS
-    return numbered and consumer.startswith(f"{group}_") and len(consumer) > len(group) + 1
+    return text.startswith(f"{group}_") and _THREAD.fullmatch(text, len(group) + 1) is not None
 
 
 def client_of_registration(group: str, name: str, data: bytes) -> str | None:

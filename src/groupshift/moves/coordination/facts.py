@@ -15,18 +15,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from groupshift.domain.facts import Facts
-from groupshift.domain.group import aspects
 from groupshift.domain.modes import Mode
 from groupshift.domain.old_members import commits_to_kafka, worth_a_second_look
 from groupshift.domain.plan import MAX_GROUP, MAX_SOAK_S, Until
 from groupshift.domain.requests import option
-from groupshift.domain.run import Findings
+from groupshift.engine import group
 from groupshift.engine.group import GroupPorts, facts_of
-from groupshift.engine.move import Aspects
 from groupshift.errors import Rejected
 from groupshift.ports.clock import Clock
 from groupshift.ports.cluster import findings as identities
-from groupshift.ports.group import CanaryTerms, GroupTerms, ZookeeperSide
+from groupshift.ports.group import CanaryTerms, ZookeeperSide
 
 NAME_OF_GROUP = re.compile(rf"(?!\.{{1,2}}$)[A-Za-z0-9._-]{{1,{MAX_GROUP}}}")
 """What the ids of groups of the old consumer look like: it takes no other, and they are znodes."""
@@ -87,21 +85,10 @@ class CoordinationPorts(GroupPorts):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LiveGroup:
-    """The group and its fleet (``driver`` is who replaces members), what the tool's own login may not do, and
-    the numbers that decide."""
+class LiveGroup(group.LiveGroup):
+    """A group that ZooKeeper knows, with the numbers that decide when its canary is judged."""
 
-    facts: Facts
-    driver: str
-    terms: GroupTerms
     canary: CanaryTerms
-    identities: Findings = ()
-
-    @property
-    def aspects(self) -> Aspects:
-        """What an approval is given for: who is in the group, what each member subscribes to, how many
-        partitions its topics have, and the write that the mode node is of."""
-        return aspects(self.facts.view)
 
 
 def glance(ports: CoordinationPorts, request: CoordinationRequest) -> LiveGroup:

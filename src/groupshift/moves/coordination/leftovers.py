@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from groupshift.domain.facts import sentence_list
 from groupshift.domain.foreign_text import shell
 from groupshift.domain.group import GroupView
 from groupshift.domain.modes import MemberKind, Mode
@@ -43,21 +44,18 @@ class Leftover:
     def sentence(self) -> str:
         """What stays, with the partition that is furthest behind ZooKeeper and the one furthest ahead of it
         (in records), and what that means for a consumer that begins there."""
-        many = len(self.offsets)
+        many, both = len(self.offsets), self.offsets.keys() & self.zookeeper.keys()
         held = f"Kafka still holds {many:,} committed offset{'s' if many > 1 else ''} of group {self.group}"
-        lag = {at: self.zookeeper[at] - offset for at, offset in self.offsets.items() if at in self.zookeeper}
-        most = max(((records, at) for at, records in lag.items() if records > 0), default=None)
-        least = min(((records, at) for at, records in lag.items() if records < 0), default=None)
-        begins = "a plain Kafka consumer would begin there"
-        if most is None and least is None:
-            return f"{held}; nobody commits to them any more, and {begins}"
-        again = f"up to {most[0]:,} records behind ZooKeeper ({most[1]})" if most else ""
-        missed = f"up to {-least[0]:,} records ahead of ZooKeeper ({least[1]})" if least else ""
-        if not missed:
-            return f"{held}, {again}: {begins} and read them again"
-        if not again:
-            return f"{held}, {missed}: {begins} and would skip them"
-        return f"{held}, {again}, and {missed}: {begins}, read the former again, and would skip the latter"
+        lag = sorted((self.zookeeper[at] - self.offsets[at], at) for at in both)
+        begins = []
+        if lag and lag[-1][0] > 0:
+            begins.append(f"up to {lag[-1][0]:,} records behind ZooKeeper ({lag[-1][1]}) and read them again")
+        if lag and lag[0][0] < 0:
+            begins.append(
+                f"up to {-lag[0][0]:,} records ahead of ZooKeeper ({lag[0][1]}) and would skip them"
+            )
+        where = ", or ".join(begins) or "there, and nobody commits to them any more"
+        return f"{held}; a plain Kafka consumer would begin {where}"
 
 
 def leftover(group: str, kafka: Offsets, zookeeper: Offsets) -> Leftover | None:
@@ -72,38 +70,32 @@ def against_removal(view: GroupView) -> str:
     others = sorted({each.kind.value for each in view.members if each.kind is not MemberKind.OLD})
     kafka, zookeeper = offsets_of(view.kafka_offsets), offsets_of(view.zookeeper_offsets)
     ahead = sorted(at for at, offset in kafka.items() if offset > zookeeper.get(at, offset))
-    alone = sorted(kafka.keys() - zookeeper.keys())
+    alone = [str(at) for at in sorted(kafka.keys() - zookeeper.keys())]
     by_hand, why = "decide it by hand with kafka-consumer-groups.sh", ""
     if Mode.KAFKA in {view.effective_mode, view.mode.requested}:
-        why = f"group {group} is in kafka mode: these offsets are the ones it continues from"
+        why = "is in kafka mode: these offsets are the ones it continues from"
     elif members:
-        names = ", ".join(members)
         why = (
-            f"group {group} has members at its Kafka coordinator ({names}): stop them or roll them back first"
+            f"has members at its Kafka coordinator ({', '.join(members)}): stop them or roll them back first"
         )
     elif others:
-        kinds = ", ".join(others)
-        why = f"group {group} has members of kind {kinds}, which commit to Kafka: roll it back first"
+        why = f"has members of kind {', '.join(others)}, which commit to Kafka: roll it back first"
     elif view.problems:
-        why = f"group {group} was not read whole ({view.problems[0]}): correct that first"
+        why = f"was not read whole ({view.problems[0]}): correct that first"
     elif kafka and not view.members and view.mode.data is None:
         why = (
-            f"group {group} has no member now and no mode node, like one that moved to Kafka for good: which "
-            "offsets it continues from cannot be told; start its old members first"
+            "has no member now and no mode node, like one that moved to Kafka for good: which offsets it "
+            "continues from cannot be told; start its old members first"
         )
     elif ahead:
-        at = ahead[0]
+        numbers = f"{kafka[ahead[0]]:,} and {zookeeper[ahead[0]]:,}"
         why = (
-            f"Kafka is ahead of ZooKeeper at {at} ({kafka[at]:,} and {zookeeper[at]:,}), so group {group} "
-            f"may continue from Kafka: wait until its old members are beyond that, or {by_hand}"
+            f"may continue from Kafka, which is ahead of ZooKeeper at {ahead[0]} ({numbers}): wait until its "
+            f"old members are beyond that, or {by_hand}"
         )
     elif alone:
-        more = f" and {len(alone) - 1:,} others" if len(alone) > 1 else ""
-        why = (
-            f"ZooKeeper has no offset of {alone[0]}{more}, so Kafka's is the only one of group "
-            f"{group}: {by_hand}"
-        )
-    return why
+        why = f"has the offset of {sentence_list(alone, 1)} in Kafka only, the only one there is: {by_hand}"
+    return f"group {group} {why}" if why else ""
 
 
 def offsets_of(committed: tuple[OffsetRow, ...]) -> dict[TopicPartition, int]:

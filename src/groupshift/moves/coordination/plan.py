@@ -110,10 +110,8 @@ def plan(request: CoordinationRequest, live: LiveGroup) -> Plan:
     if Until.RETIRE in reached:  # before, members need the mode node: it cannot be finalised
         parts.finalises()
     due, partitions = shares(view), len(view.partitions) if canary else 0
-    held, notes = (
-        sum(due.get(place.member_id or "", 0) for place in canary),
-        [*leftovers(view), *resets(view)],
-    )
+    held = sum(due.get(place.member_id or "", 0) for place in canary)
+    notes = [*leftovers(view), *resets(view)]
     if watch_s and partitions:
         share = f"{held} of {partitions} partitions ({100 * held // partitions} %)"
         notes.insert(0, f"The canary holds {share}; it is watched for {watch_s} s.")

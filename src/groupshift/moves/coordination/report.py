@@ -32,18 +32,13 @@ from groupshift.report.history import History
 from groupshift.report.kept import Kept
 from groupshift.report.run_page import PageParts, sections_of
 
-_REACHED = {
-    Until.CANARY: "moved as far as the canary, still in zookeeper mode",
-    Until.ROLL: "all members are migration-aware, still in zookeeper mode",
-    Until.TOGGLE: "moved, still on MigratingConsumer",
-    Until.RETIRE: "moved to plain Kafka consumers",
-}
 _NOW = {
     Until.CANARY: "the canary runs migration-aware consumers, and ZooKeeper still coordinates the group",
     Until.ROLL: "all members are migration-aware consumers, and ZooKeeper still coordinates the group",
-    Until.TOGGLE: "Kafka coordinates the group now, and its members can still go back",
+    Until.TOGGLE: "Kafka coordinates the group, its members still on MigratingConsumer",
     Until.RETIRE: "the group runs plain Kafka consumers now",
 }
+"""Where a run has led to, as a clause."""
 
 
 def closing(run: Run[CoordinationPorts], state: RunState) -> tuple[str, str]:
@@ -52,8 +47,7 @@ def closing(run: Run[CoordinationPorts], state: RunState) -> tuple[str, str]:
         acts = [each.args["to"] for each in run.there.steps if each.kind == SET_MODE]
         if acts[-1:] == [Mode.ZOOKEEPER]:
             return "set back to zookeeper mode", ""
-        reached = _REACHED[Until(run.there.about["until"])]
-        return f"{reached}; the rollback is open{_kept(run)}", ""
+        return f"{_NOW[Until(run.there.about['until'])]}; the rollback is open{_kept(run)}", ""
     if state is RunState.FINALISED:
         return "the group is coordinated by Kafka alone; the mode node is gone", ""
     if state is not RunState.ROLLED_BACK:

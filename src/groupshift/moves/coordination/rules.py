@@ -1,14 +1,13 @@
 """Which rules are asked when: before a run, around each of its acts, and when its rollback is rehearsed.
 
-The rules themselves are those of `groupshift.domain.group_rules`; here are their numbers by phase. What must
-hold before an act is asked of the live group right before it, and polled as long as the step's patience
-lasts. What must hold afterwards is asked by the judge; of these, `SETTLED` only need time, and the act waits
-for them.
+The rules themselves are those of `groupshift.domain.group_rules`; ``phases.toml`` beside this module has
+their numbers by phase. What must hold before an act is asked of the live group right before it, and polled
+as long as the step's patience lasts. What must hold afterwards is asked by the judge; of these, those that
+are ``settled`` only need time, and the act waits for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict
 
 from groupshift.domain import canary as canaries
@@ -31,68 +30,12 @@ from groupshift.moves.coordination.facts import (
 )
 from groupshift.ports.cluster import findings as identities
 
-ASSESS = (
-    *("C01", "C02", "C03", "C04", "C05", "C06", "C07", "C28", "C09", "C10", "C11", "C18", "C20"),
-    *("C24", "C25", "C26", "C27", "C29"),
-)
-"""Asked by assess, before anything is planned."""
-
-_STILL_OLD = ("C02", "C03", "C04", "C05", "C06", "C07", "C28", "C11", "C18", "C24")
-
-F7 = ("C13", "C08", "C14", "C15", "C12")
-"""The preconditions of a write of kafka mode, in the order of zookeeper-coordination.md §8.10 F7. That of
-zookeeper mode is C16, which is asked before either."""
-
-BEFORE: Mapping[StageName, tuple[str, ...]] = {
-    StageName.CANARY: _STILL_OLD,
-    StageName.ROLL: _STILL_OLD,
-    StageName.TOGGLE: ("C03", "C05", "C07", "C11", "C16", *F7),
-    StageName.RETIRE: ("C03", "C08", "C11", "C12", "C14", "C22"),
-    StageName.SOAK: (),
-    StageName.FINALISE: ("C21",),
-    StageName.UNDO_RETIRE: ("C03", "C22"),
-    # N3 beside F7. A member without fence is no hindrance: zookeeper mode is its remedy.
-    StageName.UNDO_TOGGLE: ("C03", "C05", "C16"),
-    StageName.UNDO_MEMBERS: ("C03", "C05", "C16", "C23"),
-}
-"""Preconditions, asked of the live group right before the act."""
-
-AFTER: Mapping[StageName, tuple[str, ...]] = {
-    StageName.CANARY: ("C03", "C28", "C11", "C17", "C18", "C19"),
-    StageName.ROLL: ("C03", "C28", "C11", "C13", "C17", "C18", "C19"),
-    StageName.TOGGLE: ("C03", "C08", "C11", "C13", "C14", "C15", "C16", "C17", "C18"),
-    StageName.RETIRE: ("C03", "C11", "C14", "C18", "C21", "C22"),
-    StageName.SOAK: ("C03", "C11", "C17", "C18"),
-    StageName.FINALISE: (),
-    StageName.UNDO_RETIRE: ("C03", "C11", "C13", "C15", "C16", "C17", "C18"),
-    StageName.UNDO_TOGGLE: ("C03", "C11", "C16", "C17", "C18"),
-    StageName.UNDO_MEMBERS: ("C03", "C11", "C16", "C17", "C18", "C19"),
-}
-"""What must hold once the stage has settled; the judge asks these."""
-
-SETTLED = ("C11", "C14", "C15", "C17", "C19", "C21")
-"""Of the rules after a stage, those that only need time: the sensor waits for them."""
-
-_IN_KAFKA = (StageName.TOGGLE, StageName.RETIRE, StageName.UNDO_RETIRE)
-_IN_ZOOKEEPER = (StageName.CANARY, StageName.ROLL, StageName.UNDO_TOGGLE, StageName.UNDO_MEMBERS)
-MODE_WANTED: Mapping[StageName, Mode] = {
-    **dict.fromkeys(_IN_KAFKA, Mode.KAFKA),
-    **dict.fromkeys(_IN_ZOOKEEPER, Mode.ZOOKEEPER),
-}
-"""The mode in effect once the stage has settled; soak keeps what it found."""
-
-
-_COMMITS = "C24"
-"""Old members commit to ZooKeeper."""
-HEALS = frozenset({*ASSESS, *BEFORE[StageName.TOGGLE]}) - {"C01", "C02"}
-"""Rules of `assess` that only need time. A group that is not there, or has nobody to wait for, does not."""
-
 
 def assessed(view: GroupView, until: Until) -> tuple[str, ...]:
     """Return what assess asks of this group: where the toggle would be the first act, its rules too."""
     toggles = until in KAFKA_MODE_FROM and view.effective_mode is not Mode.KAFKA
     first = toggles and view.of_kind(MemberKind.AWARE) and not view.of_kind(MemberKind.OLD)
-    return tuple(dict.fromkeys((*ASSESS, *(BEFORE[StageName.TOGGLE] if first else ()))))
+    return tuple(dict.fromkeys((*RULES.assess, *(RULES.phases[StageName.TOGGLE].before if first else ()))))
 
 
 def assess(request: CoordinationRequest, live: LiveGroup) -> Findings:
@@ -101,15 +44,18 @@ def assess(request: CoordinationRequest, live: LiveGroup) -> Findings:
     return (*ask(numbers, live.facts), *live.identities)
 
 
+_COMMITS = "C24"
+"""Old members commit to ZooKeeper."""
+
+
 class CoordinationRules(GroupRules[CoordinationPorts]):
     """The live rules of each phase."""
 
     def wanted(self, run: Run[CoordinationPorts], step: Step) -> Mode | None:
         """See `GroupRules`. What soaks keeps the mode of the last act."""
-        if step.phase in MODE_WANTED:
-            return MODE_WANTED[StageName(step.phase)]
-        acts = [each.phase for each in run.there.steps if each.phase in MODE_WANTED]
-        return MODE_WANTED[StageName(acts[-1])] if acts else None
+        phases = (step.phase, *(each.phase for each in reversed(run.there.steps)))
+        modes = (self.phases[StageName(each)].mode for each in phases if each in self.phases)
+        return next((each for each in modes if each is not None), None)
 
     def facts(self, run: Run[CoordinationPorts], step: Step) -> Facts:
         """See `GroupRules`. Members that stay old are looked at twice: who commits to Kafka shows by that."""
@@ -121,7 +67,10 @@ class CoordinationRules(GroupRules[CoordinationPorts]):
         return looked_twice(run.ports, first, look) if _COMMITS in self.before(step) else first
 
 
-RULES = CoordinationRules(BEFORE, AFTER, SETTLED)
+RULES = CoordinationRules("moves/coordination/phases.toml")
+_NEVER = frozenset({"C01", "C02"})
+HEALS = frozenset({*RULES.assess, *RULES.phases[StageName.TOGGLE].before}) - _NEVER
+"""Rules of `assess` that only need time. A group that is not there, or has nobody to wait for, does not."""
 
 
 def rehearsed(run: Run[CoordinationPorts], toggle: Step) -> Findings:

@@ -10,7 +10,7 @@ of records there are.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -19,6 +19,7 @@ from groupshift.domain.cluster import BrokerView, ClusterView
 from groupshift.domain.cluster_rules import unlisted
 from groupshift.domain.group_counts import CountView
 from groupshift.domain.group_protocol import EMPTY, KafkaGroup, Kind
+from groupshift.domain.partitions import grouped
 from groupshift.domain.requests import option
 from groupshift.domain.rows import GONE
 from groupshift.domain.versions import METADATA, Span, Version
@@ -161,13 +162,10 @@ Inventory = tuple[InventoryGroup, ...]
 
 def inventory(view: ClusterView, logged: Mapping[str, GroupState] | None) -> Inventory:
     """Every group that a broker lists or the log has (``logged`` None: it was not read)."""
-    listed: dict[str, dict[int, KafkaGroup]] = defaultdict(dict)
-    for broker in view.brokers:
-        for each in broker.groups:
-            listed[each.group][broker.node_id] = each
+    listed = grouped((each.group, (one.node_id, each)) for one in view.brokers for each in one.groups)
     names = {*listed, *(logged or {})}
     return tuple(
-        InventoryGroup(group=name, listed=dict(listed.get(name, {})), logged=(logged or {}).get(name))
+        InventoryGroup(group=name, listed=dict(listed.get(name, ())), logged=(logged or {}).get(name))
         for name in sorted(names)
     )
 
@@ -199,21 +197,14 @@ def log_facts(records: Iterable[Decoded], target: Target) -> LogFacts:
 
     Raises `Rejected` as `lint` does."""
     read = list(records)
-    numbers = Counter(each.record_type for each in read)
+    known, numbers = materialise(read).groups, Counter(each.record_type for each in read)
+    new_types = ((number, many) for number, many in numbers.items() if number is not None)
     versions = (each.value_version for each in read if each.record_type in _COMMITS)
     return LogFacts(
         records=len(read),
-        groups={
-            name: each
-            for name, each in materialise(read).groups.items()
-            if each.family is not GroupFamily.GONE
-        },
+        groups={name: each for name, each in known.items() if each.family is not GroupFamily.GONE},
         verdicts=lint(read, target.release, target.coordinator),
-        new_types={
-            number: numbers[number]
-            for number in sorted(each for each in numbers if each is not None)
-            if number >= _FIRST_NEW
-        },
+        new_types={number: many for number, many in sorted(new_types) if number >= _FIRST_NEW},
         commits=max((each for each in versions if each is not None), default=None),
     )
 

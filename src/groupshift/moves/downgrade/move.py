@@ -62,7 +62,7 @@ class DowngradeMove(ClusterMove[DowngradePorts]):
         "compare": CompareClusters(_Exceptions()),
         "soak": Soak(_still_answered),
         "convert": steps.Convert(),
-        "convert-empty": steps.ConvertEmpty(),
+        "convert-empty": steps.Convert(),
         "delete-configs": steps.DeleteConfigs(),
         "set-configs": steps.SetConfigs(),
         "lower": steps.SetLevel(),

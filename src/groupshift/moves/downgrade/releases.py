@@ -194,20 +194,15 @@ class Path:
 
 def path(current: Current, target: Target) -> Path:
     """What has to be done on the way from ``current`` to ``target``, and what forbids it. Never raises."""
-    lowered: list[Lowering] = []
-    fixed: list[Lowering] = []
-    changes: tuple[str, ...] = ()
-    for feature, level in sorted(current.features.items()):
-        highest = target.line.supports(feature)
-        if level <= highest:
-            continue
-        step = Lowering(feature=feature, level=level, to=highest)
-        if feature == METADATA:
-            changes = changes_between(highest, level)
-        if feature in FIXED:
-            fixed.append(step)
-        elif feature != METADATA or not changes:
-            lowered.append(step)
+    every = (
+        Lowering(feature=feature, level=level, to=target.line.supports(feature))
+        for feature, level in sorted(current.features.items())
+    )
+    above = [each for each in every if each.level > each.to]
+    changed = [
+        name for each in above if each.feature == METADATA for name in changes_between(each.to, each.level)
+    ]
+    stay = FIXED | {METADATA} if changed else FIXED
     # what runs can have finalised what the target cannot read: the record of it may lie in the metadata log
     # still, also where the feature is lowered by now; a cluster without features has no such log
     line = None if current.oldest is None else line_of_version(current.oldest)
@@ -215,9 +210,9 @@ def path(current: Current, target: Target) -> Path:
     hidden = line is None or any(line.supports(name) > target.line.supports(name) for name in names)
     return Path(
         standing=standing(current.version, current.coordinator, target),
-        lowered=tuple(lowered),
-        changes=changes,
-        fixed=tuple(fixed),
+        lowered=tuple(each for each in above if each.feature not in stay),
+        changes=tuple(changed),
+        fixed=tuple(each for each in above if each.feature in FIXED),
         snapshot=bool(current.features) and hidden,
         compaction=_compaction(current, target),
     )

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from groupshift.domain.facts import sentence_list
 from groupshift.domain.foreign_text import command, shell
 from groupshift.domain.run import Plan, RunState, Step
 from groupshift.domain.verdict import Verdict
@@ -167,8 +168,7 @@ def _over(history: History) -> tuple[str, str]:
     groups = sorted({each.step.subject for each in converts if each.done})
     if not groups:
         return "Nothing has to be done now: the brokers are as they were.", ""
-    more = f" and {len(groups) - _NAMED:,} more" if len(groups) > _NAMED else ""
-    stay = f"groups stay on the classic protocol: {', '.join(groups[:_NAMED])}{more}"
+    stay = f"groups stay on the classic protocol: {sentence_list(groups, _NAMED)}"
     said = f"The brokers are as they were, but {stay}. To give one its own back:"
     return said, f"groupshift protocol run --group {shell(groups[0])} --to consumer"
 

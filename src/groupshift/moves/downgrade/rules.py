@@ -9,7 +9,6 @@ to be answered).
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from groupshift.domain import cluster_rules, group_counts
@@ -19,6 +18,7 @@ from groupshift.domain.facts import at_brokers, sentence_list
 from groupshift.domain.foreign_text import shell
 from groupshift.domain.group_protocol import ASSIGNORS, CONSUMERS, PROTOCOLS, Kind
 from groupshift.domain.hazards import Facts, Met, Role, Trait, met_hazards
+from groupshift.domain.partitions import grouped
 from groupshift.domain.rules import Rules, Says
 from groupshift.domain.verdict import Finding, against
 from groupshift.domain.versions import METADATA
@@ -32,7 +32,6 @@ from groupshift.moves.downgrade.releases import (
     SHARE,
     STREAMS,
     Compaction,
-    Misfit,
     Standing,
     misfits,
     name_of,
@@ -91,12 +90,12 @@ def alike(facts: DowngradeFacts) -> Iterator[Says]:
 @_rule("W03")
 def older(facts: DowngradeFacts) -> Iterator[Says]:
     """The target is older than what runs."""
-    standings: dict[Standing, list[int]] = defaultdict(list)
-    for broker in facts.view.brokers:
-        order = standing(facts.version(broker), broker.coordinator, facts.target)
-        standings[order].append(broker.node_id)
+    standings = grouped(
+        (standing(facts.version(broker), broker.coordinator, facts.target), broker.node_id)
+        for broker in facts.view.brokers
+    )
     for kind in (Standing.NEWER, Standing.SAME, Standing.UNKNOWN):
-        if nodes := standings[kind]:
+        if nodes := standings.get(kind):
             yield Says(f"target_{kind}", target=facts.target, brokers=nodes)
 
 
@@ -220,26 +219,22 @@ def snapshot(facts: DowngradeFacts) -> Iterator[Says]:
 @_rule("W14")
 def properties(facts: DowngradeFacts) -> Iterator[Says]:
     """What stands in the brokers' files is known to the target."""
-    fatal: dict[Misfit, list[int]] = defaultdict(list)
-    ignored: dict[tuple[str, ...], list[int]] = defaultdict(list)
     zookeeper, line = not facts.view.kraft, facts.target.line.name
+    unfit = {each.node_id: tuple(misfits(each.properties, facts.target)) for each in facts.view.brokers}
     for broker in facts.view.brokers:
-        unfit = tuple(misfits(broker.properties, facts.target))
-        for each in unfit:
-            if each.fatal:
-                fatal[each].append(broker.node_id)
-        if unknown := tuple(each.name for each in unfit if not each.fatal):
-            ignored[unknown].append(broker.node_id)
         if zookeeper and INTER_BROKER not in broker.properties:
             yield Says("inter_broker_unset", node=broker.node_id, name=INTER_BROKER, line=line)
+    fatal = grouped((each, node) for node, misfitting in unfit.items() for each in misfitting if each.fatal)
     for each, nodes in fatal.items():
-        name, value, why = each.name, each.value, each.why
-        if zookeeper and name == INTER_BROKER:
-            yield Says("inter_broker_newer", name=name, value=value, brokers=nodes, why=why, line=line)
-        else:
-            yield Says("property_fatal", name=name, value=value, brokers=nodes, why=why)
+        said = "inter_broker_newer" if zookeeper and each.name == INTER_BROKER else "property_fatal"
+        yield Says(said, name=each.name, value=each.value, brokers=nodes, why=each.why, line=line)
+    ignored = grouped(
+        (tuple(each.name for each in misfitting if not each.fatal), node)
+        for node, misfitting in unfit.items()
+    )
     for names, nodes in ignored.items():
-        yield Says("properties_ignored", release=facts.target.release, names=names, brokers=nodes)
+        if names:
+            yield Says("properties_ignored", release=facts.target.release, names=names, brokers=nodes)
 
 
 @_rule("W15")
@@ -260,10 +255,8 @@ def replayed(facts: DowngradeFacts) -> Iterator[Says]:
     """The target's coordinator loads every group from this very log: the replay lint, by rule."""
     if facts.log is None:
         return
-    by_rule: dict[str, list[GroupVerdict]] = defaultdict(list)
-    for each in facts.log.verdicts.values():
-        if each.outcome is not LoadOutcome.LOADS and each.rule != _MEMBERS:
-            by_rule[each.rule].append(each)
+    lost = (each for each in facts.log.verdicts.values() if each.outcome is not LoadOutcome.LOADS)
+    by_rule = grouped((each.rule, each) for each in lost if each.rule != _MEMBERS)
     if odd := by_rule.pop(_OTHERS, []):
         yield Says("loading_unknown", target=facts.target, count=len(odd), why=odd[0].reason)
     for rule, verdicts in sorted(by_rule.items()):

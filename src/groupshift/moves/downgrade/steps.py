@@ -80,59 +80,49 @@ class _Listed(Handler[DowngradePorts]):
 
 
 class Convert(_Listed):
-    """A person restarts the members as classic ones; where somebody stopped all of them, the group is
-    converted as an empty one."""
+    """A person restarts the members as classic ones; where somebody stopped all of them, and of a group that
+    had none when the plan was made (``convert-empty``), one classic member of our own joins and leaves,
+    without committing."""
 
     alters = True
 
     def act(self, run: Downgrading, step: Step, intent: Json) -> Json | Instruction:
-        """Convert an empty group by a member of our own; a group with members is a person's to restart.
-        Nothing where the group is classic already, or a broker does not list all its groups yet."""
+        """Convert an empty group; one with members is a person's to restart. Nothing where the group is
+        classic already, or a broker does not list all its groups yet. Raises `Conflict` for members of a
+        group that had none when the plan was approved."""
         group, why = self.listed(run, step)
         if why or group is None or Kind.CONSUMER not in group.kinds:
             return {}
-        if not group.empty:
-            return self.busy(step)
-        run.hold(step)
-        run.ports.cluster.convert_empty(step.subject)
-        return {}
+        if group.empty:
+            run.hold(step)
+            run.ports.cluster.convert_empty(step.subject)
+            return {}
+        if step.kind == "convert-empty":
+            raise Conflict(
+                f"group {step.subject} had no members when the plan was approved and has some now: stop "
+                "them, or restart them with group.protocol=classic, then run it again"
+            )
+        return Instruction(text=self._busy(step))
 
-    def busy(self, step: Step) -> Instruction:
-        """Say what to do about members."""
-        return Instruction(text=f"group {step.subject} has members and is of type consumer: {step.does}")
+    def _busy(self, step: Step) -> str:
+        """What to do about members."""
+        return f"group {step.subject} has members and is of type consumer: {step.does}"
 
     def check(self, run: Downgrading, step: Step, record: StepRecord) -> Checked:
         """Whether every broker lists the group as classic, or nobody lists it any more. A person is asked
-        while it has members; an empty one that is still listed as before is converted again."""
+        while it has members; an empty one that is still listed as before is converted again. In a step
+        ``convert-empty`` our member has to be gone, too: a process that was cut off may have left it."""
         group, why = self.listed(run, step)
+        ours = step.kind == "convert-empty"
         if why:
-            return _waits(why)
-        if group is None or Kind.CONSUMER not in group.kinds:
+            return _waits(why, again=ours)
+        if group is None or (Kind.CONSUMER not in group.kinds and (group.empty or not ours)):
             return PASSED
         if group.empty:
             return _waits(f"group {step.subject} is still listed as consumer", again=True)
-        return Checked(outcome=Outcome.PERSON, detail=self.busy(step).text)
-
-
-class ConvertEmpty(Convert):
-    """One classic member joins an empty group and leaves it, without committing."""
-
-    def busy(self, step: Step) -> Instruction:
-        """Raises `Conflict`: a member joined since the plan was approved."""
-        raise Conflict(
-            f"group {step.subject} had no members when the plan was approved and has some now: stop "
-            "them, or restart them with group.protocol=classic, then run it again"
-        )
-
-    def check(self, run: Downgrading, step: Step, record: StepRecord) -> Checked:
-        """Classic, and our member is gone again: a process that was cut off may have left it behind."""
-        group, why = self.listed(run, step)
-        if why:
-            return _waits(why, again=True)
-        if group is None or (group.empty and Kind.CONSUMER not in group.kinds):
-            return PASSED
-        left = "still has a member" if not group.empty else "is still listed as consumer"
-        return _waits(f"group {step.subject} {left}", again=group.empty)
+        if ours:
+            return _waits(f"group {step.subject} still has a member")
+        return Checked(outcome=Outcome.PERSON, detail=self._busy(step))
 
 
 class DeleteConfigs(_Listed):
@@ -307,8 +297,8 @@ class AwaitSnapshot(Handler[DowngradePorts]):
         """See `Handler`. Where the driver cannot see a node's snapshots, a person has to."""
         wanted = int(record.intent["offset"])
         nodes = [int(each.subject) for each in run.there.steps if each.kind == "replace"]
-        newest = {node: run.ports.nodes.observe(node).snapshot for node in nodes}
-        offsets = {node: offset for node, offset in newest.items() if offset is not None}
+        newest = ((node, run.ports.nodes.observe(node).snapshot) for node in nodes)
+        offsets = {node: offset for node, offset in newest if offset is not None}
         there, known = all(each >= wanted for each in offsets.values()), len(offsets) == len(nodes)
         if there and (known or run.accepted(step)):
             by = {} if known else {"seen_by": run.options.who}

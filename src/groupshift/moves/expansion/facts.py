@@ -11,6 +11,7 @@ from functools import cached_property
 from groupshift.domain.cluster import ClusterView, PlacementView
 from groupshift.domain.commit_places import Topics
 from groupshift.domain.group_protocol import KafkaGroup
+from groupshift.domain.partitions import grouped
 from groupshift.domain.placement import expected, several_owners
 from groupshift.domain.requests import option
 from groupshift.errors import Rejected
@@ -70,11 +71,9 @@ class PlacementFacts:
     @cached_property
     def listing(self) -> Mapping[str, tuple[int, ...]]:
         """Every group that a broker lists, and the brokers that do."""
-        brokers_of: dict[str, tuple[int, ...]] = {}
-        for broker in self.view.cluster.brokers:
-            for each in broker.groups:
-                brokers_of[each.group] = (*brokers_of.get(each.group, ()), broker.node_id)
-        return brokers_of
+        brokers = self.view.cluster.brokers
+        listing = grouped((each.group, broker.node_id) for broker in brokers for each in broker.groups)
+        return {group: tuple(nodes) for group, nodes in listing.items()}
 
     @cached_property
     def hashed(self) -> Hashed:

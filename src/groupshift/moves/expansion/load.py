@@ -66,12 +66,6 @@ class Elsewhere(OffsetRow):
         """Whether the coordinator at home answers -1, or something older than this commit."""
         return self.home_record_offset is None or self.newer is True
 
-    @property
-    def shadows(self) -> bool:
-        """Whether an OLD coordinator that leads both partitions prefers this one to a newer commit."""
-        where = self.home_record_offset
-        return where is not None and self.newer is False and self.record_offset > where
-
 
 _MULTIPLES = (2, 3, 4)
 
@@ -165,22 +159,20 @@ class LogReading:
     def loads(self, count: int, *, at_home: bool = False) -> tuple[PartitionLoad, ...]:
         """Return the live load of ``count`` partitions and whichever else has any, as records lie there;
         ``at_home``: if every group's records lay where so many partitions put them."""
-        groups, many, sizes = defaultdict[int, set[str]](set), Counter[int](), Counter[int]()
+        lying = defaultdict[int, list[tuple[str, int]]](list)
         for group, records in self.live.items():
-            home = partition_of(group, count) if at_home else _UNKNOWN
+            home = partition_of(group, count) if at_home else None
             for each in records:
-                place = home if at_home else each.partition
-                groups[place].add(group)
-                many[place] += 1
-                sizes[place] += len(each.key or b"") + len(each.value or b"")
+                size = len(each.key or b"") + len(each.value or b"")
+                lying[each.partition if home is None else home].append((group, size))
         return tuple(
             PartitionLoad(
                 partition=place,
-                groups=len(groups[place]),
-                live_records=many[place],
-                live_bytes=sizes[place],
+                groups=len({group for group, _ in lying[place]}),
+                live_records=len(lying[place]),
+                live_bytes=sum(size for _, size in lying[place]),
             )
-            for place in sorted({*range(count), *many})
+            for place in sorted({*range(count), *lying})
         )
 
 
@@ -264,15 +256,10 @@ class LoggedPlaces:
     @cached_property
     def erased_ms(self) -> int | None:
         """When something was deleted last outside its group's partition (epoch ms; None: nothing)."""
-        gone = (
-            (_group(each.key or b""), each) for each in self._reading.winners.values() if each.value is None
-        )
-        times = (
-            each.timestamp_ms
-            for group, each in gone
-            if group is not None and each.partition != partition_of(group, self.count)
-        )
-        return max(times, default=None)
+        gone = (each for each in self._reading.winners.values() if each.value is None)
+        named = ((each, group) for each in gone if (group := _group(each.key or b"")) is not None)
+        away = (each for each, group in named if each.partition != partition_of(group, self.count))
+        return max((each.timestamp_ms for each in away), default=None)
 
     @cached_property
     def _at_home(self) -> tuple[tuple[OffsetRow, int], ...]:

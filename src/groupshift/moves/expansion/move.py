@@ -35,7 +35,7 @@ from groupshift.moves.expansion.ports import (
 )
 from groupshift.moves.expansion.restore import Key
 from groupshift.moves.expansion.rules import Placement, audit_placement, plan_expansion
-from groupshift.moves.expansion.steps import fence_of
+from groupshift.ports.driver import ClientFence
 from groupshift.ports.runs import EventKind
 
 STRAYS = "E96"
@@ -105,7 +105,7 @@ class ExpansionMove(ClusterMove[ExpansionPorts]):
     def look(self, ports: ExpansionPorts, request: ExpansionRequest) -> Placement:
         """See `Move`: the brokers, and all of the offsets log."""
         placement = plan_expansion(ports.views, ports.log, request.to)
-        return replace(placement, fenced=fence_of(ports.nodes) is not None)
+        return replace(placement, fenced=isinstance(ports.nodes, ClientFence))
 
     def assess(self, request: ExpansionRequest, facts: Placement) -> Findings:
         """See `Move`."""

@@ -10,7 +10,6 @@ exactly these.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from groupshift.domain.rows import OffsetRow
 from groupshift.domain.run import PASSED, Checked, Json, Outcome, Step, StepRecord, StepState
 from groupshift.domain.verdict import Finding, Verdict, against
 from groupshift.engine.move import Handler, Standing
-from groupshift.engine.snapshots import CompareClusters
+from groupshift.engine.snapshots import CompareClusters, first_sentences
 from groupshift.errors import Conflict
 from groupshift.moves.expansion.load import Elsewhere, held
 from groupshift.moves.expansion.ports import (
@@ -105,16 +104,13 @@ def still_placed(run: Expanding) -> Checked:
 
 
 def _sentences(said: Sequence[str]) -> dict[str, object]:
-    """What is journaled of sentences: their number, the first ones, and a digest of all, so that who accepts
-    them accepts exactly these."""
-    digest = hashlib.sha256("\n".join(said).encode()).hexdigest()[:12]
-    return {"left": len(said), "reasons": list(said[:_SAID]), "digest": digest}
+    """What is journaled of sentences: their number, and the first ones with a digest of all."""
+    return {"left": len(said), "reasons": first_sentences(said)}
 
 
 def _differs(rule: str, result: Json, why: str) -> Checked:
     """What is not as it should be."""
-    more = f"; and {result['left'] - _SAID} more" if result["left"] > _SAID else ""
-    reason = f"{why}: {'; '.join(result['reasons'])}{more} (digest of all: {result['digest']})"
+    reason = f"{why}: {'; '.join(result['reasons'])}"
     finding = Finding(rule=rule, verdict=Verdict.FAIL, reason=reason, hint=_REMEDY)
     return Checked(outcome=Outcome.FAIL, findings=(finding,))
 

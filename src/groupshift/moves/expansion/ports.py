@@ -14,6 +14,7 @@ from pathlib import Path
 
 from groupshift.domain.cluster import PlacementView
 from groupshift.domain.cluster_rules import unlisted
+from groupshift.domain.facts import sentence_list
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.domain.run import Plan
@@ -175,9 +176,8 @@ def live_in_log(run: Expanding, view: PlacementView) -> frozenset[str]:
 def naming(groups: Iterable[str], everything: str = "") -> str:
     """Return their number and the first names; ``everything`` is what names all."""
     names = sorted(set(groups))
-    where = f" ({everything} names all)" if everything else ""
-    more = f" and {len(names) - _NAMED} more{where}" if len(names) > _NAMED else ""
-    return f"{len(names)} group{'s' if len(names) != 1 else ''}: {', '.join(names[:_NAMED])}{more}"
+    where = f" ({everything} names all)" if everything and len(names) > _NAMED else ""
+    return f"{len(names)} group{'s' if len(names) != 1 else ''}: {sentence_list(names, _NAMED)}{where}"
 
 
 def sized(groups: Sequence[str], rows: Iterable[OffsetRow]) -> Iterator[Sequence[str]]:

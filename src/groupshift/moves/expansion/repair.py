@@ -14,7 +14,7 @@ client).
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -23,7 +23,8 @@ from groupshift.domain.cluster import retention_ms
 from groupshift.domain.commit_places import EPOCHS, Stray, Topics
 from groupshift.domain.facts import sentence_list
 from groupshift.domain.group_protocol import EMPTY
-from groupshift.domain.rows import GONE, ClusterState, OffsetRow, ProblemRow
+from groupshift.domain.partitions import grouped
+from groupshift.domain.rows import GONE, OffsetRow, ProblemRow
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient
 from groupshift.log.replay import written_by_others
@@ -83,9 +84,7 @@ def repairs(
     without a trace (a tombstone stays for delete.retention.ms after its compaction). ``topics`` is what
     brokers tell of the topics: a commit of a former one, or of a partition that is not there, is nobody's to
     restore."""
-    by_key: dict[Key, list[Elsewhere]] = defaultdict(list)
-    for each in elsewhere:
-        by_key[key_of(each)].append(each)
+    by_key = grouped((key_of(each), each) for each in elsewhere)
     return tuple(_repair(by_key[key], kept_since_ms, topics or Topics()) for key in sorted(by_key))
 
 
@@ -99,33 +98,26 @@ def _repair(commits: Sequence[Elsewhere], kept_since_ms: int, topics: Topics) ->
     equally_new = {each.offset for each in others if each.committed_ms == newest.committed_ms} - {offset}
     twins = sentence_list([str(each) for each in sorted(equally_new)])
     higher = max((each.offset for each in others), default=offset)
-    doubts: tuple[tuple[bool, str], ...] = (
-        (bool(unrestorable), unrestorable),
-        (not all(each.readable for each in commits), "a commit cannot be read"),
-        (offset < 0, f"the newest commit says {offset}, which is no offset"),
-        (
-            newest.deleted_ms > newest.committed_ms or newest.expires_ms != _UNKNOWN,
-            "it was deleted in another partition later, or has an expiry of its own",
+    at_home = newest.at_home
+    doubts: dict[str, object] = {
+        unrestorable: unrestorable,
+        "a commit cannot be read": not all(each.readable for each in commits),
+        f"the newest commit says {offset}, which is no offset": offset < 0,
+        "it was deleted in another partition later": newest.deleted_ms > newest.committed_ms,
+        "it has an expiry of its own": newest.expires_ms != _UNKNOWN,
+        "a commit has no time": newest.committed_ms == _UNKNOWN or timeless,
+        f"partitions {newest.lies_at} and another have {offset} and {twins} of the same time": twins,
+        f"an earlier commit says {higher}, the newest {offset}: two coordinators took commits": (
+            higher > offset
         ),
-        (newest.committed_ms == _UNKNOWN or timeless, "a commit has no time"),
-        (
-            bool(twins),
-            f"partitions {newest.lies_at} and another have {offset} and {twins} of the same time",
+        f"its coordinator has {at_home}, committed earlier than {offset}": (
+            at_home is not None and at_home > offset
         ),
-        (
-            higher > offset,
-            f"an earlier commit says {higher}, the newest {offset}: two coordinators took commits",
+        "it is older than --within: it may have been deleted, or have expired, without a trace left": (
+            newest.committed_ms < kept_since_ms
         ),
-        (
-            newest.at_home is not None and newest.at_home > offset,
-            f"its coordinator has {newest.at_home}, committed earlier than {offset}",
-        ),
-        (
-            newest.committed_ms < kept_since_ms,
-            "it is older than --within: it may have been deleted, or have expired, without a trace left",
-        ),
-    )
-    reason = next((why for holds, why in doubts if holds), "")
+    }
+    reason = next((why for why, holds in doubts.items() if holds), "")
     mend = Mend.CONFLICT if reason else Mend.RESTORE
     return Repair(mend=mend, chosen=newest, others=tuple(others), reason=reason)
 
@@ -154,6 +146,11 @@ class PlannedRepair:
     def old(self) -> bool:
         """Whether a broker runs the OLD coordinator, whose one cache may hide a commit behind a stray."""
         return self.audit.facts.view.old
+
+    @property
+    def strays(self) -> Mapping[str, Sequence[tuple[int, bytes]]]:
+        """Partition and key of everything live outside its group's partition, commits or not, by group."""
+        return self.audit.facts.log.strays if self.audit.facts.log else {}
 
     def of(self, mend: Mend) -> tuple[Repair, ...]:
         """Those of this kind."""
@@ -199,14 +196,10 @@ def repair(planned: PlannedRepair, tools: RepairTools) -> Restored:
     and as the ports."""
     if planned.against:
         raise Rejected(f"nothing was changed: {planned.against}")
-    return _erased(planned, tools) if planned.old else _answered(planned, tools)
-
-
-def _answered(planned: PlannedRepair, tools: RepairTools) -> Restored:
-    """Some groups at a time, asked for right before; what is answered otherwise than the log said, or cannot
-    be asked, is left alone."""
+    if planned.old:
+        return _erased(planned, tools)
     done, wanted = Restored(), (each.chosen for each in planned.of(Mend.RESTORE))
-    for some in some_groups(wanted, lambda each: each.group):
+    for some in some_groups(wanted, lambda each: each.group):  # each asked for right before
         left = _left_alone(tools.reader, some)
         done += Restored(differing=tuple(left.values()))
         rows = [each.row for each in some if key_of(each) not in left]
@@ -215,8 +208,8 @@ def _answered(planned: PlannedRepair, tools: RepairTools) -> Restored:
 
 
 def _left_alone(reader: GroupSnapshots, wanted: Sequence[Elsewhere]) -> dict[Key, NotRestored]:
-    """What may not be committed now: its coordinator does not tell all of the group, or something else than
-    the log said."""
+    """What may not be committed now, and is left alone: its coordinator does not tell all of the group, or
+    something else than the log said."""
     state = reader.take(sorted({each.group for each in wanted}))
     answered = {key_of(row): row for row in state.offsets}
     problems = {each.group: each.problem for each in state.problems if not each.of_listing}
@@ -256,26 +249,20 @@ def _erased(planned: PlannedRepair, tools: RepairTools) -> Restored:
         if row.group in refused or logged.get(key_of(row)) != said(row)
     )
     left |= {each.wanted.group: each.reason for each in differing}
-    erased, kept = _erase(planned, tools, left)
-    alone = (NotRestored(wanted=row, current=None, reason=left[row.group]) for row in untouched)
-    equal = len(wanted) - len(differing)
-    return Restored(equal=equal, differing=(*differing, *alone), erased=erased, strays_left=kept)
-
-
-def _erase(
-    planned: PlannedRepair, tools: RepairTools, unsettled: Mapping[str, str]
-) -> tuple[frozenset[str], Mapping[str, str]]:
-    """The groups whose strays have tombstones now, and those that keep theirs, with why."""
-    log = planned.audit.facts.log
-    every = log.strays if log else {}
-    strays = {group: keys for group, keys in every.items() if group not in unsettled}
+    strays = {group: keys for group, keys in planned.strays.items() if group not in left}
     tools.erasing.erase([key for keys in strays.values() for key in keys])
     still = sorted(strays.keys() & held(tools.log, planned.count).strays.keys())
     if still:
         raise Transient(
             f"strays of {len(still)} groups are still in the log, {still[0]!r} first; run it again"
         )
-    return frozenset(strays), {group: unsettled[group] for group in sorted(every.keys() - strays.keys())}
+    alone = (NotRestored(wanted=row, current=None, reason=left[row.group]) for row in untouched)
+    return Restored(
+        equal=len(wanted) - len(differing),
+        differing=(*differing, *alone),
+        erased=frozenset(strays),
+        strays_left={group: left[group] for group in sorted(planned.strays.keys() - strays.keys())},
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,44 +311,38 @@ def plan_epochs(reader: GroupSnapshots, groups: Collection[str] | None = None) -
     for group in sorted(set(groups or ()) - known):  # asked for by name, and nothing is proven about it
         said = f"group {group!r}: no coordinator knows it: see that its name is right, letter by letter"
         problems.append(ProblemRow(group=group, problem=said))
-    return EpochPlan(
-        cluster_id=state.cluster_id,
-        offsets=len(state.offsets),
-        repairs=found_in(state),
-        problems=tuple(problems),
-    )
-
-
-def found_in(state: ClusterState) -> tuple[EpochRepair, ...]:
-    """Every commit with a foreign leader epoch, and why some may not be written again. Pure."""
     states = {each.group: each.state for each in state.groups}
     ends = {(each.topic, each.partition): each.log_end for each in state.log_ends}
-    return tuple(
+    strange = [
         EpochRepair(
             row=row,
             stray=stray,
             current=state.topics.current_epoch(row.topic, row.partition),
             end=state.topics.ends.get((row.topic, row.partition, row.leader_epoch or 0)),
-            left=_left(row, states.get(row.group, ""), strays, ends),
+            left=_left(row, states.get(row.group, ""), strays, ends.get((row.topic, row.partition))),
         )
         for row in state.offsets
         for strays in (state.topics.strays(row),)
         for stray in sorted(strays & EPOCHS)
+    ]
+    return EpochPlan(
+        cluster_id=state.cluster_id,
+        offsets=len(state.offsets),
+        repairs=tuple(strange),
+        problems=tuple(problems),
     )
 
 
-def _left(row: OffsetRow, state: str, strays: frozenset[Stray], ends: dict[tuple[str, int], int]) -> str:
-    """Why a commit is left alone; empty where it is not."""
-    end = ends.get((row.topic, row.partition))
+def _left(row: OffsetRow, state: str, strays: frozenset[Stray], end: int | None) -> str:
+    """Why a commit is left alone, where its partition's log ends at ``end``; empty where it is not."""
     if state not in {EMPTY, GONE}:
         return f"group {row.group!r} has members (state {state or 'not told'}): stop them first"
     if Stray.FORMER_TOPIC in strays:
         return f"it belongs to a former topic {row.topic!r}: set or delete the offset instead"
     if end is None:
         return f"the log end of {row.topic}-{row.partition} is not known: look again"
-    if row.offset > end:
-        return f"offset {row.offset} is beyond the log end {end}: set it to where the group should go on"
-    return ""
+    beyond = f"offset {row.offset} is beyond the log end {end}: set it to where the group should go on"
+    return beyond if row.offset > end else ""
 
 
 def repair_epochs(plan: EpochPlan, restoring: OffsetRestoring, reader: ClusterGroups) -> Restored:

@@ -8,7 +8,7 @@ success, whatever its state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from groupshift.domain.cluster import COUNT, configured
@@ -18,7 +18,6 @@ from groupshift.domain.verdict import counted as passed
 from groupshift.engine import questions
 from groupshift.engine.move import Run
 from groupshift.moves.expansion.facts import ExpansionRequest
-from groupshift.moves.expansion.load import PartitionLoad
 from groupshift.moves.expansion.ports import COUNTED, ExpansionPorts, counts_of
 from groupshift.moves.expansion.rules import Placement
 from groupshift.report.history import (
@@ -51,11 +50,8 @@ from groupshift.report.svg import colour
 _COUNTS = 3
 _NAMED, _SHOWN = 50, 500
 """How many groups that move a terminal and a page show."""
-_MEASURES: Mapping[str, Callable[[PartitionLoad], int]] = {
-    "groups": lambda load: load.groups,
-    "live records": lambda load: load.live_records,
-    "live bytes": lambda load: load.live_bytes,
-}
+_MEASURES = ("groups", "live_records", "live_bytes")
+"""What is told of a `PartitionLoad`."""
 
 
 def overview(placement: Placement, named: int = _NAMED) -> Iterator[questions.Section]:
@@ -90,8 +86,8 @@ def overview(placement: Placement, named: int = _NAMED) -> Iterator[questions.Se
     if facts.log:
         rows = []
         for when, loads in (("now", facts.log.loads), ("then", facts.after)):
-            found_values = [list(map(measure, loads)) for measure in _MEASURES.values()]
-            pairs = [(f"{max(each):,}", f"{sum(each) / len(each):,.1f}") for each in found_values]
+            measured = [[getattr(load, each) for load in loads] for each in _MEASURES]
+            pairs = [(f"{max(each):,}", f"{sum(each) / len(each):,.1f}") for each in measured]
             rows.append((when, str(len(loads)), *chain.from_iterable(pairs)))
         heads = ("groups: busiest", "mean", "records: busiest", "mean", "bytes: busiest", "mean")
         yield questions.Section(
@@ -145,8 +141,10 @@ def render(_request: ExpansionRequest, placement: Placement) -> str:
         hint = "Live is the newest record of each key; the two rows of a picture have one scale."
         loads, shades = {"now": log.loads, "then": facts.after}, {"now": colour(0), "then": colour(1)}
         pictures += [Word(hint, "hint", tag="p"), Legend(shades)]
-        for name, measure in _MEASURES.items():
-            rows = [Row(name=when, values=[*map(measure, loads[when])], shade=shades[when]) for when in loads]
+        for each in _MEASURES:
+            values = {when: [getattr(load, each) for load in all_of] for when, all_of in loads.items()}
+            rows = [Row(name=when, values=values[when], shade=shades[when]) for when in loads]
+            name = each.replace("_", " ")
             pictures += [Word(name.capitalize(), tag="h3"), bars(name, rows)]
     page = Page(
         title=f"__consumer_offsets from {facts.before} to {facts.to} partitions",

@@ -7,11 +7,11 @@ Source: docs/reference/group-coordinator.md §3.4 steps 10 and 11.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from groupshift.domain.partitions import grouped
 from groupshift.domain.rows import ClusterState, Committed, OffsetRow
 from groupshift.errors import Transient
 from groupshift.moves.expansion.load import LoggedPlaces
@@ -120,9 +120,7 @@ def some_groups(
     """Yield what was found of some groups at a time, by their names; ``group`` is whose one is. What is
     answered of groups is asked for right before they change, and a process that another one overtook stops
     between two of these."""
-    by_group: dict[str, list[T]] = defaultdict(list)
-    for each in rows:
-        by_group[group(each)].append(each)
+    by_group = grouped((group(each), each) for each in rows)
     names = sorted(by_group)
     for start in range(0, len(names), at_a_time):
         yield [each for name in names[start : start + at_a_time] for each in by_group[name]]

@@ -10,7 +10,6 @@ count is there to cure.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -20,6 +19,7 @@ from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.facts import sentence_list
 from groupshift.domain.group_protocol import EMPTY, Kind
 from groupshift.domain.hazards import Facts, Met, Role, Trait, met_hazards
+from groupshift.domain.partitions import grouped
 from groupshift.domain.rules import Rules, Says
 from groupshift.domain.verdict import Finding, Judgement, Verdict
 from groupshift.log.replay import written_by_others
@@ -169,16 +169,12 @@ def at_home(facts: PlacementFacts) -> Iterator[Says]:
 @_rule("X08")
 def configured_alike(facts: PlacementFacts) -> Iterator[Says]:
     """The static count matters where the topic is not there when a broker starts."""
-    by_count: dict[int, list[int]] = defaultdict(list)
-    for broker in facts.view.cluster.brokers:
-        count = configured(broker)
-        if count is not None:
-            by_count[count].append(broker.node_id)
-    counts = sorted(by_count.items())
+    static = ((configured(broker), broker.node_id) for broker in facts.view.cluster.brokers)
+    counts = sorted(grouped((count, node) for count, node in static if count is not None).items())
     for count, nodes in counts:
         if facts.view.count and count != facts.view.count:
             yield Says("configured_otherwise", brokers=nodes, configured=count, count=facts.view.count)
-    if not facts.view.count and len(by_count) > 1:
+    if not facts.view.count and len(counts) > 1:
         said = [f"{count} at {sentence_list([*map(str, nodes)])}" for count, nodes in counts]
         yield Says("configured_differently", counts="; ".join(said))
 

@@ -131,11 +131,6 @@ class Prove(Handler[ExpansionPorts]):
         )
 
 
-def fence_of(nodes: object) -> ClientFence | None:
-    """Return the driver's fence, None where it has none."""
-    return nodes if isinstance(nodes, ClientFence) else None
-
-
 class Fence(Handler[ExpansionPorts]):
     """Keeps clients out (step ``fence``), or lets them in again (``reopen``). The programs say so themselves;
     that nobody is there is asked of every broker before each step."""
@@ -143,8 +138,8 @@ class Fence(Handler[ExpansionPorts]):
     def act(self, run: Expanding, step: Step, intent: Json) -> Json:
         """See `Handler`. Raises `Rejected` where the plan has a fence, and this process none."""
         run.hold(step)
-        fence = fence_of(run.ports.nodes)
-        if fence is None:
+        fence = run.ports.nodes
+        if not isinstance(fence, ClientFence):
             raise Rejected("this run keeps clients out by the [fence] of a file: name that file with --nodes")
         if step.kind == "reopen":
             fence.let_in(run.name)
@@ -215,16 +210,8 @@ class DeleteGroups(Listed):
         return waits(f"tombstones are not on all replicas yet: {naming(logged)}") if logged else PASSED
 
 
-def _restored(result: Json) -> bool:
-    """Whether every offset was committed and read back, or a person let go of the rest."""
-    return result.get("left") == 0 or bool(result.get("accepted_by"))
-
-
-def _verified(result: Json) -> bool:
-    """Whether the log was as the snapshot, or a person accepted that it was not."""
-    return result.get("verdict") == "pass" or bool(result.get("accepted_by"))
-
-
+_ACCEPTABLE = frozenset({"rehearse", "restore", "verify"})
+"""Kinds of steps of which a person may let go as they are: the journal shows who did."""
 _SHOWS: Mapping[str, Callable[[Json], bool]] = {
     "approve": lambda result: bool(result.get("by")),
     "snapshot": lambda result: bool(result.get("folder")) and not result.get("problems"),
@@ -232,10 +219,10 @@ _SHOWS: Mapping[str, Callable[[Json], bool]] = {
     "fence": lambda result: result.get("kept_out") is True,
     "compare": lambda result: bool(result.get("folder")) and "outcome" in result,
     "prove": lambda result: result.get("against") == [],
-    "rehearse": _restored,
+    "rehearse": lambda result: result.get("left") == 0,
     "delete-groups": lambda result: result.get("refused") == [],
-    "restore": _restored,
-    "verify": _verified,
+    "restore": lambda result: result.get("left") == 0,
+    "verify": lambda result: result.get("verdict") == "pass",
 }
 """Whether what is journaled of a step shows that it was done, by its kind. Partitions, restarts and counts
 are asked of the brokers themselves at the end."""
@@ -249,6 +236,7 @@ def unproven(run: Expanding, before: Step) -> Iterator[str]:
         if step.key == before.key:
             return
         record, shows = records.get(step.key), _SHOWS.get(step.kind)
-        done = record is not None and record.state is StepState.DONE
-        if shows is not None and not (done and record is not None and shows(record.result)):
+        result = record.result if record is not None and record.state is StepState.DONE else {}
+        accepted = step.kind in _ACCEPTABLE and result.get("accepted_by")
+        if shows is not None and not (accepted or shows(result)):
             yield f"the journal does not show that step {step.key} was done: {step.does}"

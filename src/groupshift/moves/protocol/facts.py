@@ -9,18 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from groupshift.domain.facts import Facts
-from groupshift.domain.group import aspects
-from groupshift.domain.group_protocol import Aim, Kind, Protocol, Way
+from groupshift.domain.group_protocol import Aim, Protocol, Way
 from groupshift.domain.hazards import broker_versions, client_versions
 from groupshift.domain.plan import MAX_GROUP, MAX_SOAK_S
 from groupshift.domain.requests import option
-from groupshift.domain.run import Findings
-from groupshift.engine.group import GroupPorts, facts_of
-from groupshift.engine.move import Aspects
+from groupshift.engine.group import GroupPorts, LiveGroup, facts_of
 from groupshift.errors import Rejected
 from groupshift.ports.cluster import findings as identities
-from groupshift.ports.group import BrokerSide, GroupTerms
+from groupshift.ports.group import BrokerSide
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,32 +67,6 @@ class ProtocolPorts(GroupPorts):
     """What a run works with: a group as Kafka's brokers alone know it."""
 
     side: BrokerSide
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveGroup:
-    """The group, its brokers and its fleet (``driver`` is who replaces members), what the tool's own login
-    may not do, and the numbers that decide."""
-
-    facts: Facts
-    driver: str
-    identities: Findings
-    terms: GroupTerms
-
-    @property
-    def aspects(self) -> Aspects:
-        """What an approval is given for: who is in the group, what each member subscribes to, how many
-        partitions its topics have. Of a classic group that rebalances its coordinator does not tell
-        subscriptions: they are left out then."""
-        left_out = {"mode", *(["subscriptions"] if self.hides else [])}
-        return {name: items for name, items in aspects(self.facts.view).items() if name not in left_out}
-
-    @property
-    def hides(self) -> bool:
-        """Whether the coordinator does not tell now what each member subscribes to."""
-        view = self.facts.view
-        classic = view.protocol is not None and view.protocol.group.kind is Kind.CLASSIC
-        return classic and not all(each.subscription for each in view.members)
 
 
 def look(ports: ProtocolPorts, request: ProtocolRequest) -> LiveGroup:

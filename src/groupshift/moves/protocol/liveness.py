@@ -17,7 +17,7 @@ from typing import NamedTuple
 from groupshift.domain.facts import sentence_list
 from groupshift.domain.group import GroupView
 from groupshift.domain.group_protocol import KafkaMember, Kind, Protocol, ProtocolView
-from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.partitions import TopicPartition, grouped
 from groupshift.domain.protocol.live_rules import settled
 from groupshift.domain.rows import GONE
 from groupshift.domain.rules import Rules, Says
@@ -172,10 +172,11 @@ def _moving(pair: _Seen) -> Iterator[Says]:
     """A member that has partitions and commits nothing while their logs grow."""
     watch, look = pair
     names = {member.member_id: member.name for member in look.view.group.members}
-    standing: dict[str, list[TopicPartition]] = {}
-    for (at, owner, _), (end, since_ms) in watch.standing.items():
-        if look.ends.get(at, end) > end and look.at_ms - since_ms >= watch.still_s * 1000:
-            standing.setdefault(names.get(owner, owner), []).append(at)
+    standing = grouped(
+        (names.get(owner, owner), at)
+        for (at, owner, _), (end, since_ms) in watch.standing.items()
+        if look.ends.get(at, end) > end and look.at_ms - since_ms >= watch.still_s * 1000
+    )
     for name in sorted(standing):
         yield Says("stands_still", member=name, partitions=sorted(standing[name]), still_s=watch.still_s)
     if look.unread:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from groupshift.domain.run import Checked, Plan, StepRecord, Target
+from groupshift.engine.group import LiveGroup
 from groupshift.engine.group_move import GroupMove
 from groupshift.engine.move import Run
 from groupshift.moves.protocol import facts, rules
 from groupshift.moves.protocol import plan as plans
 from groupshift.moves.protocol import report as reports
-from groupshift.moves.protocol.facts import LiveGroup, ProtocolPorts, ProtocolRequest
+from groupshift.moves.protocol.facts import ProtocolPorts, ProtocolRequest
 from groupshift.moves.protocol.liveness import Watcher
 from groupshift.moves.protocol.steps import HANDLERS
 

@@ -17,7 +17,7 @@ from groupshift.domain.group_rules import leftovers, resets
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import StageName
 from groupshift.domain.run import Plan, StepRecord, make_plan, make_rollback
-from groupshift.engine.group import places_of, snapshot_name
+from groupshift.engine.group import LiveGroup, places_of, snapshot_name
 from groupshift.engine.group_move import (
     ONLINE,
     GroupSteps,
@@ -29,7 +29,7 @@ from groupshift.engine.group_move import (
 )
 from groupshift.engine.members import REPLACE_MEMBERS
 from groupshift.errors import Rejected
-from groupshift.moves.protocol.facts import LiveGroup, ProtocolRequest
+from groupshift.moves.protocol.facts import ProtocolRequest
 from groupshift.ports.group import GroupTerms
 
 OLD_MEMBERS = "old_members"

@@ -1,12 +1,11 @@
-"""Which rules are asked when: before a run, and around each of its acts; and what the hazard book says.
+"""Which rules are asked when: before a run, and around each of its acts (``phases.toml`` beside this module);
+and what the hazard book says.
 
 A broker tells its line of releases only, by the newest metadata.version that it supports; what members run it
 does not tell at all. What people say of either comes first.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 from groupshift.domain import group_rules
 from groupshift.domain.equality_rules import Comparison
@@ -18,49 +17,13 @@ from groupshift.domain.protocol import preflight
 from groupshift.domain.protocol.preflight import ProtocolFacts
 from groupshift.domain.run import Findings, Step
 from groupshift.domain.versions import line_of
-from groupshift.engine.group import GroupRules
+from groupshift.engine.group import GroupRules, LiveGroup
 from groupshift.engine.move import Run
-from groupshift.moves.protocol.facts import LiveGroup, ProtocolPorts, ProtocolRequest
+from groupshift.moves.protocol.facts import ProtocolPorts, ProtocolRequest
 
-LIVE = ("PR02", "C11", "C18", "PR09", "PR10", "PR11", "C29")
-"""What is asked of the group and its places beside the preflight."""
 HEALS = frozenset({"P02", "P06", "P13", "PR02", "C11", "C18", "PR09"})
 """Rules of `assess` that only need time: brokers that disagree or load, members that are joining or being
 replaced."""
-_LOOKED = ("PR02", "PR03")
-"""What a group that was emptied can answer to: one without commits is gone then."""
-_READ = ("PR01", *_LOOKED)
-_ALL_THERE = (*_READ, "PR04", "PR07", "C11", "C18", "C20")
-
-BEFORE: Mapping[StageName, tuple[str, ...]] = {
-    StageName.CANARY: (*_READ, "PR05", "C11", "C18"),
-    StageName.ROLL: (*_READ, "PR04", "PR05", "C11", "C18"),
-    StageName.EMPTY: (*_READ, "PR05", "C18"),
-    StageName.FILL: (*_LOOKED, "PR05", "PR08"),
-    StageName.SOAK: (),
-    StageName.UNDO_FILL: _LOOKED,
-    StageName.UNDO_EMPTY: (*_LOOKED, "PR05"),
-    StageName.UNDO_MEMBERS: (*_READ, "PR05"),
-}
-"""Preconditions, asked of the live group right before the act.
-
-The way back out of an emptied group asks for no emptiness: whoever is in it, the fleet must not stay
-stopped."""
-
-AFTER: Mapping[StageName, tuple[str, ...]] = {
-    StageName.CANARY: (*_READ, "PR04", "PR06", "C11", "C18", "C20"),
-    StageName.ROLL: _ALL_THERE,
-    StageName.EMPTY: (*_LOOKED, "PR08", "C20"),
-    StageName.FILL: _ALL_THERE,
-    StageName.SOAK: (*_READ, "PR07", "C11", "C18", "C20"),
-    StageName.UNDO_FILL: (*_LOOKED, "PR08", "C20"),
-    StageName.UNDO_EMPTY: _ALL_THERE,
-    StageName.UNDO_MEMBERS: _ALL_THERE,
-}
-"""What must hold once the stage has settled; the judge asks these."""
-
-SETTLED = ("PR02", "PR03", "PR04", "PR06", "PR07", "PR08", "C11")
-"""Of the rules after a stage, those that only need time: the sensor waits for them."""
 
 
 def assess(request: ProtocolRequest, live: LiveGroup) -> Findings:
@@ -69,7 +32,7 @@ def assess(request: ProtocolRequest, live: LiveGroup) -> Findings:
     Raises `Rejected` for a version that cannot be read."""
     view = live.facts.view.protocol
     if view is None:
-        return (*group_rules.ask(LIVE, live.facts), *live.identities)
+        return (*group_rules.ask(RULES.assess, live.facts), *live.identities)
     facts = ProtocolFacts(
         view=view,
         to=request.to,
@@ -79,7 +42,7 @@ def assess(request: ProtocolRequest, live: LiveGroup) -> Findings:
     )
     findings = preflight.ask(facts)
     if preflight.movable(findings):
-        numbers = LIVE if not view.group.empty else ("PR02", "C29")
+        numbers = RULES.assess if not view.group.empty else ("PR02", "C29")
         findings = (*findings, *group_rules.ask(numbers, live.facts), *known_bugs(facts))
     return (*findings, *live.identities)
 
@@ -127,4 +90,4 @@ class ProtocolRules(GroupRules[ProtocolPorts]):
         return Aim(to=aim.to.other, way=aim.way) if StageName(step.phase).undoes else aim
 
 
-RULES = ProtocolRules(BEFORE, AFTER, SETTLED)
+RULES = ProtocolRules("moves/protocol/phases.toml")

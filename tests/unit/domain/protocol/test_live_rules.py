@@ -14,8 +14,9 @@ from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import StageName
 from groupshift.domain.protocol.live_rules import RULES
 from groupshift.domain.verdict import Finding, Verdict
+from groupshift.engine.group import LiveGroup
 from groupshift.moves.protocol import rules as rulebook
-from groupshift.moves.protocol.facts import LiveGroup, ProtocolRequest
+from groupshift.moves.protocol.facts import ProtocolRequest
 from groupshift.ports.group import GroupTerms
 from support.protocol_groups import broker, classic, consumer, view
 
@@ -88,10 +89,12 @@ def test_an_emptied_group_that_is_gone_can_be_filled_again() -> None:
     """One without commits is deleted when its last member leaves: neither way is shut by that."""
     gone = _facts(KafkaGroup(group="g", kind=Kind.ABSENT), OFFLINE)
     for name in (StageName.FILL, StageName.UNDO_EMPTY):
-        asked = rulebook.BEFORE[name]
+        asked = rulebook.RULES.phases[name].before
         assert {finding.verdict for finding in ask(asked, gone)} == {Verdict.PASS}
     occupied = _facts(classic(1), DOWN)
-    assert {f.verdict for f in ask(rulebook.BEFORE[StageName.UNDO_EMPTY], occupied)} == {Verdict.PASS}
+    assert {f.verdict for f in ask(rulebook.RULES.phases[StageName.UNDO_EMPTY].before, occupied)} == {
+        Verdict.PASS
+    }
 
 
 def test_a_group_whose_brokers_were_not_read_never_passes() -> None:

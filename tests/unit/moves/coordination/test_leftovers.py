@@ -204,7 +204,7 @@ def test_u15_only_offsets_that_nobody_continues_from_may_be_removed(
     [
         ({FIRST: 24_377}, {FIRST: 35_097}, "up to 10,720 records behind ZooKeeper (orders-0)"),
         ({FIRST: 5, SECOND: 1}, {FIRST: 7, SECOND: 9}, "up to 8 records behind ZooKeeper (orders-1)"),
-        ({FIRST: 9}, {FIRST: 7}, "would begin there"),
+        ({FIRST: 9}, {FIRST: 7}, "would begin up to 2 records ahead of ZooKeeper (orders-0)"),
         ({FIRST: 9}, {}, "holds 1 committed offset of"),
     ],
 )

@@ -110,7 +110,7 @@ def test_groups_of_a_comparison_that_found_a_difference_are_not_said_to_be_equal
     assert where(driver.go_on(run))[0] == "rolled_back"
     history = told(driver, run)
     groups = max(each.groups or 0 for each in compared(history) if each.verdict is Verdict.PASS)
-    (differing,) = (each.subject for each in compared(history) if each.verdict is Verdict.FAIL)
+    (differing,) = (each.made.step.subject for each in compared(history) if each.verdict is Verdict.FAIL)
     for each in history.there:
         if (each.step.kind, each.step.subject) == ("compare", differing):
             each.record.result["groups"] = groups + 90  # type: ignore[union-attr, index]

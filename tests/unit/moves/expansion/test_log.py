@@ -42,18 +42,11 @@ def test_a_commit_elsewhere_is_lost_where_home_has_nothing() -> None:
     home = partition_of("g9", 8)
     (alone,) = places(commit("g9", 0, ms=5)).elsewhere
     assert (alone.group, alone.lies_at, alone.home, alone.offset, alone.at_home) == ("g9", 0, home, 7, None)
-    assert (alone.lost, alone.shadows) == (True, False)
+    assert alone.lost
     (older,) = places(commit("g9", 0, ms=9), commit("g9", home, ms=5, offset=3)).elsewhere
     assert (older.newer, older.lost, older.at_home) == (True, True, 3)
     (newer,) = places(commit("g9", 0, ms=5), commit("g9", home, ms=9)).elsewhere
-    assert (newer.newer, newer.lost, newer.shadows) == (False, False, False)
-
-
-def test_an_older_commit_shadows_by_its_place_in_the_log() -> None:
-    """What OLD's cache compares are offsets of the log, across partitions."""
-    home = partition_of("g9", 8)
-    (found,) = places(commit("g9", 0, at=50, ms=5), commit("g9", home, at=3, ms=9)).elsewhere
-    assert (found.lost, found.shadows) == (False, True)
+    assert (newer.newer, newer.lost) == (False, False)
 
 
 @pytest.mark.parametrize(("deleted_ms", "lost"), [(9, False), (3, True)])

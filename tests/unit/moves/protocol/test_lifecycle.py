@@ -11,13 +11,13 @@ from groupshift.domain.group_protocol import Protocol
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.run import RunState
 from groupshift.domain.verdict import Verdict
+from groupshift.engine.group import LiveGroup
 from groupshift.engine.move import Run
 from groupshift.engine.progress import Ended, Stopped
 from groupshift.engine.questions import Answer, Question
 from groupshift.engine.status import report_of
 from groupshift.engine.watch import watch
 from groupshift.errors import Rejected, Transient
-from groupshift.moves.protocol.facts import LiveGroup
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind
 from groupshift_testing.evidence import MemoryEvidence
