@@ -36,7 +36,7 @@ from measuring.damaged_cluster import LOG_PARTITIONS, PARTITIONS, Damaged, damag
 from measuring.process_tree import Watched, watch
 
 from groupshift.adapters.spark_submit.java import java_binary, java_home
-from groupshift.audit.case import Key
+from groupshift.audit.inputs import Key
 from groupshift_sandbox.artifacts import SIMPLE_LOGGING, TOOLS, class_path
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import KafkaOptions, start_kafka

@@ -47,7 +47,6 @@ from measuring.parquet_log import read_dump, write_by_tasks
 
 from groupshift.adapters.spark_submit.java import java_home
 from groupshift.spark.batches.coordinator_records import by_python, log_records
-from groupshift.spark.batches.records import Keep
 from groupshift.spark.coordinator_log import decoded, decoding
 from groupshift.spark.segments import Into
 from groupshift.spark.session import large_session
@@ -93,7 +92,7 @@ def decoding_rounds(folder: Path, output: Path, rounds: int) -> list[dict[str, f
     spark = large_session("decode")
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", _BATCH)
     checked(spark)
-    every, state = decoding(PARTITIONS), decoding(PARTITIONS, Keep.WINNERS)
+    every, state = decoding(PARTITIONS), decoding(PARTITIONS, winners=True)
     raw = spark.read.parquet(str(folder))
     records = raw.count()
 

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 from kazoo.client import KazooClient
 
 from groupshift.adapters.kafka.cluster import KafkaCluster
-from groupshift.audit.case import Key
+from groupshift.audit.inputs import Key
 from groupshift.domain.partitions import TopicPartition as At
 from groupshift.domain.placement import partition_of
 from groupshift.domain.znodes import GroupPaths

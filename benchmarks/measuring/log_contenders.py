@@ -124,13 +124,12 @@ def _contender(source: str, where: str, output: str) -> None:
 
 
 def _write(spark: Any, source: str, where: str, output: Path) -> None:
-    from groupshift.spark.batches.records import Keep
     from groupshift.spark.broker_source import Brokers, fetched
     from groupshift.spark.coordinator_log import decoded, decoding, winners
     from groupshift.spark.segments import read_segments, scan_segments
     from measuring.parquet_log import write_by_tasks
 
-    state = decoding(PARTITIONS, Keep.WINNERS)
+    state = decoding(PARTITIONS, winners=True)
     if source == "segments":
         log = scan_segments(spark, where, topic=TOPIC)
         write_by_tasks(lambda into: read_segments(spark, log, into=into), state, output)

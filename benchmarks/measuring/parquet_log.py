@@ -28,7 +28,6 @@ from pyspark.sql import DataFrame, SparkSession
 from groupshift.errors import Broken, Rejected
 from groupshift.spark.batches.coordinator_records import RAW_COLUMNS
 from groupshift.spark.batches.files import filesystem
-from groupshift.spark.batches.records import Keep
 from groupshift.spark.segments import AS_READ, Into, in_tasks, shared
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Spark's workers do not have `measuring`
@@ -62,7 +61,7 @@ def read_dump(spark: SparkSession, uri: str, into: Into = AS_READ) -> DataFrame:
     file that is cut off.
     """
     groups = row_groups(uri)
-    if into.keep is Keep.ALL:
+    if not into.winners:
         pieces = [[group] for group in groups]
     elif in_order(groups):
         pieces = _by_partition(groups)
@@ -74,7 +73,7 @@ def read_dump(spark: SparkSession, uri: str, into: Into = AS_READ) -> DataFrame:
     sizes = [sum(group.rows for group in piece) for piece in pieces]
     tasks = shared(pieces, sizes, 4 * spark.sparkContext.defaultParallelism)
 
-    batches = _batches if into.keep is Keep.ALL else _sorted
+    batches = _sorted if into.winners else _batches
 
     def read(group: RowGroup) -> Iterator[pa.RecordBatch]:
         return batches(uri, group)

@@ -73,7 +73,7 @@ class Audit(AuditTask):
         Raises:
             GroupshiftError: a source cannot be read, or the Spark job ended with this error.
         """
-        from groupshift.audit.run import AuditOptions
+        from groupshift.audit.inputs import Terms
         from groupshift.bootstrap.audit_jobs import AuditRequest, run_audit
 
         settings, params = self.settings(), context["params"]
@@ -82,7 +82,7 @@ class Audit(AuditTask):
             zookeeper=settings.zookeeper,
             groups=params["groups"] or None,
             output=self.place(),
-            options=AuditOptions(commit_interval_ms=params["commit_interval_s"] * 1000),
+            options=Terms(commit_interval_ms=params["commit_interval_s"] * 1000),
         )
         looked = (self._by_spark(request) if self.spark_conn_id else run_audit(request)).looked
         for problem in looked.problems[:SHOWN]:

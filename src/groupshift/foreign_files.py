@@ -11,6 +11,8 @@ import errno
 import os
 import stat
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -87,6 +89,21 @@ def made_anew(path: str | Path) -> None:
     somebody else, to open a pipe would wait for a reader. Raises `OSError`, `ValueError` for a zero byte."""
     Path(path).unlink(missing_ok=True)
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
+
+
+@contextmanager
+def put_whole(path: Path) -> Iterator[Path]:
+    """Where to write first: renamed onto ``path`` when it is whole, gone when it is not. Raises as
+    `made_anew`, and `OSError` where it cannot be renamed; what was at ``path`` is then as it was."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        made_anew(part)
+        yield part
+        part.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise
 
 
 def text_of(data: bytes) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from groupshift.adapters.drivers.command import CommandReplacement, Programs
 from groupshift.adapters.drivers.manual import ManualReplacement
-from groupshift.bootstrap.drivers import driver_of, fenced, nodes_file, replacement
+from groupshift.bootstrap.drivers import driver_of, nodes_file, replacement
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.driver import ClientFence, ForPerson, NodeState, Replacement, Started
 from groupshift_sandbox.replacement import SandboxReplacement
@@ -246,7 +246,7 @@ def _fenced(folder: Path, *, driver: str = "manual") -> ClientFence:
         f'let_in = {argv}, "in", "{{run}}"]\nenvironment = ["FENCE_TOKEN"]\n'
     )
     found = nodes_file(file)
-    driver_with = fenced(found, replacement(found))
+    driver_with = replacement(found)
     assert isinstance(driver_with, ClientFence)
     return driver_with
 
@@ -268,7 +268,7 @@ def test_a_fence_is_two_programs_beside_any_driver(tmp_path: Path, monkeypatch: 
 def test_a_driver_without_a_fence_keeps_nobody_out() -> None:
     """The file of one has no such table."""
     found = nodes_file(None)
-    assert not isinstance(fenced(found, replacement(found)), ClientFence)
+    assert not isinstance(replacement(found), ClientFence)
 
 
 @pytest.mark.parametrize(
@@ -286,4 +286,4 @@ def test_a_fence_that_cannot_be_used_is_refused(tmp_path: Path, table: str, said
     file.write_text(f'driver = "manual"\n[fence]\n{table}\n')
     found = nodes_file(file)
     with pytest.raises(Rejected, match=said):
-        fenced(found, replacement(found))
+        replacement(found)

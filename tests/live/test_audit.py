@@ -24,9 +24,10 @@ from groupshift.adapters.kafka.wire import Api
 from groupshift.adapters.system import SystemClock
 from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
 from groupshift.adapters.zookeeper.session import ZookeeperConnection
+from groupshift.audit.inputs import Terms
 from groupshift.audit.offsets import Audit
 from groupshift.audit.rules import Weight
-from groupshift.audit.run import AuditOptions, AuditSources, audit_offsets
+from groupshift.audit.run import AuditSources, audit_offsets
 from groupshift.cli.main import main
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
@@ -47,7 +48,7 @@ from support.native_member import NativeMember, joined
 OFFSETS = "__consumer_offsets"
 PARTITIONS = 3
 AUDITS = 20
-QUICK = AuditOptions(settle_ms=300, commit_interval_ms=1000)
+QUICK = Terms(settle_ms=300, commit_interval_ms=1000)
 
 pytestmark = pytest.mark.timeout(600)  # the first reading of a log compiles what reads it
 
@@ -190,7 +191,7 @@ def test_a_group_is_clean_while_its_member_commits_at_full_speed(
     with BusyMember(cluster.bootstrap, kazoo, group, name) as member:
         for _ in range(AUDITS):
             before, asked = member.commits, sources.log.positions
-            found = audit_offsets(sources, AuditOptions(settle_ms=300), [group])
+            found = audit_offsets(sources, Terms(settle_ms=300), [group])
             assert found.clean, found.looked.suspicious
             assert found.looked.keys == PARTITIONS
             assert sources.log.positions == asked + 2

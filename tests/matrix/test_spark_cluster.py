@@ -16,7 +16,7 @@ from kazoo.client import KazooClient
 from pyspark.sql import SparkSession
 
 from groupshift.adapters.spark_submit.java import java_home
-from groupshift.audit.run import AuditOptions
+from groupshift.audit.inputs import Terms
 from groupshift.bootstrap.audit_jobs import AuditRequest, handed_over, run_audit
 from groupshift.jobs import read_coordinator_log
 from groupshift.jobs.read_coordinator_log import TABLES
@@ -109,7 +109,7 @@ def test_the_log_of_a_real_broker_is_read_and_audited_on_the_cluster(
     request = AuditRequest(
         kafka=KafkaSettings(bootstrap_servers=broker.bootstrap),
         zookeeper=ZookeeperSettings(hosts=broker.zookeeper),
-        options=AuditOptions(settle_ms=200),
+        options=Terms(settle_ms=200),
         timeout_s=60.0,
     )
     with handed_over(request) as handed:

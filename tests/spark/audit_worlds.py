@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from groupshift.audit.case import KEPT, Terms, ZookeeperGroup
+from groupshift.audit.inputs import KEPT, Terms, ZookeeperGroup
 from groupshift.audit.offsets import Reading
 from groupshift.domain.commit_places import FORMER, TopicNow, Topics
 from groupshift.domain.modes import Mode

@@ -49,7 +49,7 @@ def ask(
 ) -> tuple[Ruled, ...]:
     """What the checks say of the registered tables."""
     checks.register(spark, rules)
-    return checks.run(spark, rules, wanted, itself=itself)
+    return tuple(checks.run(spark, rules, wanted, itself=itself))
 
 
 EVERY = tuple(check.statement for check in checks.SNAPSHOT_CHECKS)

@@ -23,9 +23,9 @@ from groupshift.domain.rows import (
 )
 from groupshift.domain.rows import SubscriptionRow as Subscribed
 from groupshift.domain.verdict import Verdict
-from groupshift.spark.compare.comparing import DIFFERENCES, VERDICT, Request, compare
+from groupshift.spark.compare.comparing import DIFFERENCES, VERDICT, compare
 from groupshift.spark.compare.judging import Outcome
-from groupshift.spark.compare.work import Sizes
+from groupshift.spark.compare.work import Request
 from spark.cluster_snapshots import TAKEN_MS, Rows, Tables, commit, commits, write
 
 Run = Callable[..., tuple[Outcome, list[dict[str, Any]]]]
@@ -157,7 +157,7 @@ def test_only_files_and_segments_that_differ_are_looked_into(run: Run) -> None:
     """One changed row of 1,000 in four files: one segment differs, and it is the only difference."""
     rows = commits(groups=100, partitions=10)
     outcome, found = run(
-        {"offsets": rows}, {"offsets": changed(rows, 777, offset=0)}, files=(4, 4), sizes=Sizes(part=500)
+        {"offsets": rows}, {"offsets": changed(rows, 777, offset=0)}, files=(4, 4), part_rows=500
     )
     assert outcome.segments["differing"] == 1
     assert [(row["class"], row["group"], row["partition"]) for row in found] == [("regressed", "group-77", 7)]
@@ -169,7 +169,7 @@ def test_one_group_of_most_rows_is_spread_over_all_segments(run: Run) -> None:
     kept = changed(changed(rows, 17, offset=16), 5999, metadata="m")[1:]
     after = [*kept, commit("huge", 9999, 1)]
     outcome, found = run(
-        {"offsets": rows}, {"offsets": after}, sizes=Sizes(part=3100, at_once=300), files=(2, 2)
+        {"offsets": rows}, {"offsets": after}, part_rows=3100, rows_at_once=300, files=(2, 2)
     )
     assert sorted((row["class"], row["partition"]) for row in found) == [
         ("extra", 9999),

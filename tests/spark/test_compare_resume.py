@@ -21,8 +21,8 @@ from pyspark.sql import SparkSession
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Transient
-from groupshift.spark.compare.comparing import DIFFERENCES, Request, compare
-from groupshift.spark.compare.work import Sizes
+from groupshift.spark.compare.comparing import DIFFERENCES, compare
+from groupshift.spark.compare.work import Request
 from spark.cluster_snapshots import commit, commits, write
 
 PART = 200
@@ -55,7 +55,7 @@ def request_of(tmp_path: Path) -> Callable[..., Request]:
     )
 
     def request(**changes: object) -> Request:
-        usual = {"comparison": Comparison.DOWNGRADE, "sizes": Sizes(part=PART)}
+        usual = {"comparison": Comparison.DOWNGRADE, "part_rows": PART}
         return Request(before=before, after=later, output=tmp_path / "out", **{**usual, **changes})
 
     return request

@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 
 from groupshift.domain.equality_rules import Comparison, Kind
 from groupshift.domain.verdict import Verdict
-from groupshift.spark.compare.comparing import DIFFERENCES, Request, compare
+from groupshift.spark.compare.comparing import DIFFERENCES, compare
+from groupshift.spark.compare.work import Request
 from spark.cluster_snapshots import TAKEN_MS, Tables, one_group, write
 
 Change = Callable[[Tables], None]

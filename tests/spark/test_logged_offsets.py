@@ -13,7 +13,6 @@ from groupshift.domain.rows import OffsetRow
 from groupshift.log import LogRecord
 from groupshift.moves.expansion.load import LoggedPlaces, LogReading
 from groupshift.moves.expansion.restore import agreement
-from groupshift.spark.batches.records import Keep
 from groupshift.spark.compare.differences import committed
 from groupshift.spark.coordinator_log import commits, decoding
 from groupshift.spark.segments import OFFSETS_TOPIC, read_segments, scan_segments
@@ -54,7 +53,7 @@ def in_spark(spark: SparkSession, folder: Path, kept: list[OffsetRow], log: list
             for each in mine
         )
         path.write_bytes(b"".join(batch([each]) for each in records))
-    found = read_segments(spark, scan_segments(spark, str(folder)), into=decoding(COUNT, Keep.WINNERS))
+    found = read_segments(spark, scan_segments(spark, str(folder)), into=decoding(COUNT, winners=True))
     rows = [(r.group, r.topic, r.partition, r.offset, r.leader_epoch, r.metadata) for r in kept]
     frame = spark.createDataFrame(rows, _KEPT).selectExpr(
         "*",

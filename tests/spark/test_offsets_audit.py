@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from groupshift.audit.case import read_log
+from groupshift.audit.inputs import read_log
 from groupshift.audit.offsets import Looked, Reading, audit
 from groupshift.audit.rules import BY_NUMBER, FACTS
 from groupshift.domain.tables import shipped

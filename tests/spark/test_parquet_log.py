@@ -11,7 +11,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from groupshift.errors import Broken, Rejected
-from groupshift.spark.batches.records import Keep
 from groupshift.spark.coordinator_log import decoded, decoding, winners
 from groupshift.spark.segments import AS_READ, Into
 from support.coordinator_vectors import KEYS, VALUES
@@ -63,7 +62,7 @@ def test_decodes_what_it_reads_and_finds_winners(
     assert lines(parquet_log.read_dump(spark, str(dump), decoding(PARTITIONS))) == lines(
         decoded(raw, PARTITIONS)
     )
-    state = lines(parquet_log.read_dump(spark, str(dump), decoding(PARTITIONS, Keep.WINNERS)))
+    state = lines(parquet_log.read_dump(spark, str(dump), decoding(PARTITIONS, winners=True)))
     assert state == lines(decoded(winners(raw), PARTITIONS))
     assert 0 < len(state) < PARTITIONS * 500
 
@@ -77,7 +76,7 @@ def test_winners_of_a_dump_out_of_order_are_refused(
     pq.write_table(more, dump / "c.parquet")
     assert not parquet_log.in_order(parquet_log.row_groups(str(dump)))
     with pytest.raises(Rejected, match="not in log order, partition by partition"):
-        parquet_log.read_dump(spark, str(dump), Into(keep=Keep.WINNERS))
+        parquet_log.read_dump(spark, str(dump), Into(winners=True))
     assert parquet_log.read_dump(spark, str(dump), AS_READ).count() == PARTITIONS * 500 + 2
 
 

@@ -11,7 +11,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from groupshift.errors import Rejected
-from groupshift.spark.batches.records import Keep
 from groupshift.spark.coordinator_log import decoded, decoding, winners
 from groupshift.spark.segments import OFFSETS_TOPIC, Into, read_segments, scan_segments
 from support.batch_encoder import TRANSACTIONAL, Record, batch, marker
@@ -50,12 +49,12 @@ def write_log(folder: Path) -> None:
 
 
 def test_equals_the_decoded_winners(spark: SparkSession, tmp_path: Path) -> None:
-    """Every column of every row; files are cut, so that a partition is several pieces of one task."""
+    """Every column of every row; a partition has several files, which are pieces of one task."""
     write_log(tmp_path)
-    log = scan_segments(spark, str(tmp_path), cut=2_000)
-    assert any(len(facts.cuts) > 1 for each in log.partitions for facts in each.facts)
+    log = scan_segments(spark, str(tmp_path))
+    assert any(len(each.facts) > 1 for each in log.partitions)
     wanted = lines(decoded(winners(read_segments(spark, log)), PARTITIONS))
-    assert wanted == lines(read_segments(spark, log, into=decoding(PARTITIONS, Keep.WINNERS)))
+    assert wanted == lines(read_segments(spark, log, into=decoding(PARTITIONS, winners=True)))
     assert len(wanted) > PARTITIONS * 5
 
 
@@ -65,7 +64,7 @@ def test_tasks_write_the_same_rows_in_place_of_what_was_there(
     """Files of the tasks hold what the frame gives; the folder is replaced whole."""
     write_log(tmp_path / "log")
     log = scan_segments(spark, str(tmp_path / "log"))
-    state, output = decoding(PARTITIONS, Keep.WINNERS), tmp_path / "state"
+    state, output = decoding(PARTITIONS, winners=True), tmp_path / "state"
     output.mkdir()
     (output / "old.parquet").write_bytes(b"of a run before")
     rows = parquet_log.write_by_tasks(lambda into: read_segments(spark, log, into=into), state, output)
@@ -82,7 +81,7 @@ def test_an_attempt_that_failed_leaves_nothing(
     """A file that no finished task named is removed; a job that fails puts nothing in place."""
     write_log(tmp_path / "log")
     log = scan_segments(spark, str(tmp_path / "log"))
-    state, output = decoding(PARTITIONS, Keep.WINNERS), tmp_path / "state"
+    state, output = decoding(PARTITIONS, winners=True), tmp_path / "state"
 
     def beside(into: Into) -> DataFrame:
         (tmp_path / "state.part" / "part-lost.parquet").write_bytes(b"half")

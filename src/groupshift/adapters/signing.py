@@ -30,9 +30,6 @@ class Ed25519Signer:
     def __init__(self, key: str) -> None:
         self._key = key
 
-    def __repr__(self) -> str:
-        return "Ed25519Signer(***)"
-
     def sign(self, data: bytes) -> str:
         """See the port; the text is JSON: algorithm, public key and signature (base64)."""
         private: Ed25519PrivateKey = _loaded(self._key, _SIGNING)

@@ -106,7 +106,7 @@ def locked(path: Path) -> Iterator[None]:
 def own_folder(name: str) -> Path | None:
     """The folder ``name-<user>``, made when it is missing; None where it cannot be had: somebody else's, one
     that others may write to, a link, or no place to write at all."""
-    owner = os.getuid() if hasattr(os, "getuid") else 0
+    owner = os.getuid()
     folder = Path(tempfile.gettempdir()) / f"{name}-{owner}"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any
 
-from groupshift.audit.case import Case, Key, LogSide, Terms, ZookeeperGroup
+from groupshift.audit.inputs import Key, LogSide, Terms, ZookeeperGroup
 from groupshift.audit.rules import KAFKA_RULES, STORE_RULES, AuditRule, Weight
 from groupshift.audit.sources import Sources
 from groupshift.domain.foreign_json import whole_number
@@ -121,8 +121,8 @@ def audit(reading: Reading, log: LogSide) -> Looked:
     not in its ``zookeeper`` does not exist there. Pure; raises nothing."""
     sources = Sources(reading.admin, log, reading.zookeeper or {}, reading.terms)
     keys = sources.all_keys()
-    cases = (sources.case(key) for key in keys if not sources.plainly_agrees(key))
-    mismatches = [_mismatch(case, rule) for case in cases if (rule := judge(case)) is not None]
+    rows = ((key, sources.row(key)) for key in keys if not sources.plainly_agrees(key))
+    mismatches = [mismatch(key, rule, row) for key, row in rows if (rule := judge(row)) is not None]
     away = ((one.commit.group_id, one.commit.src_partition) for one in log.state.foreign_commits)
     return looked_at(reading, mismatches, keys=len(keys), unsaid=sources.unsaid(), away=away)
 
@@ -160,13 +160,13 @@ def looked_at(
     )
 
 
-def judge(case: Case) -> AuditRule | None:
-    """The rule that speaks about this key, or None when its sources agree. What is explained on Kafka's side
-    hides no difference between the stores that is not."""
-    kafka = _first(KAFKA_RULES, case)
+def judge(row: Mapping[str, Any]) -> AuditRule | None:
+    """The rule that speaks about the key of this `Sources.row`, or None when its sources agree. What is
+    explained on Kafka's side hides no difference between the stores that is not."""
+    kafka = next((rule for rule in KAFKA_RULES if rule.applies(row)), None)
     if kafka is not None and kafka.weight is not Weight.EXPLAINED:
         return kafka
-    stores = _first(STORE_RULES, case)
+    stores = next((rule for rule in STORE_RULES if rule.applies(row)), None)
     return stores if kafka is None or (stores and stores.weight is not Weight.EXPLAINED) else kafka
 
 
@@ -203,33 +203,12 @@ def confirmed(first: Looked, second: Looked) -> Looked:
     )
 
 
-def _first(rules: Iterable[AuditRule], case: Case) -> AuditRule | None:
-    return next((rule for rule in rules if rule.applies(case)), None)
-
-
-def mismatch(key: Key, rule: AuditRule, **says: Any) -> Mismatch:
-    """The difference of which this rule speaks; ``says`` is what each source says, by the fields of
-    `Mismatch`."""
+def mismatch(key: Key, rule: AuditRule, row: Mapping[str, Any]) -> Mismatch:
+    """The difference of which this rule speaks; what each source says is in ``row``, as `TOLD`."""
     group, topic, partition = key
     of_rule = {name: getattr(rule, name) for name in ("kind", "weight", "reason", "remedy")}
+    says = {name: row[name] for name in TOLD}
     return Mismatch(group=group, topic=topic, partition=partition, rule=rule.number, **of_rule, **says)
-
-
-def _mismatch(case: Case, rule: AuditRule) -> Mismatch:
-    foreign = case.foreign[0].commit if case.foreign else None
-    return mismatch(
-        case.key,
-        rule,
-        answered=case.answered,
-        logged=case.logged,
-        zookeeper=case.znode,
-        mode=None if case.zookeeper is None else case.zookeeper.mode.value,
-        log_partition=None if case.winner is None else case.winner.src_partition,
-        log_offset=None if case.winner is None else case.winner.record_offset,
-        foreign_partition=None if foreign is None else foreign.src_partition,
-        foreign_offset=None if foreign is None else foreign.offset,
-        log_end=None if case.end is None else case.end.log_end,
-    )
 
 
 def _column(of: Field[Any]) -> Column:

@@ -114,10 +114,13 @@ class _Replay:
     def apply(self, transaction: Transaction, change: Change) -> None:
         """One change of a transaction."""
         match change:
-            case Created() | DataSet():
+            case DataSet():
                 self._written(transaction, change.path, change.data)
-                if isinstance(change, Created):
-                    self._registered(change.path)
+                ids = ((("migration", "ids"), MemberKind.AWARE), (("ids",), MemberKind.OLD))
+                for folder, kind in ids if isinstance(change, Created) else ():
+                    member = self._below(change.path, *folder)
+                    if member and "/" not in member and self.kinds.get(member) is not MemberKind.AWARE:
+                        self.kinds[member] = kind  # once below migration/ids, always an aware one
             case Deleted():
                 self._deleted(transaction, change.path, Ended.RELEASED)
             case SessionClosed():
@@ -141,13 +144,6 @@ class _Replay:
             self.problems.append(f"{path} is no partition")
             return None
         return TopicPartition(topic, partition)
-
-    def _registered(self, path: str) -> None:
-        """Note a member that registered. One that ever did so below ``migration/ids`` stays an aware one."""
-        for folder, kind in ((("migration", "ids"), MemberKind.AWARE), (("ids",), MemberKind.OLD)):
-            member = self._below(path, *folder)
-            if member and "/" not in member and self.kinds.get(member) is not MemberKind.AWARE:
-                self.kinds[member] = kind
 
     def _written(self, transaction: Transaction, path: str, data: bytes) -> None:
         """A node was created, or its data replaced: who owns, what was committed, or the mode."""

@@ -52,14 +52,15 @@ def render(audit: Audit) -> str:
     verdict, word = judged(audit)
     left = audit.looked.suspicious
     passed = [one for one in audit.looked.mismatches if one.weight is Weight.EXPLAINED]
-    shown = min(len(passed), SHOWN)
+    shown, problems = min(len(passed), SHOWN), audit.looked.problems
+    more = f"The first {SHOWN:,} of {len(problems):,}." if len(problems) > SHOWN else ""
     page = Page(
         title="Audit of committed offsets",
         top=Headline(verdict=verdict, word=word, sentence=sentence(audit), now=tuple(_now(audit))),
         lead=f"Cluster {audit.cluster_id}, read {moment_utc(audit.began_ms)}. Nothing was changed.",
         sections=[
             _figures(audit),
-            _problems(audit.looked.problems),
+            section("What could not be read", Alarm(items=problems[:SHOWN]), more) if problems else None,
             _kinds(audit.looked.mismatches),
             section("Not explained", _rows(left)) if left else None,
             section("Explained", "They need nothing.", Details(f"Show {shown:,}", [_rows(passed)]))
@@ -144,14 +145,6 @@ def _figures(audit: Audit) -> Section:
         ("offsets are kept for", retention),
         ("took", duration(audit.ended_ms - audit.began_ms)),
     )
-
-
-def _problems(problems: Sequence[str]) -> Section | None:
-    """What no source told, at most `SHOWN` sentences; None where every source told all."""
-    if not problems:
-        return None
-    more = f"The first {SHOWN:,} of {len(problems):,}." if len(problems) > SHOWN else ""
-    return section("What could not be read", Alarm(items=problems[:SHOWN]), more)
 
 
 def _kinds(rows: Sequence[Mismatch]) -> Section:

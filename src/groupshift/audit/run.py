@@ -6,11 +6,11 @@ With what only an audit has: what compares, and the port to the offsets in ZooKe
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
-from groupshift.audit.case import Terms, ZookeeperGroup, homes, read_log
+from groupshift.audit.inputs import Terms, ZookeeperGroup, homes, read_log
 from groupshift.audit.offsets import Audit, Looked, Reading, audit, confirmed, unheard_of
 from groupshift.domain.znodes import refuse_other_cluster
 from groupshift.ports.clock import Clock
@@ -58,20 +58,9 @@ class AuditSources:
             self.zookeeper.close()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditOptions:
-    """``settle_ms``: how long a record has to have been replicated before its coordinator must answer it;
-    ``commit_interval_ms``: how far one store may be behind the other; ``retention_ms``: instead of what the
-    brokers say."""
-
-    settle_ms: int = 1000
-    commit_interval_ms: int = 5000
-    retention_ms: int | None = None
-
-
 def audit_offsets(
     sources: AuditSources,
-    options: AuditOptions,
+    terms: Terms,
     groups: Collection[str] | None = None,
     progress: Progress = lambda *_: None,
 ) -> Audit:
@@ -81,7 +70,8 @@ def audit_offsets(
     cluster_id = sources.admin.cluster_id()
     if sources.zookeeper is not None:
         refuse_other_cluster(sources.zookeeper.cluster_id(), cluster_id)
-    retention = sources.log.retention_ms() if options.retention_ms is None else options.retention_ms
+    if terms.retention_ms is None:
+        terms = replace(terms, retention_ms=sources.log.retention_ms())
     compare = sources.comparison or partial(in_process, sources.log)
 
     def look(
@@ -89,18 +79,14 @@ def audit_offsets(
     ) -> tuple[Looked, Reading]:
         """The log's position, a pause, the other two sources, the position again; then the log up to it."""
         opened = sources.log.position()
-        sources.clock.sleep(options.settle_ms / 1000)
-        terms = Terms(
-            now_ms=sources.clock.now_ms(),
-            commit_interval_ms=options.commit_interval_ms,
-            retention_ms=retention,
-        )
+        sources.clock.sleep(terms.settle_ms / 1000)
+        now_ms = sources.clock.now_ms()
         reading = Reading(
             admin=sources.admin.take(groups, progress=progress),
             zookeeper=None if sources.zookeeper is None else sources.zookeeper.read(groups),
             opened=opened,
             closed=sources.log.position(),
-            terms=terms,
+            terms=replace(terms, now_ms=now_ms),
             groups=groups,
             partitions=partitions,
         )
@@ -117,7 +103,7 @@ def audit_offsets(
         ended_ms=sources.clock.now_ms(),
         cluster_id=reading.admin.cluster_id,
         zookeeper=sources.zookeeper is not None,
-        retention_ms=retention,
+        retention_ms=terms.retention_ms,
         looked=looked,
     )
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from groupshift.audit.case import Case, Key, LogSide, Terms, ZookeeperGroup
+from groupshift.audit.inputs import Key, LogSide, Terms, ZookeeperGroup
 from groupshift.domain.commit_places import ZERO_ID, Stray
+from groupshift.domain.modes import Mode
 from groupshift.domain.rows import ClusterState
 from groupshift.log import DecodeStatus
-from groupshift.log.state import ForeignCommit
+from groupshift.log.state import Commit, ForeignCommit, retention_risks
 
 ENOUGH_TO_BE_SILENT = 2
 """Live commits of a partition of the log, none of them answered, from which on it is served empty."""
@@ -60,26 +62,80 @@ class Sources:
             and not self._strays(key)
         )
 
-    def case(self, key: Key) -> Case:
-        """Everything known about one key."""
-        winner, foreign = self._winners.get(key), tuple(self._foreign.get(key, ()))
-        partition = winner.src_partition if winner else -1
-        return Case(
-            key=key,
-            answered_in_full=key[0] in self._answered,
-            answer=self._answers.get(key),
-            winner=winner,
-            history=self._log.history(key),
-            opened=self._log.opened.get(partition, 0),
-            foreign=foreign,
-            foreign_moving=any(self._moves(one) for one in foreign),
-            group=self._log.state.groups.get(key[0]),
-            silent=partition in self._silent,
-            zookeeper=self._zookeeper.get(key[0]),
-            end=self._ends.get(key[1:]),
-            terms=self._terms,
-            strays=self._strays(key),
+    def row(self, key: Key) -> dict[str, Any]:
+        """What each source says of one key (`groupshift.audit.offsets.TOLD`), and every fact about it that a
+        rule may ask for, under the names of the columns of ``sql/audit/facts.sql``.
+
+        The winner and its history are of the group's own partition of the log. What its coordinator may have
+        answered is the ``bracket``: the last record before the log's position was first taken, and every one
+        since."""
+        answer, winner, foreign = self._answers.get(key), self._winners.get(key), self._foreign.get(key, [])
+        side, end, strays = self._zookeeper.get(key[0]), self._ends.get(key[1:]), self._strays(key)
+        log_partition = None if winner is None else winner.src_partition
+        history = self._log.history(key)
+        live = [one for one in history if one.says is not None]
+        opened = 0 if log_partition is None else self._log.opened.get(log_partition, 0)
+        before = [one for one in history if one.record_offset < opened]
+        bracket = [*before[-1:], *(one for one in history if one.record_offset >= opened)]
+        answered = None if answer is None or answer.offset < 0 else answer.offset
+        logged = None if winner is None else winner.says
+        node = None if side is None else side.offsets.get(key[1:])
+        # A record that cannot be read for certain says nothing about an absence.
+        unreadable = winner is not None and winner.status is not DecodeStatus.OK
+        agrees = answered == logged and not (unreadable and logged is None)
+        possible = {one.says for one in bracket} | (set() if before else {None})
+        details = answer and (
+            answer.metadata or "",
+            -1 if answer.leader_epoch is None else answer.leader_epoch,
         )
+        alike = ((one.metadata, one.leader_epoch) == details for one in bracket if one.says == answered)
+        by_retention = self._removed_by_retention(winner, live)
+        behind = answered is not None and (node is None or node < answered)
+        # Kafka's own last commit tells how far it is behind: the znode of a busy group is always a new one.
+        committed_ms = live[-1].commit_timestamp if live and live[-1].commit_timestamp >= 0 else None
+        kafka_mode = side is not None and side.mode is Mode.KAFKA
+        return {
+            "answered": answered,
+            "logged": logged,
+            "zookeeper": node,
+            "mode": None if side is None else side.mode.value,
+            "log_partition": log_partition,
+            "log_offset": None if winner is None else winner.record_offset,
+            "foreign_partition": foreign[0].commit.src_partition if foreign else None,
+            "foreign_offset": foreign[0].commit.offset if foreign else None,
+            "log_end": None if end is None else end.log_end,
+            "answered_in_full": key[0] in self._answered,
+            "has_answer": answered is not None,
+            "has_logged": logged is not None,
+            "is_tombstone": winner is not None and winner.is_tombstone,
+            "unreadable": unreadable,
+            "agrees": agrees,
+            "follows": agrees or answered in possible,
+            "same_details": answered is None or any(alike),
+            "served_before": answered is not None and answered in {one.says for one in history},
+            "overdue": answered is None and logged is not None and self._is_overdue(key),
+            "silent": log_partition in self._silent,
+            "has_foreign": bool(foreign),
+            "foreign_moving": any(map(self._moves, foreign)),
+            "answers_foreign": answered is not None and answered in {one.commit.offset for one in foreign},
+            "beyond_end": end is not None and answered is not None and answered > end.log_end,
+            "below_start": end is not None and answered is not None and answered < end.log_start,
+            **{stray.name.lower(): stray in strays for stray in Stray},
+            "has_node": node is not None,
+            "nodes_unread": side is not None and bool(side.problems),
+            "only_node": answered is None and agrees and node is not None,
+            "expired": by_retention is True,
+            "removed": by_retention is False,
+            "kafka_mode": kafka_mode,
+            "stores_agree": side is None or node == answered or (node is not None and node in possible),
+            "node_behind": behind,
+            "node_within_interval": self._is_recent(_first_beyond(history, -1 if node is None else node)),
+            "kafka_within_interval": node is not None and self._is_recent(committed_ms),
+            "kafka_dated": committed_ms is not None,
+            # The store that is behind is one that no member of the group commits to.
+            "unwritten": side is not None
+            and (side.members == 0 if behind else not kafka_mode and side.aware == 0),
+        }
 
     def unsaid(self) -> Iterator[str]:
         """Sentences about what in the log says nothing."""
@@ -102,6 +158,29 @@ class Sources:
         former = strays | {Stray.FORMER_TOPIC}
         return former if topics.is_former(key[1], winner.topic_id) else former - {Stray.FORMER_TOPIC}
 
+    def _is_overdue(self, key: Key) -> bool:
+        """Whether the retention of a live commit is over, so that the coordinator may have forgotten it."""
+        retention_ms, group = self._terms.retention_ms, self._log.state.groups.get(key[0])
+        if retention_ms is None or group is None:
+            return False
+        risks = retention_risks(group, retention_ms=retention_ms, now_ms=self._terms.now_ms)
+        return any(one.overdue for one in risks if (one.topic, one.partition) == key[1:])
+
+    def _removed_by_retention(self, winner: Commit | None, live: Sequence[Commit]) -> bool | None:
+        """Of a tombstone: whether it is old enough after the last of the ``live`` commits to be an expiry;
+        None: the log does not tell (the commit is gone, or the retention is not known)."""
+        if winner is None or not winner.is_tombstone or not live:
+            return None
+        if live[-1].expire_timestamp >= 0:
+            return live[-1].expire_timestamp <= winner.record_ts
+        if self._terms.retention_ms is None:
+            return None
+        return live[-1].commit_timestamp + self._terms.retention_ms <= winner.record_ts
+
+    def _is_recent(self, at_ms: int | None) -> bool:
+        """Whether this is no longer ago than a commit interval; None: it is not known, or was never."""
+        return at_ms is not None and self._terms.now_ms - at_ms <= self._terms.commit_interval_ms
+
     def _moves(self, foreign: ForeignCommit) -> bool:
         """Whether somebody commits to the wrong partition: within the bracket, or later than to the right
         one."""
@@ -119,6 +198,16 @@ class Sources:
             for number, count in live.items()
             if count >= ENOUGH_TO_BE_SILENT and number not in answered
         )
+
+
+def _first_beyond(history: Sequence[Commit], reached: int) -> int | None:
+    """When Kafka's first commit beyond what ZooKeeper has reached was made; None: there is none."""
+    beyond: int | None = None
+    for one in reversed(history):
+        if one.says is None or one.says <= reached:
+            break
+        beyond = one.commit_timestamp
+    return beyond
 
 
 def asked_in_full(admin: ClusterState) -> frozenset[str]:

@@ -51,19 +51,17 @@ class Op(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Created:
-    """A node came to be, with this data."""
-
-    path: str
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DataSet:
-    """A node's data was replaced."""
+    """A node has this data now: it was replaced, or the node was `Created` with it."""
 
     path: str
     data: bytes
+
+
+class Created(DataSet):
+    """A node came to be."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +79,7 @@ class SessionClosed:
     paths: tuple[str, ...]
 
 
-Change = Created | Deleted | DataSet | SessionClosed
+Change = DataSet | Deleted | SessionClosed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

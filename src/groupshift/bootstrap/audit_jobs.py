@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING
 from groupshift.adapters.spark_submit.submit import SparkSubmit
 from groupshift.adapters.system import SystemClock
 from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
+from groupshift.audit.inputs import Terms
 from groupshift.audit.offsets import Audit
 from groupshift.audit.report import render
-from groupshift.audit.run import AuditOptions, AuditSources, Progress, audit_offsets
+from groupshift.audit.run import AuditSources, Progress, audit_offsets
 from groupshift.bootstrap.connect import audit_store, brokers_of, group_snapshots, zookeeper_connection
 from groupshift.domain.plain import from_plain
 from groupshift.domain.run import SparkJob
@@ -44,7 +45,7 @@ class AuditRequest:
     zookeeper: ZookeeperSettings | None
     groups: Collection[str] | None = None
     output: str | None = None
-    options: AuditOptions = field(default_factory=AuditOptions)
+    options: Terms = field(default_factory=Terms)
     timeout_s: float = 10.0
 
 

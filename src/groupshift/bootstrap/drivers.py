@@ -81,8 +81,7 @@ class NodesFile:
 def driver_of(path: Path | None) -> BrokerReplacement:
     """The driver that the file chooses, with the fence that it names. Raises `Rejected` for a file that
     cannot be used."""
-    nodes = nodes_file(path)
-    return fenced(nodes, replacement(nodes))
+    return replacement(nodes_file(path))
 
 
 def nodes_file(path: Path | None) -> NodesFile:
@@ -106,22 +105,18 @@ def nodes_file(path: Path | None) -> NodesFile:
 
 
 def replacement(nodes: NodesFile) -> BrokerReplacement:
-    """The driver alone. Raises `Rejected` for a table that cannot be used."""
+    """The driver, with the fence that the file names, if it does. Raises `Rejected` for a table that cannot
+    be used."""
+    driver: BrokerReplacement
     if nodes.driver == "manual":
         from groupshift.adapters.drivers.manual import ManualReplacement
 
-        return ManualReplacement()
-    if nodes.driver != "command":
-        installed: BrokerReplacement = entry_points(group=_INSTALLED)[nodes.driver].load()(nodes.table)
-        return installed
-    return CommandReplacement(_programs(nodes.table, "command"))
-
-
-def fenced(nodes: NodesFile, driver: BrokerReplacement) -> BrokerReplacement:
-    """The driver, with the fence that the file names, if it does. Raises `Rejected` as `replacement`."""
-    if not nodes.fence:
-        return driver
-    return FencedReplacement(driver, _programs(nodes.fence, "fence"))
+        driver = ManualReplacement()
+    elif nodes.driver == "command":
+        driver = CommandReplacement(_programs(nodes.table, "command"))
+    else:
+        driver = entry_points(group=_INSTALLED)[nodes.driver].load()(nodes.table)
+    return FencedReplacement(driver, _programs(nodes.fence, "fence")) if nodes.fence else driver
 
 
 def _programs(table: Mapping[str, Any], of: str) -> Programs:

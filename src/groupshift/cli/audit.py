@@ -16,10 +16,10 @@ import typer
 from typer import Option
 
 from groupshift.adapters.spark_submit.java import java_home
+from groupshift.audit.inputs import Terms
 from groupshift.audit.offsets import Audit, summary
 from groupshift.audit.report import judged, sentence
 from groupshift.audit.rules import Weight
-from groupshift.audit.run import AuditOptions
 from groupshift.bootstrap.connect import placement_views
 from groupshift.cli import output as render
 from groupshift.cli.options import (
@@ -95,7 +95,7 @@ def audit(  # noqa: PLR0913 - the options of a verb
         zookeeper=where.zookeeper if zookeeper or not bootstrap_servers else None,
         groups=chosen,
         output=output,
-        options=AuditOptions(
+        options=Terms(
             settle_ms=round(settle * 1000),
             commit_interval_ms=round(commit_interval * 1000),
             retention_ms=None if retention_minutes is None else retention_minutes * _MINUTE_MS,

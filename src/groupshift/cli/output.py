@@ -10,7 +10,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -162,16 +162,12 @@ def write_page(path: Path, text: str) -> None:
         Transient: the disk is full, or does not answer.
     """
     from groupshift.adapters.parquet.store import unwritable
-    from groupshift.foreign_files import made_anew
+    from groupshift.foreign_files import put_whole
 
     try:
-        part = path.with_name(f"{path.name}.part")
-        made_anew(part)
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
+        with put_whole(path) as part:
+            part.write_text(text, encoding="utf-8")
     except OSError as error:
-        with suppress(OSError):
-            part.unlink()
         raise unwritable(f"--output {path}", error) from error
     except ValueError as error:
         raise Rejected(f"--output {path} cannot be written ({error}): name a file") from error

@@ -127,24 +127,21 @@ class GroupConsumer:
             raise Rejected("subscribe: streams can be created once per consumer; make another consumer")
         subscription, pattern = read_subscription(topics)
         application = Callbacks(self, self._delivery.notify, on_assign, on_revoke, on_lost, on_group_assigned)
-        config, member = (
-            self._config,
-            replace(self._config.member, subscription=subscription, pattern=pattern),
-        )
+        member = replace(self._config.member, subscription=subscription, pattern=pattern)
         names = tuple(sorted(subscription)) if pattern is Pattern.STATIC else ()
         with ExitStack() as undo:  # nothing was registered yet: it may be tried again
-            parts = make_parts(config, self._delivery, application, names)
+            parts = make_parts(self._config, self._delivery, application, names)
             undo.callback(parts.fetch.close)
             if parts.membership is not None:
                 undo.callback(parts.membership.close, 0)
             undo.callback(parts.coordination.close)
-            reconciler = Reconciler(member, parts, config.policy)
+            reconciler = Reconciler(member, parts, self._config.policy)
             feed = Feed(self.consumer_id, parts.fetch, self._delivery, reconciler.out_of_range)
-            port, text = config.metrics_port, lambda: prometheus(self.statistics())
+            port, text = self._config.metrics_port, lambda: prometheus(self.statistics())
             endpoint = None if port is None else MetricsEndpoint(port, text)
             if endpoint is not None:
                 undo.callback(endpoint.close)
-            parts.coordination.start(reconciler, config.connect_s)
+            parts.coordination.start(reconciler, self._config.connect_s)
             self._parts, self._reconciler, self._feed, self._endpoint = parts, reconciler, feed, endpoint
             self._streams = max(subscription.values(), default=0)
             feed.start()

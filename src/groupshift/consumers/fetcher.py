@@ -149,9 +149,9 @@ class KafkaFetch:
         now = time.monotonic()
         if now >= self._ends_due:
             self._ends_due = now + _ENDS_EVERY_S
-            places = {each: KafkaPartition(*each) for each in self._added}
             marks = {
-                each: self._consumer.get_watermark_offsets(at, cached=True) for each, at in places.items()
+                each: self._consumer.get_watermark_offsets(KafkaPartition(*each), cached=True)
+                for each in self._added
             }
             self._ends = {each: mark[1] for each, mark in marks.items() if mark is not None and mark[1] >= 0}
         if limit == 0:

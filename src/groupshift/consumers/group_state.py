@@ -92,11 +92,9 @@ class Outlook:
             partitions_of = {
                 topic: view.partitions.get(topic, ()) for topic in self._member.topics(view.partitions)
             }
-            if self._parts.membership is not None and partitions_of != self._subscribed:
-                static = self._own_topics
-                self._parts.membership.subscribe(
-                    [each for each in partitions_of if partitions_of[each] or each in static]
-                )
+            membership, own = self._parts.membership, self._own_topics
+            if membership is not None and partitions_of != self._subscribed:
+                membership.subscribe([each for each in partitions_of if partitions_of[each] or each in own])
                 self._subscribed = partitions_of
 
     @contextmanager

@@ -1,10 +1,9 @@
 """Spark job: prove from ledgers and ZooKeeper's transaction log what a group really consumed.
 
 ``spark-submit audit_consumption.py --ledgers DIR --zookeeper-log DIR --group G --output DIR
-[--from-ms N] [--to-ms N] [--chroot PATH] [--tolerance-ms N] [--stages FILE]
+[--from-ms N] [--to-ms N] [--chroot PATH] [--tolerance-ms N]
 [--brokers HOST:PORT,... [--properties FILE] [--isolation-level LEVEL]]``
 
-``--stages`` names a JSON object ``{"canary": [from_ms, to_ms], ...}``; its figures come out per stage.
 Offsets that nobody was given may hold no record (transaction markers, aborted records, compaction). With
 ``--brokers`` the log is asked about these ranges, as a consumer of the members' isolation level is given
 them; without, all of them count as lost. ``--properties`` names a JSON object of librdkafka's security keys.
@@ -26,47 +25,27 @@ from pathlib import Path
 from groupshift.adapters.kafka.record_log import KafkaRecordLog
 from groupshift.domain.modes import Isolation
 from groupshift.domain.verdict import Verdict
-from groupshift.errors import GroupshiftError, Rejected
+from groupshift.errors import GroupshiftError
 from groupshift.jobs import ended
 from groupshift.ports.log import NobodyAsksTheLog, RecordLog
 from groupshift.spark import consumption
 from groupshift.spark import consumption_report as report
 from groupshift.spark.checks import to_json
 from groupshift.spark.consumption import Audit, Window, measure
-from groupshift.spark.output import fresh, json_object, properties_of, write_parquet, write_text
+from groupshift.spark.output import fresh, properties_of, write_parquet, write_text
 from groupshift.spark.session import local_session
 
 VERDICT, REPORT = "audit.json", "report.html"
-HAND_OVERS, DUPLICATES = "hand_overs.parquet", "duplicates.parquet"
+TABLES = ("hand_overs", "duplicates")
 DEFAULT_TOLERANCE_MS = 2000
 """How late a recorder may stamp what an old member printed: it shares the machine with everything else."""
 
-_HAND_OVERS = (
-    "topic string, partition int, member string, kind string, known_by string, start_ms long, end_ms long, "
-    "ended string, records long, giver string, released_ms long, unowned_ms long, committed long, "
-    "reached long"
-)
-_DUPLICATES = (
-    "topic string, partition int, from_offset long, to_offset long, records long, first_ms long, "
-    "member string, last_deliverer string, committed long, reached long, objection string"
-)
 
-
-def _stages(path: Path | None) -> dict[str, tuple[int, int]]:
-    """The stages of the file that ``--stages`` names, from and to in epoch ms. Raises `Rejected`."""
-    stages = {} if path is None else json_object(path, "--stages")
-    try:
-        return {name: (int(start), int(end)) for name, (start, end) in stages.items()}
-    except (ValueError, TypeError) as error:
-        raise Rejected(f"--stages {path} must map each stage to [from_ms, to_ms] ({error})") from error
-
-
-def _audit(arguments: argparse.Namespace) -> tuple[Audit, dict[str, tuple[int, int]]]:
-    """Read both sources, measure, and return the audit with its stages. Raises `Rejected` and `Broken`."""
+def _audit(arguments: argparse.Namespace) -> Audit:
+    """Read both sources, measure, and leave the tables. Raises `Rejected` and `Broken`."""
     log_of: RecordLog = NobodyAsksTheLog()
     if arguments.brokers is not None:
         log_of = KafkaRecordLog(arguments.brokers, properties_of(arguments.properties))
-    stages = _stages(arguments.stages)
     now_ms = time.time_ns() // 1_000_000
     window = Window(
         from_ms=arguments.from_ms,
@@ -81,7 +60,10 @@ def _audit(arguments: argparse.Namespace) -> tuple[Audit, dict[str, tuple[int, i
     ours = ledgers.where(ledgers["member"].startswith(f"{arguments.group}_"))
     consumption.register(spark, ours, files, log.history.kinds, window)
     measured = measure(spark, window, ask=log_of.read, of_kafka=Isolation(arguments.isolation_level))
-    return Audit(group=arguments.group, window=window, log=log, torn=torn, measured=measured), stages
+    for name in TABLES:
+        types = ", ".join(f"{column} {kind}" for column, kind in spark.table(name).dtypes)
+        write_parquet(arguments.output / f"{name}.parquet", getattr(measured, name), types)
+    return Audit(group=arguments.group, window=window, log=log, torn=torn, measured=measured)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -102,22 +84,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--isolation-level", choices=levels, default=levels[0], help="of Kafka members; old ones have none"
     )
-    parser.add_argument("--stages", type=Path, help="JSON: stage to [from_ms, to_ms]")
     arguments = parser.parse_args(argv)
     output: Path = arguments.output
-    fresh(output, (VERDICT, REPORT, HAND_OVERS, DUPLICATES))
+    fresh(output, (VERDICT, REPORT, *(f"{name}.parquet" for name in TABLES)))
 
     def run() -> str:
         try:
-            audit, stages = _audit(arguments)
+            audit = _audit(arguments)
         except GroupshiftError as error:
             data = {"version": report.AUDIT_VERSION, "group": arguments.group, "verdict": Verdict.FAIL.value}
             write_text(output / VERDICT, to_json({**data, "error": str(error)}))
             raise
-        write_parquet(output / HAND_OVERS, audit.measured.hand_overs, _HAND_OVERS)
-        write_parquet(output / DUPLICATES, audit.measured.duplicates, _DUPLICATES)
-        write_text(output / REPORT, report.render(audit, stages))
-        write_text(output / VERDICT, to_json(report.to_data(audit, stages)))
+        write_text(output / REPORT, report.render(audit))
+        write_text(output / VERDICT, to_json(report.to_data(audit)))
         return f"{audit.verdict}; report at {output / REPORT}"
 
     return ended("audit", run)

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from groupshift.domain.equality_rules import Comparison
 from groupshift.jobs import ended, progress_of
-from groupshift.spark.compare.comparing import VERDICT, Request, compare
-from groupshift.spark.compare.work import Sizes
+from groupshift.spark.compare.comparing import VERDICT, compare
+from groupshift.spark.compare.work import PART_ROWS, Request
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--move", type=Comparison, choices=list(Comparison), required=True)
     parser.add_argument("--live", action="store_true", help="commits went on between the snapshots")
     parser.add_argument("--memory", default="2g", help="heap of the driver where this process starts it")
-    parser.add_argument("--part-rows", type=int, default=Sizes().part, help="rows read as one part")
+    parser.add_argument("--part-rows", type=int, default=PART_ROWS, help="rows read as one part")
     parsed = parser.parse_args(argv)
     request = Request(
         before=parsed.before,
@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         comparison=parsed.move,
         live=parsed.live,
         memory=parsed.memory,
-        sizes=Sizes(part=parsed.part_rows),
+        part_rows=parsed.part_rows,
     )
 
     def run() -> str:

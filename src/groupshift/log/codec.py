@@ -42,16 +42,9 @@ class Unreadable(ValueError):
     """The bytes are not what the schema says; the message names the field and the position."""
 
 
-def read_message(schema: Schema, version: int, data: bytes, at: int, unknown: Unknown) -> tuple[Any, int]:
-    """The fields of one message of this version from ``at`` on, and the position behind them.
-
-    Unknown tags are appended to ``unknown``. Raises `Unreadable`, which names the field.
-    """
-    return _message_reader(schema, version)(data, at, unknown)
-
-
 @cache
-def _message_reader(schema: Schema, version: int) -> Read:
+def message_reader(schema: Schema, version: int) -> Read:
+    """What reads the fields of one message of this version; it raises `Unreadable`, which names the field."""
     return _struct_reader(schema.fields, version, flexible=schema.is_flexible(version))
 
 

@@ -28,13 +28,12 @@ from groupshift.domain.foreign_json import shown
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
 from groupshift.errors import Rejected
-from groupshift.log.codec import Unknown, Unreadable, read_message
-from groupshift.log.schema import ASSIGNMENT, SUBSCRIPTION, TYPES, RecordType, Schema
+from groupshift.log.codec import Unknown, Unreadable, message_reader
+from groupshift.log.schema import ASSIGNMENT, COMMITS, SUBSCRIPTION, TYPES, RecordType, Schema
 
 _INT16 = struct.Struct(">h")
 _NULL = b"\xff" * 4
 _GUESS = TYPES[3].key
-_COMMITS = frozenset({0, 1})
 _REMEMBERED = 1 << 14
 
 
@@ -83,7 +82,7 @@ def decode(record: LogRecord, *, partitions: int | None) -> Decoded:
     """
     key, value = _key(record.key), Value()
     if record.value is not None and key.known is not None and key.status in _READABLE:
-        value = read_value(key.known, record.value)
+        value = _value(key.known, record.value)
     fields = key.fields
     group = fields.get("groupId") if "groupId" in fields else fields.get("group")
     expected = None if group is None or partitions is None else partition_of(group, partitions)
@@ -118,7 +117,7 @@ def commit_place(key: bytes | None) -> tuple[str, str, int] | None:
     """Group, topic and partition of a commit's key (types 0 and 1); None for every other key, and for one
     that cannot be read. Never raises."""
     decoded = _key(key)
-    if decoded.number not in _COMMITS or decoded.status not in _READABLE:
+    if decoded.number not in COMMITS or decoded.status not in _READABLE:
         return None
     return decoded.fields["group"], decoded.fields["topic"], decoded.fields["partition"]
 
@@ -134,10 +133,10 @@ def _key(raw: bytes | None) -> _Key:
     if known is None or not known.values:
         problem = f"record type {number} is {'not known' if known is None else 'known by name only'}"
         with suppress(Unreadable):  # the group comes first in every key, so also in one that we do not know
-            fields, _ = read_message(_GUESS, 0, raw, _INT16.size, [])
+            fields, _ = message_reader(_GUESS, 0)(raw, _INT16.size, [])
         return _Key(number, known, fields, DecodeStatus.UNKNOWN_TYPE, problem)
     try:
-        fields, at = read_message(known.key, 0, raw, _INT16.size, [])
+        fields, at = message_reader(known.key, 0)(raw, _INT16.size, [])
     except Unreadable as error:
         return _Key(number, known, status=DecodeStatus.ERROR, problem=f"key: {error}")
     if at < len(raw):
@@ -146,9 +145,8 @@ def _key(raw: bytes | None) -> _Key:
     return _Key(number, known, fields)
 
 
-def read_value(known: RecordType, raw: bytes) -> Value:
-    """The value of a record of this type, which is not a tombstone; for readers that have the key's
-    columns already. Never raises."""
+def _value(known: RecordType, raw: bytes) -> Value:
+    """The value of a record of this type, which is not a tombstone. Never raises."""
     if len(raw) < _INT16.size:
         return Value(status=DecodeStatus.ERROR, problem=f"the value has {len(raw)} bytes and no version")
     version: int = _INT16.unpack_from(raw)[0]
@@ -175,8 +173,17 @@ def read_value(known: RecordType, raw: bytes) -> Value:
 def _read(known: RecordType, schema: Schema, version: int, raw: bytes) -> Value:
     """Raises `Unreadable`."""
     unknown: Unknown = []
-    fields, at = read_message(schema, version, raw, _INT16.size, unknown)
-    attach(known.number, fields)
+    fields, at = message_reader(schema, version)(raw, _INT16.size, unknown)
+    # Members of a classic group, and protocols of a classic member of a consumer group, say what is embedded.
+    if known.number == 2 and fields["protocolType"] == CONSUMER:  # noqa: PLR2004
+        for member in fields["members"]:
+            member["embedded"] = {
+                "subscription": _shown(SUBSCRIPTION, member["subscription"]),
+                "assignment": _shown(ASSIGNMENT, member["assignment"]),
+            }
+    elif known.number == 5 and fields.get("classicMemberMetadata"):  # noqa: PLR2004
+        for protocol in fields["classicMemberMetadata"]["supportedProtocols"]:
+            protocol["embedded"] = {"metadata": _shown(SUBSCRIPTION, protocol["metadata"])}
     tags = {f"{path}:{tag}" if path else str(tag): body.hex() for path, tag, body in unknown}
     read = Value(version, schema.layout.value, fields, tags)
     if left := len(raw) - at:
@@ -189,7 +196,7 @@ def _unreadable(known: RecordType, version: int, raw: bytes, problem: str) -> Va
     fields = None
     if known.head is not None:
         with suppress(Unreadable):
-            fields, _ = read_message(known.head, 0, raw, _INT16.size, [])
+            fields, _ = message_reader(known.head, 0)(raw, _INT16.size, [])
     return Value(version, fields=fields, status=DecodeStatus.ERROR, problem=f"value: {problem}")
 
 
@@ -226,7 +233,7 @@ def read_blob(schema: Schema, blob: bytes) -> dict[str, Any]:
         if at == len(blob):
             return row
         try:
-            value, at = read_message(piece, each.since, blob, at, [])
+            value, at = message_reader(piece, each.since)(blob, at, [])
         except Unreadable as error:
             return row | {"problem": str(error)}
         row |= value
@@ -251,20 +258,6 @@ def parse_assignment(data: bytes) -> frozenset[TopicPartition]:
     return frozenset(
         TopicPartition(each["topic"], number) for each in topics for number in each["partitions"]
     )
-
-
-def attach(record_type: int, value: dict[str, Any]) -> None:
-    """Add ``embedded`` to the members of a classic consumer group (type 2) and to the protocols of a
-    classic member of a consumer group (type 5)."""
-    if record_type == 2 and value["protocolType"] == CONSUMER:  # noqa: PLR2004
-        for member in value["members"]:
-            member["embedded"] = {
-                "subscription": _shown(SUBSCRIPTION, member["subscription"]),
-                "assignment": _shown(ASSIGNMENT, member["assignment"]),
-            }
-    elif record_type == 5 and value.get("classicMemberMetadata"):  # noqa: PLR2004
-        for protocol in value["classicMemberMetadata"]["supportedProtocols"]:
-            protocol["embedded"] = {"metadata": _shown(SUBSCRIPTION, protocol["metadata"])}
 
 
 @lru_cache(maxsize=_REMEMBERED_BLOBS)

@@ -20,7 +20,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from groupshift.domain.tables import table_of
-from groupshift.log.codec import Unreadable, read_message
+from groupshift.log.codec import Unreadable, message_reader
 from groupshift.log.decode import Decoded, DecodeStatus
 from groupshift.log.releases import Coordinator, Loader, loader
 from groupshift.log.schema import TYPES, Family, Field, Kind, Layout
@@ -367,7 +367,7 @@ def _is_known(value: bytes) -> bool:
     version = int.from_bytes(value[:_VERSION_BYTES], "big", signed=True)
     for schema in _OTHERS:
         with suppress(Unreadable):
-            if read_message(schema, version, value, _VERSION_BYTES, [])[1] == len(value):
+            if message_reader(schema, version)(value, _VERSION_BYTES, [])[1] == len(value):
                 return True
     return False
 

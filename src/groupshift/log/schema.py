@@ -99,6 +99,8 @@ class Family(StrEnum):
     STREAMS = "streams"
 
 
+COMMITS = frozenset({0, 1})
+"""The types of committed offsets: one key."""
 _EPOCH_FIRST = frozenset({11, 12, 14, 17, 20, 22, 23})
 
 

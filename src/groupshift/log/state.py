@@ -14,14 +14,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final
 
 from groupshift.errors import Rejected
 from groupshift.log.decode import CONSUMER, Decoded, DecodeStatus
-from groupshift.log.schema import TYPES
+from groupshift.log.schema import COMMITS, TYPES
 
 
 class GroupFamily(StrEnum):
@@ -146,7 +146,6 @@ class State:
     unreadable: tuple[Decoded, ...]
 
 
-_COMMITS = frozenset({0, 1})
 _CLASSIC, _EXPRESSION, _TOPOLOGY = 2, 16, 23
 _HEADS = frozenset({2, 3, 11, 17})
 """Types whose live record makes a group one of its family."""
@@ -231,7 +230,7 @@ def materialise(records: Iterable[Decoded], up_to: Mapping[int, int] | None = No
             unreadable.append(record)
             continue
         key: tuple[object, ...] = record.src_partition, record.raw_key
-        if record.record_type in _COMMITS:  # types 0 and 1 are one key
+        if record.record_type in COMMITS:  # types 0 and 1 are one key
             key = record.src_partition, record.group_id, record.topic, record.partition
         if key not in winners or winners[key].src_offset < record.src_offset:
             winners[key] = record
@@ -254,7 +253,7 @@ def _sorted_out(winners: Iterable[Decoded], unreadable: tuple[Decoded, ...]) -> 
                 f"record {record.src_offset} of partition {record.src_partition} was decoded without a "
                 "partition count, so foreign records cannot be told apart; decode with partitions=<count>"
             )
-        elif record.record_type not in _COMMITS:
+        elif record.record_type not in COMMITS:
             (others[group] if home == record.src_partition else foreign_records).append(record)
         elif home == record.src_partition:
             commits[group].append(commit_of(record))
@@ -276,10 +275,7 @@ def _sorted_out(winners: Iterable[Decoded], unreadable: tuple[Decoded, ...]) -> 
     )
 
 
-_AS_DECODED = (
-    "group_id", "topic", "partition", "src_partition",
-    "record_ts", "record_type", "is_tombstone", "value_version",
-)  # fmt: skip
+_AS_DECODED = {each.name for each in fields(Commit)} & {each.name for each in fields(Decoded)}
 
 
 def commit_of(record: Decoded) -> Commit:

@@ -2,7 +2,8 @@
 
 What coordinators answer and what ZooKeeper holds within one bracket become frames. The transforms take frames
 and return frames; each is one statement of ``sql/audit``. Only records that matter are decoded: the winner of
-each key, then the recent past of the keys that differ. The rules are those of `groupshift.audit.rules`.
+each key, then the recent past of the keys that differ. What each source says of those, and the facts about
+them, come to the driver, where `groupshift.audit.offsets.judge` chooses the rule as it does without Spark.
 
 Source: docs/reference/group-coordinator.md §1.7.
 """
@@ -10,18 +11,15 @@ Source: docs/reference/group-coordinator.md §1.7.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import reduce
-from operator import and_, attrgetter
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name the whole Spark world uses
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.storagelevel import StorageLevel
 
-from groupshift.audit.case import KEPT, Terms
-from groupshift.audit.offsets import TOLD, Looked, Mismatch, Reading, looked_at, mismatch
-from groupshift.audit.rules import BY_NUMBER, KAFKA_RULES, STORE_RULES, AuditRule, Weight
+from groupshift.audit.inputs import KEPT, Terms
+from groupshift.audit.offsets import Looked, Mismatch, Reading, judge, looked_at, mismatch
 from groupshift.audit.sources import (
     ENOUGH_TO_BE_SILENT,
     UNKNOWN_TYPES,
@@ -39,9 +37,6 @@ from groupshift.spark.broker_source import Brokers, fetched
 from groupshift.spark.coordinator_log import decoded
 from groupshift.spark.copied_log import DirectLog
 from groupshift.spark.output import arrow_columns
-
-RULE = "rule"
-"""Column with the number of the rule that speaks."""
 
 
 def compared(
@@ -90,10 +85,12 @@ def _mismatches(frames: Mapping[str, DataFrame], reading: Reading) -> tuple[Mism
     used["bracket"] = _run("bracket", used)
     retention_ms, interval_ms = terms.retention_ms, terms.commit_interval_ms
     facts = _run("facts", used, now_ms=terms.now_ms, interval_ms=interval_ms, retention_ms=retention_ms)
-    mismatches = []
-    for row in classified(facts).toArrow().to_pylist():
-        key = row["group_id"], row["topic"], row["partition"]
-        mismatches.append(mismatch(key, BY_NUMBER[row[RULE]], **{name: row[name] for name in TOLD}))
+    rows = (row for batch in facts.toArrow().to_batches() for row in batch.to_pylist())
+    mismatches = (
+        mismatch((row["group_id"], row["topic"], row["partition"]), rule, row)
+        for row in rows
+        if (rule := judge(row)) is not None
+    )
     return tuple(sorted(mismatches, key=lambda one: one.key))
 
 
@@ -176,35 +173,6 @@ def _overdue(winners: DataFrame, differing: DataFrame, terms: Terms, partitions:
     raw = winners.join(groups, "group_id", "left_semi").select(*names).toDF(*RAW_COLUMNS)
     risks = states.retention(raw, partitions, retention_ms=terms.retention_ms or 0, now_ms=terms.now_ms)
     return risks.where("overdue").select("group_id", "topic", "partition")
-
-
-def classified(facts: DataFrame) -> DataFrame:
-    """The keys about which a rule speaks, with its number, as `groupshift.audit.offsets.judge` chooses;
-    ``facts`` has a column for each of `groupshift.audit.rules.FACTS` beside `TOLD`."""
-    kafka, stores = F.col("kafka_rule"), F.col("store_rule")
-    chosen = (
-        F.when(_counts(KAFKA_RULES, kafka), kafka)
-        .when(kafka.isNull() | _counts(STORE_RULES, stores), stores)
-        .otherwise(kafka)
-    )
-    both = facts.withColumns({"kafka_rule": _first(KAFKA_RULES), "store_rule": _first(STORE_RULES)})
-    chosen_rows = both.select("group_id", "topic", "partition", chosen.alias(RULE), *TOLD)
-    return chosen_rows.where(F.col(RULE).isNotNull())
-
-
-def _first(rules: Iterable[AuditRule]) -> Column:
-    """The number of the first rule that applies, else null."""
-    numbers = []
-    for rule in rules:
-        holds = [*(F.col(fact) for fact in rule.when), *(~F.col(fact) for fact in rule.unless)]
-        numbers.append(F.when(reduce(and_, holds), F.lit(rule.number)))
-    return F.coalesce(*numbers)
-
-
-def _counts(rules: Iterable[AuditRule], number: Column) -> Column:
-    """Whether this is the number of a rule that does not explain."""
-    numbers = [rule.number for rule in rules if rule.weight is not Weight.EXPLAINED]
-    return F.coalesce(number.isin(numbers), F.lit(False))
 
 
 def _run(name: str, frames: Mapping[str, DataFrame], **args: Any) -> DataFrame:

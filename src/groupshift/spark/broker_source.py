@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -28,7 +28,7 @@ from groupshift.errors import Broken, Rejected
 from groupshift.spark.batches.decompress import Origin
 from groupshift.spark.batches.files import Part
 from groupshift.spark.batches.headers import ABORT, CONTROL, LAST, OFFSET, PRODUCER, read_headers
-from groupshift.spark.batches.records import Keep, read_records
+from groupshift.spark.batches.records import read_records
 from groupshift.spark.batches.transactions import FOR_EVER, Transactions, resolve, spans, visible
 from groupshift.spark.segment_scan import shared
 from groupshift.spark.segments import AS_READ, OFFSETS_TOPIC, Into, in_tasks
@@ -68,8 +68,8 @@ def fetched(
     topic: str = OFFSETS_TOPIC,
     bounds: Sequence[Bounds] | None = None,
 ) -> DataFrame:
-    """The records of ``topic``, each partition in log order. Rows are of ``into.schema``: the tasks that
-    fetch also convert.
+    """The records of ``topic``, each partition in log order and read by one task. Rows are of
+    ``into.schema``: the tasks that fetch also convert.
 
     Ends are those of ``bounds`` (`log_bounds`, taken now when not given): what is written later is not
     read, whatever happens meanwhile. Raises as `log_bounds`.
@@ -77,9 +77,6 @@ def fetched(
     whole = log_bounds(brokers, topic) if bounds is None else bounds
     ranges = [[each] for each in whole if each.end > each.start]
     count = 2 * spark.sparkContext.defaultParallelism
-    if into.keep is not Keep.WINNERS:  # one task need not read a whole partition: large ones are cut
-        share = sum(each.end - each.start for (each,) in ranges) // count + 1
-        ranges = [[part] for (each,) in ranges for part in _cut(each, share)]
     tasks = shared(ranges, [each.end - each.start for (each,) in ranges], count)
 
     def read(each: Bounds) -> Iterator[pa.RecordBatch]:
@@ -130,16 +127,6 @@ def _bounds(cluster: KafkaCluster, topic: str) -> tuple[Bounds, ...]:
         Bounds(partition=at, start=starts[at], stable=min(stables[at], end), end=end)
         for at, end in sorted(ends.items())
     )
-
-
-def _cut(whole: Bounds, share: int) -> Iterator[Bounds]:
-    """The same offsets in pieces of at most ``share``, for several tasks. What lies behind the last stable
-    offset is one: its markers are looked for from its start to its end."""
-    for start in range(whole.start, whole.stable, share):
-        stable = min(start + share, whole.stable)
-        yield replace(whole, start=start, stable=stable, end=stable)
-    if whole.end > whole.stable:
-        yield replace(whole, start=whole.stable)
 
 
 def read_partition(

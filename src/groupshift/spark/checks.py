@@ -7,7 +7,7 @@ Every statement below ``sql/checks`` returns the rows that break its rule and no
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from itertools import islice
@@ -19,6 +19,7 @@ from groupshift.domain.equality import STAGE_RULES, AllowedChanges, StageRule
 from groupshift.domain.tables import shipped
 from groupshift.domain.verdict import Finding, Verdict, worst
 
+Rows = Sequence[Mapping[str, Any]]
 SNAPSHOT_CHECKS = tuple(rule for rule in STAGE_RULES if rule.statement)
 """The rules that a statement below ``sql/checks/snapshot`` asks."""
 _ANSWERS = "topic string, partition int, from_offset long, to_offset long, answer string, reason string"
@@ -122,25 +123,25 @@ def run(
     wanted: Sequence[StageRule] = SNAPSHOT_CHECKS,
     *,
     itself: bool = False,
-) -> tuple[Ruled, ...]:
-    """Return what the ``wanted`` checks say of the registered views; ``itself``: both snapshots are one, of
+) -> Iterator[Ruled]:
+    """Yield what the ``wanted`` checks say of the registered views; ``itself``: both snapshots are one, of
     which nothing that is held against itself is asked."""
-    return tuple(_run_one(spark, rule, changes, itself=itself) for rule in wanted)
-
-
-def _run_one(spark: SparkSession, rule: StageRule, changes: AllowedChanges, *, itself: bool) -> Ruled:
-    if why := rule.unasked(changes, itself=itself):
-        return not_asked(rule.rule, rule.holds, why)
     names = ("gap", "replaced", "mode_text", "effective_mode")
     arguments = {name: getattr(changes, name) for name in names}
     arguments |= {"old": changes.old or "", "new": changes.new or ""}
-    met = offences(queried(spark, statement("checks/snapshot", rule.statement), arguments).collect())
-    if not met and rule.about and not spark.sql(f"SELECT {rule.about} AS there").collect()[0]["there"]:
-        return not_asked(rule.rule, rule.holds, "there is nothing that it could be asked of")
-    if not met and rule.explained:
-        explained = offences(spark.sql(statement("checks", rule.explained)).collect())
-        return Ruled(finding=ruled(rule.rule, rule.holds, explained, verdict=Verdict.PASS).finding)
-    return ruled(rule.rule, rule.holds, met, verdict=rule.verdict, hint=rule.hint)
+    for rule in wanted:
+        if why := rule.unasked(changes, itself=itself):
+            yield not_asked(rule.rule, rule.holds, why)
+            continue
+        met = offences(queried(spark, statement("checks/snapshot", rule.statement), arguments).collect())
+        if not met and rule.about and not spark.sql(f"SELECT {rule.about} AS there").collect()[0]["there"]:
+            yield not_asked(rule.rule, rule.holds, "there is nothing that it could be asked of")
+        elif not met and rule.explained:
+            explained = offences(spark.sql(statement("checks", rule.explained)).collect())
+            named = ruled(rule.rule, rule.holds, explained, verdict=Verdict.PASS)
+            yield Ruled(finding=named.finding)
+        else:
+            yield ruled(rule.rule, rule.holds, met, verdict=rule.verdict, hint=rule.hint)
 
 
 def finding_data(result: Ruled) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from groupshift.domain.seal import is_beside
 from groupshift.domain.verdict import Verdict, worst
 from groupshift.errors import Broken, Rejected
 from groupshift.foreign_files import opened
-from groupshift.spark.checks import Offence, Ruled, not_asked, offences, queried, ruled, statement
+from groupshift.spark.checks import Offence, Rows, Ruled, not_asked, offences, queried, ruled, statement
 from groupshift.spark.output import write_parquet
 
 STILL_HELD_MS = 9_007_199_254_740_991
@@ -198,9 +198,6 @@ def register(
         frame.cache().createOrReplaceTempView(name)
 
 
-Rows = Sequence[Mapping[str, Any]]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
     """What counts: events from ``from_ms`` to ``to_ms`` (epoch). ``tolerance_ms`` is how late the stamp
@@ -209,10 +206,6 @@ class Window:
     from_ms: int
     to_ms: int
     tolerance_ms: int
-
-    def holds(self, at_ms: int | None) -> bool:
-        """True when `at_ms` lies within."""
-        return at_ms is not None and self.from_ms <= at_ms <= self.to_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,25 +267,6 @@ class Audit:
         }
 
 
-def figures(lost: Rows, duplicates: Rows, taken: Rows) -> dict[str, Any]:
-    """What ranges that nobody was given, ranges delivered again and hand-overs add up to."""
-    nothing = {"unowned_ms": 0, "released_ms": None}
-    longest = max(taken, key=lambda row: row["unowned_ms"], default=nothing)
-    return {
-        "lost": lost_of(lost),
-        "duplicates": sum(row["records"] for row in duplicates),
-        "unexplained": sum(row["objection"] is not None for row in duplicates),
-        "hand_overs": len(taken),
-        "longest_unowned_ms": longest["unowned_ms"],
-        "longest_unowned_at_ms": longest["released_ms"],
-    }
-
-
-def taken_in(hand_overs: Rows, window: Window) -> list[Mapping[str, Any]]:
-    """The hand-overs whose taker took within the window (a first tenure is no hand-over)."""
-    return [row for row in hand_overs if row["giver"] is not None and window.holds(row["start_ms"])]
-
-
 def lost_of(rows: Rows) -> int:
     """How many records these ranges stand for."""
     return sum(row.get("records", row["to_offset"] - row["from_offset"] + 1) for row in rows)
@@ -316,48 +290,42 @@ def _answered(rows: Rows, ask: Ask, of_kafka: Isolation) -> dict[LogAnswer, list
     by_answer: dict[LogAnswer, list[Mapping[str, Any]]] = {each: [] for each in LogAnswer}
     for row, read in zip_longest(rows, answers):
         said = {name: value for name, value in row.items() if name != "kinds"}
-        if read is None:
-            by_answer[LogAnswer.LOST].append(said)
-            continue
-        said["reason"] = f"{row['reason']}: {read.reason}"
-        if read.answer is LogAnswer.LOST:
+        if read is not None:
+            said["reason"] = f"{row['reason']}: {read.reason}"
+        if read is not None and read.answer is LogAnswer.LOST:
             said["records"] = read.records
-        by_answer[read.answer].append(said)
+        by_answer[LogAnswer.LOST if read is None else read.answer].append(said)
     return by_answer
 
 
 def measure(spark: SparkSession, window: Window, *, ask: Ask, of_kafka: Isolation) -> Measured:
     """Run every query on the registered views (see `register`). ``ask`` asks the log
     about ranges that were delivered to nobody; ``of_kafka`` is the level of all but old members."""
-    within = {"from_ms": window.from_ms, "to_ms": window.to_ms - window.tolerance_ms}
 
-    def rows(text: str) -> list[dict[str, Any]]:
+    def rows(text: str, until_ms: int = window.to_ms) -> list[dict[str, Any]]:
+        within = {"from_ms": window.from_ms, "to_ms": until_ms}
         return [row.asDict() for row in queried(spark, text, within).collect()]
 
     def check(name: str) -> list[dict[str, Any]]:
-        return rows(statement("checks/consumption", name))
+        return rows(statement("checks/consumption", name), window.to_ms - window.tolerance_ms)
 
     answers = _answered(check("lost"), ask, of_kafka)
-    lost = answers[LogAnswer.LOST]
-    again = rows("SELECT * FROM duplicates ORDER BY topic, partition, from_offset")
-    duplicates = [row for row in again if window.holds(row["first_ms"])]
-    tenures = rows("SELECT * FROM hand_overs ORDER BY topic, partition, number")
-    hand_overs = [
-        row for row in tenures if window.from_ms <= row["end_ms"] and row["start_ms"] <= window.to_ms
-    ]
-    taken = taken_in(hand_overs, window)
-    partitions = []
-    for total in spark.sql(statement("consumption", "partitions")).collect():
+    partitions = rows(statement("consumption", "partitions"))
+    for total in partitions:
         at = total["topic"], total["partition"]
-        own = (
-            [row for row in of if (row["topic"], row["partition"]) == at] for of in (lost, duplicates, taken)
-        )
-        partitions.append(total.asDict() | figures(*own))
+        lost_here = [row for row in answers[LogAnswer.LOST] if (row["topic"], row["partition"]) == at]
+        total["lost"] = lost_of(lost_here)
     return Measured(
-        lost=lost,
-        duplicates=duplicates,
-        unexplained=[row for row in check("unexplained_duplicates") if window.holds(row["first_ms"])],
-        hand_overs=hand_overs,
+        lost=answers[LogAnswer.LOST],
+        duplicates=rows(
+            "SELECT * FROM duplicates WHERE first_ms BETWEEN :from_ms AND :to_ms "
+            "ORDER BY topic, partition, from_offset"
+        ),
+        unexplained=rows(statement("checks/consumption", "unexplained_duplicates")),
+        hand_overs=rows(
+            "SELECT * FROM hand_overs WHERE end_ms >= :from_ms AND start_ms <= :to_ms "
+            "ORDER BY topic, partition, number"
+        ),
         outside=check("outside_ownership"),
         owners=check("owner_overlap"),
         plain=check("plain_overlap"),

@@ -5,7 +5,7 @@ The file has the figures, the rules, and the owners over time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from groupshift.domain.verdict import Verdict
@@ -28,21 +28,10 @@ from groupshift.report.page import (
 from groupshift.report.pictures import Bar, Lane, lanes
 from groupshift.report.svg import Axis, axis_of, palette
 from groupshift.spark.checks import finding_data
-from groupshift.spark.consumption import STILL_HELD_MS, Audit, Window, figures, taken_in
+from groupshift.spark.consumption import STILL_HELD_MS, Audit
 from groupshift.spark.validation_report import rules_section
 
 AUDIT_VERSION = 1
-
-
-def _event(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A hand-over as ``audit.json`` has it; times are epoch milliseconds, ``unowned_ms`` is a duration."""
-    return {**row, "from": row["giver"], "to": row["member"], "taken_ms": row["start_ms"]}
-
-
-def _range(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A range that was delivered again, as ``audit.json`` has it: both offsets are inclusive."""
-    named = {"at_ms": row["first_ms"], "hand_over": hand_over_name(row)}
-    return {**row, **named, "explained": row["objection"] is None}
 
 
 def hand_over_name(row: Mapping[str, Any]) -> str:
@@ -51,19 +40,24 @@ def hand_over_name(row: Mapping[str, Any]) -> str:
     return f"{giver} → {row['member']}" if giver else f"to {row['member']}"
 
 
-def _stage(audit: Audit, from_ms: int, to_ms: int) -> dict[str, Any]:
-    """The figures of one stretch of time within the audit's window."""
-    measured, span = audit.measured, Window(from_ms=from_ms, to_ms=to_ms, tolerance_ms=0)
-    taken = taken_in(measured.hand_overs, span)
-    again = [row for row in measured.duplicates if span.holds(row["first_ms"])]
-    lost = [row for row in measured.lost if span.holds(row["at_ms"])]
-    places = {(row["topic"], row["partition"]) for row in taken}
-    return {"from_ms": from_ms, "to_ms": to_ms, "partitions": len(places), **figures(lost, again, taken)}
-
-
-def to_data(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
-    """``audit.json`` as plain values; `stages` maps names to (from, to) in epoch milliseconds."""
+def to_data(audit: Audit) -> dict[str, Any]:
+    """``audit.json`` as plain values: times are epoch milliseconds, ``unowned_ms`` is a duration, and both
+    offsets of a range are inclusive."""
     measured = audit.measured
+    again = [
+        {
+            **row,
+            "at_ms": row["first_ms"],
+            "hand_over": hand_over_name(row),
+            "explained": row["objection"] is None,
+        }
+        for row in measured.duplicates
+    ]
+    taken = [
+        {**row, "from": row["giver"], "to": row["member"], "taken_ms": row["start_ms"]}
+        for row in measured.hand_overs
+        if row["giver"] is not None
+    ]
     return {
         "version": AUDIT_VERSION,
         "group": audit.group,
@@ -75,11 +69,10 @@ def to_data(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> dict[str, An
         "lost_ranges": measured.lost,
         "not_proven_ranges": measured.unproven,
         "empty_ranges": measured.empty,
-        "duplicate_ranges": [_range(row) for row in measured.duplicates],
-        "hand_overs": [_event(row) for row in measured.hand_overs if row["giver"] is not None],
+        "duplicate_ranges": again,
+        "hand_overs": taken,
         "partitions": measured.partitions,
         "members": measured.members,
-        "stages": {name: _stage(audit, *span) for name, span in stages.items()},
         "torn_ledgers": list(audit.torn),
         "still_held": sum(1 for row in measured.hand_overs if row["end_ms"] >= STILL_HELD_MS),
         "report": "report.html",
@@ -113,10 +106,14 @@ record delivered before it. In Kafka mode the znode follows the Kafka offset, so
 Row = Mapping[str, Any]
 
 
-def render(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> str:
+def render(audit: Audit) -> str:
     """The whole HTML document."""
-    measured = audit.measured
-    rows = [{"stage": stage, **_stage(audit, *span)} for stage, span in stages.items()]
+    measured, log = audit.measured, audit.log
+    again = sorted(measured.duplicates, key=lambda row: (row["objection"] is None, -row["records"]))
+    how = [" ".join(each.split()) for each in _HOW.format(tolerance=audit.window.tolerance_ms).split("\n\n")]
+    how.append(f"Log: {log.files} files, {log.transactions} transactions.")
+    if audit.torn:
+        how[-1] += f" Incomplete last lines left out: {', '.join(audit.torn)}."
     page = Page(
         title="Audit of consumption",
         top=Headline(verdict=audit.verdict),
@@ -125,12 +122,13 @@ def render(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> str:
             _summary(audit),
             rules_section(audit.results),
             _picture(audit),
-            _listed("Stage by stage", rows, _STAGES) if stages else None,
             _listed("Partition by partition", measured.partitions, _PARTITIONS),
             _listed("Lost", measured.lost, _LOST, most=FIRST) if measured.lost else None,
-            _duplicates(audit),
+            _listed("Delivered again", again, _AGAIN, most=FIRST)
+            if again
+            else section("Delivered again", "No record was delivered twice."),
             _listed("Member by member", measured.members, _MEMBERS),
-            _how(audit),
+            section("How this was judged", *how),
         ],
     )
     return render_page(page)
@@ -138,12 +136,13 @@ def render(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> str:
 
 def _summary(audit: Audit) -> Section:
     """The figures at a glance, of the whole window."""
-    totals = audit.totals
+    totals, measured, window = audit.totals, audit.measured, audit.window
+    within = (row for row in measured.hand_overs if window.from_ms <= row["start_ms"] <= window.to_ms)
     return glance(
         ("deliveries", totals["deliveries"]),
-        ("partitions", len(audit.measured.partitions)),
-        ("members", len(audit.measured.members)),
-        ("hand-overs", len(taken_in(audit.measured.hand_overs, audit.window))),
+        ("partitions", len(measured.partitions)),
+        ("members", len(measured.members)),
+        ("hand-overs", sum(row["giver"] is not None for row in within)),
         ("lost", totals["lost"]),
         ("delivered again", totals["duplicates"]),
         ("not explained", totals["unexplained"]),
@@ -152,23 +151,19 @@ def _summary(audit: Audit) -> Section:
     )
 
 
-def _axis(audit: Audit) -> Axis:
-    """What was delivered and owned, within the window; waits are cut out."""
-    members, taken = audit.measured.members, audit.measured.hand_overs
-    times = [row["first_ms"] for row in members] + [row["last_ms"] for row in members]
-    times += [row["start_ms"] for row in taken]
-    begin = max(audit.window.from_ms, min(times, default=0))
-    end = max(min(audit.window.to_ms, max(times, default=begin) + 500), begin + 1)
-    within = (at_ms for row in taken for at_ms in (row["start_ms"], row["end_ms"]) if begin < at_ms < end)
-    return axis_of([begin, end, *within])
-
-
 def _picture(audit: Audit) -> Section:
-    """Owners over time, a lane for each partition; of more than `_MOST_LANES` the first are drawn."""
+    """Owners over time, a lane for each partition; of more than `_MOST_LANES` the first are drawn. The axis
+    shows when something was delivered and owned within the window; waits are cut out."""
     title, taken = "Owners over time", audit.measured.hand_overs
     if not taken:
         return section(title, "No member ever owned a partition.")
-    axis, colours = _axis(audit), palette(row["member"] for row in taken)
+    members, window = audit.measured.members, audit.window
+    times = [row["first_ms"] for row in members] + [row["last_ms"] for row in members]
+    times += [row["start_ms"] for row in taken]
+    begin = max(window.from_ms, min(times))
+    end = max(min(window.to_ms, max(times) + 500), begin + 1)
+    within = (at_ms for row in taken for at_ms in (row["start_ms"], row["end_ms"]) if begin < at_ms < end)
+    axis, colours = axis_of([begin, end, *within]), palette(row["member"] for row in taken)
     shown = _partition_lanes(taken, axis, colours)
     said = f"{len(shown)} partitions and {len(colours)} members; the tables below say the same in figures."
     modes = [(one.at_ms, one.text or "deleted") for one in audit.log.history.mode_writes]
@@ -181,26 +176,23 @@ def _picture(audit: Audit) -> Section:
 
 
 def _partition_lanes(rows: Iterable[Row], axis: Axis, colours: Mapping[str, str]) -> list[Lane]:
-    """A lane for each partition; owners at the same time lie over each other, and each is drawn."""
+    """A lane for each partition, with the time without owner before a tenure (pale next to a plain consumer),
+    and the tenure; owners at the same time lie over each other, and each is drawn."""
     of: dict[str, list[Bar]] = {}
     for row in sorted(rows, key=lambda row: (row["topic"], row["partition"], row["start_ms"])):
-        of.setdefault(_at(row), []).extend(_bars(row, axis, colours))
+        at, start, end, gap = _at(row), row["start_ms"], row["end_ms"], row["unowned_ms"]
+        bars = of.setdefault(at, [])
+        if gap and row["released_ms"] >= axis.from_ms:
+            look = "silent" if "plain" in {row["kind"], row["giver_kind"]} else "unowned"
+            title = f"{at} had no owner for {duration(gap)} until {moment_utc(start)}"
+            bars.append(Bar(from_ms=row["released_ms"], to_ms=start, title=title, look=look))
+        until = moment_utc(end) if end <= axis.to_ms else "the end"
+        title = (
+            f"{at}: {row['member']} ({row['kind']}) from {moment_utc(start)} to {until}, "
+            f"{row['records']} records; known by {row['known_by']}"
+        )
+        bars.append(Bar(from_ms=start, to_ms=end, title=title, fill=colours.get(row["member"], "#888")))
     return [Lane(name=at, over=bars) for at, bars in of.items()]
-
-
-def _bars(row: Row, axis: Axis, colours: Mapping[str, str]) -> Iterator[Bar]:
-    """The time without owner before a tenure (pale next to a plain consumer), and the tenure."""
-    start, end, gap = row["start_ms"], row["end_ms"], row["unowned_ms"]
-    if gap and row["released_ms"] >= axis.from_ms:
-        look = "silent" if "plain" in {row["kind"], row["giver_kind"]} else "unowned"
-        title = f"{_at(row)} had no owner for {duration(gap)} until {moment_utc(start)}"
-        yield Bar(from_ms=row["released_ms"], to_ms=start, title=title, look=look)
-    until = moment_utc(end) if end <= axis.to_ms else "the end"
-    title = (
-        f"{_at(row)}: {row['member']} ({row['kind']}) from {moment_utc(start)} to {until}, "
-        f"{row['records']} records; known by {row['known_by']}"
-    )
-    yield Bar(from_ms=start, to_ms=end, title=title, fill=colours.get(row["member"], "#888"))
 
 
 def _at(row: Row) -> str:
@@ -208,18 +200,8 @@ def _at(row: Row) -> str:
     return f"{row['topic']}-{row['partition']}"
 
 
-_TEXTS = frozenset({"stage", "partition", "why", "member", "kind"})
+_TEXTS = frozenset({"partition", "why", "hand-over", "", "explanation", "member", "kind"})
 """Columns that hold no number."""
-_STAGES: Columns[Row] = {
-    "stage": "stage",
-    "time": lambda row: duration(row["to_ms"] - row["from_ms"]),
-    "hand-overs": "hand_overs",
-    "partitions": "partitions",
-    "longest without owner": lambda row: duration(row["longest_unowned_ms"]),
-    "again": "duplicates",
-    "not explained": "unexplained",
-    "lost": "lost",
-}
 _PARTITIONS: Columns[Row] = {
     "partition": _at,
     "first": "first_offset",
@@ -232,6 +214,16 @@ _PARTITIONS: Columns[Row] = {
     "at": lambda row: moment_utc(row["longest_unowned_at_ms"]) if row["longest_unowned_ms"] else None,
 }
 _LOST: Columns[Row] = {"partition": _at, "from": "from_offset", "to": "to_offset", "why": "reason"}
+_AGAIN: Columns[Row] = {
+    "partition": _at,
+    "from": "from_offset",
+    "to": "to_offset",
+    "records": "records",
+    "hand-over": hand_over_name,
+    "committed … reached": lambda row: f"{row['committed']} … {row['reached']}",
+    "": lambda row: badge(Verdict.FAIL if row["objection"] else Verdict.PASS),
+    "explanation": lambda row: row["objection"] or "at the hand-over",
+}
 _MEMBERS: Columns[Row] = {
     "member": "member",
     "kind": "kind",
@@ -246,35 +238,3 @@ _MEMBERS: Columns[Row] = {
 def _listed(title: str, rows: Iterable[Row], columns: Columns[Row], *, most: int = 0) -> Section:
     """These rows as a table; of more than ``most`` the first."""
     return section(title, table(rows, columns, numeric=columns.keys() - _TEXTS, most=most, whole=_WHOLE))
-
-
-def _duplicates(audit: Audit) -> Section:
-    """The first ranges that were delivered again; those without an explanation come first."""
-    rows = sorted(audit.measured.duplicates, key=lambda row: (row["objection"] is None, -row["records"]))
-    if not rows:
-        return section("Delivered again", "No record was delivered twice.")
-    listed = table(
-        rows,
-        {
-            "partition": _at,
-            "from": "from_offset",
-            "to": "to_offset",
-            "records": "records",
-            "hand-over": hand_over_name,
-            "committed … reached": lambda row: f"{row['committed']} … {row['reached']}",
-            "": lambda row: badge(Verdict.FAIL if row["objection"] else Verdict.PASS),
-            "explanation": lambda row: row["objection"] or "at the hand-over",
-        },
-        numeric={"from", "to", "records", "committed … reached"},
-        most=FIRST,
-        whole=_WHOLE,
-    )
-    return section("Delivered again", listed)
-
-
-def _how(audit: Audit) -> Section:
-    """How deliveries are held against ownership, what the log was, and which last lines were left out."""
-    log = f"Log: {audit.log.files} files, {audit.log.transactions} transactions."
-    torn = f" Incomplete last lines left out: {', '.join(audit.torn)}." if audit.torn else ""
-    said = _HOW.format(tolerance=audit.window.tolerance_ms).split("\n\n")
-    return section("How this was judged", *(" ".join(each.split()) for each in said), log + torn)

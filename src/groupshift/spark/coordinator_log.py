@@ -30,7 +30,6 @@ from groupshift.errors import Rejected
 from groupshift.log import decode
 from groupshift.log.state import State, materialise, retention_risks
 from groupshift.spark.batches.coordinator_records import DECODED, RAW_COLUMNS, decoded_batches, log_records
-from groupshift.spark.batches.records import Keep
 from groupshift.spark.output import arrow_columns
 from groupshift.spark.segments import Into
 
@@ -49,8 +48,8 @@ def decoded(records: DataFrame, partitions: int | None) -> DataFrame:
     return records.select(*RAW_COLUMNS).mapInArrow(into.convert, into.schema)
 
 
-def decoding(partitions: int | None, keep: Keep = Keep.ALL) -> Into:
-    """What the tasks that read segments or brokers do to decode: with `Keep.WINNERS` they give the decoded
+def decoding(partitions: int | None, *, winners: bool = False) -> Into:
+    """What the tasks that read segments or brokers do to decode: with ``winners`` they give the decoded
     state of the log in one pass. Raises as `decoded`."""
     if partitions is not None and partitions < 1:
         raise Rejected(
@@ -61,7 +60,7 @@ def decoding(partitions: int | None, keep: Keep = Keep.ALL) -> Into:
         for batch in batches:
             yield from decoded_batches(batch, partitions)
 
-    return Into(keep=keep, schema=DECODED, convert=convert)
+    return Into(winners=winners, schema=DECODED, convert=convert)
 
 
 _GROUPS = (

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from groupshift.adapters.kafka.cluster import KafkaCluster
-from groupshift.adapters.kafka.requests import describe_configs
+from groupshift.adapters.kafka.requests import BROKER, describe_configs
 from groupshift.adapters.kafka.wire import UnsupportedByBroker
 from groupshift.domain.cluster import RETENTION
 from groupshift.log import LogRecord
@@ -25,7 +25,7 @@ from groupshift.spark.batches.coordinator_records import log_records
 from groupshift.spark.batches.files import filesystem, find_replicas
 from groupshift.spark.broker_source import Bounds, Brokers, log_bounds, read_partition
 from groupshift.spark.segment_scan import ReplicaFacts, replica_facts
-from groupshift.spark.segments import OFFSETS_TOPIC, Unit, unit_rows
+from groupshift.spark.segments import OFFSETS_TOPIC, unit_rows, units
 
 
 class CopiedLog:
@@ -67,13 +67,11 @@ class CopiedLog:
 
     def _records(self, replica: ReplicaFacts) -> Iterator[LogRecord]:
         store, _ = filesystem(self._uri)
-        for file, facts in zip(replica.replica.files, replica.facts, strict=True):
-            unit = Unit(partition=replica.replica.partition, path=file.path, start=0, end=facts.end)
+        for unit in units(replica):
             for rows in unit_rows(store, unit, replica.transactions):
                 yield from log_records(rows)
 
 
-_BROKER = 4
 _MINUTE_MS = 60_000
 
 
@@ -130,7 +128,7 @@ def _retention(cluster: KafkaCluster, node: int) -> int | None:
     """What this broker says of itself, in minutes; None when it does not tell (no right to ask)."""
     connection = cluster.broker(node)
     try:
-        request = describe_configs(connection, _BROKER, [str(node)], (RETENTION,))
+        request = describe_configs(connection, BROKER, [str(node)], (RETENTION,))
     except UnsupportedByBroker:
         return None
     configured = [each.configs for each in connection.ask(request).results if not each.error_code]

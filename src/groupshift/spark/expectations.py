@@ -15,7 +15,7 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -24,9 +24,8 @@ from groupshift.domain.evidence import Store
 from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.snapshot import TABLES
 from groupshift.domain.verdict import Verdict, worst
-from groupshift.spark.checks import Offence, Ruled, ruled
+from groupshift.spark.checks import Offence, Rows, Ruled, ruled
 
-Rows = Sequence[Mapping[str, Any]]
 POSITIONS = "positions"
 """The derived table: every offset beside the bounds of its log."""
 
@@ -144,19 +143,16 @@ def expectations(
         for name, rows in {**tables, POSITIONS: positions(tables)}.items():
             if not rows and name == POSITIONS:
                 continue
-            title = f"{moment}.{name}"
-            suite = context.suites.add(gx.ExpectationSuite(name=title))
+            suite = gx.ExpectationSuite(name=f"{moment}.{name}")
             for sentence, expectation in _pairs(gx.expectations, name):
                 if not (nobody and sentence == SOMEBODY):
                     expectation.meta = {"sentence": sentence}
                     suite.add_expectation(expectation)
-            batch = source.add_dataframe_asset(name).add_batch_definition_whole_dataframe("all")
-            definition = gx.ValidationDefinition(name=title, data=batch, suite=suite)
             columns = list(rows[0]) if rows else [column.name for column in TABLES[name].columns]
             frame = pd.DataFrame([dict(row) for row in rows], columns=columns)
-            outcome = context.validation_definitions.add(definition).run(
-                batch_parameters={"dataframe": frame}, result_format={"result_format": "COMPLETE"}
-            )
+            whole = source.add_dataframe_asset(name).add_batch_definition_whole_dataframe("all")
+            batch = whole.get_batch(batch_parameters={"dataframe": frame})
+            outcome = batch.validate(suite, result_format="COMPLETE")
             results += (_expected(name, rows, one) for one in outcome.to_json_dict()["results"])
         by_moment[moment] = tuple(results)
     return by_moment
@@ -180,15 +176,6 @@ def _expected(table: str, rows: Rows, result: Mapping[str, Any]) -> Expected:
         detail = str(raised.get("exception_message", "could not be evaluated"))
     unexpected = values_seen.get("unexpected_index_list") or ()
     return Expected(**about, success=False, detail=detail, rows=tuple(rows[int(at)] for at in unexpected))
-
-
-def expectation_data(results: Mapping[str, Sequence[Expected]]) -> tuple[dict[str, Any], ...]:
-    """Return what was expected of the snapshots (by moment) and came of it, for ``verdict.json``."""
-    return tuple(
-        {"snapshot": moment, **asdict(one), "rows": len(one.rows)}
-        for moment, expected in results.items()
-        for one in expected
-    )
 
 
 FAILING_COLUMNS = (

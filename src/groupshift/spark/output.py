@@ -24,7 +24,7 @@ from pyspark.errors import PySparkException
 
 from groupshift.domain.foreign_json import FILE_BYTES, load_object
 from groupshift.errors import Rejected, Transient
-from groupshift.foreign_files import made_anew, read, text_of
+from groupshift.foreign_files import put_whole, read, text_of
 
 _ARROW = {
     "string": pa.string(),
@@ -55,7 +55,7 @@ def write_text(path: Path, text: str) -> None:
     Raises:
         OSError: it cannot be written; the target is as it was.
     """
-    with _beside(path) as part:
+    with put_whole(path) as part:
         part.write_text(text, encoding="utf-8")
 
 
@@ -96,21 +96,8 @@ def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]], types: str) -> 
         OSError: it cannot be written; the target is as it was.
     """
     schema = pa.schema(arrow_columns(types))
-    with _beside(path) as part:
+    with put_whole(path) as part:
         pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), part)
-
-
-@contextmanager
-def _beside(path: Path) -> Iterator[Path]:
-    """Where to write first: renamed onto ``path`` when it is whole, gone when it is not."""
-    part = path.with_name(f"{path.name}.part")
-    try:
-        made_anew(part)
-        yield part
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-    os.replace(part, path)  # noqa: PTH105 - the atomic one
 
 
 FOLDER = ".progress"

@@ -1,4 +1,4 @@
-"""A first pass over segment files: are they whole, where may they be cut, which transactions do they hold.
+"""A first pass over segment files: are they whole, where do they end, which transactions do they hold.
 
 Every file is read once by a Spark task, headers and checksums only (nothing is inflated). What comes back
 is small, so damage is an error of the driver's before any record is read.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from pyarrow import fs
@@ -20,22 +20,19 @@ from groupshift.spark.batches.files import WINDOW, Replica, SegmentFile, filesys
 from groupshift.spark.batches.headers import LAST, OFFSET, POSITION, Ending, find_batch
 from groupshift.spark.batches.transactions import Transactions, resolve, spans
 
-CUT = 8 << 20
-"""Files are cut at batches about so many bytes apart, so that tasks can share one."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileFacts:
     """What one file holds: offsets ``first`` to ``next`` (exclusive; both 0 without a batch), the byte
-    ``end`` of the last whole batch and what comes there, ``damage`` in words, ``cuts`` where batches begin,
-    and `spans` of transactions."""
+    ``end`` of the last whole batch and what comes there, ``damage`` in words, and `spans` of transactions."""
 
     first: int
     next: int
     end: int
     ending: Ending
     damage: str | None
-    cuts: tuple[int, ...]
     spans: Any
 
 
@@ -65,36 +62,34 @@ class ReplicaFacts:
         return min(self.transactions.open.values(), default=self.log_end)
 
 
-def scan(
-    spark: SparkSession, uri: str, replicas: Sequence[Replica], cut: int = CUT
-) -> tuple[ReplicaFacts, ...]:
-    """The facts of each replica; files are cut about every ``cut`` bytes.
+def scan(spark: SparkSession, uri: str, replicas: Sequence[Replica]) -> tuple[ReplicaFacts, ...]:
+    """The facts of each replica.
 
     Raises `Broken` for the first damage, naming file and byte.
     """
     files = [file for replica in replicas for file in replica.files]
     total = sum(file.size for file in files)
     most = min(total // (4 << 20) + 1, 4 * spark.sparkContext.defaultParallelism)
-    tasks = shared([[file] for file in files], [file.size for file in files], most)
+    tasks = shared(files, [file.size for file in files], most)
 
     def run(task: list[SegmentFile]) -> list[FileFacts]:
         store, _ = filesystem(uri)
-        return [scan_file(store, file, cut) for file in task]
+        return [scan_file(store, file) for file in task]
 
     facts = iter(spark.sparkContext.parallelize(tasks, len(tasks)).flatMap(run).collect())
     return tuple(_replica(replica, list(islice(facts, len(replica.files)))) for replica in replicas)
 
 
-def shared(pieces: Sequence[Sequence[Any]], sizes: Sequence[int], count: int) -> list[list[Any]]:
+def shared(pieces: Sequence[T], sizes: Sequence[int], count: int) -> list[list[T]]:
     """Consecutive pieces put together to about ``count`` tasks of equal size; no piece is divided."""
     share = sum(sizes) // count + 1
-    tasks: list[list[Any]] = [[]]
+    tasks: list[list[T]] = [[]]
     filled = 0
     for piece, size in zip(pieces, sizes, strict=True):
         if tasks[-1] and filled >= share:
             tasks.append([])
             filled = 0
-        tasks[-1] += piece
+        tasks[-1].append(piece)
         filled += size
     return tasks
 
@@ -104,11 +99,11 @@ def replica_facts(store: fs.FileSystem, replica: Replica) -> ReplicaFacts:
     return _replica(replica, [scan_file(store, file) for file in replica.files])
 
 
-def scan_file(store: fs.FileSystem, file: SegmentFile, cut: int = CUT) -> FileFacts:
+def scan_file(store: fs.FileSystem, file: SegmentFile) -> FileFacts:
     """The facts of one file; damage is one of them."""
-    first, following, end, bucket = 0, 0, 0, 0
+    first, following, end = 0, 0, 0
     ending, damage = Ending.TORN, cast("str | None", None)
-    cuts, tables = [0], [np.empty((0, 4), dtype=np.int64)]
+    tables = [np.empty((0, 4), dtype=np.int64)]
     for part in read_parts(store, file.path, 0, file.size, check=True):
         table, ending, damage = part.headers.table, part.headers.ending, part.headers.damage
         end = part.position + part.headers.end
@@ -119,15 +114,14 @@ def scan_file(store: fs.FileSystem, file: SegmentFile, cut: int = CUT) -> FileFa
         elif len(table):
             first = first if following else int(table[0, OFFSET])
             following = int(table[-1, LAST]) + 1
-            begins = part.position + table[:, POSITION]
-            buckets = begins // cut
-            cuts += begins[np.flatnonzero(np.diff(buckets, prepend=bucket))].tolist()
-            bucket = int(buckets[-1])
             tables.append(spans(table))
         if damage:
             break
-        if ending is Ending.BLANK and not _blank(store, file, end):
-            damage = "zeros where its header should be"
+        if ending is Ending.BLANK:  # is there nothing but zeros?
+            with store.open_input_file(file.path) as log:
+                pieces = (log.read_at(WINDOW, at) for at in range(end, file.size, WINDOW))
+                written = any(np.frombuffer(piece, dtype=np.uint8).any() for piece in pieces)
+            damage = "zeros where its header should be" if written else None
         if ending is Ending.TORN and end < file.size:  # it is only torn when no whole batch comes after it
             at = find_batch(part.data, part.headers.end + 1, following)
             damage = None if at < 0 else f"its length leads past a whole batch at byte {part.position + at}"
@@ -137,16 +131,8 @@ def scan_file(store: fs.FileSystem, file: SegmentFile, cut: int = CUT) -> FileFa
         end=end,
         ending=ending,
         damage=damage,
-        cuts=tuple(cuts),
         spans=np.concatenate(tables),
     )
-
-
-def _blank(store: fs.FileSystem, file: SegmentFile, start: int) -> bool:
-    """Whether nothing but zeros follows."""
-    with store.open_input_file(file.path) as opened:
-        pieces = (opened.read_at(WINDOW, at) for at in range(start, file.size, WINDOW))
-        return not any(np.frombuffer(piece, dtype=np.uint8).any() for piece in pieces)
 
 
 def _replica(replica: Replica, facts: Sequence[FileFacts]) -> ReplicaFacts:

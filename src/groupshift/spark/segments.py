@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -18,9 +18,9 @@ from pyspark.sql import DataFrame, SparkSession
 from groupshift.errors import Rejected
 from groupshift.spark.batches.decompress import Origin
 from groupshift.spark.batches.files import filesystem, find_replicas, read_parts
-from groupshift.spark.batches.records import Keep, read_records, winning
+from groupshift.spark.batches.records import read_records, winning
 from groupshift.spark.batches.transactions import Transactions, visible
-from groupshift.spark.segment_scan import CUT, ReplicaFacts, scan, shared
+from groupshift.spark.segment_scan import ReplicaFacts, scan, shared
 
 OFFSETS_TOPIC = "__consumer_offsets"
 SCHEMA = "partition int, offset long, timestamp_ms long, key binary, value binary"
@@ -29,10 +29,14 @@ SCHEMA = "partition int, offset long, timestamp_ms long, key binary, value binar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Into:
-    """What the reading task gives to Spark: the rows to ``keep``, converted from batches of `SCHEMA` to
-    batches of ``schema``. A `mapInArrow` after it would send them to the JVM and on to another worker."""
+    """What the reading task gives to Spark: its rows, converted from batches of `SCHEMA` to batches of
+    ``schema``. A `mapInArrow` after it would send them to the JVM and on to another worker.
 
-    keep: Keep = Keep.ALL
+    ``winners``: of each partition only what `winning` leaves, which is what a coordinator loads, without a
+    shuffle. A partition is then read by one task, which holds its winners; many partitions of about one size
+    suit it."""
+
+    winners: bool = False
     schema: str = SCHEMA
     convert: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]] = iter
 
@@ -50,12 +54,18 @@ class SegmentLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """The bytes ``start:end`` of one file, for one task."""
+    """The whole batches of one file: its bytes up to ``end``."""
 
     partition: int
     path: str
-    start: int
     end: int
+
+
+def units(replica: ReplicaFacts) -> list[Unit]:
+    """The files of one copy of a partition that hold anything, in order."""
+    files = zip(replica.replica.files, replica.facts, strict=True)
+    number = replica.replica.partition
+    return [Unit(partition=number, path=file.path, end=facts.end) for file, facts in files if facts.end]
 
 
 def segments(spark: SparkSession, uri: str, *, topic: str = OFFSETS_TOPIC) -> DataFrame:
@@ -68,8 +78,8 @@ def segments(spark: SparkSession, uri: str, *, topic: str = OFFSETS_TOPIC) -> Da
     return read_segments(spark, scan_segments(spark, uri, topic=topic))
 
 
-def scan_segments(spark: SparkSession, uri: str, *, topic: str = OFFSETS_TOPIC, cut: int = CUT) -> SegmentLog:
-    """What the folder holds; tasks share files that are longer than ``cut`` bytes. Raises as `segments`."""
+def scan_segments(spark: SparkSession, uri: str, *, topic: str = OFFSETS_TOPIC) -> SegmentLog:
+    """What the folder holds. Raises as `segments`."""
     replicas_of = find_replicas(uri, topic)
     for copies in replicas_of.values():
         if len(copies) > 1:
@@ -78,22 +88,14 @@ def scan_segments(spark: SparkSession, uri: str, *, topic: str = OFFSETS_TOPIC, 
                 f"{copies[1].folder}; give one broker's folder"
             )
     replicas = [replicas_of[number][0] for number in sorted(replicas_of)]
-    return SegmentLog(uri=uri, partitions=scan(spark, uri, replicas, cut))
+    return SegmentLog(uri=uri, partitions=scan(spark, uri, replicas))
 
 
 def read_segments(spark: SparkSession, log: SegmentLog, into: Into = AS_READ) -> DataFrame:
     """The decided records of a scanned log as rows of ``into.schema``. Reads nothing yet."""
-    units = [
-        [
-            Unit(partition=each.replica.partition, path=file.path, start=start, end=end)
-            for file, facts in zip(each.replica.files, each.facts, strict=True)
-            for start, end in zip(facts.cuts, (*facts.cuts[1:], facts.end), strict=True)
-            if end > start
-        ]
-        for each in log.partitions
-    ]
-    whole = units if into.keep is Keep.WINNERS else [[unit] for each in units for unit in each]
-    sizes = [sum(unit.end - unit.start for unit in each) for each in whole]
+    pieces = [units(each) for each in log.partitions]
+    whole = pieces if into.winners else [[unit] for each in pieces for unit in each]
+    sizes = [sum(unit.end for unit in each) for each in whole]
     tasks = shared(whole, sizes, 4 * spark.sparkContext.defaultParallelism)
     transactions = {each.replica.partition: each.transactions for each in log.partitions}
     uri = log.uri
@@ -105,8 +107,8 @@ def read_segments(spark: SparkSession, log: SegmentLog, into: Into = AS_READ) ->
 
 
 def unit_rows(store: fs.FileSystem, unit: Unit, transactions: Transactions) -> Iterator[pa.RecordBatch]:
-    """The decided records of one piece of work as rows of `SCHEMA`; its partition has these transactions."""
-    for part in read_parts(store, unit.path, unit.start, unit.end, check=False):
+    """The decided records of one file as rows of `SCHEMA`; its partition has these transactions."""
+    for part in read_parts(store, unit.path, 0, unit.end, check=False):
         table = visible(part.headers.table, transactions)
         at = Origin(name=unit.path, position=part.position, partition=unit.partition)
         yield from read_records(part.data, table, at)
@@ -114,18 +116,18 @@ def unit_rows(store: fs.FileSystem, unit: Unit, transactions: Transactions) -> I
 
 def in_tasks(
     spark: SparkSession,
-    tasks: Sequence[Sequence[Any]],
+    tasks: Sequence[Sequence[Sequence[Any]]],
     read: Callable[[Any], Iterable[pa.RecordBatch]],
     into: Into,
 ) -> DataFrame:
-    """What ``read`` gives for each piece of work, thinned out and converted where it was read. Each piece
-    says of which ``partition`` it is; those of one partition follow each other."""
+    """What ``read`` gives for each piece of work, thinned out and converted where it was read. A task is a
+    list of pieces that follow each other in one partition, for several partitions."""
 
     def rows(numbers: Iterable[int]) -> Iterator[pa.RecordBatch]:
         for number in numbers:
-            for _, pieces in groupby(tasks[number], key=lambda piece: piece.partition):
+            for pieces in tasks[number]:
                 records = chain.from_iterable(map(read, pieces))
-                yield from winning(records) if into.keep is Keep.WINNERS else records
+                yield from winning(records) if into.winners else records
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from into.convert(rows(number for batch in batches for number in batch.column(0).to_pylist()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -15,9 +15,9 @@ from groupshift.domain.evidence import Store
 from groupshift.domain.snapshot import TABLES
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.spark import checks
-from groupshift.spark.checks import Judgement, Ruled, not_asked, offences, ruled
+from groupshift.spark.checks import Judgement, Rows, Ruled, not_asked, offences, ruled
 from groupshift.spark.compare.differences import read
-from groupshift.spark.expectations import Expected, Library, Rows, expectation_data, expectations, judged
+from groupshift.spark.expectations import Expected, Library, expectations, judged
 from groupshift.spark.session import versions
 
 CLASSES = tuple(rule.difference for rule in STAGE_RULES if rule.difference)
@@ -94,7 +94,11 @@ def compare(
         results=tuple(sorted(results, key=lambda result: result.finding.rule)),
         counts=_counts(members_read),
         manifests={moment: manifest.digest for moment, manifest in manifests.items()},
-        expectations=expectation_data(expected),
+        expectations=tuple(
+            {"snapshot": moment, **asdict(one), "rows": len(one.rows)}
+            for moment, said in expected.items()
+            for one in said
+        ),
         versions={**versions(spark), "great_expectations": str(library.get().__version__)},
     )
     failed = {result.finding.rule for result in results if result.finding.verdict is not Verdict.PASS}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 
 from groupshift.domain.verdict import Verdict, counted
@@ -29,10 +29,10 @@ from groupshift.report.page import (
 from groupshift.report.page import (
     render as render_page,
 )
-from groupshift.report.pictures import Owners, ownership
+from groupshift.report.pictures import ownership
 from groupshift.report.svg import palette
 from groupshift.spark.checks import Ruled
-from groupshift.spark.expectations import Expected, Rows
+from groupshift.spark.expectations import Expected
 from groupshift.spark.validation import CLASSES, Compared, Outcome
 
 FIRST = 10
@@ -111,7 +111,11 @@ def rules_section(results: Sequence[Ruled]) -> Section:
 
 def _owners(compared: Compared) -> Section:
     tables = compared.tables.values()
-    moments = {moment: _owned(of) for moment, of in compared.tables.items()}
+    moments: dict[str, dict[tuple[str, int], tuple[str, ...]]] = {moment: {} for moment in compared.tables}
+    for moment, of in compared.tables.items():
+        for row in of["owners"]:
+            key = row["topic"], row["partition"]
+            moments[moment][key] = (*moments[moment].get(key, ()), row["member_id"])
     partitions = {key for owned in moments.values() for key in owned}
     partitions |= {(row["topic"], row["partition"]) for of in tables for row in of["log_ends"]}
     kinds = {row["member_id"]: row["kind"] for of in tables for row in of["members"]}
@@ -126,14 +130,6 @@ def _owners(compared: Compared) -> Section:
         Legend(colours, kinds),
         *parts,
     )
-
-
-def _owned(tables: Mapping[str, Rows]) -> Owners:
-    owned: dict[tuple[str, int], tuple[str, ...]] = {}
-    for row in tables["owners"]:
-        key = (row["topic"], row["partition"])
-        owned[key] = (*owned.get(key, ()), row["member_id"])
-    return owned
 
 
 def _differences(compared: Compared) -> Section:

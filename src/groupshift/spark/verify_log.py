@@ -24,7 +24,6 @@ from groupshift.domain.verdict import Verdict
 from groupshift.errors import Broken, Transient
 from groupshift.ports.spark_jobs import Compared
 from groupshift.spark import coordinator_log as states
-from groupshift.spark.batches.records import Keep
 from groupshift.spark.broker_source import Brokers, fetched
 from groupshift.spark.checks import to_json
 from groupshift.spark.compare import differences
@@ -56,7 +55,7 @@ class SparkLogVerification:
         if inputs.manifest.digest != digest:
             raise Broken(f"snapshot {snapshot} was altered since it was taken: nothing was compared")
         spark = large_session("groupshift verify", self.memory, brief=True)
-        log = fetched(spark, self.brokers, decoding(count, Keep.WINNERS))
+        log = fetched(spark, self.brokers, decoding(count, winners=True))
         kept = differences.read(spark, inputs, "offsets")
         differing = unlike(differences.committed(kept), states.commits(log))
         shutil.rmtree(output, ignore_errors=True)

@@ -21,7 +21,7 @@ import pyarrow.parquet
 
 from groupshift.spark.batches.decompress import Origin
 from groupshift.spark.batches.headers import crc32c, read_headers
-from groupshift.spark.batches.records import Keep, read_records, winning
+from groupshift.spark.batches.records import read_records, winning
 from groupshift.spark.batches.transactions import NONE, visible
 from groupshift.spark.coordinator_log import decoding
 
@@ -46,7 +46,7 @@ def loaded(log: bytes) -> list[pa.RecordBatch]:
     data = np.frombuffer(log, np.uint8)
     table = visible(read_headers(data).table, NONE)
     rows = read_records(data, table, Origin(name="a batch of our own"))
-    return list(decoding(1, Keep.WINNERS).convert(winning(rows)))
+    return list(decoding(1, winners=True).convert(winning(rows)))
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from groupshift.audit.case import KEPT, Terms, ZookeeperGroup, read_log
+from groupshift.audit.inputs import KEPT, Terms, ZookeeperGroup, read_log
 from groupshift.audit.offsets import (
     Audit,
     Looked,

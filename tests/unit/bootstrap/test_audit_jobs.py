@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from groupshift.audit.inputs import Terms
 from groupshift.audit.offsets import Audit, Looked
-from groupshift.audit.run import AuditOptions
 from groupshift.bootstrap.audit_jobs import (
     AuditRequest,
     Handed,
@@ -27,7 +27,7 @@ REQUEST = AuditRequest(
     kafka=KafkaSettings(bootstrap_servers="b:1", properties={"sasl.password": "secret"}),
     zookeeper=ZookeeperSettings(hosts="z:1", chroot="/kafka", password="hidden"),
     groups={"g"},
-    options=AuditOptions(settle_ms=5, retention_ms=7),
+    options=Terms(settle_ms=5, retention_ms=7),
     timeout_s=0.3,
 )
 NOTHING = Audit(

@@ -6,8 +6,11 @@ import re
 
 import pytest
 
-from groupshift.audit.case import Case, Terms
+from groupshift.audit.inputs import Terms, read_log
+from groupshift.audit.offsets import TOLD
 from groupshift.audit.rules import FACTS, FILE, KAFKA_RULES, STORE_RULES, AuditRule, AuditRules, Weight
+from groupshift.audit.sources import Sources
+from groupshift.domain.rows import ClusterState, GroupRow
 from groupshift.domain.tables import shipped, table_of
 from groupshift.errors import Rejected
 
@@ -31,23 +34,23 @@ def test_a_fault_is_refused_with_file_rule_field_and_value(good: str, bad: str, 
     assert str(fault.value).startswith(FILE)
 
 
-def test_every_fact_can_be_read_off_a_case() -> None:
-    """Also off one of which nothing is known."""
-    case = Case(
-        key=("g", "t", 0), answered_in_full=True, answer=None, winner=None, history=(), opened=0, foreign=(),
-        foreign_moving=False, group=None, silent=False, zookeeper=None, end=None, terms=Terms(now_ms=0),
-    )  # fmt: skip
-    assert {fact for fact, holds in FACTS.items() if holds(case)} == {
+def test_every_fact_is_told_of_a_key() -> None:
+    """Also of one of which nothing is known."""
+    groups = [GroupRow(group="g", type="classic", state="Empty")]
+    admin = ClusterState(cluster_id="c", taken_at_ms=0, groups=groups)
+    row = Sources(admin, read_log((), opened={}, closed={}), {}, Terms(now_ms=0)).row(("g", "t", 0))
+    assert set(row) - FACTS == set(TOLD)
+    assert {fact for fact in FACTS if row[fact]} == {
         *("answered_in_full", "agrees", "follows", "same_details", "stores_agree"),
     }
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.number)
 def test_a_rule_has_facts_that_do_not_contradict_and_a_remedy(rule: AuditRule) -> None:
-    """Facts that a case has, each once; only what is explained needs no remedy."""
+    """Facts that are told, each once; only what is explained needs no remedy."""
     facts = (*rule.when, *rule.unless)
     assert facts
-    assert set(facts) <= set(FACTS)
+    assert set(facts) <= FACTS
     assert len(set(facts)) == len(facts)
     assert rule.remedy or rule.weight is Weight.EXPLAINED
     assert re.fullmatch(r"A\d\d", rule.number)

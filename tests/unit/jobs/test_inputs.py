@@ -10,21 +10,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from groupshift.errors import Broken, GroupshiftError, Rejected
-from groupshift.jobs import audit_consumption, read_coordinator_log, validate
+from groupshift.jobs import read_coordinator_log, validate
 from groupshift.spark import consumption
 from support.named_pipe import named_pipe
 
 pytestmark = pytest.mark.timeout(20)
 READERS: dict[str, Callable[[Path], object]] = {
     "--rules": validate.read_rules,
-    "--stages": audit_consumption._stages,
     "--up-to": read_coordinator_log._position,
 }
 NEW = [(reader, what) for reader in READERS for what in ("pipe", "deep")]
 NEW += [("--rules", what) for what in ("folder", "number", "twice")]
-NEW += [("--stages", what) for what in ("number", "twice")]
 KNOWN = [("--up-to", what) for what in ("folder", "no utf-8", "number", "twice")]
-KNOWN += [("--stages", "folder"), ("--stages", "no utf-8"), ("--rules", "no utf-8")]
+KNOWN += [("--rules", "no utf-8")]
 
 
 def odd(path: Path, what: str) -> Path:

@@ -33,7 +33,7 @@ from groupshift.adapters.zookeeper.session import (
     read_in_rounds,
     understands,
 )
-from groupshift.audit.case import ZookeeperGroup
+from groupshift.audit.inputs import ZookeeperGroup
 from groupshift.domain.group import GroupView, Member, NoOffset
 from groupshift.domain.modes import MemberKind, Mode, effective_mode
 from groupshift.domain.rows import OffsetRow

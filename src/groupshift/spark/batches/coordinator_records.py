@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from groupshift.log import Decoded, LogRecord, decode
-from groupshift.log.schema import TYPES
+from groupshift.log.schema import COMMITS, TYPES
 from groupshift.spark.batches.compiled import compiled, int16, int32, int64
 from groupshift.spark.batches.coordinator_json import EXPANSION, HEAD, Bytes, Ints, base64_id, inner
 from groupshift.spark.batches.coordinator_values import write_value
@@ -221,7 +221,6 @@ _COMMIT_FIELDS = {
     "expire_timestamp_ms": "expireTimestamp",
     "topic_id": "topicId",
 }
-_COMMITS = frozenset({0, 1})
 
 
 def log_records(rows: pa.RecordBatch | pa.Table) -> Iterator[LogRecord]:
@@ -240,7 +239,7 @@ def by_python(records: Iterable[LogRecord], partitions: int | None) -> pa.Record
 
 def cell(row: Decoded, column: str) -> Any:
     """What a decoded row of the oracle has in a column of `DECODED`."""
-    commit = row.record_type in _COMMITS
+    commit = row.record_type in COMMITS
     if column in _COMMIT_FIELDS:
         return row.decoded.get(_COMMIT_FIELDS[column]) if commit and row.decoded else None
     if column == "decoded" and (commit or row.decoded is None):

@@ -10,7 +10,6 @@ types 0 and 1 are the same commit, and all records without key count as one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -40,15 +39,6 @@ ROWS, BYTES = 131_072, 16 << 20
 
 _SLACK = 8  # `copy8` writes up to seven bytes too many
 _INFLATION = 8  # a guess, to keep pieces of compressed batches about as large as others
-
-
-class Keep(StrEnum):
-    """Which records of one key are kept."""
-
-    ALL = "all"
-    WINNERS = "winners"
-    """Of each partition only what `winning` leaves: what a coordinator loads, without a shuffle. A partition
-    is read by one task, which holds its winners; many partitions of about one size suit it."""
 
 
 def read_records(log: Any, table: Any, origin: Origin) -> Iterator[pa.RecordBatch]:

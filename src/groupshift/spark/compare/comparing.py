@@ -7,7 +7,6 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -15,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from groupshift.adapters.parquet import compare_inputs
 from groupshift.adapters.parquet.store import entry_of, manifest_bytes
-from groupshift.domain.equality_rules import RULES, Comparison, in_force
+from groupshift.domain.equality_rules import RULES, in_force
 from groupshift.domain.evidence import MANIFEST
 from groupshift.domain.foreign_json import FILE_BYTES, load_object
 from groupshift.errors import Rejected
@@ -30,7 +29,7 @@ from groupshift.spark.compare.judging import (
     judged,
     needs_spark,
 )
-from groupshift.spark.compare.work import SIDES, Sizes, Told, Work
+from groupshift.spark.compare.work import SIDES, Request, Told, Work
 from groupshift.spark.output import FOLDER, Progress, fresh, room_in, write_text
 from groupshift.spark.session import large_session
 
@@ -40,20 +39,6 @@ _OF_COMPARISON = {"verdict", "counts", "inputs", "files"}
 """Keys of the manifest that a comparison leaves."""
 _STEPS = 3
 """Raised when a step computes something else: parts of an older release are not used."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What to compare. ``live`` says that commits went on between the snapshots; ``memory`` is the heap of
-    Spark's driver where this process starts it."""
-
-    before: Path
-    after: Path
-    output: Path
-    comparison: Comparison
-    live: bool = False
-    memory: str = "2g"
-    sizes: Sizes = field(default_factory=Sizes)
 
 
 def compare(
@@ -77,7 +62,7 @@ def compare(
         "commits_went_on": request.live,
         "values": [field.value for field in values],
         "manifests": {side: inputs[side].manifest.digest for side in SIDES},
-        "sizes": [request.sizes.part, request.sizes.at_once],
+        "sizes": [request.part_rows, request.rows_at_once],
     }
 
     def started() -> SparkSession:
@@ -89,16 +74,16 @@ def compare(
         for name in (DIFFERENCES, _PART):
             shutil.rmtree(output / name, ignore_errors=True)
         job = Work(
+            request=request,
             inputs=inputs,
             rules=rules,
             values=values,
             progress=Progress(root=output / FOLDER, identity=identity),
             session=session or started,
             tell=progress,
-            sizes=request.sizes,
         )
         try:
-            outcome, parts = _compared(job, request)
+            outcome, parts = _compared(job)
             _leave(output, outcome, parts)
         finally:
             job.progress.sweep()
@@ -143,7 +128,7 @@ def _refuse_foreign(output: Path) -> None:
         )
 
 
-def _compared(job: Work, request: Request) -> tuple[Outcome, list[Path]]:
+def _compared(job: Work) -> tuple[Outcome, list[Path]]:
     """What was found, and folders with the differences. Each step leaves less to the next one: files of other
     bytes, segments with other checksums, rows."""
     settled_by, paths, segments = "files of the same bytes", list[Path](), dict[str, int]()
@@ -157,22 +142,22 @@ def _compared(job: Work, request: Request) -> tuple[Outcome, list[Path]]:
     totals = {class_.value: 0 for class_ in Class}
     allowed, refused = dict(totals), Counter[str]()
     for row in counted(paths):
-        totals[row["class"]] += row["count"]
+        totals[row["class"]] += row["count_all"]
         if row["allowed"]:
-            allowed[row["class"]] += row["count"]
+            allowed[row["class"]] += row["count_all"]
         else:
-            refused[row["rule"]] += row["count"]
+            refused[row["rule"]] += row["count_all"]
     results = judged(job, paths, refused, alike=same[0] == same[1] and not needs_spark(job))
     outcome = Outcome(
-        move=request.comparison,
-        commits_went_on=request.live,
+        move=job.request.comparison,
+        commits_went_on=job.request.live,
         results=tuple(sorted(results, key=lambda one: one.finding.rule)),
         counts=totals,
         allowed=allowed,
         rows={side: sum(entry.rows for entry in job.entries(side)) for side in SIDES},
         manifests={side: job.inputs[side].manifest.digest for side in SIDES},
         settled_by=settled_by,
-        incomplete=incomplete(job),
+        incomplete=tuple(incomplete(job)),
         segments=segments,
         parts={"kept": job.progress.kept, "made": job.progress.made},
     )

@@ -12,9 +12,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow import dataset
 from pyspark.sql import DataFrame
 
 from groupshift.domain.equality_rules import Comparison, EqualityRule, Field, Kind, Place, mirrored_names
@@ -89,19 +89,21 @@ def needs_spark(work: Work) -> bool:
 
 
 def counted(paths: Sequence[Path]) -> list[dict[str, Any]]:
-    """Return ``class, rule, allowed, count`` of the differences in these folders of Parquet files."""
+    """Return ``class, rule, allowed, count_all`` of the differences in these folders of Parquet files."""
     by = ["class", "rule", "allowed"]
-    pieces = [pq.read_table(piece, columns=by) for path in paths for piece in sorted(path.glob("*.parquet"))]
+    pieces = [str(piece) for path in paths for piece in sorted(path.glob("*.parquet"))]
     if not pieces:
         return []
-    counts = pa.concat_tables(pieces).group_by(by).aggregate([([], "count_all")])
-    return [{**row, "count": row.pop("count_all")} for row in counts.to_pylist()]
+    differing = dataset.dataset(pieces).to_table(columns=by)
+    rows: list[dict[str, Any]] = differing.group_by(by).aggregate([([], "count_all")]).to_pylist()
+    return rows
 
 
 def judged(work: Work, paths: Sequence[Path], counts: Mapping[str, int], *, alike: bool) -> Iterator[Ruled]:
-    """Yield the judgement of every rule that is asked: about commits by the differences in the folders
-    ``paths``, of which the rules do not allow ``counts`` (by the rule's number), about groups and members by
-    its statements below ``sql/checks/compare``. ``alike``: every file lies on both sides, so all is equal."""
+    """Yield the judgement of every rule that is asked: it holds, is broken by some rows, of which the first
+    are named, or cannot be judged. About commits the differences in the folders ``paths`` tell, of which the
+    rules do not allow ``counts`` (by the rule's number); about groups and members the rule's statements below
+    ``sql/checks/compare``. ``alike``: every file lies on both sides, so all is equal."""
     first: dict[str, list[Mapping[str, Any]]] = {}
     if not alike:
         for side, name in product(SIDES, _SMALL):
@@ -113,7 +115,7 @@ def judged(work: Work, paths: Sequence[Path], counts: Mapping[str, int], *, alik
         rows = work.spark.sql(checks.statement(_FOLDER, "not_allowed"), args={"most": _FIRST}).collect()
         for row in sorted(rows, key=lambda row: (row["group"], row["topic"], row["partition"])):
             first.setdefault(row["rule"], []).append(row.asDict())
-    for rule in work.comparing:
+    for rule in (each for each in work.rules.values() if each.kind is not Kind.IGNORE):
         lacking = _lacking(work, rule)
         if alike and rule.kind is Kind.BECOMES:
             lacking = lacking or "the snapshots are the same files: nothing has become anything"
@@ -122,7 +124,14 @@ def judged(work: Work, paths: Sequence[Path], counts: Mapping[str, int], *, alik
             named = [row.asDict() for row in frame.limit(_MOST_NAMED).collect()]
             offending += named
             count += len(named) if len(named) < _MOST_NAMED else frame.count()
-        yield _ruled(rule, offending, count, lacking=lacking)
+        hint, holds = f"{rule.reason} ({rule.source})", f"{rule.title}: {rule.text}"
+        ruled = checks.ruled(rule.number, holds, offences(offending), hint=hint, count=count)
+        if lacking:
+            reason = f"{rule.title} was not compared: {lacking}"
+            hint = "take both snapshots with it, or see that it does not matter here"
+            unmeasured = Finding(rule=rule.number, verdict=Verdict.INCONCLUSIVE, reason=reason, hint=hint)
+            ruled = Ruled(finding=unmeasured)
+        yield replace(ruled, about={"field": rule.field, "demand": rule.text})
 
 
 def _broken(work: Work, rule: EqualityRule) -> list[DataFrame]:
@@ -150,20 +159,6 @@ def _broken(work: Work, rule: EqualityRule) -> list[DataFrame]:
     return [checks.queried(work.spark, checks.statement(_FOLDER, name), asdict(rule)) for name in names]
 
 
-def _ruled(
-    rule: EqualityRule, offending: Sequence[Mapping[str, Any]] = (), count: int = 0, *, lacking: str = ""
-) -> Ruled:
-    """The rule holds, is broken by ``count`` rows, of which the first are named, or cannot be judged."""
-    hint, holds = f"{rule.reason} ({rule.source})", f"{rule.title}: {rule.text}"
-    ruled = checks.ruled(rule.number, holds, offences(offending), hint=hint, count=count)
-    if lacking:
-        reason = f"{rule.title} was not compared: {lacking}"
-        hint = "take both snapshots with it, or see that it does not matter here"
-        unmeasured = Finding(rule=rule.number, verdict=Verdict.INCONCLUSIVE, reason=reason, hint=hint)
-        ruled = Ruled(finding=unmeasured)
-    return replace(ruled, about={"field": rule.field, "demand": rule.text})
-
-
 def _lacking(work: Work, rule: EqualityRule) -> str:
     """Why a rule cannot be judged: it asks for what a snapshot does not hold. Empty where it can."""
     inputs, column = [work.inputs[side] for side in SIDES], rule.field.value
@@ -182,10 +177,9 @@ def _lacking(work: Work, rule: EqualityRule) -> str:
     return "" if known else f"a snapshot tells no {column} (of classic groups only the log does)"
 
 
-def incomplete(work: Work) -> tuple[Finding, ...]:
-    """Return what could not be read when a snapshot was taken, as its table ``problems`` says; that nothing
+def incomplete(work: Work) -> Iterator[Finding]:
+    """Yield what could not be read when a snapshot was taken, as its table ``problems`` says; that nothing
     is there to compare; and for a copy in another cluster what is not proven by equal numbers."""
-    findings = []
     for side, word in zip(SIDES, ("earlier", "later"), strict=True):
         rows = work.inputs[side].rows("problems", ["group", "problem"])
         problems = [one for one in (ProblemRow(**row) for row in rows) if not one.of_leftover]
@@ -193,16 +187,16 @@ def incomplete(work: Work) -> tuple[Finding, ...]:
             said = (f"group {one.group}: {one.problem}" if one.group else one.problem for one in problems)
             reason = f"the {word} snapshot is not complete: {checks.first(said, len(problems))}"
             hint = "what could not be read is not proven equal: take the snapshot again"
-            findings.append(_error(reason, hint))
+            yield _error(reason, hint)
     states = [row["state"] for side in SIDES for row in work.inputs[side].rows("groups", ["state"])]
     count = sum(entry.rows for side in SIDES for entry in work.entries(side))
     if not count and all(state == GONE for state in states):
         reason = "neither snapshot holds a committed offset or a group that is there: nothing was compared"
         hint = "see that their names are right; a user who may not describe groups is told of none"
-        findings.append(_error(reason, hint))
+        yield _error(reason, hint)
     if any(rule.kind is Kind.WITHIN for rule in work.rules.values()):
-        findings += (*_renamed(work), *_numbers(work))
-    return tuple(findings)
+        yield from _renamed(work)
+        yield from _numbers(work)
 
 
 def _renamed(work: Work) -> Iterator[Finding]:

@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from groupshift.adapters.parquet import row_hashes
 from groupshift.adapters.parquet.compare_inputs import Input
 from groupshift.adapters.parquet.row_hashes import Hashes, Segments
-from groupshift.domain.equality_rules import EqualityRule, Field, Kind
+from groupshift.domain.equality_rules import Comparison, EqualityRule, Field
 from groupshift.domain.evidence import FileEntry
 from groupshift.domain.snapshot import CLUSTER_TABLES
 from groupshift.spark.compare import differences as rows
@@ -41,12 +41,23 @@ Told = Callable[[str, int, int], None]
 """Progress: what is done, how many parts of it are, of how many."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sizes:
-    """Rows read as one part (the unit of resuming), and rows compared at once."""
+PART_ROWS = 2_500_000
 
-    part: int = 2_500_000
-    at_once: int = 4_000_000
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What to compare. ``live`` says that commits went on between the snapshots; ``memory`` is the heap of
+    Spark's driver where this process starts it, ``part_rows`` are read as one part (the unit of resuming),
+    ``rows_at_once`` compared at once."""
+
+    before: Path
+    after: Path
+    output: Path
+    comparison: Comparison
+    live: bool = False
+    memory: str = "2g"
+    part_rows: int = PART_ROWS
+    rows_at_once: int = 4_000_000
 
 
 @dataclass(kw_only=True)
@@ -54,13 +65,13 @@ class Work:
     """One comparison of table ``offsets``; ``session`` is called when Spark is first needed. ``few_left``:
     no more than a million rows are left for Spark to compare."""
 
+    request: Request
     inputs: Mapping[str, Input]
     rules: Mapping[Field, EqualityRule]
     values: Sequence[Field]
     progress: Progress
     session: Callable[[], SparkSession]
     tell: Told
-    sizes: Sizes
     few_left: bool = True
 
     @cached_property
@@ -74,11 +85,6 @@ class Work:
         count = max(sum(entry.rows for entry in self.entries(side)) for side in SIDES)
         wanted = 1 << max(count // _ROWS_A_SEGMENT, 1).bit_length()
         return min(max(wanted, _FEWEST_SEGMENTS), _MOST_SEGMENTS)
-
-    @property
-    def comparing(self) -> list[EqualityRule]:
-        """The rules that compare anything, in the order of their numbers."""
-        return [rule for rule in self.rules.values() if rule.kind is not Kind.IGNORE]
 
     def entries(self, side: str) -> tuple[FileEntry, ...]:
         """The files of table ``offsets``."""
@@ -95,13 +101,13 @@ class Work:
 
     def each(self, what: str, files: Mapping[str, Collection[str]]) -> Iterator[tuple[str, int, list[str]]]:
         """Yield side, number and names of files of every part, one after the other, telling how far it is: of
-        ``files`` by side, in parts of about `Sizes.part` rows."""
+        ``files`` by side, in parts of about ``part_rows`` rows."""
         parts: list[tuple[str, int, list[str]]] = []
         for side, names in files.items():
             groups: list[list[str]] = []
             held = 0
             for entry in (each for each in self.entries(side) if each.file in names):
-                if not groups or held + entry.rows > self.sizes.part:
+                if not groups or held + entry.rows > self.request.part_rows:
                     groups.append([])
                     held = 0
                 groups[-1].append(entry.file)
@@ -156,7 +162,7 @@ def found_differences(work: Work, segments: NDArray[np.int64]) -> list[Path]:
     """Compare the rows of these segments, so many at once; returns folders of Parquet files with what is told
     of each difference (the columns of ``sql/checks/compare/differences.sql``)."""
     count = sum(entry.rows for side in SIDES for entry in work.entries(side)) * len(segments) // work.segments
-    ranges = max(1, -(-count // work.sizes.at_once))
+    ranges = max(1, -(-count // work.request.rows_at_once))
     range_of = np.full(work.segments, -1, dtype=np.int32)
     range_of[segments] = segments % ranges
     taken: dict[str, list[Path]] = {side: [] for side in SIDES}
