@@ -85,10 +85,10 @@ def written_down(report: Path) -> tuple[Event, ...]:
 
 
 def test_the_pictures_have_names_and_show_what_happened(opened: Opened, report: Path) -> None:
-    """Run and owners by role; both writes of the mode node in each; hand-overs with gaps in red; each
+    """Run, owners and lag by role; both writes of the mode node in each; hand-overs with gaps in red; each
     pass and each answer of the journal, which a busy machine may make say more than one of a stage."""
     page = opened.page
-    for name in ("The run over time", "Owners over time"):
+    for name in ("The run over time", "Owners over time", "Lag over time"):
         picture = page.get_by_role("img", name=name)
         assert picture.count() == 1
         assert picture.locator("text=mode kafka").count() == 1

@@ -25,7 +25,6 @@ from groupshift.errors import Rejected
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """Kafka's security protocols."""
-_ZOOKEEPER_PORT: Final = "2181"
 _HIGHEST_PORT: Final = 65_535
 _LONGEST_HOST, _MOST_SHOWN = 253, 200
 _LABEL = re.compile(r"(?!.{64})[0-9A-Za-z_](?:[0-9A-Za-z_-]*[0-9A-Za-z_])?", re.ASCII)
@@ -103,7 +102,7 @@ def zookeeper_ensemble(text: str, key: str, *, chroot: bool = True) -> Ensemble:
         hosts, slash, path = text.strip(_SPACE).partition("/")
         if slash and not chroot:
             raise Rejected(f"{key} {shown(text, _MOST_SHOWN)} holds a path: put it into zookeeper.chroot")
-        servers = _servers(_entries(hosts), _ZOOKEEPER_PORT)
+        servers = _servers(_entries(hosts), "2181")
         if wrong := chroot_problem(slash + path):
             raise ValueError(wrong)
         return Ensemble(servers, slash + path if path else "")

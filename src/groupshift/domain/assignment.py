@@ -48,10 +48,8 @@ class Scheme:
     form: TextForm
 
     def __str__(self) -> str:
-        strategy = f"partition.assignment.strategy={self.assignor}"
-        return (
-            strategy if self.assignor is Assignor.RANGE else f"{strategy}, roundrobin.text.form={self.form}"
-        )
+        form = "" if self.assignor is Assignor.RANGE else f", roundrobin.text.form={self.form}"
+        return f"partition.assignment.strategy={self.assignor}{form}"
 
 
 SCHEMES: Mapping[str, Scheme] = {

@@ -67,11 +67,11 @@ class BrokerView:
     def coordinator(self) -> Coordinator:
         """The group coordinator that it runs: NEW since 4.0, before where its properties ask for it."""
         newest = self.supported.get(METADATA, (0, 0))[1]
-        protocols = {name.strip() for name in self.told(PROTOCOLS).lower().split(",")}
-        asked_for = self.told(_NEW_ENABLED).lower() == "true" or "consumer" in protocols
+        protocols = {name.strip() for name in self.text_of(PROTOCOLS).lower().split(",")}
+        asked_for = self.text_of(_NEW_ENABLED).lower() == "true" or "consumer" in protocols
         return Coordinator.NEW if newest >= _GENERAL or asked_for else Coordinator.OLD
 
-    def told(self, name: str) -> str:
+    def text_of(self, name: str) -> str:
         """What is configured under this name; empty where nothing is, or it is not told."""
         return (self.properties[name].value or "") if name in self.properties else ""
 
@@ -114,7 +114,6 @@ COUNT = "offsets.topic.num.partitions"
 RETENTION = "offsets.retention.minutes"
 _DEFAULT_COUNT = 50
 _DEFAULT_RETENTION = 7 * 24 * 60
-_MINUTE_MS = 60_000
 
 
 def configured(broker: BrokerView) -> int | None:
@@ -125,7 +124,7 @@ def configured(broker: BrokerView) -> int | None:
 def retention_ms(view: PlacementView) -> int:
     """The shortest time that a broker keeps offsets of groups without members, by its configuration."""
     minutes = [_number(broker, RETENTION, _DEFAULT_RETENTION) for broker in view.cluster.brokers]
-    return _MINUTE_MS * min(minutes, default=_DEFAULT_RETENTION)
+    return 60_000 * min(minutes, default=_DEFAULT_RETENTION)
 
 
 def _number(broker: BrokerView, name: str, default: int) -> int:

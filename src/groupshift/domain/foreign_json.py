@@ -50,7 +50,13 @@ def load_json(data: bytes | str | None, where: str, *, at_most: int = NODE_BYTES
     Raises:
         Rejected: ``<where>: <what is wrong>``, for everything that is no JSON within the bounds.
     """
-    text = _text(b"" if data is None else data, where, at_most)
+    raw = b"" if data is None else data
+    if len(raw) > at_most:
+        raise Rejected(f"{where}: is {len(raw)} bytes long; at most {at_most} are read")
+    try:
+        text = (raw.encode() if isinstance(raw, str) else raw).decode()
+    except UnicodeError:
+        raise Rejected(f"{where}: {shown(data)} is no UTF-8") from None
     whole = partial(decimal, where=where, low=-INT64 - 1)
     try:
         _demand_shallow(text)
@@ -85,9 +91,7 @@ def decimal(text: bytes | str, where: str, *, low: int = 0, high: int = INT64) -
     digits = text.decode("latin-1") if isinstance(text, bytes) else text
     if len(digits) > DIGITS + 1 or not _WHOLE.fullmatch(digits) or len(digits.lstrip("-")) > DIGITS:
         raise Rejected(f"{where}: {shown(text)} is no decimal number of at most {DIGITS} digits")
-    if not low <= int(digits) <= high:
-        raise Rejected(f"{where}: {digits} is not within {low} and {high}")
-    return int(digits)
+    return whole_number(int(digits), where, low=low, high=high)
 
 
 def whole_number(value: Any, where: str, *, low: int = 0, high: int = INT64) -> int:
@@ -131,18 +135,6 @@ def shown_value(value: Any) -> str:
     if isinstance(value, list):
         return f"a list of {len(value)} values"
     return json.dumps(value)
-
-
-def _text(data: bytes | str, where: str, at_most: int) -> str:
-    if len(data) > at_most:
-        raise Rejected(f"{where}: is {len(data)} bytes long; at most {at_most} are read")
-    try:
-        if isinstance(data, str):
-            data.encode("utf-8")
-            return data
-        return data.decode("utf-8")
-    except UnicodeError:
-        raise Rejected(f"{where}: {shown(data)} is no UTF-8") from None
 
 
 def _demand_shallow(text: str) -> None:

@@ -76,8 +76,6 @@ _MARKDOWN = re.compile(
     r"|^[#>+=-]",  # what a block begins with
     re.IGNORECASE,
 )
-_NUMBERED = re.compile(r"(\d+)([.)])")
-_BACKTICKS = re.compile(r"`+")
 EMPTY = "(empty)"
 _LAST_OF_FOUR = 0xFFFF
 """The last code point that four hexadecimal digits can name."""
@@ -97,14 +95,14 @@ def markdown(text: str) -> str:
     plain = _MARKDOWN.sub(lambda match: f"\\{match[0]}", visible(text))
     if plain.startswith(" "):
         return f"&#32;{plain[1:]}"
-    numbered = _NUMBERED.match(plain)
+    numbered = re.match(r"(\d+)([.)])", plain)
     return f"{numbered[1]}\\{plain[numbered.end(1) :]}" if numbered else plain
 
 
 def code(text: str) -> str:
     """``text`` as a code span of Markdown outside tables, between more backticks than it has in a row."""
     plain = visible(text)
-    longest = max((len(run) for run in _BACKTICKS.findall(plain)), default=0)
+    longest = max((len(run) for run in re.findall("`+", plain)), default=0)
     fence = "`" * (longest + 1)
     space = " " if plain[:1] == "`" or plain[-1:] == "`" or (plain[:1] == " " == plain[-1:]) else ""
     return f"{fence}{space}{plain}{space}{fence}"

@@ -83,8 +83,9 @@ class GapPass:
     is given, in rising offsets. Each transaction leaves a gap: they are read together, not singly."""
 
     def __init__(self, gaps: Sequence[Gap], log_start: int, log_end: int) -> None:
-        self._reads = [GapRead(gap=gap, log_start=log_start, decided=log_end) for gap in gaps]
-        ahead = [each for each in self._reads if log_end > max(log_start, each.gap.start)]
+        self.reads = [GapRead(gap=gap, log_start=log_start, decided=log_end) for gap in gaps]
+        """What was read of each gap, in the order in which they were given."""
+        ahead = [each for each in self.reads if log_end > max(log_start, each.gap.start)]
         for each in ahead:
             each.decided = each.gap.start
         self._ahead = deque(sorted(ahead, key=lambda each: each.gap.start))
@@ -118,10 +119,6 @@ class GapPass:
             each.problem = problem
         self._under_way = []
         self._ahead.clear()
-
-    def read(self) -> list[GapRead]:
-        """What was read of each gap, in the order in which they were given."""
-        return self._reads
 
 
 def isolation_of(kinds: Iterable[MemberKind], of_kafka: Isolation) -> Isolation:

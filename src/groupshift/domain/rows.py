@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 from groupshift.domain.commit_places import Topics
 from groupshift.domain.partitions import TopicPartition
@@ -156,19 +156,6 @@ class ProblemRow:
         return LEFT_OVER in self.problem
 
 
-ROWS: Mapping[str, type] = {
-    "groups": GroupRow,
-    "members": MemberRow,
-    "subscriptions": SubscriptionRow,
-    "assignments": AssignmentRow,
-    "offsets": OffsetRow,
-    "log_ends": LogEndRow,
-    "brokers": BrokerRow,
-    "problems": ProblemRow,
-}
-"""What a live snapshot can know of each table, whether it has rows or not."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
     """What coordinators answer of the offsets of groups, and what they do not; with a problem about a group
@@ -212,3 +199,11 @@ class ClusterState:
     def committed_topics(self) -> frozenset[str]:
         """Every topic with a committed offset."""
         return frozenset(row.topic for row in self.offsets)
+
+
+ROWS: Mapping[str, type] = {
+    table: get_args(kind)[0]
+    for table, kind in get_type_hints(ClusterState).items()
+    if get_origin(kind) is Sequence
+}
+"""What a live snapshot can know of each table, whether it has rows or not: the class of its rows."""

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from groupshift.domain.facts import sentence_list
-from groupshift.domain.plain import from_plain
 from groupshift.domain.tables import table_of
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Rejected
@@ -30,8 +29,6 @@ from groupshift.errors import Rejected
 F = TypeVar("F")
 """What the rules of one table look at."""
 _NUMBER = re.compile(r"[A-Z]{1,2}\d\d", re.ASCII)
-_OWN = frozenset({"holds", "hint"})
-_Table = dict[str, Mapping[str, Any]]
 
 
 class Says:
@@ -63,6 +60,7 @@ class Sentence:
     hint: str = ""
 
 
+_Table = dict[str, dict[str, Sentence | str]]
 Look = Callable[[F], Iterator[Says]]
 
 
@@ -106,21 +104,20 @@ class Rules(Mapping[str, Rule[F]]):
     def __init__(self, file: str, letters: str = "", text: str = "") -> None:
         self.file = file
         self.sentences: dict[str, Sentence] = {}
-        self._entries: dict[str, Mapping[str, Any]] = {}
+        self._entries: dict[str, Mapping[str, str]] = {}
         self._rules: dict[str, Rule[F]] = {}
         for number, entry in table_of(_Table, file, text).items():
-            if not _NUMBER.fullmatch(number) or not isinstance(entry.get("holds"), str):
-                raise Rejected(f"{file}, {number}: allowed: one or two capitals, two digits, and what holds")
-            for name, said in entry.items():
-                if name in self.sentences:
-                    raise Rejected(f"{file}, {number}: sentence {name!r} is there twice; allowed: once")
-                try:
-                    if name not in _OWN:
-                        self.sentences[name] = from_plain(Sentence, said)
-                except TypeError as fault:
-                    raise Rejected(f"{file}, {number}, {name}: {fault}") from fault
+            sentences = {name: said for name, said in entry.items() if isinstance(said, Sentence)}
+            texts = {name: text for name, text in entry.items() if isinstance(text, str)}
+            if not _NUMBER.fullmatch(number) or not {"holds"} <= texts.keys() <= {"holds", "hint"}:
+                raise Rejected(
+                    f"{file}, {number}: allowed: one or two capitals, two digits, what holds, and a hint"
+                )
+            for name in sentences.keys() & self.sentences.keys():
+                raise Rejected(f"{file}, {number}: sentence {name!r} is there twice; allowed: once")
+            self.sentences |= sentences
             if not letters or number[:-2] == letters:
-                self._entries[number] = entry
+                self._entries[number] = texts
 
     def rule(self, number: str, moot: Callable[[F], bool] = lambda _: False) -> Callable[[Look[F]], Look[F]]:
         """Return a decorator for what this rule looks at. Raises `Rejected` for a number without an entry."""

@@ -46,12 +46,9 @@ class Outcome(StrEnum):
     FAIL = "fail"
 
 
-_ORDER = tuple(Outcome)
-
-
 def worst_of(outcomes: Iterable[Outcome]) -> Outcome:
     """Return the worst outcome; of nothing `Outcome.ERROR`: an empty measurement proves nothing."""
-    return max(outcomes, key=_ORDER.index, default=Outcome.ERROR)
+    return max(outcomes, key=tuple(Outcome).index, default=Outcome.ERROR)
 
 
 def outcome_of(findings: Iterable[Finding]) -> Outcome:

@@ -51,12 +51,9 @@ class Finding:
         return f"{said} ({self.hint})" if self.hint else said
 
 
-_AGAINST = frozenset({Verdict.FAIL, Verdict.ERROR})
-
-
 def against(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Return the findings for which nothing may begin: what failed, and what could not be measured."""
-    return tuple(each for each in findings if each.verdict in _AGAINST)
+    return tuple(each for each in findings if each.verdict in {Verdict.FAIL, Verdict.ERROR})
 
 
 def counted(findings: Iterable[Finding], noun: str = "") -> str:

@@ -135,11 +135,10 @@ def parse_partitions(data: bytes | None, where: str = BROKER_TOPICS) -> tuple[in
     numbered = load_object(data, where).get("partitions") if data else None
     if numbered is not None and not isinstance(numbered, dict):
         raise Rejected(f"{where}: partitions {shown_value(numbered)} are no object")
-    numbers = {key: partition_number(key) for key in numbered or ()}
-    wrong = [key for key, number in numbers.items() if number is None]
-    if wrong:
-        raise Rejected(f"{where}: partitions {shown(wrong[0])} is no partition number")
-    return tuple(sorted(each for each in numbers.values() if each is not None))
+    for key in numbered or ():
+        if partition_number(key) is None:
+            raise Rejected(f"{where}: partitions {shown(key)} is no partition number")
+    return tuple(sorted(map(int, numbered or ())))
 
 
 def partition_number(name: str) -> int | None:

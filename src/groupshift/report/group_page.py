@@ -1,6 +1,6 @@
 """The parts of a page that runs of one group share.
 
-They are figures, pictures of the run and of owners over one time axis, every finding, the lag, what was
+They are figures, pictures of the run, of owners and of the lag over one time axis, every finding, what was
 delivered (from the audit of consumption or the members' ledgers), and the committed offsets by class. A move
 adds the figure of what it changes: `mode_now` or `protocol_now`. The words for the one who is woken at three
 are `sentence` and `to_do`."""
@@ -33,13 +33,12 @@ from groupshift.report.page import (
     code,
     duration,
     glance,
-    moment_utc,
     refused,
     section,
     spoken,
     table,
 )
-from groupshift.report.pictures import MOST_OWNER_LANES, Bar, Dot, Lane, lanes, owners
+from groupshift.report.pictures import MOST_OWNER_LANES, Bar, Dot, Lane, lag_curve, lanes, owners
 from groupshift.report.svg import Axis, axis_of, palette
 
 _MOST_ROWS = 300
@@ -88,7 +87,7 @@ def sections(group: GroupHistory, *now: tuple[str, Cell]) -> list[Section]:
         _owners(group, axis),
         section("What was delivered", _AUDITED) if group.audit else _unaudited(group),
         _offsets(group),
-        _lag(group),
+        _lag(group, axis),
     ]
 
 
@@ -316,24 +315,16 @@ def _offsets(group: GroupHistory) -> Section:
     return section("Committed offsets", *parts)
 
 
-def _lag(group: GroupHistory) -> Section:
-    """Records behind the log end, in a sentence and at every look."""
+def _lag(group: GroupHistory, axis: Axis) -> Section:
+    """Records behind the log end, as a picture: each measurement is a dot that tells its figures."""
     measured = lags(group.sightings)
     if not measured:
         return section("Lag", "The lag was never measured.")
-    most = max(measured, key=lambda each: each.total)
-    heads = ("when", "look", "records", "most of them in", "partitions without an offset")
-    rows = [
-        (moment_utc(e.at_ms), e.what, e.total, f"{e.worst_at}: {e.worst:,}", e.unknown or None)
-        for e in measured[-_MOST_ROWS:]
-    ]
-    listed = Table(heads=heads, rows=rows, numeric={"records"})
     return section(
         "Lag",
         "Records behind the log end, by the offsets of the store that counts in the mode of that moment.",
-        f"At most {most.total:,} records at {clock(most.at_ms)} UTC ({most.what}), "
-        f"{measured[-1].total:,} at the end.",
-        Details(f"Measured {len(measured)} times", [listed]),
+        lag_curve(measured, group.modes, axis),
+        "Solid: all partitions together. Dashed: the one that lags most.",
     )
 
 

@@ -312,6 +312,8 @@ def run_to_do(
     if state is RunState.ROLLING_BACK:
         cure = "Correct what the first finding below names, then run this again:"
         return ((cure if trouble else "To go on with the rollback:", go_on),)
+    if state in {RunState.PLANNED, RunState.APPROVED} and not halt:
+        return (("Once the cause is understood, to run it:" if trouble else "To run it:", go_on),)
     if closed:
         return ((f"{closed}{'; once the cause is cured' if trouble else ''}:", go_on),)
     onwards = ("Once the cause is understood, to go on:" if trouble else "To go on where it stands:", go_on)

@@ -1,4 +1,4 @@
-"""The pictures of reports: lanes over time, and cells and bars by partition.
+"""The pictures of reports: lanes over time, a curve over time, and cells and bars by partition.
 
 Each is an SVG with a title and a sentence for those who cannot see it, and needs no script. Colours are in
 ``report.css``, so that a picture is read in light, in dark and on paper
@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, count
 from math import ceil
 
 from markupsafe import Markup
 
-from groupshift.domain.ownership_history import Tenure, hand_overs
-from groupshift.report.page import duration, moment_utc
+from groupshift.domain.ownership_history import Lag, Tenure, hand_overs
+from groupshift.report.page import clock, duration, moment_utc
 from groupshift.report.svg import (
+    LEFT,
     WIDTH,
     Axis,
     dots,
@@ -168,6 +169,49 @@ def owners(tenures: Sequence[Tenure], modes: Modes, axis: Axis, colours: Mapping
     )
     rows = [Lane(name=str(at), bars=bars) for at, bars in of.items()]
     return lanes("Owners over time", said, rows, axis, name="owners", modes=modes)
+
+
+_FLOOR = 190
+"""Where the curve of the lag has its zero, in pixels from the top."""
+_MOST_MARKS = 400
+
+
+def lag_curve(lags: Sequence[Lag], modes: Modes, axis: Axis) -> Markup:
+    """Return the lag in records over time as two lines: all partitions together, and the one that lags most.
+
+    Each measurement is a dot with a title, unless there are too many."""
+    top = nice(max((each.total for each in lags), default=0))
+
+    def y(value: int) -> float:
+        return round(_FLOOR - value / top * (_FLOOR - _TOP - 6), 1)
+
+    parts = [*ticks(axis, _TOP, _FLOOR), label("records", LEFT - 8, _TOP - 8, anchor="end")]
+    for value in (0, top // 2, top):
+        parts.append(line((LEFT, WIDTH), (y(value), y(value)), "grid"))
+        parts.append(label(f"{value:,}".replace(",", " "), LEFT - 8, y(value) + 4, anchor="end"))
+    parts += mode_marks(axis, modes, _FLOOR)
+    for kind in ("worst", "total") if len(lags) > 1 else ():
+        steps = " ".join(f"{axis.x(each.at_ms):g},{y(getattr(each, kind)):g}" for each in lags)
+        parts.append(element("polyline", points=steps, class_=f"curve {kind}"))
+    for each in lags if len(lags) <= _MOST_MARKS else ():
+        unknown = f"; {each.unknown} partitions without a committed offset" if each.unknown else ""
+        measured = f"{each.total} records in all, {each.worst} in {each.worst_at}{unknown}"
+        title = element("title", f"{clock(each.at_ms)} UTC, {each.what}: {measured}")
+        parts.append(element("circle", title, class_="mark", cx=axis.x(each.at_ms), cy=y(each.total), r=3.2))
+    said = "The lag was never measured."
+    if lags:
+        most = max(lags, key=lambda each: each.total)
+        said = (
+            f"Measured {len(lags)} times; at most {most.total} records at {clock(most.at_ms)} UTC "
+            f"({most.what}), {lags[-1].total} at the end."
+        )
+    return picture("lag", "Lag over time", said, _FLOOR + _FOOT, *parts)
+
+
+def nice(value: int) -> int:
+    """Return the least of 10, 20, 50, 100 … that is not below ``value``: where an axis ends."""
+    steps: Iterator[int] = (factor * 10**power for power in count(1) for factor in (1, 2, 5))
+    return next(each for each in steps if each >= value)
 
 
 Owners = Mapping[tuple[str, int], tuple[str, ...]]

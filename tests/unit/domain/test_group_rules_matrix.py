@@ -1,4 +1,4 @@
-"""The compatibility matrix of §9 of the specification: every group that can be made, through the rules."""
+"""The compatibility matrix of docs/reference/zookeeper-coordination.md §9: every group, through the rules."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def permitted(parts: tuple[str, ...], mode: Mode) -> bool:
 
 @pytest.mark.parametrize("node", [None, b"zookeeper", b"kafka"])
 @pytest.mark.parametrize("parts", GROUPS, ids="+".join)
-def test_the_rules_say_of_every_group_what_the_specification_says(
+def test_the_rules_say_of_every_group_what_the_matrix_says(
     parts: tuple[str, ...], node: bytes | None
 ) -> None:
     """All 15 compositions under each mode node; an unfenced member alone is no matter of the matrix."""

@@ -113,7 +113,7 @@ def test_f02_one_pass_counts_what_each_gap_alone_would(
         else:
             counted.record(at)
             position = at + 1
-    for gap, read in zip(asked, counted.read(), strict=True):
+    for gap, read in zip(asked, counted.reads, strict=True):
         records = sum(gap.start <= offset < gap.end for offset in held)
         known = log_start <= gap.start and log_end >= gap.end
         assert (read.gap, read.records) == (gap, records)
@@ -134,7 +134,7 @@ def test_f02_what_lies_between_far_gaps_is_not_wanted() -> None:
     assert counted.wanted(7) == 1_000_000
     counted.ended(None, "no answer")
     assert counted.wanted(7) is None
-    assert [(each.records, each.problem) for each in counted.read()] == [(1, ""), (0, "no answer")]
+    assert [(each.records, each.problem) for each in counted.reads] == [(1, ""), (0, "no answer")]
 
 
 def test_f02_a_gap_full_of_records_is_not_read_to_its_end() -> None:
@@ -146,5 +146,5 @@ def test_f02_a_gap_full_of_records_is_not_read_to_its_end() -> None:
         assert counted.wanted(offset) == offset
         counted.record(offset)
     assert counted.wanted(ENOUGH) is None
-    (read,) = counted.read()
+    (read,) = counted.reads
     assert (read.records, read.answer) == (ENOUGH, LogAnswer.LOST)

@@ -11,9 +11,9 @@ from xml.etree import ElementTree as ET
 import pytest
 from markupsafe import Markup
 
-from groupshift.domain.ownership_history import Tenure
+from groupshift.domain.ownership_history import Lag, Tenure
 from groupshift.domain.partitions import TopicPartition
-from groupshift.report.pictures import Bar, Dot, Lane, Row, bars, lanes, owners, ownership
+from groupshift.report.pictures import Bar, Dot, Lane, Row, bars, lag_curve, lanes, owners, ownership
 from groupshift.report.svg import axis_of, palette
 
 AT = 1_763_740_000_000
@@ -48,6 +48,14 @@ def _clear(svg: Markup) -> None:
     assert all(left >= -1 and right <= WIDTH_PX + 1 for _, left, right, _, _ in boxes), boxes
 
 
+def _lags() -> list[Lag]:
+    at = TopicPartition("orders", 0)
+    return [
+        Lag(at_ms=AT + n * 1000, what="soak", total=n * 90_000_000, worst=n, worst_at=at, unknown=0)
+        for n in range(60)
+    ]
+
+
 def _tenures(topic: str, to_ms: int) -> list[Tenure]:
     return [
         Tenure(
@@ -67,6 +75,7 @@ def test_u18_labels_of_a_report_keep_apart() -> None:
     later, topic = AT + 5 * HOUR, "a-topic-of-a-long-name-" * 8
     for waits in ((), (AT + 30 * HOUR,), (later, later + 20_000, AT + 80 * HOUR)):
         axis = axis_of([AT, AT + 20_000, AT + 40_000, AT + 60_000, *waits])
+        _clear(lag_curve(_lags(), MODES, axis))
         _clear(owners(_tenures(topic, AT + 60_000), MODES, axis, {}))
 
 
@@ -134,8 +143,10 @@ def test_u18_labels_of_bars_keep_apart() -> None:
 
 
 def test_u18_every_axis_has_a_unit() -> None:
-    """Time is in UTC or seconds, bars in what they count, columns are partitions."""
+    """Time is in UTC or seconds, lag in records, bars in what they count, columns are partitions."""
     axis = axis_of([AT, AT + 60_000])
+    lag = [text for text, *_ in _boxes(lag_curve(_lags(), MODES, axis))]
+    assert {"UTC", "records"} <= set(lag)
     lanes_of = [text for text, *_ in _boxes(owners(_tenures("t", AT + 60_000), (), axis, {}))]
     assert "UTC" in lanes_of
     drawn = [

@@ -74,7 +74,7 @@ class KafkaRecordLog:
             counted.ended(None, self._said(error))
         finally:
             consumer.unassign()
-        return counted.read()
+        return counted.reads
 
     def _said(self, error: KafkaException) -> str:
         text = error.args[0].str() if error.args else str(error)

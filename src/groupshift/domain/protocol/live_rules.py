@@ -18,49 +18,47 @@ from groupshift.domain.protocol.preflight import FILE, STABLE, ProtocolFacts, di
 from groupshift.domain.rules import Look, Rules, Says, some
 from groupshift.domain.verdict import Finding
 
-Settling = tuple[ProtocolView, Protocol]
-"""What is seen, and the protocol that its members are to speak."""
-SETTLED: Rules[Settling] = Rules(FILE, "PS")
+SETTLED: Rules[ProtocolFacts] = Rules(FILE, "PS")
+"""What is seen, and the protocol that its members are to speak, whichever way they change."""
 
 
 def settled(view: ProtocolView, to: Protocol) -> tuple[Finding, ...]:
     """Return what the rules say of this look, passed ones included."""
-    return SETTLED.ask((view, to))
+    return SETTLED.ask(ProtocolFacts(view=view, to=to))
 
 
 @SETTLED.rule("PS01")
-def kind(facts: Settling) -> Iterator[Says]:
+def kind(facts: ProtocolFacts) -> Iterator[Says]:
     """The group is of the wanted type, to its coordinator and in every broker's list."""
-    view, to = facts
-    if view.group.kind.value != to.value:
-        yield Says("not_of_type", kind=view.group.kind, wanted=to)
-    listed = {broker.lists for broker in view.brokers} - {None, Kind.UNKNOWN}
-    if listed - {view.group.kind}:
-        others = sorted(each.value for each in listed if each)
-        yield Says("listed_as_other", others=others, kind=view.group.kind)
+    own = facts.group.kind
+    if own.value != facts.to.value:
+        yield Says("not_of_type", kind=own, wanted=facts.to)
+    listed = {broker.lists for broker in facts.view.brokers} - {None, Kind.UNKNOWN}
+    if listed - {own}:
+        yield Says("listed_as_other", others=sorted(each.value for each in listed if each), kind=own)
 
 
 @SETTLED.rule("PS02")
-def state(facts: Settling) -> Iterator[Says]:
+def state(facts: ProtocolFacts) -> Iterator[Says]:
     """Stable with members, Empty without."""
-    group = facts[0].group
+    group = facts.group
     expected = EMPTY if group.empty else STABLE
     if group.state != expected:
         yield Says("not_at_rest", state=group.state, expected=expected)
 
 
 @SETTLED.rule("PS03")
-def epochs(facts: Settling) -> Iterator[Says]:
+def epochs(facts: ProtocolFacts) -> Iterator[Says]:
     """The assignment is of the group's epoch."""
-    group = facts[0].group
+    group = facts.group
     if group.epoch is not None and group.members and group.epoch != group.assignment_epoch:
         yield Says("epochs_differ", assignment=group.assignment_epoch, epoch=group.epoch)
 
 
 @SETTLED.rule("PS04")
-def members_on_it(facts: Settling) -> Iterator[Says]:
+def members_on_it(facts: ProtocolFacts) -> Iterator[Says]:
     """Every member is at the group's epoch."""
-    group = facts[0].group
+    group = facts.group
     late = [
         f"{m.name} at {m.epoch}" for m in group.members if group.epoch is not None and m.epoch != group.epoch
     ]
@@ -68,27 +66,25 @@ def members_on_it(facts: Settling) -> Iterator[Says]:
 
 
 @SETTLED.rule("PS05")
-def no_other(facts: Settling) -> Iterator[Says]:
+def no_other(facts: ProtocolFacts) -> Iterator[Says]:
     """Nobody speaks the other protocol."""
-    view, to = facts
-    others = [member.name for member in view.group.speaking(to.other)]
-    yield from some("speak_other", other=to.other, members=others)
-    if view.group.undeclared and to is Protocol.CONSUMER:
-        yield Says("protocol_untold", count=len(view.group.undeclared))
+    other = facts.to.other
+    yield from some("speak_other", other=other, members=[each.name for each in facts.group.speaking(other)])
+    if facts.group.undeclared and facts.to is Protocol.CONSUMER:
+        yield Says("protocol_untold", count=len(facts.group.undeclared))
 
 
 @SETTLED.rule("PS06")
-def agreed(facts: Settling) -> Iterator[Says]:
+def agreed(facts: ProtocolFacts) -> Iterator[Says]:
     """All brokers name the same coordinator, and none is loading."""
-    for said in disagreements(facts[0]):
+    for said in disagreements(facts.view):
         yield Says("brokers_disagree", said=said)
 
 
 @SETTLED.rule("PS08")
-def once(facts: Settling) -> Iterator[Says]:
+def once(facts: ProtocolFacts) -> Iterator[Says]:
     """No partition has two owners."""
-    members = facts[0].group.members
-    owners = grouped((str(at), member.name) for member in members for at in member.assigned)
+    owners = grouped((str(at), member.name) for member in facts.group.members for at in member.assigned)
     twice = [f"{at} ({', '.join(sorted(names))})" for at, names in owners.items() if len(names) > 1]
     yield from some("two_owners", partitions=sorted(twice))
 
@@ -134,15 +130,14 @@ def _read(view: ProtocolView, facts: Facts) -> Iterator[Says]:
 
 @_rule("PR03")
 def _agreed(view: ProtocolView, _: Facts) -> Iterator[Says]:
-    for said in disagreements(view):
-        yield Says("brokers_disagree", said=said)
+    yield from agreed(ProtocolFacts(view=view, to=Protocol.CONSUMER))
 
 
 @_rule("PR04")
 def _at_rest(view: ProtocolView, facts: Facts) -> Iterator[Says]:
     """No rebalance, epochs equal, every member on the group's epoch."""
     for look in (state, epochs, members_on_it):
-        yield from look((view, _to(facts) or Protocol.CONSUMER))
+        yield from look(ProtocolFacts(view=view, to=_to(facts) or Protocol.CONSUMER))
 
 
 @_rule("PR05")
@@ -173,7 +168,7 @@ def _moved(view: ProtocolView, facts: Facts) -> Iterator[Says]:
     if not view.group.members:
         yield Says("nobody_there")
     for look in (kind, no_other):
-        yield from look((view, to))
+        yield from look(ProtocolFacts(view=view, to=to))
 
 
 @_rule("PR08")

@@ -41,7 +41,7 @@ class ProtocolFacts:
 
     view: ProtocolView
     to: Protocol
-    way: Way
+    way: Way = Way.ONLINE
     versions: Mapping[Role, tuple[Met, ...]] = field(default_factory=dict)
     state: ClusterState | None = None
 
@@ -57,10 +57,7 @@ RULES: Rules[ProtocolFacts] = Rules(FILE, "P")
 STABLE = "Stable"
 _rule = RULES.rule
 FIRST = ("P01", "P02")
-_DECISIVE = frozenset({POLICY, PROTOCOLS})
 _STICKY = frozenset({"sticky", "cooperative-sticky"})
-_AT_REST = frozenset({STABLE, EMPTY})
-_MOVABLE = frozenset({Kind.CLASSIC, Kind.CONSUMER})
 _SERVER = {"range": "range", **dict.fromkeys(("roundrobin", *_STICKY), "uniform")}
 """The server's assignor that comes nearest to one of clients (KIP-848)."""
 
@@ -96,7 +93,7 @@ def of_consumers(facts: ProtocolFacts) -> Iterator[Says]:
         yield Says("type_unknown", group=group.group, state=group.state or "not told")
     elif group.untold:
         yield Says("members_untold", group=group.group, state=group.state)
-    elif group.kind not in _MOVABLE:
+    elif group.kind not in {Kind.CLASSIC, Kind.CONSUMER}:
         yield Says("other_type", group=group.group, kind=group.kind)
     elif group.protocol_type not in {"", CONSUMERS}:
         yield Says("other_protocol_type", group=group.group, type=group.protocol_type)
@@ -136,7 +133,7 @@ def alike(facts: ProtocolFacts) -> Iterator[Says]:
     for name in ALIKE:
         values = at_brokers((each.properties.get(name, "unset"), node) for each, node in settings)
         if len(values) > 1:
-            sentence = "decisive_setting_differs" if name in _DECISIVE else "setting_differs"
+            sentence = "decisive_setting_differs" if name in {POLICY, PROTOCOLS} else "setting_differs"
             yield Says(sentence, setting=name, brokers=values)
 
 
@@ -216,7 +213,7 @@ def _sentence(answer: Answer) -> str:
 @_rule("P10")
 def at_rest(facts: ProtocolFacts) -> Iterator[Says]:
     """No rebalance goes on."""
-    if facts.group.state not in _AT_REST:
+    if facts.group.state not in {STABLE, EMPTY}:
         yield Says("rebalances", state=facts.group.state)
 
 
