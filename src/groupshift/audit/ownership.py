@@ -148,7 +148,18 @@ class _Replay:
     def _written(self, transaction: Transaction, path: str, data: bytes) -> None:
         """A node was created, or its data replaced: who owns, what was committed, or the mode."""
         if partition := self._partition(path, "owners"):
-            self._owned(transaction, path, partition, data.decode("utf-8", "replace"))
+            self.used.add(partition)
+            thread_id, session = data.decode("utf-8", "replace"), transaction.session
+            former = self.held.get(path)
+            if former and former.thread_id == thread_id:
+                return
+            if former:  # another one in the same node ends its interval; the node stays of that session
+                session = former.session
+                self._end(transaction, path, Ended.REPLACED)
+            zxid, at_ms = transaction.zxid, transaction.time_ms
+            self.held[path] = Interval(
+                partition=partition, thread_id=thread_id, session=session, start_zxid=zxid, start_ms=at_ms
+            )
         elif partition := self._partition(path, "offsets"):
             try:
                 offset = decimal(data, path)
@@ -162,21 +173,6 @@ class _Replay:
         elif self._below(path, "migration") == "mode":
             text = data.decode("utf-8", "replace")
             self.modes.append(ModeWrite(text=text, zxid=transaction.zxid, at_ms=transaction.time_ms))
-
-    def _owned(self, transaction: Transaction, path: str, partition: TopicPartition, thread_id: str) -> None:
-        """An owner node has this thread id now. Another one in the same node ends the interval before it; the
-        node stays one of the session that created it."""
-        self.used.add(partition)
-        former, session = self.held.get(path), transaction.session
-        if former and former.thread_id == thread_id:
-            return
-        if former:
-            session = former.session
-            self._end(transaction, path, Ended.REPLACED)
-        zxid, at_ms = transaction.zxid, transaction.time_ms
-        self.held[path] = Interval(
-            partition=partition, thread_id=thread_id, session=session, start_zxid=zxid, start_ms=at_ms
-        )
 
     def _deleted(self, transaction: Transaction, path: str, how: Ended) -> None:
         """A node is gone, by request or with its session."""

@@ -46,10 +46,12 @@ class CopiedLog:
         wanted = sorted(number for number in up_to if partitions is None or number in partitions)
         total = sum(up_to[number] for number in wanted)
         done = 0
+        store, _ = filesystem(self._uri)
         for number in wanted:
-            for record in self._records(self._replicas[number]):
-                if record.offset < up_to[number]:
-                    yield record
+            replica = self._replicas[number]
+            for unit in units(replica):
+                for rows in unit_rows(store, unit, replica.transactions):
+                    yield from (each for each in log_records(rows) if each.offset < up_to[number])
             done += up_to[number]
             if progress is not None:
                 progress(done, total)
@@ -64,12 +66,6 @@ class CopiedLog:
             number: max((replica_facts(store, each) for each in copies), key=lambda each: each.log_end)
             for number, copies in sorted(replicas.items())
         }
-
-    def _records(self, replica: ReplicaFacts) -> Iterator[LogRecord]:
-        store, _ = filesystem(self._uri)
-        for unit in units(replica):
-            for rows in unit_rows(store, unit, replica.transactions):
-                yield from log_records(rows)
 
 
 _MINUTE_MS = 60_000
