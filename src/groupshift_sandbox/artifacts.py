@@ -1,9 +1,10 @@
 """Kafka's jars, fetched once by the Ivy that pyspark ships; no tool but Java is needed.
 
 Each release is a folder below the cache that appears only when it is complete: retrieved into a draft,
-its main jar's listing verified, then renamed. A file lock keeps two processes from fetching at once.
-No jar is run that is not in ``jars.sha256`` beside this file, or not what it says there; how a new release
-gets in: ``python -m groupshift_sandbox.artifacts``.
+its main jar's listing verified, then renamed. A file lock keeps two processes from fetching at once. Which
+releases there are is told by ``artifacts.toml`` beside this file. No jar is run that is not in
+``jars.sha256``, or not what it says there; how a new release gets in: a line in the former, and
+``python -m groupshift_sandbox.artifacts``.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from groupshift.domain.modes import Mode
-from groupshift.domain.placement import partition_of
 from groupshift.log import LogRecord, decode
 from groupshift.log.decode import Position
 from groupshift.log.schema import COMMITS
@@ -43,11 +42,6 @@ class LogSide:
         before = sum(each.offset < self.opened.get(each.partition, 0) for each in lines)
         kept = lines[max(0, before - KEPT) :]
         return tuple(commit_of(decode(each, partitions=len(self.closed))) for each in kept)
-
-
-def homes(groups: Collection[str], closed: Position) -> frozenset[int]:
-    """The partitions of the log to which these groups belong."""
-    return frozenset(partition_of(group, len(closed)) for group in groups)
 
 
 def read_log(

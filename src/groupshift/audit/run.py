@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
-from groupshift.audit.inputs import Terms, ZookeeperGroup, homes, read_log
+from groupshift.audit.inputs import Terms, ZookeeperGroup, read_log
 from groupshift.audit.offsets import Audit, Looked, Reading, audit, confirmed, unheard_of
+from groupshift.domain.placement import partition_of
 from groupshift.domain.znodes import refuse_other_cluster
 from groupshift.ports.clock import Clock
 from groupshift.ports.cluster import GroupSnapshots
@@ -96,7 +97,8 @@ def audit_offsets(
     looked = unheard_of(looked, reading)
     if looked.suspicious:
         named = {one.group for one in looked.suspicious}
-        second, reading = look(named, homes(named, reading.closed) | looked.elsewhere)
+        homes = {partition_of(group, len(reading.closed)) for group in named}
+        second, reading = look(named, homes | looked.elsewhere)
         looked = confirmed(looked, second)
     return Audit(
         began_ms=began_ms,

@@ -164,7 +164,12 @@ def _value(known: RecordType, raw: bytes) -> Value:
         try:
             values.append(_read(known, schema, version, raw))
         except Unreadable as error:
-            values.append(_unreadable(known, version, raw, str(error)))
+            head = None  # of an unstable type at least the epoch, which is first in every layout
+            if known.head is not None:
+                with suppress(Unreadable):
+                    head, _ = message_reader(known.head, 0)(raw, _INT16.size, [])
+            problem = f"value: {error}"
+            values.append(Value(version, fields=head, status=DecodeStatus.ERROR, problem=problem))
         if values[-1].status is DecodeStatus.OK:
             return values[-1]
     return values[0]
@@ -189,15 +194,6 @@ def _read(known: RecordType, schema: Schema, version: int, raw: bytes) -> Value:
     if left := len(raw) - at:
         return read._replace(status=DecodeStatus.TRAILING_BYTES, problem=f"value: {left} bytes are left")
     return read
-
-
-def _unreadable(known: RecordType, version: int, raw: bytes, problem: str) -> Value:
-    """Of an unstable type at least the epoch, which is first in every layout."""
-    fields = None
-    if known.head is not None:
-        with suppress(Unreadable):
-            fields, _ = message_reader(known.head, 0)(raw, _INT16.size, [])
-    return Value(version, fields=fields, status=DecodeStatus.ERROR, problem=f"value: {problem}")
 
 
 Position = Mapping[int, int]

@@ -246,6 +246,19 @@ def test_every_state_says_what_to_do_now(
     assert any(command in typed for _, typed in now)
 
 
+@pytest.mark.parametrize("state", [RunState.PLANNED, RunState.APPROVED])
+@pytest.mark.parametrize("trouble", ["", "nobody answers"])
+def test_a_run_that_changed_nothing_offers_no_rollback(
+    group: GroupHistory, state: RunState, trouble: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever stopped it: there is only the way to run it."""
+    planned = as_it_is(group, state, "")
+    monkeypatch.setattr(type(planned.history), "trouble", trouble)
+    ((said, typed),) = group_page.to_do(planned, "coordination VERB --group orders-app")
+    assert said.lower().endswith("to run it:")
+    assert " continue " in typed
+
+
 def test_what_a_rollback_left_in_kafka_is_offered_to_be_removed(group: GroupHistory) -> None:
     """The command that the run ended with; where nothing stays, nothing has to be done."""
     back = as_it_is(group, RunState.ROLLED_BACK, "pass")

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -333,26 +333,22 @@ _HASH = {"StatefulSet": "controller-revision-hash", "Deployment": "pod-template-
 _LONGEST_HOST_NAME = 63
 
 
-def slots_of(workload: Workload, group: str, clients: Iterable[str]) -> tuple[Slot, ...]:
+def slots_of(workload: Workload, group: str, clients: Iterable[str]) -> Iterator[Slot]:
     """The workload's slots in the order of replacement; ``clients`` are the consumer and client ids under
     which the group knows its members now."""
     known, pods = tuple(clients), _placed(workload)
-    slots = []
     for name in workload.slots:
         change, pod = workload.memory.last(name), pods.get(name)
         wanted = change.to if change else workload.template_kind
         state = _state(workload, name, pod)
-        slots.append(
-            Slot(
-                name=name,
-                kind=wanted if pod is None else kind_of(pod),
-                state=state,
-                member_id=None if pod is None else member_of(pod, group, known),
-                change_id=change.change_id if change else None,
-                trouble="" if state is SlotState.RUNNING else _trouble(workload, pod),
-            )
+        yield Slot(
+            name=name,
+            kind=wanted if pod is None else kind_of(pod),
+            state=state,
+            member_id=None if pod is None else member_of(pod, group, known),
+            change_id=change.change_id if change else None,
+            trouble="" if state is SlotState.RUNNING else _trouble(workload, pod),
         )
-    return tuple(slots)
 
 
 def _placed(workload: Workload) -> dict[str, Document]:

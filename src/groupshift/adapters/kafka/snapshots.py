@@ -468,10 +468,9 @@ def _offsets(reading: Reading) -> list[OffsetRow]:
     return [row for group in reading.groups for row in reading.offsets.get(group, ())]
 
 
-def _listed_elsewhere(listed: Mapping[str, Listed], reading: Reading) -> list[ProblemRow]:
+def _listed_elsewhere(listed: Mapping[str, Listed], reading: Reading) -> Iterator[ProblemRow]:
     """Groups that a broker lists without coordinating them: a view of the past, or two coordinators
     (docs/reference/group-coordinator.md §3)."""
-    problems = []
     for group in reading.groups:
         coordinator = reading.described[group].group.coordinator
         brokers = listed[group].brokers if group in listed else ()
@@ -481,5 +480,4 @@ def _listed_elsewhere(listed: Mapping[str, Listed], reading: Reading) -> list[Pr
                 f"group {group!r}: listed by broker {', '.join(map(str, others))}{LISTED_TOO}"
                 f"{coordinator}: it moved just now, or two brokers serve it; take the snapshot again"
             )
-            problems.append(ProblemRow(group=group, problem=text))
-    return problems
+            yield ProblemRow(group=group, problem=text)

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from groupshift.domain.commit_places import ZERO_ID
+from groupshift.domain.partitions import grouped
 from groupshift.domain.placement import hash_of, partition_of, share_that_stays
 from groupshift.domain.rows import OffsetRow
 from groupshift.log import Decoded, DecodeStatus, LogRecord, decode
@@ -236,16 +237,14 @@ class LoggedPlaces:
     @cached_property
     def elsewhere(self) -> tuple[Elsewhere, ...]:
         """Every live commit outside its group's partition, beside what home says of the same key."""
-        deleted: dict[bytes, int] = {}
-        for (_, key), each in self._reading.winners.items():
-            if each.value is None and key[:2] in _COMMITS:
-                deleted[key] = max(deleted.get(key, _UNKNOWN), each.timestamp_ms)
+        winners = self._reading.winners
+        deleted = grouped((key, one.timestamp_ms) for (_, key), one in winners.items() if one.value is None)
         displaced = []
         for group, away in self._away.items():
             for each in (one for one in away if _kind(one) in _COMMITS):
                 key, home = _logical(each.key or b""), self._homes[group]
-                compared = _compared(each, self._reading.winners.get((home, key)), home)
-                displaced.append(replace(compared, deleted_ms=deleted.get(key, _UNKNOWN)))
+                compared = _compared(each, winners.get((home, key)), home)
+                displaced.append(replace(compared, deleted_ms=max(deleted.get(key, (_UNKNOWN,)))))
         return tuple(displaced)
 
     @property

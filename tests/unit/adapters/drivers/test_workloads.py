@@ -75,7 +75,7 @@ def test_nothing_runs_as_wanted_before_the_controller_has_seen_the_change() -> N
 
 def test_a_place_without_a_pod_is_changing_and_of_the_kind_that_is_wanted() -> None:
     """As the last change of it says; ordinals are counted down and numerically."""
-    slots = slots_of(_stateful(12, _pod("orders-11")), GROUP, ())
+    slots = tuple(slots_of(_stateful(12, _pod("orders-11")), GROUP, ()))
     assert [slot.name for slot in slots[:3]] == ["orders-11", "orders-10", "orders-9"]
     assert [slot.state for slot in slots[:2]] == [SlotState.RUNNING, SlotState.CHANGING]
     assert {slot.kind for slot in slots} == {MemberKind.OLD}

@@ -18,6 +18,7 @@ from groupshift.engine.questions import Answer, Question
 from groupshift.engine.status import report_of
 from groupshift.engine.watch import watch
 from groupshift.errors import Rejected, Transient
+from groupshift.moves.protocol.facts import look
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind
 from groupshift_testing.evidence import MemoryEvidence
@@ -252,7 +253,7 @@ def test_a_report_needs_the_journal_alone(group: Processes) -> None:
 
 def seen_with(group: Processes, subscription: tuple[tuple[str, int], ...]) -> LiveGroup:
     """The group as it is, each member of which subscribes so."""
-    live = group.move.look(group.ports(), group.request(to=UP))
+    live = look(group.ports(), group.request(to=UP))
     members = tuple(replace(each, subscription=subscription) for each in live.facts.view.members)
     return replace(live, facts=replace(live.facts, view=replace(live.facts.view, members=members)))
 
