@@ -40,12 +40,11 @@ def unlisted(cluster: ClusterView, nodes: Collection[int], leaderless: Collectio
     """Return why brokers may not list all groups now, so that an empty list proves nothing; empty when they
     do. ``nodes`` are to be there, ``leaderless`` are partitions of the offsets topic."""
     loading = [str(each.node_id) for each in cluster.brokers if each.loading]
-    absent = sorted(set(nodes) - {each.node_id for each in cluster.brokers})
+    absent = ", ".join(map(str, sorted(set(nodes) - {each.node_id for each in cluster.brokers})))
     if loading:
         return f"broker {', '.join(loading)} still loads coordinator partitions and does not list all groups"
     if absent:
-        named = ", ".join(map(str, absent))
-        return f"broker {named} is not registered, and lists no groups: bring one of that id up"
+        return f"broker {absent} is not registered, and lists no groups: bring one of that id up"
     if leaderless:
         return f"partition {min(leaderless)} of the offsets topic has no leader, its groups are not listed"
     return ""

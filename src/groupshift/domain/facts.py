@@ -57,6 +57,5 @@ def at_brokers(values: Iterable[tuple[str, int]]) -> list[str]:
 
 def sentence_list(names: list[str], limit: int = 5) -> str:
     """``a, b and 3 more``: names for a sentence."""
-    shown = names[:limit]
-    more = len(names) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more else "")
+    more = len(names) - limit
+    return ", ".join(names[:limit]) + (f" and {more} more" if more > 0 else "")

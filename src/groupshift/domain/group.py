@@ -345,31 +345,24 @@ def with_nodes(state: ClusterState, views: Iterable[GroupView], known: Collectio
     not there is `GONE`.
 
     ``known`` are the topics of the cluster, over which a wildcard subscription is expanded."""
-    groups, members, subscriptions = list[GroupRow](), list[MemberRow](), list[SubscriptionRow]()
-    assignments, offsets, problems = list[AssignmentRow](), list[OffsetRow](), list[ProblemRow]()
+    changed = ("groups", "members", "subscriptions", "assignments", "offsets", "problems")
+    rows: dict[str, Any] = {table: [] for table in changed}
     for view in sorted(views, key=lambda view: view.group):
         group, at_rest = view.group, "Stable" if view.members else "Empty"
-        groups.append(GroupRow(group=group, type=ZOOKEEPER, state=at_rest if view.exists else GONE))
+        rows["groups"].append(GroupRow(group=group, type=ZOOKEEPER, state=at_rest if view.exists else GONE))
         for member in sorted(view.members, key=lambda member: member.member_id):
             about: dict[str, Any] = {"group": group, "member_id": member.member_id}
             by, kind = member.client_id, member.kind.value
-            members.append(MemberRow(**about, client_id=by, host=member.host, member_type=kind))
-            subscriptions += [SubscriptionRow(**about, topic=each) for each in sorted(_topics(member, known))]
+            rows["members"].append(MemberRow(**about, client_id=by, host=member.host, member_type=kind))
+            topics = sorted(_topics(member, known))
+            rows["subscriptions"] += [SubscriptionRow(**about, topic=each) for each in topics]
         owned = sorted((owner.member_id, *owner.partition) for owner in view.owners)
-        assignments += [
+        rows["assignments"] += [
             AssignmentRow(group=group, member_id=member_id, topic=topic, partition=partition)
             for member_id, topic, partition in owned
         ]
-        offsets += sorted(view.zookeeper_offsets, key=lambda row: row.at)
+        rows["offsets"] += sorted(view.zookeeper_offsets, key=lambda row: row.at)
         unread = (each.problem for each in view.no_offsets)
         said = (*_unread_patterns(view), *view.problems, *unread)
-        problems += [ProblemRow(group=group, problem=each) for each in said]
-    return replace(
-        state,
-        groups=groups,
-        members=members,
-        subscriptions=subscriptions,
-        assignments=assignments,
-        offsets=offsets,
-        problems=problems,
-    )
+        rows["problems"] += [ProblemRow(group=group, problem=each) for each in said]
+    return replace(state, **rows)

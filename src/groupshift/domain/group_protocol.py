@@ -289,10 +289,8 @@ class ProtocolView:
     @property
     def settings(self) -> BrokerSettings:
         """Those of the coordinator; without one, of the first broker (brokers are to be alike)."""
-        for broker in self.brokers:
-            if broker.node_id == self.group.coordinator:
-                return broker.settings
-        return self.brokers[0].settings if self.brokers else BrokerSettings()
+        coordinator_first = sorted(self.brokers, key=lambda each: each.node_id != self.group.coordinator)
+        return coordinator_first[0].settings if self.brokers else BrokerSettings()
 
     @property
     def coordinators(self) -> dict[int, list[int]]:

@@ -253,9 +253,7 @@ def even_share(facts: Facts) -> Iterator[Says]:
     if any(topic not in counts for member in members for topic, _ in member.subscription):
         return
     owned = Counter(owner for owners in view.owners_of().values() for owner in owners)
-    streams: Counter[str] = Counter()
-    for member in members:
-        streams.update(dict(member.subscription))
+    streams: Counter[str] = sum((Counter(dict(each.subscription)) for each in members), Counter())
     for member in members:
         low = sum(n * (counts[topic] // streams[topic]) for topic, n in member.subscription)
         high = sum(n * -(-counts[topic] // streams[topic]) for topic, n in member.subscription)

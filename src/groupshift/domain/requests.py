@@ -146,9 +146,8 @@ def _number(value: Any, *, whole: bool) -> int | float | None:
         return None
     try:
         number = int(value) if whole and isinstance(value, str) else float(value)
-        fits = math.isfinite(number) and not (whole and number != int(number))
+        if not math.isfinite(number) or (whole and number != int(number)):
+            return None
     except (ValueError, OverflowError):
-        return None
-    if not fits:
         return None
     return int(value) if whole else number

@@ -152,5 +152,5 @@ class Rules(Mapping[str, Rule[F]]):
 
     def ask(self, facts: F, numbers: Iterable[str] | None = None) -> tuple[Finding, ...]:
         """Return what these rules say (None: all, in the order of the table), passed ones included."""
-        wanted = self if numbers is None else numbers
-        return tuple(finding for number in wanted for finding in self[number].ask(facts))
+        numbers = self if numbers is None else numbers
+        return tuple(finding for number in numbers for finding in self[number].ask(facts))

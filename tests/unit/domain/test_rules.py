@@ -138,7 +138,8 @@ def test_each_sentence_is_said_with_the_values_that_it_wants(file: str) -> None:
                     open_ended.append(given)
     assert said_of.keys() <= wanted.keys()
     for name, values in wanted.items():
-        assert said_of[name] == values if name in said_of else values in open_ended, name
+        known = said_of[name] == values if name in said_of else any(values <= each for each in open_ended)
+        assert known, name
 
 
 @pytest.mark.parametrize("file", [path.relative_to(SRC).as_posix() for path in SRC.rglob("*rules.toml")])

@@ -194,10 +194,7 @@ WHEN: Mapping[str, Callable[[Case], bool]] = {
     "PL08": lambda c: any(member.instance_id for member in c.native),
 }
 """When a row speaks, by its number; the last one of each event always does."""
-FILE = "domain/protocol/answers.toml"
-
-
-_READ = table_of(Table, FILE)
+_READ = table_of(Table, "domain/protocol/answers.toml")
 _ROWS = [
     replace(row, number=number, client=_READ.clients.get(row.client, ""))
     for number, row in _READ.rows.items()

@@ -298,15 +298,13 @@ def _read(state: ClusterState) -> set[str]:
     expressions = sorted(each[1:] for each in named if each[:1] == "~")
     topics = {each for each in named if each[:1] != "~"}
     known = {end.topic for end in state.log_ends}
-    for each in expressions:
-        if clean_filter(each) != each:  # what old consumers read otherwise
-            return topics | known
-        try:
-            matches = compile_filter(each).fullmatch
-        except Rejected:
-            return topics | known
-        topics |= {topic for topic in known if matches(topic)}
-    return topics
+    try:
+        filters = [compile_filter(each) for each in expressions]
+    except Rejected:
+        return topics | known
+    if any(clean_filter(each) != each for each in expressions):  # what old consumers read otherwise
+        return topics | known
+    return topics | {topic for topic in known if any(each.fullmatch(topic) for each in filters)}
 
 
 @_rule("P14")
