@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from groupshift.adapters.drivers.manual import instruction_for
-from groupshift.cli import hazards, output, run_output, scan
+from groupshift.cli import output, run_output, scan
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.run import Step
 from groupshift.domain.verdict import Finding, Verdict
@@ -77,7 +77,6 @@ TABLES: dict[str, Callable[[Any, str], None]] = {
     "heading": lambda console, text: console.heading(text),
     "findings": lambda console, text: console.print(output.findings_table([_finding(text)], "x")),
     "title": lambda console, text: console.print(output.findings_table([_finding("x")], f"group {text}")),
-    "hazards": lambda console, text: console.print(hazards._table([_finding(text)], "protocol")),  # type: ignore[arg-type]
     "next": output.next_command,
     "brake": lambda console, text: console.print(scan.brake_line(text)),
     "plan of a run": lambda console, text: console.print(run_output.steps_table("x", (_step(text),))),
