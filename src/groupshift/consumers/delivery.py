@@ -352,7 +352,8 @@ class Delivery:
         """Up to ``limit`` records of one stream (None: of all); waits until there is one.
 
         ``timeout`` in seconds, negative for ever. A notice is run here, before any record, and the wait goes
-        on. Raises `RuntimeError` when closed, and what a notice raises."""
+        on; with a ``limit`` of 0 it ends there. Raises `RuntimeError` when closed, and what a notice
+        raises."""
         deadline = monotonic() + timeout if timeout >= 0 else math.inf
         while True:
             with self._lock:
@@ -360,6 +361,8 @@ class Delivery:
             if not taken or type(taken[0]) is not Notice:
                 return taken
             taken[0].run()
+            if limit == 0:
+                return []
 
     def _await(self, stream: int | None, limit: int, deadline: float) -> list[Any]:
         self._come_back(PARENT if stream is None else stream)
