@@ -200,6 +200,7 @@ class OldMember(Process):
         self.hear_of_it()
         if not self.cut and self.session not in self.world.sessions and not self.leaving:
             self.session, self.renewed = self.world.zookeeper.tick(), True
+            self._registry.clear()  # on ZkClient's thread, before an attempt that waits for a session goes on
             self.world.opened(self.session)
         self.run(calls)
         if fence_time.MACHINE.now >= self._due and not self.cut:
@@ -244,7 +245,6 @@ class OldMember(Process):
             fence_time.MACHINE.wait(lambda: self.triggered or self.renewed or self.leaving, None)
             if self.renewed:
                 self.renewed = False
-                self._registry.clear()
                 self._register()
                 self._rebalance()
             elif self.triggered:

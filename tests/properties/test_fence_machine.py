@@ -65,6 +65,24 @@ def test_no_schedule_breaks_an_invariant(name):
     assert search(WEATHERS[name], EXAMPLES) >= EXAMPLES
 
 
+def test_an_old_member_frees_what_it_took_while_its_session_ended():
+    """It waits for the next session in the middle of an attempt: what it takes then belongs to that one, and
+    it knows of it (zookeeper-coordination.md §4.4)."""
+    with simulated():
+        machine = type("Drawn", (Fence,), {"weather": WEATHERS["everything"]})()
+        machine.start(mode=Mode.ZOOKEEPER)
+        for _ in range(3):
+            machine.crash(who=0)
+        machine.pass_much_time(calls={}, seconds=8.0)
+        for _ in range(2):
+            machine.join_old(calls=5, slices=1, who=0)
+        machine.cut_zookeeper(who=0)
+        machine.pass_much_time(calls={}, seconds=5.0)
+        machine.crash(who=1)
+        machine.pass_much_time(calls={}, seconds=1.0)
+        machine.teardown()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """What a planted defect breaks, with the fence and without it (None: nothing, the fence holds).

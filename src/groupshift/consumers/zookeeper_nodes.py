@@ -342,7 +342,8 @@ class Observer(Nodes):
 
     def _attempt(self, known: CoordinationView | None, topics: Sequence[str]) -> CoordinationView | None:
         """Two round trips: sync, ``ids``, ``migration/ids``, mode, topics, and ``ids`` once more; then the
-        registrations and what else they subscribe to. None when ``ids`` changed in between."""
+        registrations, unless they are known, and what else they subscribe to. None when ``ids`` changed in
+        between."""
         paths, names = self._paths, {*topics, *(known.partitions if known is not None else ())}
         synced = self._client.sync_async(paths.root)
         directories = [self._directory(paths.ids), self._directory(paths.migration_ids)]
@@ -354,14 +355,18 @@ class Observer(Nodes):
         mode, stat = self._optional(mode_node), self._answer(again)
         if (stat.pzxid if stat is not None else -1) != ids_pzxid:
             return None
-        registered = {cid: self._client.get_async(paths.id_of(cid)) for cid in ids}
-        migrating = {cid: self._client.get_async(paths.migration_id_of(cid)) for cid in aware}
-        problems = list[str]()
-        members = self._parsed(registered, paths.id_of, parse_registration, problems)
-        if len(members) < len(ids):
-            return None
-        registrations = {cid: each for cid, each in members.items() if each is not None}
-        awareness = self._parsed(migrating, paths.migration_id_of, parse_awareness, [])
+        pzxids, problems = (ids_pzxid, migration_pzxid), list[str]()
+        if known and not known.problems and (known.ids_pzxid, known.migration_pzxid) == pzxids:
+            registrations, unfenced = known.registrations, known.unfenced
+        else:
+            registered = {cid: self._client.get_async(paths.id_of(cid)) for cid in ids}
+            migrating = {cid: self._client.get_async(paths.migration_id_of(cid)) for cid in aware}
+            members = self._parsed(registered, paths.id_of, parse_registration, problems)
+            if len(members) < len(ids):
+                return None
+            registrations = {cid: each for cid, each in members.items() if each is not None}
+            awareness = self._parsed(migrating, paths.migration_id_of, parse_awareness, [])
+            unfenced = frozenset(cid for cid, each in awareness.items() if each is None or each.fence is None)
         wanted = self._subscribed(registrations, problems) | set(topics)
         topic_nodes |= {name: self._node(topic_path(name)) for name in sorted(wanted - names)}
         partitions = self._parsed(topic_nodes, topic_path, parse_partitions, problems)
@@ -371,7 +376,7 @@ class Observer(Nodes):
             migration_pzxid=migration_pzxid,
             migration_ids=aware,
             registrations=registrations,
-            unfenced=frozenset(cid for cid, each in awareness.items() if each is None or each.fence is None),
+            unfenced=unfenced,
             partitions={name: partitions.get(name) or () for name in sorted(wanted)},
             problems=tuple(problems),
         )

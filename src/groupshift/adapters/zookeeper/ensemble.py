@@ -307,10 +307,12 @@ def _times(reading: Reading) -> NodeTimes:
 
 
 def _group_of(reading: Reading) -> ZookeeperGroup:
-    """The half of an audit. What breaks the reader is a problem of its group alone: the audit goes on."""
+    """The half of an audit. What breaks the reader is a problem of its group alone: the audit goes on. Owners
+    and what members say of themselves are none of its matters."""
     try:
-        offsets: dict[tuple[str, int], int] = {}
-        problems = [_refused(path) for path in reading.refused]
+        paths, offsets = reading.paths, dict[tuple[str, int], int]()
+        others = (paths.owners, paths.id_of(""), paths.migration_id_of(""))
+        problems = [_refused(path) for path in sorted(set(reading.refused)) if not path.startswith(others)]
         for node in reading.offsets:
             offset = offset_of(node)
             if isinstance(offset, OffsetRow):

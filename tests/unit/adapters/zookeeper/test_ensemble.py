@@ -10,7 +10,7 @@ import pytest
 
 from groupshift.adapters.zookeeper import ensemble
 from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
-from groupshift.adapters.zookeeper.session import Answer, Ask, Data, Node, ZookeeperConnection
+from groupshift.adapters.zookeeper.session import Answer, Ask, Data, Node, Refused, ZookeeperConnection
 from groupshift.domain.modes import MemberKind
 from support.znodes import znode
 
@@ -20,10 +20,10 @@ IDS, MIGRATION = "/consumers/g/ids", "/consumers/g/migration/ids"
 
 
 class Tree:
-    """Nodes by path, instead of a server."""
+    """Nodes by path, instead of a server; what is at or below ``closed`` may not be read."""
 
-    def __init__(self, nodes: dict[str, bytes], persistent: str = "") -> None:
-        self.nodes, self.persistent = nodes, persistent
+    def __init__(self, nodes: dict[str, bytes], persistent: str = "", closed: str = "-") -> None:
+        self.nodes, self.persistent, self.closed = nodes, persistent, closed
 
     def call(self, work: Any) -> Any:
         """As `ZookeeperGroups` asks its servers."""
@@ -31,7 +31,12 @@ class Tree:
 
     def read(self, asks: Sequence[Ask]) -> list[Answer]:
         """As `Read`."""
-        return [self._data(each.path) if isinstance(each, Data) else self._names(each.path) for each in asks]
+        return [self._answer(each) for each in asks]
+
+    def _answer(self, ask: Ask) -> Answer:
+        if ask.path.startswith(self.closed):
+            return Refused(ask.path)
+        return self._data(ask.path) if isinstance(ask, Data) else self._names(ask.path)
 
     def _data(self, path: str) -> Node | None:
         inner = any(each.startswith(f"{path}/") for each in self.nodes)
@@ -51,6 +56,14 @@ def observed(tree: Tree) -> Any:
     reader._call = tree.call
     ((side, _),) = reader.window(("g",))
     return side
+
+
+def audited(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The group as an audit reads it."""
+    reader = ZookeeperGroups(ZookeeperConnection("127.0.0.1:1"))
+    monkeypatch.setattr(reader, "groups", lambda: ("g",))
+    reader._call = tree.call
+    return reader.read()["g"]
 
 
 def member(migration: bytes) -> dict[str, bytes]:
@@ -95,3 +108,21 @@ def test_a_group_that_breaks_its_reader_still_has_its_members(monkeypatch: pytes
     kinds = {each.member_id: each.kind for each in side.members}
     assert kinds == {"g_a": MemberKind.AWARE, "g_b": MemberKind.OLD}
     assert "ZeroDivisionError" in side.problems[0]
+
+
+@pytest.mark.parametrize("closed", ["/consumers/g/owners", f"{IDS}/g_a", f"{MIGRATION}/g_a"])
+def test_what_no_offset_depends_on_keeps_no_audit_from_being_clean(closed: str, monkeypatch) -> None:
+    """Owners, and what members say of themselves: an audit compares offsets, and counts members."""
+    nodes = {"/consumers/g/owners/t/0": b"g_a-0", "/consumers/g/offsets/t/0": b"5"}
+    tree = Tree({**member(json.dumps(AWARE).encode()), **nodes}, closed=closed)
+    side = audited(tree, monkeypatch)
+    assert (side.problems, side.members, side.aware, side.offsets) == ((), 1, 1, {("t", 0): 5})
+
+
+@pytest.mark.parametrize("closed", [IDS, "/consumers/g/offsets/t/0"])
+def test_what_an_audit_cannot_read_is_said_once(closed: str, monkeypatch) -> None:
+    """However often it was asked for."""
+    nodes = {"/consumers/g/offsets/t/0": b"5"}
+    side = audited(Tree({**member(json.dumps(AWARE).encode()), **nodes}, closed=closed), monkeypatch)
+    (problem,) = side.problems
+    assert problem.startswith(f"{closed} may not be read")
