@@ -168,6 +168,7 @@ def test_all_restarted_and_what_they_lost(stages: Stages, capsys: pytest.Capture
     assert (code, document["verdict"], document["in_force"]) == (1, "fail", AFTER)
     assert document["brokers"]["1"]["counts"] == [AFTER]
     assert len(document["log"]["elsewhere"]) == len(MOVING)
+    assert all(each["lost"] for each in document["log"]["elsewhere"])
 
 
 def test_what_was_lost_is_brought_back(stages: Stages, capsys: pytest.CaptureFixture[str]) -> None:

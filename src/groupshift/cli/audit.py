@@ -203,7 +203,10 @@ def _placement_data(placed: Placement) -> dict[str, Any]:
         "open_transactions": facts.view.open_transactions,
         "unlisted_transactions": facts.view.unlisted_transactions,
         "log": log
-        and {name: getattr(log, name) for name in ("records", "count", "elsewhere", "unreadable", "loads")},
+        and {
+            **{name: getattr(log, name) for name in ("records", "count", "unreadable", "loads")},
+            "elsewhere": [{**render.plain(each), "lost": each.lost} for each in log.elsewhere],
+        },
         "findings": placed.judgement.findings,
     }
 
