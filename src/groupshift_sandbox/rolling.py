@@ -22,7 +22,7 @@ _CLEAN = ".kafka_cleanshutdown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Adoption:
     """One step: seconds it took to stop, and from the start until ready; whether it had stopped ``cleanly``
     (by itself, and a broker's files say so); the ``lines`` of its log since that start."""
 
@@ -42,12 +42,12 @@ class NodeFailed(Transient):
 
     The way back is `replace_node` of the cluster as it was: nothing but this node was touched."""
 
-    def __init__(self, why: str, log: Seen) -> None:
+    def __init__(self, why: str, log: Adoption) -> None:
         super().__init__(why + "".join(f"; {each.count} times {each.first!r}" for each in log.lines))
         self.log = log
 
 
-def replace_node(cluster: Cluster, node_id: int, change: Change) -> tuple[Cluster, Seen]:
+def replace_node(cluster: Cluster, node_id: int, change: Change) -> tuple[Cluster, Adoption]:
     """Stop a node (if it still runs) and start what ``change`` makes of it; the cluster as it is then,
     which is written down too (`cluster_file`).
 
@@ -61,8 +61,8 @@ def replace_node(cluster: Cluster, node_id: int, change: Change) -> tuple[Cluste
     stopped = time.monotonic()
     cleanly = stopped - before < _STOP_S and (not node.serves_clients or (node.folder / _CLEAN).exists())
 
-    def look() -> Seen:
-        return Seen(
+    def look() -> Adoption:
+        return Adoption(
             node=node,
             stop_s=stopped - before,
             ready_s=time.monotonic() - stopped,
@@ -83,8 +83,8 @@ def roll(
     change: Change,
     *,
     node_ids: Collection[int] = (),
-    after: Callable[[Cluster, Seen], None] = lambda _cluster, _seen: None,
-) -> tuple[Cluster, tuple[Seen, ...]]:
+    after: Callable[[Cluster, Adoption], None] = lambda _cluster, _seen: None,
+) -> tuple[Cluster, tuple[Adoption, ...]]:
     """`replace_node` for these nodes (all when none is named), one after the other; ``after`` each of them
     is called, and ends the roll by raising. Raises `NodeFailed` at the first that does not become ready."""
     logs = []

@@ -14,7 +14,7 @@ from groupshift.domain.facts import Slot, SlotState
 from groupshift.domain.group import GroupView, Member, Owner
 from groupshift.domain.group_protocol import KafkaGroup, KafkaMember
 from groupshift.domain.modes import ABSENT_MODE, Holder, MemberKind, Mode, ModeNode, effective_mode
-from groupshift.domain.ownership_history import Tenure
+from groupshift.domain.ownership_history import OwnershipInterval
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rows import LogEndRow, OffsetRow
 from groupshift.errors import Conflict, Rejected
@@ -141,9 +141,9 @@ class World:
         return {at: min(delivered[at], bound - 1) for at, bound in bounds.items() if at in delivered}
 
     def delivered(self, group: str, from_ms: int, to_ms: int) -> None:
-        """`groupshift.ports.evidence.Ledger`: as `tenures`."""
+        """`groupshift.ports.evidence.Ledger`: as `intervals`."""
 
-    def tenures(self, group: str, from_ms: int, to_ms: int) -> Sequence[Tenure]:  # noqa: ARG002 - the port
+    def intervals(self, group: str, from_ms: int, to_ms: int) -> Sequence[OwnershipInterval]:  # noqa: ARG002 - the port
         """`groupshift.ports.evidence.Ledger`: simulated members keep no ledgers of single deliveries."""
         return ()
 

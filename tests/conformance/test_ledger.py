@@ -118,7 +118,7 @@ def test_tenures_are_runs_of_deliveries_by_time(tmp_path: Path) -> None:
     (tmp_path / "m1.jsonl").write_text("".join(timed("g_m1", 0, at) for at in (10, 20, 50, 60, 900)))
     (tmp_path / "m2.jsonl").write_text(timed("g_m2", 0, 30) + timed("g_m2", 1, 35) + timed("g_m2", 0, 40))
     (tmp_path / "x.jsonl").write_text(timed("h_m1", 0, 25) + timed("g_m3", 0, 70)[:-1])
-    found = LedgerFiles(tmp_path).tenures("g", 0, 100)
+    found = LedgerFiles(tmp_path).intervals("g", 0, 100)
     runs = [(each.partition, each.member, each.start_ms, each.end_ms, each.records) for each in found]
     assert runs == [
         (P0, "g_m1", 10, 20, 2),
@@ -126,14 +126,14 @@ def test_tenures_are_runs_of_deliveries_by_time(tmp_path: Path) -> None:
         (P0, "g_m1", 50, 60, 2),
         (P1, "g_m2", 35, 35, 1),
     ]
-    assert LedgerFiles(None).tenures("g", 0, 100) == []
+    assert LedgerFiles(None).intervals("g", 0, 100) == []
 
 
 def test_a_delivery_without_a_time_is_no_record(tmp_path: Path) -> None:
     """It could not be put in order."""
     (tmp_path / "m1.jsonl").write_text(timed("g_m1", 0, 5).replace('"at_ms"', '"when"'))
     with pytest.raises(Broken, match="no time at_ms"):
-        LedgerFiles(tmp_path).tenures("g", 0, 10)
+        LedgerFiles(tmp_path).intervals("g", 0, 10)
 
 
 def test_a_line_that_is_no_record_keeps_its_number_however_often_it_is_read(tmp_path: Path) -> None:

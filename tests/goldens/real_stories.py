@@ -133,7 +133,7 @@ class ProtocolOfServers(Recording):
             return Recorded(ports.side.fleets(driver), recorder, reads=reads, acts={"start": replaced})
 
         groups = Recorded(ports.side.groups, recorder, reads={"read": "group"})
-        ledger = {"last_delivered": "ledger", "tenures": "ledger"}
+        ledger = {"last_delivered": "ledger", "intervals": "ledger"}
         return replace(
             ports,
             side=replace(ports.side, groups=groups, fleets=fleets),

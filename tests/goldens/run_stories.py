@@ -47,7 +47,7 @@ class Recording(Processes):
         reads = {"slots": "places", "observe": "change of members", "took_up": "change of members"}
         fleet = Recorded(self.fleet, self.recorder, reads=reads, acts={"start": _replaced})
         groups = Recorded(self.world, self.recorder, reads={"read": "group"})
-        ledger = {"last_delivered": "ledger", "tenures": "ledger"}
+        ledger = {"last_delivered": "ledger", "intervals": "ledger"}
         return ProtocolPorts(
             side=BrokerSide(GroupSide(groups=groups, fleets=lambda _driver: fleet)),
             evidence=Recorded(

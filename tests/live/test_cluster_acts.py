@@ -79,7 +79,7 @@ def test_the_offsets_topic_is_configured_and_put_back(node: Cluster, acts: LiveC
         wanted = {name: value for name, value in {**former, **values}.items() if value is not None}
         wait_until(lambda wanted=wanted: acts.topic_configs() == wanted, 60.0, f"the topic is {wanted}")
     for _ in range(2):
-        acts.churn()
+        acts.force_compaction()
         assert set(acts.churning()) == set(names(LOG).values())
     for _ in range(2):
         acts.remove_churn()

@@ -104,10 +104,10 @@ def test_coordinator_14_one_restarted(stages: Stages) -> None:
         "broker 1 counts 5, and __consumer_offsets has 8 partitions",
         "broker 2 counts 5, and __consumer_offsets has 8 partitions",
     ]
-    two = {group: nodes for group, nodes in found.facts.several_owners.items() if len(nodes) > 1}
+    two = {group: nodes for group, nodes in found.facts.not_one_owner.items() if len(nodes) > 1}
     assert two
     assert {group: found.facts.view.owned[group] for group in two} == two
-    none = {group for group, nodes in found.facts.several_owners.items() if not nodes}
+    none = {group for group, nodes in found.facts.not_one_owner.items() if not nodes}
     assert {group: found.facts.view.owned[group] for group in none} == dict.fromkeys(none, ())
     code, assessed = stages.refused.assessed
     assert (code, assessed["ready"]) == (1, False)

@@ -140,7 +140,7 @@ class Story:
             return bool(doomed)
 
         def gone() -> bool:
-            patiently(self.acts.churn)
+            patiently(self.acts.force_compaction)
             return not doomed & {each.src_offset for each in at_home(self.log(), self.group)}
 
         wait_until(replaced, PATIENCE_S, "a record is replaced by a later one", every_s=0.1)

@@ -29,7 +29,7 @@ from groupshift_sandbox.kraft import KraftOptions, start_kraft
 from groupshift_sandbox.layout import Cluster, to_release
 from groupshift_sandbox.metadata_log import await_snapshots
 from groupshift_sandbox.processes import wait_until
-from groupshift_sandbox.rolling import Seen, replace_node, roll
+from groupshift_sandbox.rolling import Adoption, replace_node, roll
 from groupshift_sandbox.servers import stop_all
 from support.classic_member import ClassicMember, assignment
 from support.coordinator_members import records_of
@@ -153,7 +153,7 @@ def test_coordinator_30_brokers_of_40_roll_to_39_and_every_record_stays(tmp_path
         assert len(before) == 60
         assert last_state(cluster, "classic") == (member.generation, [member.member_id])
 
-        def equal(now: Cluster, seen: Seen) -> None:
+        def equal(now: Cluster, seen: Adoption) -> None:
             assert records(now) == before
             assert last_state(now, "classic") == (member.generation, [member.member_id])
             nodes.append(seen.node.node_id)

@@ -16,7 +16,7 @@ from groupshift_sandbox.kraft import KraftOptions
 from groupshift_sandbox.layout import Cluster, to_release
 from groupshift_sandbox.metadata_log import await_snapshots
 from groupshift_sandbox.processes import wait_until
-from groupshift_sandbox.rolling import Seen, roll
+from groupshift_sandbox.rolling import Adoption, roll
 from support.downgrade_story import Assessed, cluster_of, groups_at, offsets_of
 
 pytestmark = pytest.mark.timeout(900)
@@ -71,7 +71,7 @@ def test_three_nodes_go_to_39_in_the_planned_order(
     assert (sorted(order), order[-1]) == ([1, 2, 3], opened.observed["quorum"]["leader"])
     equal: list[str] = []
 
-    def same(now: Cluster, seen: Seen) -> None:
+    def same(now: Cluster, seen: Adoption) -> None:
         assert offsets_of(now.bootstrap, GROUPS) == before
         equal.append(seen.node.release)
 

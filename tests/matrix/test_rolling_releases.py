@@ -24,7 +24,7 @@ from groupshift_sandbox.layout import Cluster, Role, to_release, with_properties
 from groupshift_sandbox.metadata_log import await_snapshots
 from groupshift_sandbox.processes import wait_until
 from groupshift_sandbox.readiness import connect_to, leaders_of
-from groupshift_sandbox.rolling import NodeFailed, Seen, replace_node, roll
+from groupshift_sandbox.rolling import Adoption, NodeFailed, replace_node, roll
 from groupshift_sandbox.servers import stop_all
 from groupshift_sandbox.zookeeper import start_zookeeper
 from groupshift_sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
@@ -150,7 +150,7 @@ def test_three_combined_nodes_go_back_to_39_with_their_groups(home: Home) -> Non
         assert finalized(cluster) == 0
         steps: list[str] = []
 
-        def equal(now: Cluster, seen: Seen) -> None:
+        def equal(now: Cluster, seen: Adoption) -> None:
             assert offsets(state_of(now, IDLE)) == before
             steps.append(seen.node.release)
 

@@ -46,7 +46,7 @@ class Deliverer(Protocol):
 class Judge:
     """Watches one group. Violations of invariants outside ``judged`` are passed over.
 
-    A tenure is one stretch in which a member was set to deliver a partition. ``flaws`` counts the holes
+    A interval is one stretch in which a member was set to deliver a partition. ``flaws`` counts the holes
     of the old members themselves (§4.5): nobody else can close them.
     """
 
@@ -68,10 +68,10 @@ class Judge:
 
     # -- deliveries ------------------------------------------------------------------------------
 
-    def deliver(self, member: Deliverer, tenure: int, partition: TopicPartition, offset: int) -> None:
+    def deliver(self, member: Deliverer, interval: int, partition: TopicPartition, offset: int) -> None:
         """``member`` has just handed out a record."""
         self._note(partition, offset, once=not self.faults)
-        present, now = self._tenure.get(partition), (member.name, tenure)
+        present, now = self._tenure.get(partition), (member.name, interval)
         if (partition, member.name) in self._robbed:
             self.flaws["robbed of its node by an old member"] += 1
         elif present != now:

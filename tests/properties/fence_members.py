@@ -27,16 +27,16 @@ BACKOFF_S = 2.0
 
 
 class CountedDelivery(Delivery):
-    """Counts the tenures: how often delivery of a partition was begun."""
+    """Counts the intervals: how often delivery of a partition was begun."""
 
     def __init__(self) -> None:
         super().__init__(store_on_delivery=True)
-        self.tenures: dict[TopicPartition, int] = {}
+        self.intervals: dict[TopicPartition, int] = {}
 
     def open(self, starts: Mapping[TopicPartition, tuple[int, int]]) -> Any:
-        """A tenure begins."""
+        """A interval begins."""
         for each in starts:
-            self.tenures[each] = self.tenures.get(each, 0) + 1
+            self.intervals[each] = self.intervals.get(each, 0) + 1
         return super().open(starts)
 
 
@@ -130,7 +130,7 @@ class AwareMember(Process):
             return
         for record in self.delivery.take(None, 5, 0):
             where = TopicPartition(str(record.topic()), int(record.partition() or 0))
-            self.world.judge.deliver(self, self.delivery.tenures[where], where, int(record.offset() or 0))
+            self.world.judge.deliver(self, self.delivery.intervals[where], where, int(record.offset() or 0))
 
     def may_deliver(self) -> Iterable[TopicPartition]:
         """Open partitions, while the lease holds."""

@@ -46,13 +46,13 @@ class SimulatedMember:
 
     def step(self):
         """One pass of the reconciler over what has happened."""
-        self.reconciler._agenda.receive(0)
+        self.reconciler._loop.receive(0)
         self.reconciler._attempt()
 
     def commit(self):
         """The timer of the auto commit."""
-        self.reconciler._agenda.plan("commit", None)
-        self.reconciler._agenda.hasten("commit", 0)
+        self.reconciler._loop.plan("commit", None)
+        self.reconciler._loop.hasten("commit", 0)
         self.step()
 
     def pump(self):
@@ -182,8 +182,8 @@ def test_a_settled_member_sleeps_until_there_is_something_to_do(mode):
         for _ in range(4):
             machine.settle()
     for member in machine.members:
-        agenda = member.reconciler._agenda
-        agenda._due = dict.fromkeys(agenda._due, 0.0)  # a long time passes
+        loop = member.reconciler._loop
+        loop._due = dict.fromkeys(loop._due, 0.0)  # a long time passes
         member.step()
         assert member.reconciler.mode is mode
         assert member.reconciler._sleep_s() > 0

@@ -152,7 +152,7 @@ class World:
                 self.topic[name] = value
         self.changed("configure topic")
 
-    def churn(self) -> None:
+    def force_compaction(self) -> None:
         """See the port: the second time, the cleaner is through."""
         self.churns += 1
         self.groups.setdefault(OWN, Group(kind=Kind.CLASSIC))

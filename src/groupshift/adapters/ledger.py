@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from groupshift.domain.foreign_json import load_object, whole_number
-from groupshift.domain.ownership_history import Tenure
+from groupshift.domain.ownership_history import OwnershipInterval
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.seal import is_beside
 from groupshift.errors import Broken, Rejected
@@ -124,16 +124,17 @@ class LedgerFiles:
             source=str(self._folder),
         )
 
-    def tenures(self, group: str, from_ms: int, to_ms: int) -> Sequence[Tenure]:
+    def intervals(self, group: str, from_ms: int, to_ms: int) -> Sequence[OwnershipInterval]:
         """See the port; memory grows with the runs only."""
-        runs: dict[TopicPartition, list[Tenure]] = {}
-        for at_ms, (member, partition), _ in self._between(group, from_ms, to_ms):
+        runs: dict[TopicPartition, list[OwnershipInterval]] = {}
+        for ms, (member, partition), _ in self._between(group, from_ms, to_ms):
             of = runs.setdefault(partition, [])
             if of and of[-1].member == member:
-                of[-1] = replace(of[-1], end_ms=at_ms, records=(of[-1].records or 0) + 1)
+                of[-1] = replace(of[-1], end_ms=ms, records=(of[-1].records or 0) + 1)
             else:
-                run = Tenure(partition=partition, member=member, start_ms=at_ms, end_ms=at_ms, records=1)
-                of.append(run)
+                of.append(
+                    OwnershipInterval(partition=partition, member=member, start_ms=ms, end_ms=ms, records=1)
+                )
         return [run for _, of in sorted(runs.items()) for run in of]
 
     def _between(self, group: str, from_ms: int, to_ms: int) -> Iterator[_Record]:

@@ -246,10 +246,10 @@ def summary(audit: Audit) -> dict[str, Any]:
     }
 
 
-def audit_of(document: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> Audit:
+def audit_of(summary_json: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> Audit:
     """The audit of which `summary` told this, and whose differences these rows are.
 
     Raises `KeyError`, `TypeError`, `ValueError` and `Rejected` for what no audit has."""
-    looked = {name: document[name] for name in ("problems", "unread")} | {"mismatches": rows}
-    looked["keys"] = whole_number(document["keys"], "keys")
-    return from_plain(Audit, {**{name: document[name] for name in _ABOUT}, "looked": looked})
+    looked = {name: summary_json[name] for name in ("problems", "unread")} | {"mismatches": rows}
+    looked["keys"] = whole_number(summary_json["keys"], "keys")
+    return from_plain(Audit, {**{name: summary_json[name] for name in _ABOUT}, "looked": looked})

@@ -197,7 +197,7 @@ def _placement_data(placed: Placement) -> dict[str, Any]:
             for broker in facts.view.cluster.brokers
         },
         "groups": len(facts.hashed.groups),
-        "served_by_other_than_one": facts.several_owners,
+        "served_by_other_than_one": facts.not_one_owner,
         "moving_at_restart": [each.group for each in facts.moving_at_restart],
         "with_members": sorted(busy_groups(facts.view.cluster)),
         "open_transactions": facts.view.open_transactions,

@@ -26,7 +26,7 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import NEVER, Lease
 from groupshift.ports.consumer import Record
 
-PARENT = -1
+WHOLE_CONSUMER = -1
 """The handle that reads from all streams; a stream's handle is its number."""
 _CAPACITY = 20_000
 
@@ -98,7 +98,7 @@ class Delivery:
         # Of these each record that is offered is looked at: it may belong to an earlier position.
         self._barred: set[TopicPartition] = set()
         # All chunks are in the parent's queue, until a stream has a reader of its own.
-        self._queues: dict[int, deque[Chunk]] = {PARENT: deque()}
+        self._queues: dict[int, deque[Chunk]] = {WHOLE_CONSUMER: deque()}
         self._by_stream = False
         self._front: Chunk | None = None
         self._notices: deque[Record | Notice] = deque()
@@ -279,7 +279,7 @@ class Delivery:
                 known = [(self._open[each], at) for each, at in ends.items()]
                 for entry, at in known:
                     entry.fetched = at
-                self._queues[PARENT].append(Chunk(records, known))
+                self._queues[WHOLE_CONSUMER].append(Chunk(records, known))
             self._look_in_front()
             self._changed.notify_all()
 
@@ -300,7 +300,7 @@ class Delivery:
         ends: dict[int, dict[TopicPartition, int]] = {}
         for each in records:
             entry = self._open[where(each)]
-            stream = entry.stream if self._by_stream else PARENT
+            stream = entry.stream if self._by_stream else WHOLE_CONSUMER
             parts.setdefault(stream, []).append(each)
             ends.setdefault(stream, {})[entry.partition] = (each.offset() or 0) + 1
         for stream, taken in parts.items():
@@ -310,7 +310,7 @@ class Delivery:
     def _look_in_front(self) -> None:
         """Find the chunk from which `next` takes: only while there is one buffer for all, and nothing to be
         told before."""
-        chunks = self._queues[PARENT]
+        chunks = self._queues[WHOLE_CONSUMER]
         ready = chunks and not (self._by_stream or self._notices or self.closed)
         self._front = chunks[0] if ready else None
 
@@ -340,11 +340,11 @@ class Delivery:
                 return None
             self._polled = chunk
             if self._delivered:
-                self._delivered.pop(PARENT, None)
+                self._delivered.pop(WHOLE_CONSUMER, None)
             record = chunk.records[chunk.index]
             chunk.index += 1
             if chunk.index == chunk.size:
-                self._finish(self._queues[PARENT])
+                self._finish(self._queues[WHOLE_CONSUMER])
                 self._look_in_front()
             return record
 
@@ -365,11 +365,11 @@ class Delivery:
                 return []
 
     def _await(self, stream: int | None, limit: int, deadline: float) -> list[Any]:
-        self._come_back(PARENT if stream is None else stream)
+        self._come_back(WHOLE_CONSUMER if stream is None else stream)
         if stream is not None and not self._by_stream:
             self._settle()
             self._by_stream = True
-            chunks, self._queues[PARENT] = self._queues[PARENT], deque()
+            chunks, self._queues[WHOLE_CONSUMER] = self._queues[WHOLE_CONSUMER], deque()
             for chunk in chunks:
                 self._route(chunk.records[chunk.index :])
             self._look_in_front()
@@ -387,14 +387,14 @@ class Delivery:
         with self._lock:
             self._changed.wait(timeout)
 
-    def done(self, handle: int = PARENT) -> None:
+    def done(self, handle: int = WHOLE_CONSUMER) -> None:
         """The reader (a stream number; by default the parent) has dealt with all it was given."""
         with self._lock:
             self._come_back(handle)
 
     def _come_back(self, handle: int) -> None:
         self._delivered.pop(handle, None)
-        if handle == PARENT:
+        if handle == WHOLE_CONSUMER:
             self._polled = None
 
     def _pick(self, stream: int | None, limit: int) -> list[Any]:
@@ -420,7 +420,7 @@ class Delivery:
                     self._finish(queue)
         if picked:
             self._look_in_front()
-            self._delivered[PARENT if stream is None else stream] = picked
+            self._delivered[WHOLE_CONSUMER if stream is None else stream] = picked
         return taken[0] if len(taken) == 1 else [each for part in taken for each in part]
 
     def _finish(self, queue: deque[Chunk]) -> None:

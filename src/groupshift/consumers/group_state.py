@@ -1,10 +1,10 @@
 """A member and its group: registration, what it knows before it decides, and old members.
 
 * `Parts` and `Policy`: what a member is made of; by which rules it starts, commits and lets go.
-* `Outlook`: the group in ZooKeeper, the member's Kafka assignment, the Kafka group.
-* `Presence`: the member's session, its registration, the proofs of both, and the mode it publishes.
-* `Waker`: watches over the shares of old members, when that falls to this member. It reports the shares that
-  nobody takes and, if configured, wakes old members that have given up (F9).
+* `GroupWatch`: the group in ZooKeeper, the member's Kafka assignment, the Kafka group.
+* `RegistrationKeeper`: the member's session, its registration, the proofs of both, and the mode it publishes.
+* `StaleMemberNudge`: watches over the shares of old members, when that falls to this member. It reports the
+  shares that nobody takes and, if configured, wakes old members that have given up (F9).
 * `GroupListener`: tells the application the assignment of the whole group before any delivery
   (zookeeper-coordination.md §8.7, L12).
 """
@@ -23,7 +23,7 @@ from groupshift import __version__
 from groupshift.consumers.callbacks import Callbacks
 from groupshift.consumers.delivery import Delivery
 from groupshift.consumers.metrics import Counters
-from groupshift.consumers.threads import Agenda, daemon
+from groupshift.consumers.threads import EventLoop, daemon
 from groupshift.domain.assignment import GroupAssignment, kafka_threads, map_to_threads, threads_by_topic
 from groupshift.domain.group_protocol import KafkaGroup
 from groupshift.domain.modes import Mode, ModeNode
@@ -56,15 +56,15 @@ _ANSWER_S = 1.0
 _CLIENTS_EVERY_S = 1.0
 
 
-class Outlook:
+class GroupWatch:
     """Only the reconciler's thread calls this.
 
     ``assignment`` is what the Kafka group assigned in the present generation, None between generations;
     ``generation`` counts its changes. ``evicted`` is True from the loss of the membership until what was
     held is given up; no assignment counts before."""
 
-    def __init__(self, member: Member, parts: Parts, agenda: Agenda) -> None:
-        self._member, self._parts, self._agenda = member, parts, agenda
+    def __init__(self, member: Member, parts: Parts, loop: EventLoop) -> None:
+        self._member, self._parts, self._loop = member, parts, loop
         self._stale = True
         static = member.pattern is Pattern.STATIC
         self._own_topics = tuple(sorted(member.subscription)) if static else ()
@@ -136,9 +136,9 @@ class Outlook:
         """Know who is in the Kafka group before a toggle needs it; they change with the generation only."""
         membership, needed = self._parts.membership, self._clients is None and self.assignment is not None
         if membership is None or not needed or acting is not Mode.KAFKA:
-            self._agenda.plan("clients", None)  # a due timer that nobody asks for would keep the loop awake
+            self._loop.plan("clients", None)  # a due timer that nobody asks for would keep the loop awake
             return
-        if self._agenda.every("clients", _CLIENTS_EVERY_S):
+        if self._loop.every("clients", _CLIENTS_EVERY_S):
             try:
                 self._clients = membership.describe(_ANSWER_S).clients
             except Transient as error:
@@ -170,12 +170,12 @@ class Outlook:
             )
 
 
-class Presence:
+class RegistrationKeeper:
     """Only the reconciler's thread calls this. ``registered`` is False until `register` has succeeded in this
     session, and when the registration was found to be gone."""
 
-    def __init__(self, member: Member, parts: Parts, agenda: Agenda) -> None:
-        self._member, self._parts, self._agenda = member, parts, agenda
+    def __init__(self, member: Member, parts: Parts, loop: EventLoop) -> None:
+        self._member, self._parts, self._loop = member, parts, loop
         self._written = Registration(
             subscription=tuple(member.subscription.items()),
             pattern=member.pattern,
@@ -207,7 +207,7 @@ class Presence:
     def prove(self) -> None:
         """Ask three times a session whether it lives; the answer extends the lease (F5)."""
         session_s = self._parts.coordination.session_s
-        if self._agenda.every("proof", session_s / 3):
+        if self._loop.every("proof", session_s / 3):
             self._parts.coordination.prove(
                 lambda sent: self._parts.delivery.change_lease(
                     lambda lease: lease.prove_zookeeper(sent, session_s)
@@ -229,15 +229,15 @@ _LOOK_EVERY_S = 2.0
 _LOOK_IDLY_S = 5.0
 
 
-class Waker:
+class StaleMemberNudge:
     """Watches over the shares of old members and wakes those that have given up.
 
     An old consumer stops after a few failed rebalances and then takes nothing, until ``ids`` changes again
     (zookeeper-coordination.md §4.3). One migrating member, the responsible one, looks for such shares.
     ``alarms`` are sentences for people. Only the reconciler's thread calls this."""
 
-    def __init__(self, member: Member, parts: Parts, policy: Policy, agenda: Agenda) -> None:
-        self._member, self._parts, self._agenda = member, parts, agenda
+    def __init__(self, member: Member, parts: Parts, policy: Policy, loop: EventLoop) -> None:
+        self._member, self._parts, self._loop = member, parts, loop
         self._every_s = policy.wake_every_s
         self._vigil = Vigil()
         self.alarms: tuple[str, ...] = ()
@@ -245,10 +245,10 @@ class Waker:
     def look(self, view: CoordinationView | None, acting: Mode | None) -> None:
         """From time to time: who owns what belongs to old members. Raises `Transient`."""
         if view is None or not responsible(self._member, view, acting):
-            self._agenda.plan("wake", None)
+            self._loop.plan("wake", None)
             self._vigil, self.alarms = Vigil(woken_at=self._vigil.woken_at), ()
             return
-        if not self._agenda.every("wake", _LOOK_EVERY_S if self._every_s > 0 else _LOOK_IDLY_S):
+        if not self._loop.every("wake", _LOOK_EVERY_S if self._every_s > 0 else _LOOK_IDLY_S):
             return
         expected = entrusted(self._member, view)
         unowned = self._parts.coordination.unowned(sorted(expected))
@@ -305,18 +305,18 @@ class GroupListener:
     In ZooKeeper mode the assignment is computed from the view, in Kafka mode the coordinator is asked, on a
     thread of its own for each generation. Only the reconciler's thread calls this."""
 
-    def __init__(self, member: Member, parts: Parts, agenda: Agenda) -> None:
-        self._member, self._parts, self._agenda = member, parts, agenda
+    def __init__(self, member: Member, parts: Parts, loop: EventLoop) -> None:
+        self._member, self._parts, self._loop = member, parts, loop
         self._asking: int | None = None
         self._answer: tuple[int, KafkaGroup | None] | None = None
         self._announced: GroupAssignment | None = None
 
-    def ready(self, mode: Mode, outlook: Outlook) -> bool:
+    def ready(self, mode: Mode, group_watch: GroupWatch) -> bool:
         """Whether delivery may start: everything about this assignment was told, or nobody listens.
 
         In Kafka mode the group is asked until it is stable. At the bound delivery starts with a map that is
         incomplete; the complete one is told when there is one."""
-        view, assignment = outlook.view, outlook.assignment
+        view, assignment = group_watch.view, group_watch.assignment
         if self._parts.application.on_group_assigned is None or view is None:
             return True
         if mode is Mode.ZOOKEEPER or assignment is None:
@@ -324,12 +324,12 @@ class GroupListener:
             if mode is Mode.ZOOKEEPER and not view.problems:
                 self._tell(GroupAssignment(mode=mode, threads=zookeeper_assignment(self._member, view)))
             return True
-        if self._answer is not None and self._answer[0] == outlook.generation:
+        if self._answer is not None and self._answer[0] == group_watch.generation:
             self._tell(self._in_kafka(view, assignment, self._answer[1]))
             return True
-        if self._asking != outlook.generation:
-            self._asking = outlook.generation
-            asking = partial(self._gather, outlook.generation)
+        if self._asking != group_watch.generation:
+            self._asking = group_watch.generation
+            asking = partial(self._gather, group_watch.generation)
             daemon(f"describe-{self._member.consumer_id}", asking).start()
         return False
 
@@ -353,7 +353,7 @@ class GroupListener:
             except GroupshiftError as error:
                 _LOG.info("%s: %s", self._member.consumer_id, error)
             if stable is not None or (not late and time.monotonic() >= deadline):
-                self._agenda.post(partial(self._know, generation, stable))
+                self._loop.post(partial(self._know, generation, stable))
                 late = True
             if stable is None:
                 pause.wait(_LATER_S if late else _PAUSE_S)

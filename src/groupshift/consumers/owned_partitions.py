@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from groupshift.consumers.group_state import Parts, Policy
-from groupshift.consumers.threads import Agenda
+from groupshift.consumers.threads import EventLoop
 from groupshift.domain.assignment import stream_of
 from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
@@ -51,14 +51,14 @@ class _Held:
         return max(known, default=None)
 
 
-class Holdings:
+class OwnedPartitions:
     """The owner nodes of this member and everything that hangs on them: delivery, fetching, commits.
 
     An owner node is created before a partition is fetched and deleted after its last commit, so two members
     never deliver one partition (F1). Offsets are the next ones to read, as in both stores."""
 
-    def __init__(self, parts: Parts, policy: Policy, agenda: Agenda) -> None:
-        self._parts, self._policy, self._agenda = parts, policy, agenda
+    def __init__(self, parts: Parts, policy: Policy, loop: EventLoop) -> None:
+        self._parts, self._policy, self._loop = parts, policy, loop
         self._held: dict[TopicPartition, _Held] = {}
         self._blocked: set[TopicPartition] = set()
         self._refused: dict[TopicPartition, float] = {}
@@ -111,7 +111,7 @@ class Holdings:
         settled = {each: held.settled() for each, held in waiting.items()}
         known = {each: at for each, at in settled.items() if at is not None}
         if mode is Mode.KAFKA:
-            self._prove(known)
+            self._commit_to_kafka(known)
         else:
             self._kafka_later(known)
         self._write_nodes({each: at for each, at in known.items() if (waiting[each].node.value or -1) < at})
@@ -176,7 +176,7 @@ class Holdings:
         if strangers := [str(each) for each in due if each not in self._held]:
             raise Conflict(f"{', '.join(strangers)} moved to another member before the commit")
         if mode is Mode.KAFKA:
-            self._prove(due)
+            self._commit_to_kafka(due)
             self._write_nodes(due)
         else:
             self._write_nodes(due)
@@ -197,9 +197,9 @@ class Holdings:
 
     def prove(self) -> None:
         """Prove the Kafka membership by a synchronous commit (D8). Raises `Transient` or `Conflict`."""
-        self._prove(self._due())
+        self._commit_to_kafka(self._due())
 
-    def _prove(self, offsets: Offsets) -> None:
+    def _commit_to_kafka(self, offsets: Offsets) -> None:
         membership = self._parts.membership
         if membership is None or not offsets:
             return
@@ -249,10 +249,10 @@ class Holdings:
         while delivery.busy(partitions) or (notice is not None and not notice.done):
             if time.monotonic() >= deadline:
                 break
-            self._agenda.receive(_TURN_S)
+            self._loop.receive(_TURN_S)
         if notice is not None:
             notice.give_up()
-            self._agenda.receive(0)  # a commit that the callback asked for as its last deed
+            self._loop.receive(0)  # a commit that the callback asked for as its last deed
 
     def give_up_all(self) -> None:
         """On leaving: the znode is the last word, Kafka gets it before, as well as it can be reached, which
@@ -277,7 +277,7 @@ class Holdings:
         left = {each: at for each in leaving if (at := self._held[each].left) is not None}
         if mode is Mode.KAFKA:
             try:
-                self._prove(left)
+                self._commit_to_kafka(left)
             except (Conflict, Transient) as error:
                 _LOG.warning("hand-over without a commit to Kafka (%s); ZooKeeper has it", error)
         self._parts.coordination.release({each: self._last_write(each) for each in leaving})

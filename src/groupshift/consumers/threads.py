@@ -43,7 +43,7 @@ class Events:
             return
 
 
-class Agenda(Events):
+class EventLoop(Events):
     """Timers for the owning thread beside the events. Times are seconds."""
 
     def __init__(self) -> None:

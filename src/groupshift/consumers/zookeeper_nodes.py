@@ -351,7 +351,7 @@ class Observer(Nodes):
         topic_nodes = {name: self._node(topic_path(name)) for name in sorted(names)}
         again = self._client.exists_async(paths.ids)
         self._optional(synced)
-        (ids, ids_pzxid), (aware, migration_pzxid) = map(self._listed, directories)
+        (ids, ids_pzxid), (aware, migration_pzxid) = map(self._listed_and_watched, directories)
         mode, stat = self._optional(mode_node), self._answer(again)
         if (stat.pzxid if stat is not None else -1) != ids_pzxid:
             return None
@@ -391,7 +391,7 @@ class Observer(Nodes):
         self._client.exists_async(path, watch=self._view_changed)
         return self._client.get_children_async(path, watch=self._view_changed, include_data=True)
 
-    def _listed(self, request: Any) -> tuple[tuple[str, ...], int]:
+    def _listed_and_watched(self, request: Any) -> tuple[tuple[str, ...], int]:
         node = self._optional(request)
         return (tuple(sorted(node[0])), node[1].pzxid) if node is not None else ((), -1)
 
@@ -399,12 +399,12 @@ class Observer(Nodes):
         """The topics of all members; wildcards that cannot be read are ``problems``.
 
         With a wildcard among them the list of topics is watched: a new one may match."""
-        every, wanted = tuple[str, ...](), set[str]()
+        all_topics, wanted = tuple[str, ...](), set[str]()
         if any(each.wildcard for each in registrations.values()):
-            every, _ = self._listed(self._directory(BROKER_TOPICS))
+            all_topics, _ = self._listed_and_watched(self._directory(BROKER_TOPICS))
         for cid, registration in registrations.items():
             try:
-                wanted.update(registration.topics(every, hidden=self._hidden))
+                wanted.update(registration.topics(all_topics, hidden=self._hidden))
             except Rejected as error:
                 problems.append(f"{self._paths.id_of(cid)}: {error}")
         return wanted

@@ -72,7 +72,7 @@ def look_of(facts: Facts, slots: Collection[str]) -> Look:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trend:
-    """One partition over its longest tenure: ``growth`` is the slope of its lag as a share of what
+    """One partition over its longest interval: ``growth`` is the slope of its lag as a share of what
     arrives (1: nothing is committed, 0: the lag stands), ``progress`` committed records by arrived ones;
     both 0 when nothing arrived. ``commits`` counts the looks that saw the offset node advance."""
 
@@ -99,14 +99,14 @@ class Measure:
 
 def trends(series: Sequence[Look]) -> tuple[Trend, ...]:
     """Every partition that one member of either side held over at least two looks, sorted."""
-    tenures: dict[TopicPartition, dict[tuple[str, int, Side], list[tuple[int, Held]]]] = {}
+    intervals: dict[TopicPartition, dict[tuple[str, int, Side], list[tuple[int, Held]]]] = {}
     for look in series:
         sides = dict.fromkeys(look.old, Side.OLD) | dict.fromkeys(look.canary, Side.CANARY)
         for held in look.held:
             if held.member_id in sides:
                 key = (held.member_id, held.czxid, sides[held.member_id])
-                tenures.setdefault(held.at, {}).setdefault(key, []).append((look.at_ms, held))
-    longest = {at: max(each.items(), key=lambda item: len(item[1])) for at, each in sorted(tenures.items())}
+                intervals.setdefault(held.at, {}).setdefault(key, []).append((look.at_ms, held))
+    longest = {at: max(each.items(), key=lambda item: len(item[1])) for at, each in sorted(intervals.items())}
     return tuple(
         _trend(at, key[2], samples)
         for at, (key, samples) in longest.items()

@@ -21,7 +21,7 @@ NEVER = -1
 
 
 class Held(NamedTuple):
-    """One owned partition at one moment: ``czxid`` tells this tenure from the owner's next one; the
+    """One owned partition at one moment: ``czxid`` tells this interval from the owner's next one; the
     offsets in both stores are `NEVER` when absent, as is ``end``, the log end."""
 
     topic: str
@@ -86,7 +86,7 @@ def stands_still(then: GroupView, now: GroupView) -> dict[str, tuple[TopicPartit
 def _between(
     then: GroupView, now: GroupView, says: Callable[[Held, Held], bool]
 ) -> dict[str, tuple[TopicPartition, ...]]:
-    """Per old member the partitions of an uninterrupted tenure of which ``says`` is true."""
+    """Per old member the partitions of an uninterrupted interval of which ``says`` is true."""
     before, moved = _held_by_old(then), dict[str, tuple[TopicPartition, ...]]()
     for partition, after in sorted(_held_by_old(now).items()):
         met = before.get(partition)
@@ -138,5 +138,5 @@ def fits_of_each(view: GroupView) -> dict[str, tuple[str, ...]]:
 
 
 def _shares(assignment: Assignment) -> dict[str, set[TopicPartition]]:
-    held_by = grouped((consumer_of(thread), at) for at, thread in assignment.items())
-    return {member: set(held) for member, held in held_by.items()}
+    partitions_of = grouped((consumer_of(thread), at) for at, thread in assignment.items())
+    return {member: set(held) for member, held in partitions_of.items()}

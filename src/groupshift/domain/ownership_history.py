@@ -16,11 +16,11 @@ from groupshift.domain.partitions import TopicPartition, grouped
 
 
 class KnownBy(StrEnum):
-    """How sharp the times of a tenure are."""
+    """How sharp the times of an interval are."""
 
     LOG = "ZooKeeper's transaction log"
     DELIVERIES = "the members' ledgers"
-    SIGHTINGS = "snapshots and looks"
+    OBSERVATIONS = "snapshots and looks"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sighting:
+class Observation:
     """The group as it was seen at ``at_ms`` (epoch). ``owners`` holds every partition that was looked at;
     an empty tuple is a partition without owner."""
 
@@ -48,9 +48,9 @@ class Sighting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tenure:
+class OwnershipInterval:
     """One member owns one partition from ``start_ms`` to ``end_ms``. ``unowned_ms`` is the time without
-    owner right before it, None where that is not known (first tenure, or seen only now and then)."""
+    owner right before it, None where that is not known (first interval, or seen only now and then)."""
 
     partition: TopicPartition
     member: str
@@ -72,75 +72,75 @@ class Lag:
     unknown: int
 
 
-def tenures_from(sightings: Sequence[Sighting]) -> tuple[Tenure, ...]:
-    """Tenures as far as sightings show them: from the first to the last look at the same owner.
+def intervals_from(observations: Sequence[Observation]) -> tuple[OwnershipInterval, ...]:
+    """Intervals as far as observations show them: from the first to the last look at the same owner.
 
     Between two looks with different owners nothing is said, so nothing is drawn there."""
-    intervals: list[Tenure] = []
-    for partition in sorted({each for sighting in sightings for each in sighting.owners}):
-        looks = [(s.at_ms, s.owners[partition]) for s in sightings if partition in s.owners]
+    intervals: list[OwnershipInterval] = []
+    for partition in sorted({each for one in observations for each in one.owners}):
+        looks = [(s.at_ms, s.owners[partition]) for s in observations if partition in s.owners]
         since, owners = looks[0]
         last = since
         for at_ms, now in [*looks[1:], (looks[-1][0], None)]:
             if now != owners:
                 intervals += [
-                    Tenure(partition=partition, member=o, start_ms=since, end_ms=last) for o in owners
+                    OwnershipInterval(partition=partition, member=o, start_ms=since, end_ms=last)
+                    for o in owners
                 ]
                 since, owners = at_ms, now or ()
             last = at_ms
     return tuple(intervals)
 
 
-def audited(hand_overs: Iterable[Mapping[str, Any]], from_ms: int, to_ms: int) -> tuple[Tenure, ...]:
-    """Tenures from the ``hand_overs`` of ``audit.json``, clipped to a stretch of time.
+def audited(
+    hand_overs: Iterable[Mapping[str, Any]], from_ms: int, to_ms: int
+) -> tuple[OwnershipInterval, ...]:
+    """Intervals of ownership from the ``hand_overs`` of ``audit.json``, clipped to a stretch of time.
 
     The first owner of a partition is the giver of its first hand-over."""
     ordered = sorted(hand_overs, key=lambda each: each["taken_ms"] or 0)
     of = grouped((TopicPartition(each["topic"], each["partition"]), each) for each in ordered)
-    intervals: list[Tenure] = []
+    intervals: list[OwnershipInterval] = []
     for partition, changes in sorted(of.items()):
         ends = [*(each["released_ms"] or 0 for each in changes), to_ms]
         starts = [from_ms, *(each["taken_ms"] or 0 for each in changes)]
         members = [changes[0]["from"], *(each["to"] for each in changes)]
         gaps = [None, *(each["unowned_ms"] or 0 for each in changes)]
         for start, end, member, gap in zip(starts, ends, members, gaps, strict=True):
-            if max(start, end) >= from_ms and start <= to_ms:
+            last = max(start, end)
+            if last >= from_ms and start <= to_ms:
                 intervals.append(
-                    Tenure(
-                        partition=partition,
-                        member=member,
-                        start_ms=start,
-                        end_ms=max(start, end),
-                        unowned_ms=gap,
+                    OwnershipInterval(
+                        partition=partition, member=member, start_ms=start, end_ms=last, unowned_ms=gap
                     )
                 )
     return tuple(intervals)
 
 
-def lags(sightings: Iterable[Sighting]) -> tuple[Lag, ...]:
-    """The lag at each sighting that knows positions."""
+def lags(observations: Iterable[Observation]) -> tuple[Lag, ...]:
+    """The lag at each observation that knows positions."""
     series: list[Lag] = []
-    for sighting in sightings:
-        known = {at: position.lag for at, position in sighting.positions.items() if position.lag is not None}
+    for each in observations:
+        known = {at: position.lag for at, position in each.positions.items() if position.lag is not None}
         if known:
             worst = max(known, key=lambda at: (known[at], at))
             series.append(
                 Lag(
-                    at_ms=sighting.at_ms,
-                    what=sighting.what,
+                    at_ms=each.at_ms,
+                    what=each.what,
                     total=sum(known.values()),
                     worst=known[worst],
                     worst_at=worst,
-                    unknown=len(sighting.positions) - len(known),
+                    unknown=len(each.positions) - len(known),
                 )
             )
     return tuple(series)
 
 
-def hand_overs(tenures: Iterable[Tenure]) -> dict[TopicPartition, int]:
+def hand_overs(intervals: Iterable[OwnershipInterval]) -> dict[TopicPartition, int]:
     """How often each partition went from one member to another, in the order of partitions."""
-    ordered = sorted(tenures, key=lambda each: (each.partition, each.start_ms))
-    counts = {tenure.partition: 0 for tenure in ordered}
+    ordered = sorted(intervals, key=lambda each: (each.partition, each.start_ms))
+    counts = {interval.partition: 0 for interval in ordered}
     for before, after in pairwise(ordered):
         if before.partition == after.partition:
             counts[after.partition] += before.member != after.member

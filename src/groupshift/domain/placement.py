@@ -144,7 +144,7 @@ def owners(group: str, using: Mapping[int, int], leaders: Sequence[int]) -> tupl
     return tuple(node for node, count in sorted(using.items()) if expected(group, count, leaders) == node)
 
 
-def several_owners(
+def not_one_owner(
     groups: Iterable[str], using: Mapping[int, int], leaders: Sequence[int]
 ) -> Iterator[tuple[str, tuple[int, ...]]]:
     """The groups that more than one broker serves, and those that none does."""

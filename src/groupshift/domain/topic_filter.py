@@ -120,7 +120,7 @@ def compile_filter(text: str) -> TopicFilter:
             raise Rejected(f"{where} is not a regular expression ({error}); correct it") from None
     if tree.ways <= _WAYS:
         return TopicFilter(pattern.fullmatch)
-    if not tree.plain or tree.size > _STATES:
+    if not tree.regular or tree.size > _STATES:
         raise Rejected(
             f"{where} can take too long to evaluate (repeats inside repeats, beside look-aheads, back "
             f"references or more than {_STATES} characters): write it without them, or name the topics"
@@ -131,12 +131,12 @@ def compile_filter(text: str) -> TopicFilter:
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class _Node:
     """A part of an expression. ``kind`` is ``one`` (consumes one character that ``fits``), ``zero`` (consumes
-    none), ``all`` (``parts`` in a row), ``any`` (one of ``parts``), ``star`` or ``plus`` (``parts[0]``, any
-    number of times, or once at least). ``text`` is what is written where it consumes none.
+    none), ``sequence`` (``parts`` in a row), ``choice`` (one of ``parts``), ``star`` or ``plus``
+    (``parts[0]``, any number of times, or once at least). ``text`` is what is written where it consumes none.
 
     ``ways`` bounds how many ways a backtracking engine tries from one place of a name, ``size`` is the
-    number of characters when repeats are written out, ``least`` how many are consumed at least, and
-    ``plain`` is False with something that an automaton cannot follow."""
+    number of characters when repeats are written out, ``shortest`` how many are consumed at least, and
+    ``regular`` is False with something that an automaton cannot follow."""
 
     kind: str
     text: str = ""
@@ -144,22 +144,22 @@ class _Node:
     parts: tuple[_Node, ...] = ()
     ways: int = 1
     size: int = 0
-    least: int = 0
-    plain: bool = True
+    shortest: int = 0
+    regular: bool = True
 
 
 _ENDLESS: Final = 10**12
 
 
 def _joined(kind: str, parts: Sequence[_Node]) -> _Node:
-    """``all``: one part after the other, each in any of its ways; ``any``: one of them."""
-    row, ways = kind == "all", 1 if kind == "all" else 0
+    """``sequence``: one part after the other, each in any of its ways; ``choice``: one of them."""
+    in_sequence, ways = kind == "sequence", 1 if kind == "sequence" else 0
     for part in parts:
-        ways = min(ways * part.ways if row else ways + part.ways, _ENDLESS)
-    least = [part.least for part in parts]
+        ways = min(ways * part.ways if in_sequence else ways + part.ways, _ENDLESS)
+    shortest = [part.shortest for part in parts]
     return _Node(
         kind=kind, parts=tuple(parts), ways=ways, size=min(sum(each.size for each in parts), _ENDLESS),
-        least=sum(least) if row else min(least), plain=all(each.plain for each in parts),
+        shortest=sum(shortest) if in_sequence else min(shortest), regular=all(each.regular for each in parts),
     )  # fmt: skip
 
 
@@ -169,13 +169,13 @@ def _repeated(body: _Node, count: str) -> _Node:
         times = _count(count)
         if times and not body.size:  # nothing, again and again: an engine tries it all the same
             return replace(body, ways=min(body.ways**times, _ENDLESS))
-        return _joined("all", [body] * times)
+        return _joined("sequence", [body] * times)
     if count[0] == "?":
-        return _joined("any", [body, _joined("all", [])])
+        return _joined("choice", [body, _joined("sequence", [])])
     # one way of one turn that consumes something: as many ways as there are turns
-    ways = LONGEST_NAME + 1 if body.ways == 1 and body.least else _ENDLESS
-    kind, least = ("star", 0) if count[0] == "*" else ("plus", body.least)
-    return _Node(kind=kind, parts=(body,), ways=ways, size=body.size, least=least, plain=body.plain)
+    ways = LONGEST_NAME + 1 if body.ways == 1 and body.shortest else _ENDLESS
+    kind, shortest = ("star", 0) if count[0] == "*" else ("plus", body.shortest)
+    return _Node(kind=kind, parts=(body,), ways=ways, size=body.size, shortest=shortest, regular=body.regular)
 
 
 def _without_anchors(row: list[_Node]) -> list[_Node]:
@@ -206,18 +206,18 @@ class _Reader:
             elif text == "(" or text in _GROUPS:
                 inner = self.expression()
                 if text not in {"(", "(?:"}:
-                    inner = _Node(kind="zero", text=text, ways=inner.ways, size=inner.size, plain=False)
+                    inner = _Node(kind="zero", text=text, ways=inner.ways, size=inner.size, regular=False)
                 row.append(inner)
             elif text in {"^", "$"} or (text[0] == "\\" and text[1] in "bBA123456789"):
-                row.append(_Node(kind="zero", text=text, plain=False))
+                row.append(_Node(kind="zero", text=text, regular=False))
             elif text != "(?i)":
-                row.append(_Node(kind="one", fits=re.compile(text, self._flags), size=1, least=1))
-        rows = [_joined("all", _without_anchors(row) if whole else row) for row in branches]
-        return rows[0] if len(rows) == 1 else _joined("any", rows)
+                row.append(_Node(kind="one", fits=re.compile(text, self._flags), size=1, shortest=1))
+        rows = [_joined("sequence", _without_anchors(row) if whole else row) for row in branches]
+        return rows[0] if len(rows) == 1 else _joined("choice", rows)
 
 
 class _Automaton:
-    """Glushkov's automaton of a plain tree: a set of places is a number, one bit for each character that is
+    """Glushkov's automaton of a regular tree: a set of places is a number, one bit for each character that is
     written. Place 0 is before the first one.
 
     So neither time nor memory of a step grow with the ways there are, whoever wrote the expression. Steps are
@@ -255,7 +255,7 @@ class _Automaton:
             self._follow.append(0)
             bit = 1 << len(self._follow) - 1
             return False, bit, bit
-        if node.kind == "any":
+        if node.kind == "choice":
             empties, firsts, lasts = zip(*map(self._build, node.parts), strict=True)
             return any(empties), reduce(or_, firsts), reduce(or_, lasts)
         empty, first, last = True, 0, 0

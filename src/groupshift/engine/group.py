@@ -344,23 +344,23 @@ def _delivered(run: Run[G], view: GroupView) -> Mapping[TopicPartition, int]:
     ports, clock = run.ports, run.tools.clock
     deadline = clock.now_ms() + min(_LATE_S, ports.terms.patience_s) * 1000
     delivered = dict(ports.ledger.last_delivered(view.group))
-    behind: dict[TopicPartition, int] = {}
+    beyond_ledger: dict[TopicPartition, int] = {}
     for each in (*view.zookeeper_offsets, *view.kafka_offsets):
         if each.offset > delivered.get(each.at, each.offset) + 1:
-            behind[each.at] = max(each.offset, behind.get(each.at, 0))
+            beyond_ledger[each.at] = max(each.offset, beyond_ledger.get(each.at, 0))
     kinds, owners = {member.member_id: member.kind for member in view.members}, view.owners_of()
-    passed = []
-    for at, end in behind.items():
+    gaps = []
+    for at, end in beyond_ledger.items():
         readers = (kinds[each] for each in owners.get(at, ()) if each in kinds)
         isolation = isolation_of(readers, ports.terms.isolation)
-        passed.append(Gap(partition=at, start=delivered[at] + 1, end=end, isolation=isolation))
-    for read in ports.records.read(passed) if passed else ():
+        gaps.append(Gap(partition=at, start=delivered[at] + 1, end=end, isolation=isolation))
+    for read in ports.records.read(gaps) if gaps else ():
         if read.answer is LogAnswer.NOTHING:  # markers, aborted, compacted: no ledger has them
-            del behind[read.gap.partition]
-    while behind and clock.now_ms() < deadline:
+            del beyond_ledger[read.gap.partition]
+    while beyond_ledger and clock.now_ms() < deadline:
         clock.sleep(_LOOK_AGAIN_S)
-        delivered |= ports.ledger.delivered_below(view.group, behind)
-        behind = {at: offset for at, offset in behind.items() if delivered[at] < offset - 1}
+        delivered |= ports.ledger.delivered_below(view.group, beyond_ledger)
+        beyond_ledger = {at: offset for at, offset in beyond_ledger.items() if delivered[at] < offset - 1}
     return delivered
 
 

@@ -69,11 +69,11 @@ class _Deciding(NamedTuple):
 def _displaced(state: State, records: Iterable[Decoded]) -> dict[str, tuple[int, Decoded]]:
     """Groups with live records outside their partition: where they belong, and the first such record of
     these sorted ``records``."""
-    winners = {(one.commit.src_partition, one.commit.record_offset) for one in state.foreign_commits}
-    winners |= {(one.src_partition, one.src_offset) for one in state.foreign_records}
+    foreign_winners = {(one.commit.src_partition, one.commit.record_offset) for one in state.foreign_commits}
+    foreign_winners |= {(one.src_partition, one.src_offset) for one in state.foreign_records}
     displaced: dict[str, tuple[int, Decoded]] = {}
     for record in records:
-        live = not record.is_tombstone and (record.src_partition, record.src_offset) in winners
+        live = not record.is_tombstone and (record.src_partition, record.src_offset) in foreign_winners
         if live and record.group_id is not None and record.expected_partition is not None:
             displaced.setdefault(record.group_id, (record.expected_partition, record))
     return displaced

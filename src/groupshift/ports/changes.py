@@ -25,15 +25,15 @@ class ClusterActs(Closing, Protocol):
     def configure_topic(self, values: Mapping[str, str | None]) -> None:
         """Set configurations of the offsets topic; None takes one back to the broker's default."""
 
-    def churn(self) -> None:
+    def force_compaction(self) -> None:
         """Commit once to every partition of the offsets topic, by groups of groupshift's own: a segment is
         only rolled when something is appended."""
 
     def remove_churn(self) -> None:
-        """Delete the groups that `churn` made."""
+        """Delete the groups that `force_compaction` made."""
 
     def churning(self) -> Collection[str]:
-        """Those of `churn`'s groups that a broker lists."""
+        """Those of `force_compaction`'s groups that a broker lists."""
 
     def configure_group(self, group: str, values: Mapping[str, str | None]) -> None:
         """Set configurations of a group; None deletes one."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NewType, Protocol
 
 from groupshift.domain.evidence import Manifest, Moment, Row
-from groupshift.domain.ownership_history import Tenure
+from groupshift.domain.ownership_history import OwnershipInterval
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.seal import StoredFile
 
@@ -117,6 +117,6 @@ class Ledger(Protocol):
         """What the members were handed between two times (epoch ms), in figures; None without a ledger of
         the group. Raises as above."""
 
-    def tenures(self, group: str, from_ms: int, to_ms: int) -> Sequence[Tenure]:
+    def intervals(self, group: str, from_ms: int, to_ms: int) -> Sequence[OwnershipInterval]:
         """Runs of deliveries by one member between two times (epoch ms), per partition: from the first to
         the last record before another member delivered. Empty without ledgers. Raises as above."""

@@ -13,7 +13,14 @@ from typing import Any
 from groupshift.domain.canary import Look
 from groupshift.domain.evidence import Moment, Row, Store, at_of
 from groupshift.domain.old_members import NEVER
-from groupshift.domain.ownership_history import KnownBy, Position, Sighting, Tenure, audited, tenures_from
+from groupshift.domain.ownership_history import (
+    KnownBy,
+    Observation,
+    OwnershipInterval,
+    Position,
+    audited,
+    intervals_from,
+)
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plain import from_plain
 from groupshift.domain.run import JUDGE, findings_from
@@ -62,8 +69,8 @@ class GroupHistory:
     history: History
     group: str
     modes: tuple[tuple[int, str], ...]
-    sightings: tuple[Sighting, ...]
-    tenures: tuple[Tenure, ...]
+    observations: tuple[Observation, ...]
+    intervals: tuple[OwnershipInterval, ...]
     known_by: KnownBy
     members: Mapping[str, str]
     compared: tuple[Compared, ...]
@@ -93,10 +100,10 @@ def group_history_of(history: History, kept: Kept | None) -> GroupHistory:
         for event in history.events
         if event.kind is EventKind.NOTED and {"held", "canary"} <= event.body.keys()
     ]
-    unordered = (*_snapshot_sightings(tables), *map(_sighted, looks))
-    sightings = tuple(sorted(unordered, key=lambda each: each.at_ms))
+    unordered = (*_snapshot_observations(tables), *map(_observed, looks))
+    observations = tuple(sorted(unordered, key=lambda each: each.at_ms))
     audit = kept.json(f"{AUDITED}{AUDIT_FILE}") if kept else None
-    tenures, known_by = _tenures(group, span, kept, sightings, audit)
+    intervals, known_by = _intervals(group, span, kept, observations, audit)
     members = {str(row["member_id"]): str(row["kind"]) for of in tables.values() for row in of["members"]}
     return GroupHistory(
         history=history,
@@ -106,8 +113,8 @@ def group_history_of(history: History, kept: Kept | None) -> GroupHistory:
             for event in history.events
             if event.kind is EventKind.ACTED and isinstance(event.body.get("node"), Mapping)
         ),
-        sightings=sightings,
-        tenures=tenures,
+        observations=observations,
+        intervals=intervals,
         known_by=known_by,
         members=members | {member: "aware" for look in looks for member in look.canary},
         compared=tuple(_compared(history, kept)),
@@ -117,7 +124,7 @@ def group_history_of(history: History, kept: Kept | None) -> GroupHistory:
     )
 
 
-def _snapshot_sightings(tables: Mapping[str, _Tables]) -> Iterator[Sighting]:
+def _snapshot_observations(tables: Mapping[str, _Tables]) -> Iterator[Observation]:
     """Owners and log ends of each snapshot, with the offsets of the store that counts in its mode."""
     for name, of in tables.items():
         owners: dict[TopicPartition, tuple[str, ...]] = {at_of(row): () for row in of["log_ends"]}
@@ -127,7 +134,7 @@ def _snapshot_sightings(tables: Mapping[str, _Tables]) -> Iterator[Sighting]:
             store = Store.KAFKA if group["effective_mode"] == Store.KAFKA.value else Store.ZOOKEEPER
             offsets = {at_of(row): row["offset"] for row in of["offsets"] if row["store"] == store.value}
             known = {at: int(offset) for at, offset in offsets.items() if offset is not None}
-            yield Sighting(
+            yield Observation(
                 at_ms=int(group["taken_at_ms"] or 0),
                 what=f"snapshot {name}".replace("_", " "),
                 owners=owners,
@@ -138,11 +145,11 @@ def _snapshot_sightings(tables: Mapping[str, _Tables]) -> Iterator[Sighting]:
             )
 
 
-def _sighted(look: Look) -> Sighting:
+def _observed(look: Look) -> Observation:
     """A look at a canary."""
     free = (name.rpartition("-") for name in look.unowned)
     owners = {TopicPartition(topic, int(number)): () for topic, _, number in free}
-    return Sighting(
+    return Observation(
         at_ms=look.at_ms,
         what="look at the canary",
         owners={**owners, **{held.at: (held.member_id,) for held in look.held}},
@@ -153,25 +160,25 @@ def _sighted(look: Look) -> Sighting:
     )
 
 
-def _tenures(
+def _intervals(
     group: str,
     span: tuple[int, int],
     kept: Kept | None,
-    sightings: Sequence[Sighting],
+    observations: Sequence[Observation],
     audit: Mapping[str, Any] | None,
-) -> tuple[tuple[Tenure, ...], KnownBy]:
+) -> tuple[tuple[OwnershipInterval, ...], KnownBy]:
     """From the sharpest source that there is; what that one is silent about (partitions that never changed
     hands, or of which nothing was delivered) is as it was seen. ``span`` is from and to (epoch ms)."""
     known, known_by = audited((audit or {}).get("hand_overs") or (), *span), KnownBy.LOG
     if not known and kept:
-        known = kept.ledgers(lambda ledger: tuple(ledger.tenures(group, *span))) or ()
+        known = kept.ledgers(lambda ledger: tuple(ledger.intervals(group, *span))) or ()
         known_by = KnownBy.DELIVERIES
     if not known:
-        return tenures_from(sightings), KnownBy.SIGHTINGS
-    known_partitions = {tenure.partition for tenure in known}
+        return intervals_from(observations), KnownBy.OBSERVATIONS
+    known_partitions = {interval.partition for interval in known}
     return (
         *known,
-        *(each for each in tenures_from(sightings) if each.partition not in known_partitions),
+        *(each for each in intervals_from(observations) if each.partition not in known_partitions),
     ), known_by
 
 

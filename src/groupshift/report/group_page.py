@@ -53,7 +53,7 @@ _AUDITED = (
 _SHARP = {
     KnownBy.LOG: "Times are those of ZooKeeper's transaction log; red is time without an owner.",
     KnownBy.DELIVERIES: "A bar is from the first to the last record that a member delivered.",
-    KnownBy.SIGHTINGS: (
+    KnownBy.OBSERVATIONS: (
         "A bar is from the first to the last look at the same owner; what happened between two looks was "
         "not seen. The audit of consumption knows the times to the millisecond."
     ),
@@ -77,8 +77,8 @@ def sections(group: GroupHistory, *now: tuple[str, Cell]) -> list[Section]:
     ``now`` are figures of the move, such as `mode_now`."""
     history = group.history
     times = [event.at_ms for event in history.events if event.at_ms <= history.ended_ms]
-    times += [sighting.at_ms for sighting in group.sightings]
-    times += {tenure.start_ms for tenure in group.tenures}
+    times += [observation.at_ms for observation in group.observations]
+    times += {interval.start_ms for interval in group.intervals}
     axis = axis_of([*times, history.record.created_at_ms])
     return [
         _summary(group, now),
@@ -94,7 +94,7 @@ def sections(group: GroupHistory, *now: tuple[str, Cell]) -> list[Section]:
 def _summary(group: GroupHistory, now: Sequence[tuple[str, Cell]]) -> Section:
     """The figures. What was lost, processed twice, or stood still is from the audit, else from the ledgers;
     without either nothing is said of it."""
-    kinds, sightings = list(group.members.values()), group.sightings
+    kinds, looks = list(group.members.values()), group.observations
     audit, delivered, consumed = group.audit, group.delivered, list[tuple[str, Cell]]()
     if audit:
         consumed = [
@@ -111,16 +111,16 @@ def _summary(group: GroupHistory, now: Sequence[tuple[str, Cell]]) -> Section:
         ]
     return glance(
         ("took", duration(group.history.ended_ms - group.history.record.created_at_ms)),
-        ("partitions", len(sightings[-1].owners) if sightings else None),
+        ("partitions", len(looks[-1].owners) if looks else None),
         ("members met", ", ".join(f"{kinds.count(kind)} {kind}" for kind in sorted(set(kinds))) or None),
         *now,
         ("offsets lost", group.differing("lost")),
         ("offsets gone back", group.differing("regressed")),
-        ("hand-overs", sum(hand_overs(group.tenures).values()) if group.tenures else None),
+        ("hand-overs", sum(hand_overs(group.intervals).values()) if group.intervals else None),
         *consumed,
         (
             "seen",
-            f"{clock(sightings[0].at_ms)} to {clock(sightings[-1].at_ms)} UTC" if sightings else "never",
+            f"{clock(looks[0].at_ms)} to {clock(looks[-1].at_ms)} UTC" if looks else "never",
         ),
     )
 
@@ -136,7 +136,7 @@ _SPOKEN = {MemberKind.PLAIN.value: "classic", MemberKind.NATIVE.value: "consumer
 
 def protocol_now(group: GroupHistory) -> tuple[str, Cell]:
     """Return a figure: the rebalance protocols of those who owned partitions last (KIP-848)."""
-    last = group.sightings[-1].owners.values() if group.sightings else ()
+    last = group.observations[-1].owners.values() if group.observations else ()
     kinds = {group.members.get(owner, "") for owned in last for owner in owned}
     protocols = sorted({_SPOKEN[kind] for kind in kinds if kind in _SPOKEN})
     return "protocol now", " and ".join(protocols) or "nobody owned a partition"
@@ -229,13 +229,13 @@ def _findings(group: GroupHistory) -> Section:
 
 def _owners(group: GroupHistory, axis: Axis) -> Section:
     """Who owned which partition when, and the same in figures."""
-    if not group.tenures:
+    if not group.intervals:
         return section("Owners over time", "No owner was ever seen.")
-    colours = palette(tenure.member for tenure in group.tenures)
+    colours = palette(interval.member for interval in group.intervals)
     named = dict(list(colours.items())[:_MOST_MEMBERS])
     gaps: dict[object, int] = {}
     owner: dict[object, str] = {}
-    for each in sorted(group.tenures, key=lambda tenure: tenure.start_ms):
+    for each in sorted(group.intervals, key=lambda interval: interval.start_ms):
         gaps[each.partition] = max(gaps.get(each.partition, 0), each.unowned_ms or 0)
         owner[each.partition] = each.member
     notes, sharp = [_SHARP[group.known_by]], group.known_by is KnownBy.LOG
@@ -243,7 +243,7 @@ def _owners(group: GroupHistory, axis: Axis) -> Section:
         notes.append(f"{more} partitions that changed hands least have no lane; the table has them.")
     if len(colours) > len(named):
         notes.append(f"{len(colours) - len(named)} further members are not named here.")
-    counts = hand_overs(group.tenures)
+    counts = hand_overs(group.intervals)
     rows = [
         (str(at), counts[at], duration(gaps[at]) if sharp else None, owner[at])
         for at in sorted(counts, key=lambda at: (-gaps[at], -counts[at], at))
@@ -255,7 +255,7 @@ def _owners(group: GroupHistory, axis: Axis) -> Section:
         "Owners over time",
         " ".join(notes),
         Legend(named, group.members),
-        owners(group.tenures, group.modes, axis, colours),
+        owners(group.intervals, group.modes, axis, colours),
         Key([("unowned", "no owner")]) if sharp else None,
         Details(f"{len(counts)} partitions in figures", [listed]),
     )
@@ -317,7 +317,7 @@ def _offsets(group: GroupHistory) -> Section:
 
 def _lag(group: GroupHistory, axis: Axis) -> Section:
     """Records behind the log end, as a picture: each measurement is a dot that tells its figures."""
-    measured = lags(group.sightings)
+    measured = lags(group.observations)
     if not measured:
         return section("Lag", "The lag was never measured.")
     return section(

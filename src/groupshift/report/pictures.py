@@ -13,7 +13,7 @@ from math import ceil
 
 from markupsafe import Markup
 
-from groupshift.domain.ownership_history import Lag, Tenure, hand_overs
+from groupshift.domain.ownership_history import Lag, OwnershipInterval, hand_overs
 from groupshift.report.page import clock, duration, moment_utc
 from groupshift.report.svg import (
     LEFT,
@@ -138,17 +138,19 @@ _MOST_TITLES = 1500
 """Up to so many bars each tells who, when and how long; beyond, bars of a member are one path."""
 
 
-def owners(tenures: Sequence[Tenure], modes: Modes, axis: Axis, colours: Mapping[str, str]) -> Markup:
+def owners(
+    intervals: Sequence[OwnershipInterval], modes: Modes, axis: Axis, colours: Mapping[str, str]
+) -> Markup:
     """Return who owned each partition when: one lane a partition, one colour a member, and red for the time
-    without an owner before a tenure.
+    without an owner before an interval.
 
     Where there are more partitions than fit, those that changed hands most are shown. Among many bars the
     title of each is only the member's id, and a time without owner that has no pixel is left out."""
-    counts = hand_overs(tenures)
+    counts = hand_overs(intervals)
     most = sorted(counts, key=lambda at: (-counts[at], at))[:MOST_OWNER_LANES]
     of: dict[object, list[Bar]] = {at: [] for at in sorted(most)}
-    in_full = len(tenures) <= _MOST_TITLES
-    for each in sorted(tenures, key=lambda tenure: (tenure.partition, tenure.start_ms)):
+    in_full = len(intervals) <= _MOST_TITLES
+    for each in sorted(intervals, key=lambda interval: (interval.partition, interval.start_ms)):
         if each.partition not in of:
             continue
         gap, own, none = each.unowned_ms or 0, each.member, "no owner"

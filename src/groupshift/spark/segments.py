@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from groupshift.errors import Rejected
 from groupshift.spark.batches.decompress import Origin
 from groupshift.spark.batches.files import filesystem, find_replicas, read_parts
-from groupshift.spark.batches.records import read_records, winning
+from groupshift.spark.batches.records import latest_by_key, read_records
 from groupshift.spark.batches.transactions import Transactions, visible
 from groupshift.spark.segment_scan import ReplicaFacts, scan, shared
 
@@ -32,7 +32,7 @@ class Into:
     """What the reading task gives to Spark: its rows, converted from batches of `SCHEMA` to batches of
     ``schema``. A `mapInArrow` after it would send them to the JVM and on to another worker.
 
-    ``winners``: of each partition only what `winning` leaves, which is what a coordinator loads, without a
+    ``winners``: of each partition only what `latest_by_key` leaves, as a coordinator loads it, without a
     shuffle. A partition is then read by one task, which holds its winners; many partitions of about one size
     suit it."""
 
@@ -127,7 +127,7 @@ def in_tasks(
         for number in numbers:
             for pieces in tasks[number]:
                 records = chain.from_iterable(map(read, pieces))
-                yield from winning(records) if into.winners else records
+                yield from latest_by_key(records) if into.winners else records
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from into.convert(rows(number for batch in batches for number in batch.column(0).to_pylist()))

@@ -21,7 +21,7 @@ import pyarrow.parquet
 
 from groupshift.spark.batches.decompress import Origin
 from groupshift.spark.batches.headers import crc32c, read_headers
-from groupshift.spark.batches.records import read_records, winning
+from groupshift.spark.batches.records import latest_by_key, read_records
 from groupshift.spark.batches.transactions import NONE, visible
 from groupshift.spark.coordinator_log import decoding
 
@@ -41,19 +41,19 @@ def one_batch() -> bytes:
     return struct.pack(">qi", 0, len(sealed)) + sealed
 
 
-def loaded(log: bytes) -> list[pa.RecordBatch]:
+def warm_up(log: bytes) -> list[pa.RecordBatch]:
     """The decoded winners of the batches in ``log``: what a task does, so that its code is loaded."""
     data = np.frombuffer(log, np.uint8)
     table = visible(read_headers(data).table, NONE)
     rows = read_records(data, table, Origin(name="a batch of our own"))
-    return list(decoding(1, winners=True).convert(winning(rows)))
+    return list(decoding(1, winners=True).convert(latest_by_key(rows)))
 
 
 def main() -> None:
     """Load, then serve forks until Spark closes the standard input."""
     from pyspark.daemon import manager
 
-    loaded(one_batch())
+    warm_up(one_batch())
     gc.collect()
     gc.freeze()
     serve: Any = manager

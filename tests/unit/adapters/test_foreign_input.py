@@ -97,7 +97,7 @@ def test_f11_what_a_desktop_leaves_beside_a_ledger_is_no_ledger(tmp_path: Path) 
     assert list(ledger.delivered_below("g", dict.fromkeys(ledger.last_delivered("g"), 9)).values()) == [4]
     told = ledger.delivered("g", 0, 10)
     assert told is not None
-    assert (told.deliveries, len(ledger.tenures("g", 0, 10))) == (1, 1)
+    assert (told.deliveries, len(ledger.intervals("g", 0, 10))) == (1, 1)
 
 
 @pytest.mark.timeout(20)
@@ -132,7 +132,7 @@ def test_s13_a_ledger_with_numbers_without_end_is_broken(line: bytes, tmp_path: 
     (tmp_path / "g_1.jsonl").write_bytes(line + b"\n")
     ledger = LedgerFiles(tmp_path)
     with pytest.raises(Broken, match="line 1 of ledger"):
-        _ = ledger.last_delivered("g"), ledger.tenures("g", 0, 10)
+        _ = ledger.last_delivered("g"), ledger.intervals("g", 0, 10)
 
 
 @pytest.mark.parametrize("what", ["link to nothing", "loop", "folder that is a file", "zero byte", "long"])
@@ -151,7 +151,7 @@ def test_s13_ledgers_that_cannot_be_listed_or_followed_are_broken(what: str, tmp
         lambda: ledger.last_delivered("g"),
         lambda: ledger.delivered_below("g", {}),
         lambda: ledger.delivered("g", 0, 9),
-        lambda: ledger.tenures("g", 0, 9),
+        lambda: ledger.intervals("g", 0, 9),
     ]
     for read in reads:
         with pytest.raises(Broken, match=r"ledger .* cannot be read"):
@@ -480,7 +480,7 @@ def _readers(folder: Path) -> dict[str, tuple[bytes, Callable[[bytes], object]]]
         (folder / "l").mkdir(exist_ok=True)
         (folder / "l" / "g_1.jsonl").write_bytes(data + b"\n")
         ledger = LedgerFiles(folder / "l")
-        return ledger.last_delivered("g"), ledger.tenures("g", 0, 10)
+        return ledger.last_delivered("g"), ledger.intervals("g", 0, 10)
 
     def of_settings(data: bytes) -> object:
         settings.write_bytes(data)

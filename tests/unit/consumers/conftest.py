@@ -76,7 +76,7 @@ class SteppedMember:
 
     def step(self) -> None:
         """What has happened, then one pass."""
-        self.reconciler._agenda.receive(0)
+        self.reconciler._loop.receive(0)
         self.reconciler._attempt()
 
     def pump(self) -> None:

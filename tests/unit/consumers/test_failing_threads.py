@@ -39,7 +39,7 @@ def test_a_member_leaves_whatever_fails_on_the_way(bench, monkeypatch) -> None:
     def release() -> None:
         raise ZeroDivisionError("not foreseen")
 
-    monkeypatch.setattr(member.reconciler._holdings, "give_up_all", release)
+    monkeypatch.setattr(member.reconciler._owned, "give_up_all", release)
     member.reconciler._leave()
     assert member.name not in bench.zookeeper.ids
     with pytest.raises(RuntimeError, match="closed"):

@@ -45,7 +45,7 @@ def test_a_position_out_of_range_is_reset_as_soon_as_its_leader_answers(bench, m
     member.pump()
     member.pump()
     assert [each.at for each in member.read() if each.where == P0] == [0, 1, 2, 3]
-    assert member.reconciler._agenda.left("lookups") is None
+    assert member.reconciler._loop.left("lookups") is None
 
 
 def test_partitions_come_and_go_with_their_topic(bench) -> None:
@@ -146,5 +146,5 @@ def test_a_commit_that_was_answered_before_the_eviction_is_no_proof_afterwards(b
 
     member.membership.commit = evicted_meanwhile
     member.reconciler.commit({P0: 4})
-    member.reconciler._agenda.receive(0)
+    member.reconciler._loop.receive(0)
     assert not member.delivery.lease.holds(time.monotonic())

@@ -11,10 +11,10 @@ from groupshift.domain.placement import (
     Answers,
     counts_of,
     expected,
+    not_one_owner,
     owners,
     partition_of,
     probe_names,
-    several_owners,
 )
 from support.placement_clusters import answering, leading
 
@@ -89,4 +89,4 @@ def test_owners_in_a_mixed_window() -> None:
     assert owners("g9", using, leaders) == (1, 3)
     assert owners("g10", using, leaders) == (1,)
     assert owners("g6", using, leaders) == (3,)
-    assert dict(several_owners(["g9", "g10", "g6"], using, leaders)) == {"g9": (1, 3)}
+    assert dict(not_one_owner(["g9", "g10", "g6"], using, leaders)) == {"g9": (1, 3)}

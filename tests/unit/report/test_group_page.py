@@ -12,7 +12,7 @@ import pytest
 
 from groupshift.cli.output import findings_table
 from groupshift.cli.terminal import Console
-from groupshift.domain.ownership_history import KnownBy, Sighting, Tenure
+from groupshift.domain.ownership_history import KnownBy, Observation, OwnershipInterval
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.run import RunState, findings_data, findings_from
 from groupshift.domain.verdict import Finding, Verdict, counted
@@ -131,12 +131,12 @@ def test_phases_gates_verdicts_and_modes_are_in_the_picture(moved: tuple[Coordin
 
 
 def test_without_ledger_and_audit_owners_are_drawn_as_they_were_seen(group: GroupHistory) -> None:
-    """The source is said, and the lag is drawn at every sighting."""
-    assert group.known_by is KnownBy.SIGHTINGS
-    assert len(group.sightings) > 8
+    """The source is said, and the lag is drawn at every observation."""
+    assert group.known_by is KnownBy.OBSERVATIONS
+    assert len(group.observations) > 8
     text = parts(group)
     assert "what happened between two looks was" in text
-    assert text.count('class="mark"') == len(group.sightings)
+    assert text.count('class="mark"') == len(group.observations)
 
 
 def hostile(group: GroupHistory) -> GroupHistory:
@@ -165,7 +165,7 @@ def hostile(group: GroupHistory) -> GroupHistory:
         compared=(compared,),
         members={EVIL: EVIL},
         modes=((AT, EVIL),),
-        tenures=(Tenure(partition=at, member=EVIL, start_ms=AT, end_ms=AT + 5),),
+        intervals=(OwnershipInterval(partition=at, member=EVIL, start_ms=AT, end_ms=AT + 5),),
         audit={"lost": EVIL},
     )
 
@@ -184,7 +184,7 @@ def test_an_empty_journal_is_a_page_too(group: GroupHistory) -> None:
     planned = replace(
         planned, history=replace(planned.history, status=replace(planned.history.status, reason=""))
     )
-    empty = replace(planned, modes=(), sightings=(), tenures=(), members={}, compared=())
+    empty = replace(planned, modes=(), observations=(), intervals=(), members={}, compared=())
     text = parts(empty)
     for part in ("Nothing was changed.", "No owner was ever seen", "The lag was never measured"):
         assert part in text
@@ -193,8 +193,8 @@ def test_an_empty_journal_is_a_page_too(group: GroupHistory) -> None:
 
 def test_a_huge_run_stays_small(group: GroupHistory) -> None:
     """200 partitions with 1,000 hand-overs each: less than 5 MB, and every partition has a lane."""
-    tenures = tuple(
-        Tenure(
+    intervals = tuple(
+        OwnershipInterval(
             partition=TopicPartition("orders", partition),
             member=f"orders-app_m{turn % 40}-1",
             start_ms=AT + turn * 3600,
@@ -210,8 +210,8 @@ def test_a_huge_run_stays_small(group: GroupHistory) -> None:
     huge = replace(
         group,
         history=history,
-        sightings=(),
-        tenures=tenures,
+        observations=(),
+        intervals=intervals,
         known_by=KnownBy.LOG,
         members={},
         modes=(),
@@ -322,9 +322,10 @@ def test_a_move_of_the_protocol_tells_the_protocol_and_no_mode(
     """By those who owned partitions at the last look."""
     members = {f"c{number}": kind for number, kind in enumerate(kinds)}
     owners = {TopicPartition("orders", number): (name,) for number, name in enumerate(members)}
-    last = Sighting(at_ms=group.sightings[-1].at_ms, what="look", owners=owners)
+    last = Observation(at_ms=group.observations[-1].at_ms, what="look", owners=owners)
     text = parts(
-        replace(group, members=members, sightings=(*group.sightings[:-1], last)), group_page.protocol_now
+        replace(group, members=members, observations=(*group.observations[:-1], last)),
+        group_page.protocol_now,
     )
     assert f"<dt>protocol now</dt><dd>{said}</dd>" in text
     assert "mode now" not in text

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from markupsafe import Markup
 
-from groupshift.domain.ownership_history import Lag, Tenure
+from groupshift.domain.ownership_history import Lag, OwnershipInterval
 from groupshift.domain.partitions import TopicPartition
 from groupshift.report.pictures import Bar, Dot, Lane, Row, bars, lag_curve, lanes, owners, ownership
 from groupshift.report.svg import axis_of, palette
@@ -56,9 +56,9 @@ def _lags() -> list[Lag]:
     ]
 
 
-def _tenures(topic: str, to_ms: int) -> list[Tenure]:
+def _intervals(topic: str, to_ms: int) -> list[OwnershipInterval]:
     return [
-        Tenure(
+        OwnershipInterval(
             partition=TopicPartition(topic, number),
             member=f"m{number}",
             start_ms=AT,
@@ -76,7 +76,7 @@ def test_u18_labels_of_a_report_keep_apart() -> None:
     for waits in ((), (AT + 30 * HOUR,), (later, later + 20_000, AT + 80 * HOUR)):
         axis = axis_of([AT, AT + 20_000, AT + 40_000, AT + 60_000, *waits])
         _clear(lag_curve(_lags(), MODES, axis))
-        _clear(owners(_tenures(topic, AT + 60_000), MODES, axis, {}))
+        _clear(owners(_intervals(topic, AT + 60_000), MODES, axis, {}))
 
 
 def test_u18_labels_of_a_stage_report_keep_apart() -> None:
@@ -147,7 +147,7 @@ def test_u18_every_axis_has_a_unit() -> None:
     axis = axis_of([AT, AT + 60_000])
     lag = [text for text, *_ in _boxes(lag_curve(_lags(), MODES, axis))]
     assert {"UTC", "records"} <= set(lag)
-    lanes_of = [text for text, *_ in _boxes(owners(_tenures("t", AT + 60_000), (), axis, {}))]
+    lanes_of = [text for text, *_ in _boxes(owners(_intervals("t", AT + 60_000), (), axis, {}))]
     assert "UTC" in lanes_of
     drawn = [
         text for text, *_ in _boxes(bars("live records", [Row(name="now", values=[7, 3], shade="#123")]))
@@ -183,7 +183,7 @@ def test_a_cell_without_owner_and_one_with_two_are_told() -> None:
 
 def test_a_short_time_without_owner_is_seen_in_a_long_run() -> None:
     """Half a second within an hour has no pixel of its own, and is what a reader looks for."""
-    before, after = (_tenures("t", AT + HOUR)[0] for _ in range(2))
+    before, after = (_intervals("t", AT + HOUR)[0] for _ in range(2))
     before = replace(before, end_ms=AT + 600_000)
     after = replace(after, member="m9", start_ms=AT + 600_500, unowned_ms=500)
     svg = owners([before, after], (), axis_of([AT, AT + 600_000, AT + HOUR]), {})

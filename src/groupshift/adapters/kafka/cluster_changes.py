@@ -84,7 +84,7 @@ class LiveClusterActs(OfCluster):
         """See the port."""
         alter(self._any(), TOPIC, OFFSETS_TOPIC, values)
 
-    def churn(self) -> None:
+    def force_compaction(self) -> None:
         """See the port: one commit by each group of groupshift's own."""
         _refuse(commit_rows(self._cluster, self._churn()))
 

@@ -92,7 +92,7 @@ def plan(request: CoordinationRequest, live: LiveGroup) -> Plan:
     parts = _Parts(live.terms)
     parts.replaces(StageName.CANARY, members_at(first, MemberKind.OLD, MemberKind.AWARE))
     if watch_s:
-        parts.watches(first, watch_s, live.canary)
+        parts.add_watch(first, watch_s, live.canary)
     if Until.ROLL in reached:
         rest = [place.name for place in old if place.name not in first]
         parts.replaces(StageName.ROLL, members_at(rest, MemberKind.OLD, MemberKind.AWARE))
@@ -208,7 +208,7 @@ def _judge_alone(act: Step, terms: GroupTerms) -> Step:
 class _Parts(GroupSteps):
     """What a coordination has besides: the watch of its canary, the mode node, and its end."""
 
-    def watches(self, slots: Sequence[str], watch_s: int, limits: CanaryTerms) -> None:
+    def add_watch(self, slots: Sequence[str], watch_s: int, limits: CanaryTerms) -> None:
         """Watch the canary right behind its act; the judge after it judges what was seen, too."""
         args = {"seconds": watch_s, "every_s": limits.every_s, "samples": limits.looks}
         watch = _step(

@@ -244,7 +244,7 @@ class Compact(Handler[DowngradePorts]):
     def check(self, run: Downgrading, step: Step, record: StepRecord) -> Checked:
         """Commit once to every partition, then read the whole log. Raises `Fenced`."""
         run.hold(step)
-        run.ports.cluster.churn()
+        run.ports.cluster.force_compaction()
         run.tools.clock.sleep(_CHURN_S)
         log = look_at(run.ports.views, run.ports.log, run.request).log
         if log is None:

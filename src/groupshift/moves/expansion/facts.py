@@ -12,7 +12,7 @@ from groupshift.domain.cluster import ClusterView, PlacementView
 from groupshift.domain.commit_places import Topics
 from groupshift.domain.group_protocol import KafkaGroup
 from groupshift.domain.partitions import grouped
-from groupshift.domain.placement import expected, several_owners
+from groupshift.domain.placement import expected, not_one_owner
 from groupshift.domain.requests import option
 from groupshift.errors import Rejected
 from groupshift.moves.expansion.load import (
@@ -162,13 +162,13 @@ class PlacementFacts:
         return {name: why for name, why in reasons.items() if why}
 
     @cached_property
-    def several_owners(self) -> Mapping[str, tuple[int, ...]]:
+    def not_one_owner(self) -> Mapping[str, tuple[int, ...]]:
         """Groups that two brokers serve, or none, by what each broker counts; empty where it cannot be
         told."""
         using = {node: min(counts) for node, counts in self.counts.items() if len(counts) == 1}
         if len(using) != len(self.view.cluster.brokers) or len(set(using.values())) < 2:  # noqa: PLR2004
             return {}
-        return dict(several_owners(self.hashed.groups, using, self.view.topic.leaders))
+        return dict(not_one_owner(self.hashed.groups, using, self.view.topic.leaders))
 
 
 def look_at(

@@ -101,12 +101,12 @@ class Hashed:
         self.groups: Sequence[str] = tuple(sorted(set(groups)))
         self._hashes = tuple(map(hash_of, self.groups))
 
-    def movers(self, before: int, after: int) -> tuple[Mover, ...]:
+    def movers(self, count_before: int, count_after: int) -> tuple[Mover, ...]:
         """Groups whose partition differs between the two counts, by name."""
         return tuple(
-            Mover(group=group, before=hashed % before, after=hashed % after)
+            Mover(group=group, before=hashed % count_before, after=hashed % count_after)
             for group, hashed in zip(self.groups, self._hashes, strict=True)
-            if hashed % before != hashed % after
+            if hashed % count_before != hashed % count_after
         )
 
     def cost(self, before: int, after: int) -> Cost:

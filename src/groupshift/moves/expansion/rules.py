@@ -116,7 +116,7 @@ def one_owner(facts: PlacementFacts) -> Iterator[Says]:
     unclear = any(len(each) != 1 for each in facts.counts.values())
     if facts.view.answers and not facts.fitting and unclear:
         yield Says("owner_unclear")
-    owners = facts.several_owners
+    owners = facts.not_one_owner
     if two := {group: nodes for group, nodes in owners.items() if len(nodes) > 1}:
         direct_owners = {group: facts.view.owned[group] for group in two if group in facts.view.owned}
         proven = sum(len(nodes) > 1 for nodes in direct_owners.values())
@@ -132,7 +132,7 @@ def listed_once(facts: PlacementFacts) -> Iterator[Says]:
     leads both partitions."""
     both = {group: nodes[:1] for group, nodes in facts.listing.items() if 1 == len(set(nodes)) < len(nodes)}
     twice = {group: nodes for group, nodes in facts.listing.items() if len(set(nodes)) > 1}
-    serious = facts.several_owners.keys() | facts.moving
+    serious = facts.not_one_owner.keys() | facts.moving
     for name, groups, against in (
         ("listed_twice_by_one", both, facts.moving),
         ("listed_by_two", twice, serious),
@@ -317,7 +317,7 @@ def audit_placement(
 
     Raises as `look_at`."""
     facts = look_at(views, log, progress=progress)
-    suspected = list(facts.several_owners)[:ASKED_DIRECTLY]
+    suspected = list(facts.not_one_owner)[:ASKED_DIRECTLY]
     if suspected:
         facts = replace(facts, view=replace(facts.view, owned=views.owners(suspected)))
     return Placement(facts=facts, judgement=Judgement(findings=ask(facts)))

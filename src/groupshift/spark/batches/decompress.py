@@ -114,8 +114,8 @@ def _with_right_checksum(frame: bytes) -> bytes:
     way ever since. It is one byte: the right one is the one of which the codec, shown no block, does not
     complain."""
     at = 14 if frame[4] & 0x08 else 6
-    for right in range(256):
-        head = frame[:at] + bytes([right])
+    for candidate in range(256):
+        head = frame[:at] + bytes([candidate])
         try:
             cramjam.lz4.decompress_into(head, bytearray(1))
         except cramjam.DecompressionError as error:

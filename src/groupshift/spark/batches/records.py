@@ -1,6 +1,6 @@
 """The records of batches as Arrow columns, written by one compiled loop straight into Arrow's buffers.
 
-`winning` keeps the newest record of each key of one partition while the partition is read in log order. It is
+`latest_by_key` keeps the newest record of each key of one partition while that is read in log order. It is
 what a group coordinator loads (docs/reference/group-coordinator.md §1.7): per key the highest offset wins,
 types 0 and 1 are the same commit, and all records without key count as one.
 """
@@ -185,7 +185,7 @@ _AT_FIRST = 1 << 18
 _COMMIT_0 = b"\0\0"
 
 
-def winning(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def latest_by_key(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The winners of a partition, in log order, from its ``pieces`` (with a column ``key``) in log order.
 
     Holds the winners so far and about as many rows again. Raises `Rejected` when they exceed 2 GiB.

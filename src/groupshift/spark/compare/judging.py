@@ -120,7 +120,7 @@ def judged(work: Work, paths: Sequence[Path], counts: Mapping[str, int], *, alik
         if alike and rule.kind is Kind.BECOMES:
             lacking = lacking or "the snapshots are the same files: nothing has become anything"
         offending, count = first.get(rule.number, []), counts.get(rule.number, 0)
-        for frame in [] if alike or lacking or count else _broken(work, rule):
+        for frame in [] if alike or lacking or count else _rows_that_break(work, rule):
             named = [row.asDict() for row in frame.limit(_MOST_NAMED).collect()]
             offending += named
             count += len(named) if len(named) < _MOST_NAMED else frame.count()
@@ -134,7 +134,7 @@ def judged(work: Work, paths: Sequence[Path], counts: Mapping[str, int], *, alik
         yield replace(ruled, about={"field": rule.field, "demand": rule.text})
 
 
-def _broken(work: Work, rule: EqualityRule) -> list[DataFrame]:
+def _rows_that_break(work: Work, rule: EqualityRule) -> list[DataFrame]:
     """What breaks a rule, but for differences between commits that were counted: ``group, topic, partition,
     reason``. Duplicates that are the same on both sides cancel in checksums: looked for unless the writer of
     the snapshot did."""

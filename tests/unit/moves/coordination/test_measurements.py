@@ -11,7 +11,7 @@ import pytest
 
 from groupshift.domain.log_gaps import Gap, GapRead
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.ownership_history import Tenure
+from groupshift.domain.ownership_history import OwnershipInterval
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import Until
 from groupshift.domain.run import RunState, SparkJob, findings_from, make_plan, plan_from
@@ -186,9 +186,9 @@ class Behind:
         most = COMMITTED - 1 if self.gap is None else self.gap
         return {at: min(found[at], most) for at in bounds}
 
-    def tenures(self, group: str, from_ms: int, to_ms: int) -> Sequence[Tenure]:
+    def intervals(self, group: str, from_ms: int, to_ms: int) -> Sequence[OwnershipInterval]:
         """See the port."""
-        return self.world.tenures(group, from_ms, to_ms)
+        return self.world.intervals(group, from_ms, to_ms)
 
 
 @pytest.mark.parametrize(

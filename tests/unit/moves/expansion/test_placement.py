@@ -71,10 +71,10 @@ def test_groups_that_two_may_own_are_asked_about_at_each_broker() -> None:
     """What was inferred is proven by what each broker answers."""
     views = MemoryPlacementViews(view(8, {1: 5, 2: 5, 3: 8}))
     found = audit_placement(views, Log(at(GROUPS, 5)))
-    assert set(views.looked_up) == set(found.facts.several_owners)
-    assert dict(found.facts.view.owned) == dict(found.facts.several_owners)
+    assert set(views.looked_up) == set(found.facts.not_one_owner)
+    assert dict(found.facts.view.owned) == dict(found.facts.not_one_owner)
     reasons = [each.reason for each in found.judgement.findings if each.rule == "X05"]
-    two = sum(len(nodes) > 1 for nodes in found.facts.several_owners.values())
+    two = sum(len(nodes) > 1 for nodes in found.facts.not_one_owner.values())
     assert f"({two} of {two} asked directly were)" in reasons[0]
 
 

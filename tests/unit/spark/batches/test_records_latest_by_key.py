@@ -9,7 +9,7 @@ import pytest
 
 from groupshift.errors import Rejected
 from groupshift.spark.batches import records as module
-from groupshift.spark.batches.records import winning
+from groupshift.spark.batches.records import latest_by_key
 
 SCHEMA = pa.schema([("offset", pa.int64()), ("key", pa.binary()), ("value", pa.binary())])
 COMMIT = b"\0\1\0\1g\0\1t\0\0\0"
@@ -38,23 +38,23 @@ def test_the_newest_of_each_key_wins(monkeypatch: pytest.MonkeyPatch, at_first: 
         draw.choice([None, b"", b"\0", *(COMMIT + bytes([each]) for each in range(40))]) for _ in range(600)
     ]
     wanted = {key: at for at, key in enumerate(keys)}
-    assert offsets(list(winning(pieces(keys, size)))) == sorted(wanted.values())
+    assert offsets(list(latest_by_key(pieces(keys, size)))) == sorted(wanted.values())
 
 
 def test_types_0_and_1_are_the_same_commit() -> None:
     """But not other types with the same rest."""
     old, other = b"\0\0" + COMMIT[2:], b"\0\2" + COMMIT[2:]
-    assert offsets(list(winning(pieces([COMMIT, other, old, old + b"1", None], 2)))) == [1, 2, 3, 4]
+    assert offsets(list(latest_by_key(pieces([COMMIT, other, old, old + b"1", None], 2)))) == [1, 2, 3, 4]
 
 
 def test_an_empty_partition_has_no_winners() -> None:
     """Neither without pieces nor with empty ones."""
     empty = pa.RecordBatch.from_pylist([], SCHEMA)
-    assert offsets(list(winning([]))) == offsets(list(winning([empty, empty]))) == []
+    assert offsets(list(latest_by_key([]))) == offsets(list(latest_by_key([empty, empty]))) == []
 
 
 def test_more_than_a_task_may_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """With what to do instead."""
     monkeypatch.setattr(module, "_MOST_BYTES", 100)
     with pytest.raises(Rejected, match=r"more than a task may hold .*; read all records"):
-        list(winning(pieces([b"%d" % at for at in range(50)], 10)))
+        list(latest_by_key(pieces([b"%d" % at for at in range(50)], 10)))
