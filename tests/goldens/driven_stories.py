@@ -189,7 +189,7 @@ def _downgrade_ports(ports: Any, recorder: Recorder) -> Mapping[str, object]:
     acts = {
         "convert_empty": lambda _, group: f"convert empty group {group}",
         "configure_topic": lambda _, values: f"configure the offsets topic: {settings(values)}",
-        "churn": lambda _: "force compaction",
+        "force_compaction": lambda _: "force compaction",
         "remove_churn": lambda _: "delete the groups that forced compaction",
         "configure_group": lambda _, group, values: f"configure group {group}: {settings(values)}",
         "lower_feature": lambda _, feature, level: f"lower {feature} to {level}",

@@ -328,8 +328,8 @@ def _hashes(place: Path) -> None:
 def _state(place: Path) -> None:
     from groupshift.cli import consume
 
-    run = consume._Run(member="g_1", source=None, describe=dict)  # type: ignore[arg-type]
-    consume._Exporter(run, place).export("running", now=True)
+    run = consume._Run(member="g_1", source=None)  # type: ignore[arg-type]
+    consume._Exporter(run, place).export("closed", now=True)
 
 
 def _log_of_a_job(place: Path) -> None:
