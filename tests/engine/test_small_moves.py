@@ -33,6 +33,7 @@ from groupshift.engine.progress import Asks, Ended, Stopped
 from groupshift.engine.questions import Answer
 from groupshift.engine.roll_back import begin_finalise, begin_roll_back
 from groupshift.engine.run import advance, drive
+from groupshift.engine.status import status_of
 from groupshift.errors import Broken, Conflict, Fenced, Rejected
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind
@@ -108,6 +109,17 @@ def test_a_doubt_is_asked_about_and_may_be_accepted() -> None:
     assert (ended.closing.state, ended.closing.verdict) == (RunState.MOVED, Verdict.PASS)
     words = [each for each in stage.runs.events(stage.run) if each.kind is EventKind.ACCEPTED]
     assert [(each.body["who"], each.body["verdict"]) for each in words] == [("bob", "inconclusive")]
+
+
+def test_a_program_is_told_which_doubt_waits_for_an_answer() -> None:
+    """Where nobody is there to answer, what was found stays in the journal with its remedy."""
+    stage = Stage(Small(DO, do=Act(said(Outcome.INCONCLUSIVE, "half is unread"))))
+    stopped = stage.drive(decide=lambda _question: None)
+    assert isinstance(stopped, Stopped)
+    assert (stopped.waits, stopped.checked.sentences) == (True, ("S1: half is unread",))
+    (last,) = [each for each in stage.runs.events(stage.run) if each.kind is EventKind.STOPPED]
+    assert [each["reason"] for each in last.body["findings"]] == ["half is unread"]
+    assert status_of(stage.runs, stage.run).waits_for == "gate 01 p/do waits for an answer"
 
 
 def test_an_answer_to_a_doubt_counts_for_that_doubt_only() -> None:

@@ -82,7 +82,7 @@ def question_of(run: Run[P], gate: Step, checked: Checked) -> Question:
     shown = run.events(gate.key, EventKind.GATE_SHOWN)
     if not shown:
         raise Conflict(f"gate {gate.key} of run {run.name} was never shown; run it again")
-    done = {key for key, each in run.records.items() if each.state is StepState.DONE}
+    asks, done = gate.kind == APPROVE, {key for key, e in run.records.items() if e.state is StepState.DONE}
     covered = (each for each in run.plan.steps if run.plan.gate_of(each) == gate and each.key not in done)
     ahead = tuple(each for each in covered if each.kind != APPROVE)
     keys = [each.key for each in run.plan.steps]
@@ -96,7 +96,7 @@ def question_of(run: Run[P], gate: Step, checked: Checked) -> Question:
         plan_hash=run.plan.hash,
         ahead=ahead,
         changes=_changed(run, gate, shown),
-        findings=checked.findings or findings_from(run.plan.about.get(CHECKS, ())),
+        findings=checked.findings or findings_from(run.plan.about.get(CHECKS, ()) if asks else ()),
         detail=checked.detail,
         pause=run.move.pause(run.plan, ahead),
         shown=tuple(run.move.shown(run, gate)),

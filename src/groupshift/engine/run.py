@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from groupshift.domain.reactions import Reaction, Response
 from groupshift.domain.run import (
+    APPROVE,
     IRREVERSIBLE,
     Checked,
     Outcome,
@@ -63,8 +64,9 @@ def drive(run: Run[P]) -> Progress:
             case Asks(step=step, question=question):
                 reply = run.options.decide(question)
                 if reply is None:
-                    detail = f"gate {step.key} waits for an answer"
-                    checked = Checked(outcome=Outcome.PERSON, detail=detail)
+                    detail, found = f"gate {step.key} waits for an answer", question.findings
+                    found = () if step.kind == APPROVE else found  # what is in doubt, and its remedy
+                    checked = Checked(outcome=Outcome.PERSON, findings=found, detail=detail)
                     return stop(run, step, checked, Response(reaction=Reaction.PARK))
                 try:
                     answer(run, question.gate, reply)

@@ -45,8 +45,8 @@ _SAID_YES = frozenset({"approve", "go_on"})
 class Comparison:
     """One snapshot of a cluster compared with an earlier one, by the step that ``made`` it.
 
-    ``verdict`` is None while it is not taken, ``reasons`` are the first differences, ``groups`` how many it
-    holds."""
+    ``verdict`` is None while it is not taken; a field that was not compared decides nothing. ``reasons`` are
+    the first differences and what was not compared, ``groups`` how many it holds."""
 
     made: StepStatus
     verdict: Verdict | None
@@ -205,7 +205,8 @@ def compared(history: History) -> tuple[Comparison, ...]:
         problems = tuple(map(str, journaled.get("problems", ())))
         verdict = Verdict.ERROR if problems else None
         if "findings" in journaled:
-            verdict = worst_verdict(findings) if findings else Verdict.PASS
+            judged = tuple(one for one in findings if one.verdict is not Verdict.INCONCLUSIVE)
+            verdict = worst_verdict(judged) if findings else Verdict.PASS
         bad = tuple(f"{one.rule}: {one.reason}" for one in findings if one.verdict is not Verdict.PASS)
         groups = journaled.get("groups")
         comparisons.append(Comparison(made=each, verdict=verdict, reasons=bad or problems, groups=groups))

@@ -175,7 +175,8 @@ def cluster_page(history: History, words: ClusterWords) -> PageParts:
     elif equal or words.proven:
         most = max((each.groups or 0 for each in equal), default=0)
         proven = f"{len(equal)} comparisons of {most:,} groups found nothing lost and no offset changed"
-        sentence = f"{words.over}. {words.proven}{proven}."
+        uncompared = dict.fromkeys(reason for each in equal for reason in each.reasons)
+        sentence = f"{words.over}. {'; '.join([words.proven + proven, *uncompared])}."
     else:
         sentence = f"{words.over}. Groups were not compared."
     figures = glance(

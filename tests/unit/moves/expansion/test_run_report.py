@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from groupshift.domain.reactions import Choice
-from groupshift.domain.verdict import Verdict
+from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.move import Run
 from groupshift.errors import Conflict, Transient
 from groupshift.log.releases import Coordinator
 from groupshift.moves.expansion import report
 from groupshift.moves.expansion.ports import ExpansionPorts
 from groupshift.moves.expansion.report import UNKNOWN, count_lanes
+from groupshift.ports.spark_jobs import Compared
 from groupshift.report.history import History, decisions, headline_of, history_of
 from groupshift.report.page import Headline
 from groupshift.report.run_page import closed_reader, document_of
 from support.driven_expansion import BOTH, MOVING, accepting, begun, killed
-from support.driven_moves import Driver, answered, where
+from support.driven_moves import Comparisons, Driver, answered, where
 from support.simulated_expansion import committed, driver_of
 
 EVIL = "<script>alert(1)</script>"
@@ -74,6 +78,30 @@ def test_a_run_that_is_over_says_so_and_shows_every_part(kind: Coordinator) -> N
     assert "Steps there" in text
     assert "Steps back" not in text
     assert "<script" not in text
+
+
+def test_a_field_that_was_not_compared_is_said_and_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the verdict of a comparison has it: both are equal, and the page says what they did not look at."""
+    driver = driver_of(committed(Coordinator.OLD))
+    lacking = Finding(
+        rule="EX06", verdict=Verdict.INCONCLUSIVE, reason="time of the commit was not compared: not known"
+    )
+    read = driver.comparisons.read
+
+    def left(output: Path) -> Compared | None:
+        found = read(output)
+        equal = Finding(rule="EX03", verdict=Verdict.PASS, reason="committed offset: equal")
+        return found and replace(found, findings=(equal, lacking))
+
+    monkeypatch.setattr(Comparisons, "read", lambda _, output: left(output))
+    run = begun(driver)
+    assert where(driver.go_on(run, decide=answered(Choice.APPROVE, "alice")))[0] == "finalised"
+    said = top(driver, run).sentence
+    assert "2 comparisons of 24 groups found nothing lost and no offset changed" in said
+    assert said.endswith("; EX06: time of the commit was not compared: not known.")
+    assert said.count("EX06") == 1
+    text = page(driver, run)
+    assert "comparisons equal2 of 2" in re.sub(r"<[^>]*>|\s{2,}", "", text)
 
 
 def test_one_that_waits_for_members_and_ended_changed_nothing() -> None:
