@@ -15,7 +15,7 @@ from groupshift.bootstrap.moves import Place, journal, opened, tools_of
 from groupshift.domain.group_protocol import Protocol
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.reactions import Choice
+from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import RunState, SparkJob
 from groupshift.engine.begin import begin, claim
 from groupshift.engine.move import RunOptions, Tools
@@ -24,7 +24,7 @@ from groupshift.engine.questions import Answer, Question
 from groupshift.engine.run import drive
 from groupshift.moves.protocol.facts import ProtocolPorts, ProtocolRequest
 from groupshift.moves.protocol.move import ProtocolMove
-from groupshift.moves.protocol.plan import KIND
+from groupshift.moves.protocol.plan_and_rollback import KIND
 from groupshift.ports.driver import Change
 from groupshift.settings import parse
 from groupshift_sandbox.client_members.commands import CLIENTS

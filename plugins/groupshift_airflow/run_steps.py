@@ -25,7 +25,7 @@ from airflow.sdk.exceptions import (
 )
 
 from groupshift.domain.foreign_text import data_without_login
-from groupshift.domain.reactions import Choice
+from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import APPROVE, JUDGE, Outcome, RunState, SparkJob, StepState, spark_job_from
 from groupshift.engine.questions import BUTTONS
 from groupshift.errors import Fenced, Transient

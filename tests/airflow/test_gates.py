@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from markdown_it import MarkdownIt
 
-from groupshift.domain.reactions import Choice
+from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import Step
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.questions import BUTTONS, Question, Section

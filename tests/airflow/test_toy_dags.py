@@ -16,7 +16,7 @@ if str(ENGINE) not in sys.path:
 from toy_move.move import Facts, ToyMove, ToyRequest  # noqa: E402
 from toy_move.target import BEGINNING  # noqa: E402 - the path comes first
 
-from groupshift.domain.reactions import OnFail  # noqa: E402
+from groupshift.domain.reactions_to_verdicts import OnFail  # noqa: E402
 from groupshift.domain.requests import option  # noqa: E402
 from groupshift.domain.run import Step, make_plan  # noqa: E402
 from groupshift.errors import Rejected  # noqa: E402

@@ -23,8 +23,8 @@ from groupshift.domain.rows import ClusterState
 from groupshift.domain.run import Json
 from groupshift.domain.seal import Check, State, Verification
 from groupshift.engine.evidence import Pages, Sealer
+from groupshift.engine.evidence_check import verify, verify_folder
 from groupshift.engine.move import Tools
-from groupshift.engine.verification import verify, verify_folder
 from groupshift.ports.clock import StepCrashPoints
 from groupshift.ports.runs import Entry, EventKind, Runs
 from support.memory_runs import MemoryRuns

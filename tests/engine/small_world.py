@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from groupshift.domain.reactions import Choice
+from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import (
     PASSED,
     Checked,

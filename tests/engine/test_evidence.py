@@ -21,11 +21,11 @@ from groupshift.domain.run import Json, RunState, StepState
 from groupshift.domain.seal import JOURNAL, PACK, SIGNATURE, Pack, State, Verification, pack_from_json
 from groupshift.engine.begin import begin
 from groupshift.engine.evidence import Sealer, known_of
+from groupshift.engine.evidence_check import verify, verify_folder
 from groupshift.engine.move import attempt_stem
 from groupshift.engine.questions import Question
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.run import drive
-from groupshift.engine.verification import verify, verify_folder
 from groupshift.errors import Broken, Conflict, Fenced, Rejected
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind, Runs

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from toy_world import World, no
 
-from groupshift.domain.reactions import Choice
+from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import IRREVERSIBLE, NOTHING, RunState, Step
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.questions import (

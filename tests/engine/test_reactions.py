@@ -6,7 +6,16 @@ from itertools import product
 
 import pytest
 
-from groupshift.domain.reactions import BACK, FORWARD, Choice, OnFail, Reaction, Situation, back, forward
+from groupshift.domain.reactions_to_verdicts import (
+    BACK,
+    FORWARD,
+    Choice,
+    OnFail,
+    Reaction,
+    Situation,
+    back,
+    forward,
+)
 from groupshift.domain.run import Outcome, RunState, WhenLate
 
 R, S = RunState.RUNNING, RunState.APPROVED

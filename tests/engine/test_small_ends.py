@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from small_world import DO, UNDO, Act, Nothing, Small, Stage, chooses, said
 
-from groupshift.domain.reactions import Choice, OnFail
+from groupshift.domain.reactions_to_verdicts import Choice, OnFail
 from groupshift.domain.run import (
     PASSED,
     Checked,

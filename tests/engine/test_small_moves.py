@@ -9,7 +9,7 @@ import pytest
 from small_world import DO, UNDO, Act, Small, Stage, chooses, said
 from toy_world import Killed
 
-from groupshift.domain.reactions import Choice, OnFail
+from groupshift.domain.reactions_to_verdicts import Choice, OnFail
 from groupshift.domain.run import (
     IRREVERSIBLE,
     PASSED,

@@ -11,7 +11,7 @@ import pytest
 from toy_move.move import ToyMove, ToyRequest
 from toy_world import BACK, MOVED, Killed, KillOnce, World, no, nobody, yes
 
-from groupshift.domain.reactions import Choice
+from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import RunState
 from groupshift.domain.verdict import Verdict
 from groupshift.engine import registry

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from toy_world import MOVED, Killed, World, no, nobody, until, yes
 
-from groupshift.domain.reactions import Choice
+from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import RunState
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.gates import answer

@@ -8,7 +8,7 @@ import pytest
 from toy_move.move import ToyMove, ToyRequest
 from toy_world import BACK, MOVED, Killed, World, yes
 
-from groupshift.domain.reactions import Choice, Reaction
+from groupshift.domain.reactions_to_verdicts import Choice, Reaction
 from groupshift.domain.run import Json, Outcome, RunState, StepState
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.begin import begin, request_differences

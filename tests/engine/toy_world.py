@@ -10,7 +10,7 @@ from typing import Any
 from toy_move.move import ToyMove, ToyRequest
 from toy_move.target import Target, spark
 
-from groupshift.domain.reactions import Choice
+from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import RunState, StepState
 from groupshift.engine.begin import begin, claim
 from groupshift.engine.move import Run, RunOptions, Tools

@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from kazoo.client import KazooClient
 
 from groupshift.domain.plan import StageName
-from groupshift.domain.reactions import Choice
+from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.registration import Registration, encode_awareness, encode_registration
 from groupshift.domain.requests import request_of
 from groupshift.domain.run import RunState, plan_from

@@ -24,7 +24,7 @@ from groupshift_sandbox.layout import Cluster
 from groupshift_sandbox.up import write_settings
 from support.downgrade_story import cluster_of
 from support.expansion_story import answered, committed, logged, placed, wanted
-from support.killed_tasks import Killing, killing_airflow
+from support.killed_tasks import Killing, killing_airflow, worked
 from support.placement_story import audited
 from support.warm_spark import warm_spark
 
@@ -69,13 +69,6 @@ def status(killing: Killing, run: str = "") -> RunStatus:
         return status_of(runs, run or runs.recent(1)[0].run)
 
 
-def worked(killing: Killing, dag: str, run: str) -> set[str]:
-    """The tasks that did anything: a skipped one is not killed."""
-    tasks = killing.airflow.api.tasks(dag, run)
-    assert set(tasks.values()) <= {"success", "skipped"}, tasks
-    return {task for task, state in tasks.items() if state == "success"}
-
-
 def test_the_topic_is_expanded_with_every_task_killed_once(cluster: Cluster, killing: Killing) -> None:
     """Every offset is there, in the bytes of the log; each step was read back once. It is watched, and cannot
     be taken back: a sentence, and nothing else."""
@@ -86,7 +79,7 @@ def test_the_topic_is_expanded_with_every_task_killed_once(cluster: Cluster, kil
     ended = real.run(DAG, run, CONF, {"approve_plan": "Approve"})
     found = status(killing)
     assert (ended, found.state) == ("success", RunState.FINALISED), found
-    assert killing.killed(run) == worked(killing, DAG, run)
+    assert killing.killed(run) == worked(killing.airflow.api.tasks(DAG, run))
     assert [killing.deaths(task) for task in ("snapshot.act", "delete.walk", "restart.walk")] == [1, 2, 2]
     assert answered(cluster) == wanted()
     assert logged(cluster) == placed(TO)

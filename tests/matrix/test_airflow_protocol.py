@@ -16,7 +16,7 @@ from groupshift.domain.group_protocol import Kind
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.run import RunState
 from groupshift.ports.runs import EventKind
-from support.killed_tasks import Killing, killing_airflow
+from support.killed_tasks import Killing, killing_airflow, worked
 from support.protocol_fleet import FleetOptions, ProtocolFleet, fleet_at, protocol_cluster
 from support.real_airflow import acts_of
 from support.warm_spark import warm_spark
@@ -76,12 +76,6 @@ def moved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Moved]:
         first = {"PATH": os.pathsep.join((str(submit.parent), str(Path(sys.executable).parent), PATH))}
         with killing_airflow(fleet.home, fleet.bootstrap, KILL | first) as killing:
             yield Moved(fleet=fleet, killing=killing)
-
-
-def worked(tasks: dict[str, str]) -> set[str]:
-    """The tasks that did anything: no other one is skipped for being killed."""
-    assert set(tasks.values()) <= {"success", "skipped"}
-    return {task for task, state in tasks.items() if state == "success"}
 
 
 def test_online_there_and_back_with_every_task_killed_once(moved: Moved) -> None:

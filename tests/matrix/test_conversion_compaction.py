@@ -28,7 +28,7 @@ from groupshift.log import Decoded, decode
 from groupshift.log.releases import Coordinator
 from groupshift.log.replay import GroupVerdict, LoadOutcome, lint
 from groupshift.log.state import materialise
-from groupshift.moves.downgrade.plan import COMPACTING
+from groupshift.moves.downgrade.plan_and_rollback import COMPACTING
 from groupshift.spark.broker_source import Brokers
 from groupshift.spark.copied_log import DirectLog
 from groupshift_sandbox.broker_log import failed_partitions

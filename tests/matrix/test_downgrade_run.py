@@ -13,7 +13,7 @@ from groupshift.adapters.kafka.cluster_changes import LiveClusterActs
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
-from groupshift.moves.downgrade.plan import COMPACTING
+from groupshift.moves.downgrade.plan_and_rollback import COMPACTING
 from groupshift_sandbox.cluster_file import load
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.kafka import create_topic

@@ -14,11 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.adapters.parquet.store import schema_of
-from groupshift.domain.equality import AllowedChanges
 from groupshift.domain.evidence import MANIFEST, Moment
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import StageName
 from groupshift.domain.snapshot import TABLES, ColumnType
+from groupshift.domain.stage_rules import AllowedChanges
 
 Rows = list[dict[str, Any]]
 Snapshot = dict[str, Rows]

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from groupshift.domain.equality import AllowedChanges, StageRule
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import StageName
+from groupshift.domain.stage_rules import AllowedChanges, StageRule
 from groupshift.domain.verdict import Verdict
 from groupshift.spark import checks
 from groupshift.spark.checks import Ruled

@@ -14,8 +14,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from groupshift.adapters.parquet.compare_inputs import verify
-from groupshift.domain.equality import STAGE_RULES, AllowedChanges
 from groupshift.domain.evidence import MANIFEST, Moment, SnapshotOf
+from groupshift.domain.stage_rules import STAGE_RULES, AllowedChanges
 from groupshift.errors import Broken, Rejected
 from groupshift.jobs import validate
 from groupshift.spark import validation

@@ -11,7 +11,7 @@ from typing import Any
 
 from groupshift.bootstrap.moves import Place, journal, opened, request_of_job, submit, tools_of
 from groupshift.domain.group import GroupView
-from groupshift.domain.reactions import Choice
+from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import Findings, RunState, SparkJob, Step
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.begin import assess, begin, claim

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from groupshift.domain.equality_rules import Comparison
-from groupshift.domain.reactions import Choice
+from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import Outcome, SparkJob, Step, canonical, plan_from
 from groupshift.domain.verdict import Finding
 from groupshift.engine.begin import begin, claim

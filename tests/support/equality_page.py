@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from groupshift.domain.equality import STAGE_RULES, Needed
 from groupshift.domain.equality_rules import RULES, Comparison, EqualityRule
+from groupshift.domain.stage_rules import STAGE_RULES, Needed
 
 BEGIN = "<!-- equality rules: made by support.equality_page -->"
 END = "<!-- end of equality rules -->"

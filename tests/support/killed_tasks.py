@@ -86,3 +86,10 @@ def killing_airflow(home: Home, bootstrap: str, variables: Mapping[str, str]) ->
     api = AirflowApi(url=address)
     assert api.import_errors() == []
     yield Killing(airflow=Real(home=home, api=api, run_s=RUN_S), armed=armed)
+
+
+def worked(tasks: Mapping[str, str]) -> set[str]:
+    """The tasks of a green run in which a process did anything, by their states: no other one can be killed.
+    ``planned`` is an empty operator, which the scheduler passes by itself."""
+    assert set(tasks.values()) <= {"success", "skipped"}, tasks
+    return {task for task, state in tasks.items() if state == "success"} - {"planned"}

@@ -25,7 +25,7 @@ from groupshift.domain.run import Findings, RunState
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.progress import Ended, Progress
 from groupshift.errors import Rejected
-from groupshift.moves.protocol.plan import KIND
+from groupshift.moves.protocol.plan_and_rollback import KIND
 from groupshift_sandbox.processes import wait_until
 from support.protocol_fleet import (
     CONFLUENT,

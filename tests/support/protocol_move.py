@@ -10,7 +10,7 @@ from typing import Any
 
 from groupshift.bootstrap.moves import Place, journal, opened, submit, tools_of
 from groupshift.domain.group_protocol import Protocol, Way
-from groupshift.domain.reactions import Choice
+from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import Findings, SparkJob
 from groupshift.engine.begin import assess, begin, claim
 from groupshift.engine.move import Run, RunOptions, Tools

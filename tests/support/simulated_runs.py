@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.reactions import Choice
+from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import Json, RunState, SparkJob
 from groupshift.engine.begin import begin, claim
 from groupshift.engine.move import Move, Run, RunOptions, Sealing, Tools

@@ -45,10 +45,10 @@ from groupshift.domain.requests import options_of
 from groupshift.domain.run import Json, RunState, SparkJob
 from groupshift.domain.seal import REPORT, Verification
 from groupshift.engine.evidence import Pages, Progress, Sealer, tell_nobody
+from groupshift.engine.evidence_check import verify
 from groupshift.engine.move import Move, Tools
 from groupshift.engine.questions import Approvers
 from groupshift.engine.registry import move_named
-from groupshift.engine.verification import verify
 from groupshift.errors import GroupshiftError, Rejected
 from groupshift.ports.changes import ClusterActs, OffsetRestoring, TopicExpansion
 from groupshift.ports.clock import Clock
@@ -290,7 +290,7 @@ def verified(
     settings: Settings, run: str, public_key: str = "", progress: Progress = tell_nobody
 ) -> Verification | None:
     """Verify the evidence of a run with this key (empty: that of the settings); None where the journal knows
-    no run of this name. Raises as `groupshift.engine.verification.verify`."""
+    no run of this name. Raises as `groupshift.engine.evidence_check.verify`."""
     if not _RUN.fullmatch(run):
         return None
     with journal(settings) as runs:

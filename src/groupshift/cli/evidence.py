@@ -18,7 +18,7 @@ from groupshift.cli.options import settings as parsed_settings
 from groupshift.cli.terminal import Table, joined, styled
 from groupshift.domain.foreign_text import command, visible
 from groupshift.domain.seal import SIGNATURE, State, Verification
-from groupshift.engine import verification
+from groupshift.engine import evidence_check
 from groupshift.errors import Broken, Rejected
 
 _NOT_PROVEN = (
@@ -71,7 +71,7 @@ def _checked(
         raise Rejected(f"{named} cannot be looked at ({wrong}): name another") from wrong
     if not there:
         raise Rejected(f"{named} is not there: name a run, or the folder of its evidence")
-    return verification.verify_folder(ParquetEvidence(where.parent), where.name, key, progress)
+    return evidence_check.verify_folder(ParquetEvidence(where.parent), where.name, key, progress)
 
 
 def _parts(verification: Verification) -> Iterator[render.Shown]:

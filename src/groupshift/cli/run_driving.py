@@ -23,7 +23,7 @@ from groupshift.cli.output import next_command
 from groupshift.cli.run_output import tell_progress
 from groupshift.cli.run_place import Found, Session
 from groupshift.cli.terminal import Changes, Console, choose, joined, styled
-from groupshift.domain.reactions import Choice
+from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import RunState, Step, findings_from
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.begin import claim

@@ -120,9 +120,7 @@ class KafkaMembership:
             try:
                 message = self._consumer.poll(0)
             except Exception:  # noqa: BLE001 (what a callback raises comes out of `poll`)
-                _LOG.exception(
-                    "group %s: a rebalance failed; this member leaves and joins again", self._group
-                )
+                _LOG.exception("group %s: a rebalance failed; this member leaves and rejoins", self._group)
                 self._join_again()
                 continue
             if message is not None and message.error() is not None:

@@ -1,7 +1,7 @@
 """When two snapshots of a cluster's groups are equal: the numbered rules in which a move says it.
 
 A move answers one question per `Field`: what may become of it between two snapshots? Every answer is an
-`EqualityRule` with a number, its reason and its source; ``equality.toml`` beside this module holds the
+`EqualityRule` with a number, its reason and its source; ``equality_rules.toml`` beside this module holds the
 answers, and ``docs/reference/equality-rules.md`` shows them. The Spark side turns each kind of rule into one
 statement below ``sql/checks/compare`` or into a class of differences.
 """
@@ -151,7 +151,7 @@ class _Book:
     tables: Mapping[str, _Table]
 
 
-FILE = "domain/equality.toml"
+FILE = "domain/equality_rules.toml"
 """The table of answers, below the package ``groupshift``."""
 
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from groupshift.domain.equality import Snapshot
 from groupshift.domain.evidence import at_of, long_of
 from groupshift.domain.modes import Isolation, MemberKind
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.stage_rules import Snapshot
 
 
 class LogAnswer(StrEnum):

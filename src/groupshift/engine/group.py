@@ -14,15 +14,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from groupshift.domain.equality import (
-    AllowedChanges,
-    allowed_changes,
-    records_per_interval,
-    restored_changes,
-)
-from groupshift.domain.equality import (
-    Snapshot as Tables,
-)
 from groupshift.domain.evidence import Moment, PlanOf, refuse_older
 from groupshift.domain.facts import Facts, Slot, SlotState
 from groupshift.domain.group import GroupView, aspects
@@ -46,6 +37,15 @@ from groupshift.domain.run import (
 )
 from groupshift.domain.seal import values_of
 from groupshift.domain.snapshot import snapshot_rows
+from groupshift.domain.stage_rules import (
+    AllowedChanges,
+    allowed_changes,
+    records_per_interval,
+    restored_changes,
+)
+from groupshift.domain.stage_rules import (
+    Snapshot as Tables,
+)
 from groupshift.domain.step_table import StepTable
 from groupshift.domain.tables import table_of
 from groupshift.domain.verdict import Judgement, Verdict

@@ -8,7 +8,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import takewhile
 
-from groupshift.domain.reactions import Choice, OnFail, Reaction, Response, Situation, back, forward
+from groupshift.domain.reactions_to_verdicts import (
+    Choice,
+    OnFail,
+    Reaction,
+    Response,
+    Situation,
+    back,
+    forward,
+)
 from groupshift.domain.run import (
     APPROVE,
     JUDGE,

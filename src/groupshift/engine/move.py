@@ -10,7 +10,7 @@ from enum import StrEnum
 from itertools import takewhile
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
-from groupshift.domain.reactions import OnFail
+from groupshift.domain.reactions_to_verdicts import OnFail
 from groupshift.domain.requests import request_of
 from groupshift.domain.run import (
     IRREVERSIBLE,

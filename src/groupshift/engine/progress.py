@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from groupshift.domain.reactions import Choice
+from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import Checked, Instruction, SparkJob, Step
 from groupshift.engine.closing import Closing
 from groupshift.engine.questions import Question

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from groupshift.domain.foreign_text import code, shown, visible
-from groupshift.domain.reactions import Choice
+from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import Findings, Json, RunState, Step
 from groupshift.domain.verdict import Finding, Verdict, counted
 from groupshift.errors import Rejected

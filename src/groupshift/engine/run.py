@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 
-from groupshift.domain.reactions import Reaction, Response
+from groupshift.domain.reactions_to_verdicts import Reaction, Response
 from groupshift.domain.run import (
     APPROVE,
     IRREVERSIBLE,

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from groupshift.adapters.parquet.compare_inputs import verify
-from groupshift.domain.equality import AllowedChanges
 from groupshift.domain.evidence import SnapshotOf
+from groupshift.domain.stage_rules import AllowedChanges
 from groupshift.errors import Broken, Transient
 from groupshift.jobs import ended
 from groupshift.spark import validation
@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--before", type=Path, required=True, help="folder of the earlier snapshot")
     parser.add_argument("--after", type=Path, required=True, help="folder of the later snapshot")
     parser.add_argument("--output", type=Path, required=True, help="folder that gets verdict and report")
-    parser.add_argument("--rules", type=Path, required=True, help="JSON made by groupshift.domain.equality")
+    parser.add_argument("--rules", type=Path, required=True, help="JSON that domain.stage_rules makes")
     arguments = parser.parse_args(argv)
 
     def run() -> str:

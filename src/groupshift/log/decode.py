@@ -251,9 +251,7 @@ def parse_assignment(data: bytes) -> frozenset[TopicPartition]:
         problem = fields.get("problem", f"{len(data)} bytes end too early")
         raise Rejected(f"a member's assignment {shown(data)} cannot be read ({problem}); update that client")
     topics = fields.get("assignedPartitions", ())
-    return frozenset(
-        TopicPartition(each["topic"], number) for each in topics for number in each["partitions"]
-    )
+    return frozenset(TopicPartition(each["topic"], p) for each in topics for p in each["partitions"])
 
 
 @lru_cache(maxsize=_REMEMBERED_BLOBS)

@@ -21,7 +21,7 @@ from groupshift.engine.run import advance, give_up
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.moves.coordination.facts import CoordinationPorts
 from groupshift.moves.coordination.move import ModeAlone
-from groupshift.moves.coordination.plan import MANUAL, SET_MODE
+from groupshift.moves.coordination.plan_and_rollback import MANUAL, SET_MODE
 from groupshift.moves.coordination.rules import RULES
 from groupshift.ports.runs import RunRecord
 from groupshift.scan.ports import ToggleState

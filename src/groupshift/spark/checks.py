@@ -15,7 +15,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from groupshift.domain.equality import STAGE_RULES, AllowedChanges, StageRule
+from groupshift.domain.stage_rules import STAGE_RULES, AllowedChanges, StageRule
 from groupshift.domain.tables import shipped
 from groupshift.domain.verdict import Finding, Verdict, worst
 

@@ -10,9 +10,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from groupshift.adapters.parquet.compare_inputs import Input
-from groupshift.domain.equality import STAGE_RULES, AllowedChanges
 from groupshift.domain.evidence import Store
 from groupshift.domain.snapshot import TABLES
+from groupshift.domain.stage_rules import STAGE_RULES, AllowedChanges
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.spark import checks
 from groupshift.spark.checks import Judgement, Rows, Ruled, not_asked, offences, ruled

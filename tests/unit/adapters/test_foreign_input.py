@@ -24,7 +24,7 @@ from groupshift.domain.evidence import Moment
 from groupshift.domain.run import SparkJob
 from groupshift.domain.seal import Pack, StoredFile, pack_from_json
 from groupshift.domain.verdict import Verdict
-from groupshift.engine.verification import verify_folder
+from groupshift.engine.evidence_check import verify_folder
 from groupshift.errors import Broken, GroupshiftError, Rejected, Transient
 from groupshift.settings import SparkSettings, load
 from groupshift.spark.output import write_parquet

@@ -393,7 +393,7 @@ def test_a_failure_says_what_a_rollback_would_undo(
     """Where the move stops at a failure the run stays open, and the rollback is the next command."""
     from toy_move.move import ToyMove
 
-    from groupshift.domain.reactions import OnFail
+    from groupshift.domain.reactions_to_verdicts import OnFail
 
     monkeypatch.setattr(ToyMove, "on_fail", OnFail.STOP)
     act = bench.target.__class__.act

@@ -26,7 +26,7 @@ FAULTS = (
     ('like = ["downgrade", "members"]', 'like = ["upgrade"]', "protocol: upgrade is missing"),
     ('like = ["downgrade", "members"]', "like = 5", "protocol, like, 5 is no list"),
     ('like = ["downgrade", "members"]', 'like = ["members"]', "protocol: groups is missing"),
-    ("[tables.cluster]", "[tables.clusters]", "domain/equality.toml"),
+    ("[tables.cluster]", "[tables.clusters]", "domain/equality_rules.toml"),
 )  # fmt: skip
 
 

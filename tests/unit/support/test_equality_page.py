@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from groupshift.domain.equality import STAGE_RULES
 from groupshift.domain.equality_rules import RULES
+from groupshift.domain.stage_rules import STAGE_RULES
 from support.equality_page import BEGIN, END, markdown
 
 DOC = Path(__file__).resolve().parents[3] / "docs" / "reference" / "equality-rules.md"

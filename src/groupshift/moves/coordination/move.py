@@ -27,7 +27,7 @@ from groupshift.engine.group_move import GroupMove
 from groupshift.engine.handlers import Judge
 from groupshift.engine.move import Run
 from groupshift.moves.coordination import facts as facts_of_group
-from groupshift.moves.coordination import plan as plans
+from groupshift.moves.coordination import plan_and_rollback as plans
 from groupshift.moves.coordination import report as reports
 from groupshift.moves.coordination import rules
 from groupshift.moves.coordination.facts import CoordinationPorts, CoordinationRequest, LiveGroup

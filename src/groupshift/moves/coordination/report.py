@@ -24,7 +24,13 @@ from groupshift.engine.questions import Section
 from groupshift.errors import Broken, GroupshiftError
 from groupshift.moves.coordination.facts import CoordinationPorts
 from groupshift.moves.coordination.leftovers import Leftover, leftover
-from groupshift.moves.coordination.plan import DELETE_MODE_NODE, REHEARSE, SET_MODE, TOGGLE_GATE, WATCH
+from groupshift.moves.coordination.plan_and_rollback import (
+    DELETE_MODE_NODE,
+    REHEARSE,
+    SET_MODE,
+    TOGGLE_GATE,
+    WATCH,
+)
 from groupshift.ports.runs import EventKind
 from groupshift.report import group_page
 from groupshift.report.group_history import group_history_of

@@ -17,7 +17,7 @@ from groupshift.domain.foreign_json import shown
 from groupshift.domain.group_rules import ask
 from groupshift.domain.modes import Holder, Mode, ModeNode
 from groupshift.domain.plan import StageName
-from groupshift.domain.reactions import Choice
+from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import (
     PASSED,
     Checked,
@@ -35,7 +35,7 @@ from groupshift.engine.handlers import Approve, Series
 from groupshift.engine.move import Handler, Run, Standing
 from groupshift.errors import Conflict
 from groupshift.moves.coordination.facts import CoordinationPorts
-from groupshift.moves.coordination.plan import DELETE_MODE_NODE, REHEARSE, SET_MODE, WATCH
+from groupshift.moves.coordination.plan_and_rollback import DELETE_MODE_NODE, REHEARSE, SET_MODE, WATCH
 from groupshift.moves.coordination.rules import RULES, canary, rehearsed, sample
 from groupshift.ports.runs import Event
 

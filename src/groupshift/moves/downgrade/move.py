@@ -31,7 +31,7 @@ from groupshift.moves.downgrade.facts import (
     Downgrading,
     look_at,
 )
-from groupshift.moves.downgrade.plan import BEFORE_NODES, BEGUN, met, planned, rollback
+from groupshift.moves.downgrade.plan_and_rollback import BEFORE_NODES, BEGUN, met, planned, rollback
 from groupshift.moves.downgrade.rules import ask, obstacles
 
 

@@ -22,7 +22,7 @@ from groupshift.domain.versions import METADATA
 from groupshift.engine import questions
 from groupshift.engine.move import Run
 from groupshift.moves.downgrade.facts import DowngradeFacts, DowngradePorts, DowngradeRequest
-from groupshift.moves.downgrade.plan import inverse, way
+from groupshift.moves.downgrade.plan_and_rollback import inverse, way
 from groupshift.moves.downgrade.releases import name_of
 from groupshift.ports.runs import EventKind
 from groupshift.report.history import History, NodeInterval, node_intervals

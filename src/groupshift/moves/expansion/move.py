@@ -22,7 +22,7 @@ from groupshift.errors import Transient
 from groupshift.log.commit_hashes import LiveCommit
 from groupshift.moves.expansion import brokers, offsets, report, steps
 from groupshift.moves.expansion.facts import ExpansionRequest
-from groupshift.moves.expansion.plan import BEGUN, met, planned, rollback
+from groupshift.moves.expansion.plan_and_rollback import BEGUN, met, planned, rollback
 from groupshift.moves.expansion.ports import (
     SNAPSHOT,
     Expanding,

@@ -20,7 +20,7 @@ from groupshift.engine.move import Aspects, Handler, Standing
 from groupshift.errors import Conflict, Rejected
 from groupshift.moves.expansion.facts import listed
 from groupshift.moves.expansion.load import held
-from groupshift.moves.expansion.plan import met
+from groupshift.moves.expansion.plan_and_rollback import met
 from groupshift.moves.expansion.ports import (
     SNAPSHOT,
     Expanding,

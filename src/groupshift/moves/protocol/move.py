@@ -9,7 +9,7 @@ from groupshift.engine.group import LiveGroup
 from groupshift.engine.group_move import GroupMove
 from groupshift.engine.move import Run
 from groupshift.moves.protocol import facts, rules
-from groupshift.moves.protocol import plan as plans
+from groupshift.moves.protocol import plan_and_rollback as plans
 from groupshift.moves.protocol import report as reports
 from groupshift.moves.protocol.facts import ProtocolPorts, ProtocolRequest
 from groupshift.moves.protocol.liveness import Watcher

@@ -16,7 +16,7 @@ from groupshift.engine.group import facts_of
 from groupshift.engine.progress import Ended, Stopped
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.errors import Conflict, Fenced, Rejected, Transient
-from groupshift.moves.coordination.plan import FINALISE_GATE, TOGGLE_GATE
+from groupshift.moves.coordination.plan_and_rollback import FINALISE_GATE, TOGGLE_GATE
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind
 from groupshift_testing.world import Killed, Occupant

@@ -10,12 +10,12 @@ import pytest
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import Until
-from groupshift.domain.reactions import Choice
+from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import RunState
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.progress import Ended, Stopped
 from groupshift.errors import Rejected
-from groupshift.moves.coordination.plan import WATCH as WATCH_CANARY
+from groupshift.moves.coordination.plan_and_rollback import WATCH as WATCH_CANARY
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind
 from groupshift_testing.world import Killed

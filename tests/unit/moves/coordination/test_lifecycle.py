@@ -21,7 +21,7 @@ from groupshift.engine.run import drive
 from groupshift.engine.watch import watch
 from groupshift.errors import Rejected
 from groupshift.moves.coordination.facts import LiveGroup
-from groupshift.moves.coordination.plan import FINALISE_GATE, TOGGLE_GATE
+from groupshift.moves.coordination.plan_and_rollback import FINALISE_GATE, TOGGLE_GATE
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind
 from groupshift_testing.evidence import MemoryEvidence

@@ -14,7 +14,7 @@ from groupshift.engine.progress import Ended
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.errors import Conflict, Rejected
 from groupshift.moves.coordination.facts import CoordinationRequest
-from groupshift.moves.coordination.plan import FINALISE_GATE, SET_MODE, TOGGLE_GATE
+from groupshift.moves.coordination.plan_and_rollback import FINALISE_GATE, SET_MODE, TOGGLE_GATE
 from support.coordination_runs import CoordinationProcesses, make_coordination
 from support.simulated_runs import At
 

@@ -14,7 +14,7 @@ from groupshift.bootstrap.moves import verified
 from groupshift.domain.plan import Until
 from groupshift.domain.run import RunState
 from groupshift.domain.seal import Verification
-from groupshift.engine.verification import verify_folder
+from groupshift.engine.evidence_check import verify_folder
 from groupshift.errors import GroupshiftError
 from groupshift.moves.coordination.move import CoordinationMove
 from groupshift.settings import load

@@ -10,7 +10,7 @@ from groupshift.domain.run import Plan
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.domain.versions import Version
 from groupshift.moves.downgrade.facts import DowngradeFacts, DowngradeRequest, LogFacts
-from groupshift.moves.downgrade.plan import planned
+from groupshift.moves.downgrade.plan_and_rollback import planned
 from groupshift.moves.downgrade.releases import target_of
 from groupshift.moves.downgrade.rules import ask, obstacles
 from support.downgrade_clusters import broker, cluster, listed

@@ -12,7 +12,7 @@ from groupshift.errors import Rejected
 from groupshift.log import Decoded
 from groupshift.moves.downgrade.facts import DowngradeFacts, DowngradeRequest, log_facts
 from groupshift.moves.downgrade.move import DowngradeMove
-from groupshift.moves.downgrade.plan import planned, rollback
+from groupshift.moves.downgrade.plan_and_rollback import planned, rollback
 from groupshift.moves.downgrade.releases import INTER_BROKER, target_of
 from groupshift.moves.downgrade.report import observed
 from groupshift.moves.downgrade.rules import ask, no_go, obstacles

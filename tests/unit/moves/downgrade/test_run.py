@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from groupshift.domain.group_protocol import Kind
-from groupshift.domain.reactions import Choice
+from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import Outcome, RunState, StepState
 from groupshift.engine.begin import assess
 from groupshift.engine.roll_back import rollback_of

@@ -8,7 +8,7 @@ from groupshift.domain.cluster import Asked, ClusterView, QuorumView
 from groupshift.domain.group_protocol import PROTOCOLS, Kind
 from groupshift.domain.run import Step
 from groupshift.moves.downgrade.facts import DowngradeFacts, DowngradeRequest, log_facts
-from groupshift.moves.downgrade.plan import FORWARD_ONLY, inverse, node_order, way
+from groupshift.moves.downgrade.plan_and_rollback import FORWARD_ONLY, inverse, node_order, way
 from groupshift.moves.downgrade.releases import INTER_BROKER, target_of
 from support.coordinator_story import consumer_group, log
 from support.downgrade_clusters import broker, cluster, listed

@@ -9,7 +9,7 @@ import pytest
 
 from groupshift.domain.commit_places import TopicNow
 from groupshift.domain.placement import partition_of
-from groupshift.domain.reactions import Choice
+from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.rows import OffsetRow
 from groupshift.domain.run import RunState
 from groupshift.engine.questions import Approvers

@@ -11,7 +11,7 @@ from groupshift.domain.run import IRREVERSIBLE, Plan, StepRecord, StepState, pla
 from groupshift.domain.verdict import Judgement
 from groupshift.errors import Rejected
 from groupshift.moves.expansion.facts import ExpansionRequest
-from groupshift.moves.expansion.plan import planned, rollback
+from groupshift.moves.expansion.plan_and_rollback import planned, rollback
 from groupshift.moves.expansion.rules import Placement
 from support.placement_clusters import at, facts, leading, view
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.domain.reactions import Choice
+from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.move import Run
 from groupshift.errors import Conflict, Transient

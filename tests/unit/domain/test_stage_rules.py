@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from groupshift.domain.equality import (
+from groupshift.domain.evidence import Moment
+from groupshift.domain.modes import MemberKind, Mode
+from groupshift.domain.plan import ReplaceMembers, SetMode, Stage, StageName
+from groupshift.domain.snapshot import snapshot_rows
+from groupshift.domain.stage_rules import (
     STAGE_RULES,
     AllowedChanges,
     allowed_changes,
     records_per_interval,
     restored_changes,
 )
-from groupshift.domain.evidence import Moment
-from groupshift.domain.modes import MemberKind, Mode
-from groupshift.domain.plan import ReplaceMembers, SetMode, Stage, StageName
-from groupshift.domain.snapshot import snapshot_rows
 from groupshift.errors import Rejected
 from support.simulated_group import make_group
 
