@@ -24,8 +24,8 @@ from groupshift.domain.rows import (
 from groupshift.domain.rows import SubscriptionRow as Subscribed
 from groupshift.domain.verdict import Verdict
 from groupshift.spark.compare.comparing import DIFFERENCES, VERDICT, compare
+from groupshift.spark.compare.find_by_checksums import Request
 from groupshift.spark.compare.judging import Outcome
-from groupshift.spark.compare.work import Request
 from spark.cluster_snapshots import TAKEN_MS, Rows, Tables, commit, commits, write
 
 Run = Callable[..., tuple[Outcome, list[dict[str, Any]]]]

@@ -22,7 +22,7 @@ from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Transient
 from groupshift.spark.compare.comparing import DIFFERENCES, compare
-from groupshift.spark.compare.work import Request
+from groupshift.spark.compare.find_by_checksums import Request
 from spark.cluster_snapshots import commit, commits, write
 
 PART = 200

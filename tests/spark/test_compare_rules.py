@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from groupshift.domain.equality_rules import Comparison, Kind
 from groupshift.domain.verdict import Verdict
 from groupshift.spark.compare.comparing import DIFFERENCES, compare
-from groupshift.spark.compare.work import Request
+from groupshift.spark.compare.find_by_checksums import Request
 from spark.cluster_snapshots import TAKEN_MS, Tables, one_group, write
 
 Change = Callable[[Tables], None]

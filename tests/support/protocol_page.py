@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from groupshift.domain import group_counts
+from groupshift.domain import group_gauges
 from groupshift.domain.protocol.answers import TABLE, Event
 from groupshift.domain.protocol.live_rules import RULES as MOVE_RULES
 from groupshift.domain.protocol.live_rules import SETTLED
@@ -42,7 +42,7 @@ def markdown() -> str:
     stages = _rules("Rules of the stages of `protocol run`", MOVE_RULES)
     watched = _rules("Rules of `watch RUN`: are its members there", WATCHED)
     sums = "### Rules of `downgrade assess --jmx`\n\n" + _table(
-        ("rule", "passes when"), ((rule.number, rule.holds) for rule in group_counts.RULES.values())
+        ("rule", "passes when"), ((rule.number, rule.holds) for rule in group_gauges.RULES.values())
     )
     return "\n\n".join([BEGIN, *answers, rules, stages, waits, watched, sums, END])
 

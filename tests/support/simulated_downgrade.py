@@ -11,7 +11,7 @@ from pathlib import Path
 from groupshift.domain.cluster import Asked, ClusterView
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.evidence import Manifest
-from groupshift.domain.group_counts import GaugedBroker
+from groupshift.domain.group_gauges import GaugedBroker
 from groupshift.domain.group_protocol import PROTOCOLS, Kind
 from groupshift.domain.rows import ClusterState, GroupRow, OffsetRow
 from groupshift.domain.verdict import Verdict

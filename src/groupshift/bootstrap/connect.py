@@ -11,7 +11,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
 
-from groupshift.bootstrap.drivers import fleet
+from groupshift.bootstrap.driver_choice import fleet
 from groupshift.domain.rows import ReadFrom
 from groupshift.ports.changes import ClusterActs, OffsetRestoring, TopicExpansion
 from groupshift.ports.clock import NoStepCrash, StepCrashPoints
@@ -62,7 +62,7 @@ def zookeeper_side(settings: Settings) -> Iterator[ZookeeperSide]:
     from groupshift.adapters.kafka.groups import KafkaGroups, KafkaRights
     from groupshift.adapters.system import SystemClock
     from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
-    from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch, ZookeeperRights
+    from groupshift.adapters.zookeeper.mode_and_brake import ZookeeperModeSwitch, ZookeeperRights
     from groupshift.adapters.zookeeper.session import cluster_id
 
     zookeeper = zookeeper_connection(settings.zookeeper)

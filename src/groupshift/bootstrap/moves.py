@@ -37,7 +37,7 @@ from groupshift.bootstrap.connect import (
     verifier,
     zookeeper_side,
 )
-from groupshift.bootstrap.drivers import driver_of
+from groupshift.bootstrap.driver_choice import driver_of
 from groupshift.domain.canary import CanaryLimits
 from groupshift.domain.evidence import PlanOf, refuse_older
 from groupshift.domain.modes import Isolation
@@ -149,7 +149,7 @@ def _record_log(place: Place, _stack: ExitStack) -> RecordLog:
 
 def _gauges(_place: Place, _stack: ExitStack) -> CoordinatorGauges:
     """Metrics of the brokers by JMX, read by the `kafka-tools` of ``KAFKA_HOME``."""
-    from groupshift.adapters.kafka.group_counts import JmxToolGauges
+    from groupshift.adapters.kafka.group_gauges import JmxToolGauges
     from groupshift.adapters.spark_submit.java import java_binary
 
     home = os.environ.get("KAFKA_HOME")

@@ -29,7 +29,7 @@ def build_scans(settings: Settings) -> Iterator[FleetScans]:
     from groupshift.adapters.sqlalchemy.scans import SqlScans
     from groupshift.adapters.system import SystemClock
     from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
-    from groupshift.adapters.zookeeper.mode import ZookeeperBrake
+    from groupshift.adapters.zookeeper.mode_and_brake import ZookeeperBrake
 
     clock, moves = SystemClock(), {each: ModeAlone(each) for each in Mode}
     zookeeper = zookeeper_connection(settings.zookeeper)

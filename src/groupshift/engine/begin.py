@@ -11,7 +11,8 @@ from groupshift.domain.run import APPROVE, CHECKS, Findings, RunState, Target, c
 from groupshift.engine.move import Move, P, Run, RunOptions, Tools, changes, request_data
 from groupshift.engine.run import give_up
 from groupshift.errors import Conflict, Fenced, GroupshiftError, Rejected, Transient
-from groupshift.ports.runs import RunRecord, Runs, require_free
+from groupshift.ports.run_claims import require_free
+from groupshift.ports.runs import RunRecord, Runs
 
 _LOOK_AGAIN_S = 2.0
 _SAID = 3

@@ -11,7 +11,8 @@ from groupshift.domain.verdict import Verdict
 from groupshift.engine.closing import reject
 from groupshift.engine.move import P, Run, Standing, handler_of
 from groupshift.errors import Rejected, Transient
-from groupshift.ports.runs import EventKind, NewEvent, RunRecord, require_free
+from groupshift.ports.run_claims import require_free
+from groupshift.ports.runs import EventKind, NewEvent, RunRecord
 
 NOTHING_DONE = frozenset({RunState.PREVIEW, RunState.PLANNED, RunState.APPROVED, RunState.REJECTED})
 """States of a run that has changed nothing."""

@@ -64,9 +64,9 @@ def drive(run: Run[P]) -> Progress:
             case Asks(step=step, question=question):
                 reply = run.options.decide(question)
                 if reply is None:
-                    detail, found = f"gate {step.key} waits for an answer", question.findings
-                    found = () if step.kind == APPROVE else found  # what is in doubt, and its remedy
-                    checked = Checked(outcome=Outcome.PERSON, findings=found, detail=detail)
+                    detail = f"gate {step.key} waits for an answer"
+                    doubts = () if step.kind == APPROVE else question.findings  # with their remedies
+                    checked = Checked(outcome=Outcome.PERSON, findings=doubts, detail=detail)
                     return stop(run, step, checked, Response(reaction=Reaction.PARK))
                 try:
                     answer(run, question.gate, reply)

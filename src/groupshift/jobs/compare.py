@@ -17,7 +17,7 @@ from pathlib import Path
 from groupshift.domain.equality_rules import Comparison
 from groupshift.jobs import ended, progress_of
 from groupshift.spark.compare.comparing import VERDICT, compare
-from groupshift.spark.compare.work import PART_ROWS, Request
+from groupshift.spark.compare.find_by_checksums import PART_ROWS, Request
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -22,7 +22,7 @@ from groupshift.domain.commit_places import Topics
 from groupshift.domain.evidence import Manifest, PlanOf
 from groupshift.domain.facts import sentence_list
 from groupshift.domain.group import GroupView
-from groupshift.domain.group_counts import GaugedBroker
+from groupshift.domain.group_gauges import GaugedBroker
 from groupshift.domain.group_protocol import ProtocolView
 from groupshift.domain.rows import ClusterState, Committed, OffsetRow
 from groupshift.domain.verdict import Finding, Verdict

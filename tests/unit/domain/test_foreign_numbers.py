@@ -84,10 +84,10 @@ ID, GROUPS = "kafka.server:type=app-info,id=1:Version=3.9.2", "x.y:type=z,name=N
 )
 def test_s13_a_jvm_that_tells_other_numbers_is_no_broker(said: tuple[str, ...]) -> None:
     """Whatever is open at that port."""
-    from groupshift.adapters.kafka import group_counts
+    from groupshift.adapters.kafka import group_gauges
 
     with pytest.raises(Rejected, match="is of no Kafka broker"):
-        group_counts.broker("h:9999", list(group_counts.gauges("\n".join(said))))
+        group_gauges.broker("h:9999", list(group_gauges.gauges("\n".join(said))))
 
 
 def test_s13_a_configuration_without_end_is_one_sentence() -> None:

@@ -21,7 +21,7 @@ SAYING = {Says.__name__, some.__name__}
 
 TABLES = {
     "domain/canary_rules.toml": ("domain/canary.py",),
-    "domain/count_rules.toml": ("domain/group_counts.py",),
+    "domain/group_gauges.toml": ("domain/group_gauges.py",),
     "domain/group_rules.toml": ("domain/group_rules.py",),
     "domain/protocol/rules.toml": ("domain/protocol/preflight.py", "domain/protocol/live_rules.py"),
     "moves/protocol/liveness_rules.toml": ("moves/protocol/liveness.py",),

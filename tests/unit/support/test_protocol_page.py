@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from groupshift.domain.group_counts import RULES as COUNTED
+from groupshift.domain.group_gauges import RULES as COUNTED
 from groupshift.domain.protocol.answers import TABLE
 from groupshift.domain.protocol.live_rules import RULES as MOVE_RULES
 from groupshift.domain.protocol.live_rules import SETTLED

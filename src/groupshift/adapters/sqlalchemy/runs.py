@@ -13,6 +13,7 @@ from groupshift.adapters.sqlalchemy.database import Database, Transaction
 from groupshift.domain.plain import from_plain
 from groupshift.domain.run import StepRecord, Target, canonical, require_transition
 from groupshift.errors import Conflict, Rejected
+from groupshift.ports.run_claims import next_token, require_free, require_writer
 from groupshift.ports.runs import (
     Claim,
     Entry,
@@ -20,9 +21,6 @@ from groupshift.ports.runs import (
     EventKind,
     NewEvent,
     RunRecord,
-    next_token,
-    require_free,
-    require_writer,
 )
 
 VERSION = 1

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from groupshift.domain.addresses import one_server
 from groupshift.domain.cluster import BrokerView, ClusterView
 from groupshift.domain.cluster_rules import unlisted
-from groupshift.domain.group_counts import CountView
+from groupshift.domain.group_gauges import CountView
 from groupshift.domain.group_protocol import EMPTY, KafkaGroup, Kind
 from groupshift.domain.partitions import grouped
 from groupshift.domain.requests import option

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from groupshift.domain.group_counts import COUNTS, CountView
+from groupshift.domain.group_gauges import COUNTS, CountView
 from groupshift.domain.run import Checked, Findings, Outcome, Plan, RunState, Step, StepRecord
 from groupshift.engine.handlers import Soak, own_handlers
 from groupshift.engine.move import Aspects, Handler, Run

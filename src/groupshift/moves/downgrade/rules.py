@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from groupshift.domain import cluster_rules, group_counts
+from groupshift.domain import cluster_rules, group_gauges
 from groupshift.domain.cluster import Asked
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.facts import at_brokers, sentence_list
@@ -360,7 +360,7 @@ def bugs(facts: DowngradeFacts) -> tuple[Finding, ...]:
 def ask(facts: DowngradeFacts) -> tuple[Finding, ...]:
     """What the rules say, passed ones included, what the hazard book has against this way (H…), and how
     brokers count groups (PG…), where that was asked."""
-    counts = group_counts.RULES.ask(facts.counts) if facts.counts is not None else ()
+    counts = group_gauges.RULES.ask(facts.counts) if facts.counts is not None else ()
     return (*RULES.ask(facts), *bugs(facts), *counts)
 
 

@@ -20,8 +20,9 @@ from groupshift.domain.foreign_json import FILE_BYTES, load_object
 from groupshift.errors import Rejected
 from groupshift.foreign_files import read
 from groupshift.spark.checks import to_json
-from groupshift.spark.compare import differences, work
+from groupshift.spark.compare import differences, find_by_checksums
 from groupshift.spark.compare.differences import Class
+from groupshift.spark.compare.find_by_checksums import SIDES, Request, Told, Work
 from groupshift.spark.compare.judging import (
     Outcome,
     counted,
@@ -29,7 +30,6 @@ from groupshift.spark.compare.judging import (
     judged,
     needs_spark,
 )
-from groupshift.spark.compare.work import SIDES, Request, Told, Work
 from groupshift.spark.output import FOLDER, Progress, fresh, room_in, write_text
 from groupshift.spark.session import large_session
 
@@ -132,12 +132,12 @@ def _compared(job: Work) -> tuple[Outcome, list[Path]]:
     """What was found, and folders with the differences. Each step leaves less to the next one: files of other
     bytes, segments with other checksums, rows."""
     settled_by, paths, segments = "files of the same bytes", list[Path](), dict[str, int]()
-    left = work.left_by_bytes(job)
+    left = find_by_checksums.left_by_bytes(job)
     if any(left.values()):
-        settled_by, numbers = "checksums of segments", work.differing_segments(job, left)
+        settled_by, numbers = "checksums of segments", find_by_checksums.differing_segments(job, left)
         segments = {"differing": len(numbers), "all": job.segments}
         if len(numbers):
-            settled_by, paths = "rows", work.found_differences(job, numbers)
+            settled_by, paths = "rows", find_by_checksums.found_differences(job, numbers)
     same = [Counter((one.table, one.sha256) for one in job.inputs[side].manifest.files) for side in SIDES]
     totals = {class_.value: 0 for class_ in Class}
     allowed, refused = dict(totals), Counter[str]()

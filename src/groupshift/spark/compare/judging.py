@@ -24,7 +24,7 @@ from groupshift.domain.verdict import Finding, Verdict, worst
 from groupshift.spark import checks
 from groupshift.spark.checks import Judgement, Ruled, offences
 from groupshift.spark.compare import differences
-from groupshift.spark.compare.work import SIDES, Work
+from groupshift.spark.compare.find_by_checksums import SIDES, Work
 
 _MOST_NAMED, _FIRST, _NAMED = 1000, 10, 3
 _GROUP_COLUMNS = frozenset(column.name for column in CLUSTER_TABLES["groups"].columns)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from groupshift.domain.group_counts import GaugedBroker
+from groupshift.domain.group_gauges import GaugedBroker
 from groupshift.domain.group_protocol import Kind
 from groupshift.engine.begin import assess
 from groupshift.errors import Transient

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from groupshift.domain.group_counts import RULES, Counts, CountView, GaugedBroker
+from groupshift.domain.group_gauges import RULES, Counts, CountView, GaugedBroker
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.verdict import Finding, Verdict
 

@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 
 from groupshift.domain.addresses import one_server
-from groupshift.domain.group_counts import GaugedBroker
+from groupshift.domain.group_gauges import GaugedBroker
 from groupshift.domain.group_protocol import Kind
 from groupshift.errors import Rejected, Transient
 

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from groupshift.adapters.kafka.group_counts import JmxToolGauges, broker, gauges
+from groupshift.adapters.kafka.group_gauges import JmxToolGauges, broker, gauges
 from groupshift.domain.group_protocol import Kind
 from groupshift.errors import Rejected, Transient
 
