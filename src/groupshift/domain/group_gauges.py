@@ -74,7 +74,7 @@ class CountView:
         ]
 
 
-RULES: Rules[CountView] = Rules("domain/group_gauges.toml")
+RULES: Rules[CountView] = Rules("domain/group_gauge_rules.toml")
 """What is asked of the counts."""
 COUNTS = frozenset({"PG01", "PG02", "PG03"})
 """Rules that another look may find mended."""
