@@ -145,7 +145,7 @@ def claim(
 
     Raises:
         Rejected: it is of another move or target; nothing was changed.
-        Conflict: its state changed since it was read.
+        Conflict: its state changed since it was read, and it is claimed ``anew``.
         Fenced: another holder has it.
         Transient: the target cannot tell which it is. Then only a rollback goes on (``direction`` "back", or
             a run that is rolling back).
@@ -167,7 +167,7 @@ def claim(
     claimed = Run(move, tools, ports, options, (run.run, token))
     try:
         now = claimed.refresh().state
-        if now is not run.state:
+        if anew and now is not run.state:  # tasks that share a claim may go on with it side by side
             since = f"run {run.run} was {run.state} and is {now} by another process since"
             raise Conflict(f"{since}; nothing was changed here; see: groupshift status {run.run}")
         # One that is over takes no fence while another run is in the way, which would be fenced off. What it
