@@ -7,8 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from groupshift.moves.coordination.plan import DELETE_MODE_NODE, REHEARSE, SET_MODE
-
 from goldens.run_stories import CRASHES, Recording
 from groupshift.domain.plan import Until, WayBack
 from groupshift.domain.run import StepState, plan_from
@@ -17,6 +15,7 @@ from groupshift.engine.move import Move
 from groupshift.errors import GroupshiftError
 from groupshift.moves.coordination.facts import CoordinationPorts
 from groupshift.moves.coordination.move import CoordinationMove
+from groupshift.moves.coordination.plan_and_rollback import DELETE_MODE_NODE, REHEARSE, SET_MODE
 from groupshift.ports.group import CanaryTerms, ZookeeperSide
 from groupshift.ports.runs import EventKind, NewEvent
 from groupshift_testing.world import Killed, MemoryModeSwitch

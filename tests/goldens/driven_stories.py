@@ -11,10 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from groupshift.domain.reactions import Choice
-
 from goldens.cluster_stories import _expansion_ports as expansion_ports
 from goldens.cluster_stories import _restarted, _verdict
+from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import RunState, SparkJob
 from groupshift.engine.begin import assess, begin, claim, require_walked
 from groupshift.engine.move import RunOptions, Tools
