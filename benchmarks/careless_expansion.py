@@ -32,7 +32,7 @@ from measuring.live_groups import producing
 from measuring.live_member import LiveMember
 
 from groupshift.domain.placement import partition_of
-from groupshift.report.svg import element
+from groupshift.report.svg_and_time_axis import element
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.layout import Cluster, unchanged
 from groupshift_sandbox.processes import wait_until

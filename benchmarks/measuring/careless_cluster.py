@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 
+from groupshift.adapters.kafka.broker_views import LivePlacementViews
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.cluster_changes import LiveTopicExpansion
 from groupshift.adapters.kafka.group_changes import commit_rows
 from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
-from groupshift.adapters.kafka.views import LivePlacementViews
 from groupshift.adapters.system import SystemClock
 from groupshift.domain.rows import OffsetRow
 from groupshift.moves.expansion.rules import Placement, audit_placement

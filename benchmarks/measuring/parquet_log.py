@@ -27,7 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from groupshift.errors import Broken, Rejected
 from groupshift.spark.batches.coordinator_records import RAW_COLUMNS
-from groupshift.spark.batches.files import filesystem
+from groupshift.spark.batches.segment_files import filesystem
 from groupshift.spark.segments import AS_READ, Into, in_tasks, shared
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Spark's workers do not have `measuring`

@@ -151,7 +151,7 @@ class RunTask(ClusterTask):
             Rejected: the run is not in the journal, its move is not installed, or a connection is wrong.
         """
         from groupshift.bootstrap.moves import journal, opened, tools_of
-        from groupshift.engine.registry import move_named
+        from groupshift.engine.installed_moves import move_named
 
         with journal(self.settings(zookeeper=False)) as runs:
             record = runs.find(self.run)

@@ -24,7 +24,15 @@ from airflow.sdk import TaskGroup, TriggerRule, chain
 
 from groupshift_airflow import form as forms
 from groupshift_airflow import retries
-from groupshift_airflow.run_ends import PLANNED, VERDICT, BeginRollBack, GoingBack, PlanRun, Verdict, Watch
+from groupshift_airflow.plan_and_verdict_tasks import (
+    PLANNED,
+    VERDICT,
+    BeginRollBack,
+    GoingBack,
+    PlanRun,
+    Verdict,
+    Watch,
+)
 from groupshift_airflow.run_steps import Compare, LastGate, Steps
 
 if TYPE_CHECKING:
@@ -43,7 +51,7 @@ WITHOUT_ACT = tuple(each for each in ALL_PARTS if each != "act")
 def form(move: str, *, zookeeper: bool = False) -> dict[str, Param]:
     """Return the trigger form of a move, from the options of its request. Raises `Rejected` where the move is
     not installed."""
-    from groupshift.engine.registry import move_named
+    from groupshift.engine.installed_moves import move_named
 
     return forms.of_request(move_named(move).request, zookeeper=zookeeper)
 

@@ -11,8 +11,8 @@ from airflow.sdk import Variable
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from groupshift.errors import Rejected
+from groupshift.scan.group_state import Life
 from groupshift.scan.ports import ToggleRecord, ToggleState
-from groupshift.scan.state import Life
 from groupshift.scan.waves import WaveRules
 from groupshift_airflow import form
 from groupshift_airflow.run_tasks import ClusterTask

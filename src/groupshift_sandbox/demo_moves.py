@@ -11,8 +11,8 @@ from typing import ClassVar, TypeVar
 
 from confluent_kafka import Consumer
 
+from groupshift.adapters.kafka.broker_views import LivePlacementViews, LiveProtocolViews
 from groupshift.adapters.kafka.cluster import KafkaCluster
-from groupshift.adapters.kafka.views import LivePlacementViews, LiveProtocolViews
 from groupshift.adapters.system import SystemClock
 from groupshift.bootstrap.connect import cluster_acts, group_snapshots
 from groupshift.bootstrap.moves import journal

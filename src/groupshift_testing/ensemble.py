@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from groupshift.domain.group import GroupView
 from groupshift.domain.modes import ABSENT_MODE
 from groupshift.ports.clock import Clock
-from groupshift.scan.state import NodeTimes, Observed
+from groupshift.scan.group_state import NodeTimes, Observed
 from groupshift_testing.world import World
 
 

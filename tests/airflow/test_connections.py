@@ -12,7 +12,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from groupshift.bootstrap import moves
-from groupshift.engine.registry import move_named
+from groupshift.engine.installed_moves import move_named
 from groupshift.errors import Rejected
 from groupshift.provider_info import get_provider_info
 from groupshift_airflow import hooks, run_tasks

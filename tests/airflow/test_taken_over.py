@@ -17,7 +17,7 @@ from groupshift.domain.run import Findings, RunState
 from groupshift.engine.run import drive
 from groupshift.errors import Fenced, Transient
 from groupshift.moves.coordination.move import CoordinationMove
-from groupshift_airflow import run_ends
+from groupshift_airflow import plan_and_verdict_tasks
 from support.coordination_runs import CoordinationProcesses, make_coordination
 from support.memory_runs import MemoryRuns
 from support.simulated_dags import SimulatedDags, simulated_dags
@@ -240,7 +240,7 @@ def test_u11_a_refused_plan_keeps_its_reason_for_the_tab_of_its_run(
 ) -> None:
     """There is no run whose page could show it."""
     said: list[Findings] = []
-    monkeypatch.setattr(run_ends.PlanRun, "say", lambda _task, findings: said.append(findings))
+    monkeypatch.setattr(plan_and_verdict_tasks.PlanRun, "say", lambda _task, findings: said.append(findings))
     group.world.places.clear()
     group.world.tick()
     told.go(DAG, **CONF)

@@ -21,8 +21,8 @@ from toy_world import World  # noqa: E402
 from groupshift.adapters.sqlalchemy.runs import SqlRuns  # noqa: E402 - the path comes first
 from groupshift.adapters.sqlalchemy.scans import SqlScans  # noqa: E402
 from groupshift.domain.modes import Mode  # noqa: E402
+from groupshift.scan.group_state import Aspect, Change  # noqa: E402
 from groupshift.scan.ports import ToggleRecord, ToggleState  # noqa: E402
-from groupshift.scan.state import Aspect, Change  # noqa: E402
 
 EVIL = "<script>alert(1)</script>"
 

@@ -13,7 +13,7 @@ import typer.main
 
 from groupshift.cli.requests import values_of
 from groupshift.cli.verbs import app
-from groupshift.engine.registry import moves
+from groupshift.engine.installed_moves import moves
 from groupshift.errors import Rejected
 from support.option_tables import PAGE, with_tables
 

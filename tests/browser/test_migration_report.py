@@ -17,7 +17,7 @@ from groupshift.domain.run import findings_from
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.move import worst_verdict
 from groupshift.ports.runs import Event, EventKind
-from groupshift.report.kept import kept_of
+from groupshift.report.kept_evidence import kept_of
 from groupshift.report.run_page import closed_reader, document_of
 from groupshift.settings import load
 from groupshift_sandbox.home import Home

@@ -29,7 +29,7 @@ from groupshift.engine.run import drive
 from groupshift.errors import Broken, Conflict, Fenced, Rejected
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind, Runs
-from groupshift.report.kept import kept_of
+from groupshift.report.kept_evidence import kept_of
 from support.memory_runs import MemoryRuns
 
 SOUND = (State.SOUND, State.UNCHECKED)

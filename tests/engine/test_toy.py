@@ -14,7 +14,7 @@ from toy_world import BACK, MOVED, Killed, KillOnce, World, no, nobody, yes
 from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import RunState
 from groupshift.domain.verdict import Verdict
-from groupshift.engine import registry
+from groupshift.engine import installed_moves
 from groupshift.engine.begin import require_held
 from groupshift.engine.gates import answer
 from groupshift.engine.move import Run
@@ -32,11 +32,11 @@ BURN = "16 burn/burn"
 
 def test_the_toy_is_found_by_its_entry_point_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """An installed distribution brings it; no line of the product names it."""
-    assert "toy" not in registry.moves()
+    assert "toy" not in installed_moves.moves()
     monkeypatch.syspath_prepend(str(Path(__file__).parent / "installed"))
-    assert isinstance(registry.move_named("toy"), ToyMove)
+    assert isinstance(installed_moves.move_named("toy"), ToyMove)
     with pytest.raises(Rejected, match=r"'none' is not installed; there are: .*\btoy\b"):
-        registry.move_named("none")
+        installed_moves.move_named("none")
     root = Path(__file__).parents[2]
     listed = subprocess.run(
         ["git", "grep", "-ilwE", "toy|toy_move", "--", "src", "plugins", "dags"],

@@ -12,11 +12,11 @@ from groupshift.domain.reactions_to_verdicts import Choice, Reaction
 from groupshift.domain.run import Json, Outcome, RunState, StepState
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.begin import begin, request_differences
-from groupshift.engine.closing import reject
 from groupshift.engine.move import Sealing
 from groupshift.engine.progress import Ended, Stopped
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.run import drive
+from groupshift.engine.run_end import reject
 from groupshift.engine.status import statuses
 from groupshift.engine.watch import watch
 from groupshift.errors import Conflict, Rejected, Transient

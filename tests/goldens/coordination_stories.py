@@ -10,8 +10,8 @@ from typing import Any
 from goldens.run_stories import CRASHES, Recording
 from groupshift.domain.plan import Until, WayBack
 from groupshift.domain.run import StepState, plan_from
-from groupshift.engine.members import REPLACE_MEMBERS
 from groupshift.engine.move import Move
+from groupshift.engine.replace_members import REPLACE_MEMBERS
 from groupshift.errors import GroupshiftError
 from groupshift.moves.coordination.facts import CoordinationPorts
 from groupshift.moves.coordination.move import CoordinationMove

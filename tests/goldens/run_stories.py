@@ -13,8 +13,8 @@ from groupshift.domain.modes import MemberKind
 from groupshift.domain.run import SparkJob, Step, plan_from
 from groupshift.domain.verdict import Verdict, worst
 from groupshift.engine.begin import assess
-from groupshift.engine.members import REPLACE_MEMBERS
 from groupshift.engine.progress import Progress, Stopped
+from groupshift.engine.replace_members import REPLACE_MEMBERS
 from groupshift.errors import GroupshiftError
 from groupshift.moves.protocol.facts import ProtocolPorts
 from groupshift.ports.clock import CrashPoint

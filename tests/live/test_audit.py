@@ -17,9 +17,9 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as At
 from kazoo.client import KazooClient
 
+from groupshift.adapters.kafka.broker_views import LivePlacementViews
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
-from groupshift.adapters.kafka.views import LivePlacementViews
 from groupshift.adapters.kafka.wire import Api
 from groupshift.adapters.system import SystemClock
 from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups

@@ -19,9 +19,9 @@ from groupshift.domain.requests import request_of
 from groupshift.domain.run import RunState, plan_from
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.gates import answer
-from groupshift.engine.members import REPLACE_MEMBERS
 from groupshift.engine.progress import Stopped
 from groupshift.engine.questions import Answer, Question
+from groupshift.engine.replace_members import REPLACE_MEMBERS
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.moves.coordination.facts import CoordinationRequest
 from groupshift.settings import Settings, parse

@@ -13,7 +13,7 @@ import pytest
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
 from groupshift.consumers import MigratingConsumer
-from groupshift.domain import stale_members
+from groupshift.domain import waking_old_members
 from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift_sandbox.processes import wait_until
@@ -70,8 +70,8 @@ def test_a_stuck_scala_member_is_woken(
     """Its share was taken away under it for longer than it tries; then it is free, and nobody tells it.
 
     However slow the machine is, nobody wakes it while it still tries, and once is enough."""
-    patience_s = stale_members.PATIENCE_S
-    monkeypatch.setattr(stale_members, "PATIENCE_S", math.inf)
+    patience_s = waking_old_members.PATIENCE_S
+    monkeypatch.setattr(waking_old_members, "PATIENCE_S", math.inf)
     probe, name = GroupProbe(kazoo, group), topic(4)
     members = []
     for number in (1, 2):
@@ -96,9 +96,9 @@ def test_a_stuck_scala_member_is_woken(
             assert taken.wait(PATIENCE_S)
             wait_until(given_up(scala.log_file), 2 * PATIENCE_S, "the old member gave up")
         assert set(probe.owners(name)) == {0, 1}
-        monkeypatch.setattr(stale_members, "PATIENCE_S", patience_s)
+        monkeypatch.setattr(waking_old_members, "PATIENCE_S", patience_s)
         wait_until(lambda: first.consumer.statistics()["old_members_woken"], PATIENCE_S, "it is woken")
-        monkeypatch.setattr(stale_members, "PATIENCE_S", math.inf)
+        monkeypatch.setattr(waking_old_members, "PATIENCE_S", math.inf)
         probe.await_shares(name, {first.consumer.consumer_id: 2, scala.member_id: 2})
         assert first.consumer.statistics()["old_members_woken"] == 1
         assert first.consumer.status().mode is Mode.ZOOKEEPER

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
+from groupshift.adapters.kafka.broker_views import LiveProtocolViews
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
-from groupshift.adapters.kafka.views import LiveProtocolViews
 from groupshift.adapters.system import SystemClock
 from groupshift.domain.group_protocol import Kind, Policy, ProtocolView
 from groupshift.domain.partitions import TopicPartition

@@ -12,9 +12,9 @@ from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import StageName, Until
 from groupshift.domain.run import Instruction, RunState, plan_from
 from groupshift.engine.gates import answer
-from groupshift.engine.members import REPLACE_MEMBERS
 from groupshift.engine.move import Run
 from groupshift.engine.progress import Asks, Moved, Waits
+from groupshift.engine.replace_members import REPLACE_MEMBERS
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.run import advance
 from groupshift.errors import Fenced

@@ -9,9 +9,9 @@ from contextlib import closing
 import pytest
 from confluent_kafka import Consumer
 
+from groupshift.adapters.kafka.broker_views import LiveProtocolViews
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.requests import FeatureChange, update_features
-from groupshift.adapters.kafka.views import LiveProtocolViews
 from groupshift.adapters.kafka.wire import BrokerError
 from groupshift.adapters.system import SystemClock
 from groupshift.cli.main import main

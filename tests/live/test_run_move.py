@@ -28,7 +28,7 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import StageName, Until
 from groupshift.domain.run import RunState, SparkJob
 from groupshift.domain.verdict import Verdict
-from groupshift.engine.closing import Closing
+from groupshift.engine.run_end import Closing
 from groupshift.errors import Transient
 from groupshift.ports.clock import CrashPoint
 from groupshift.settings import Settings, load

@@ -29,9 +29,9 @@ from groupshift.domain.plan import StageName
 from groupshift.domain.run import RunState
 from groupshift.domain.verdict import Readiness
 from groupshift.errors import Rejected, Transient
+from groupshift.scan.group_state import Aspect, Change, GroupState, Life
 from groupshift.scan.ports import ToggleState
 from groupshift.scan.scan import FleetScans
-from groupshift.scan.state import Aspect, Change, GroupState, Life
 from groupshift.scan.waves import WaveRules
 from groupshift.settings import parse
 from groupshift_sandbox import legacy

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from groupshift.adapters.kafka.broker_views import LiveProtocolViews
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.cluster_changes import LiveClusterActs
-from groupshift.adapters.kafka.views import LiveProtocolViews
 from groupshift.adapters.system import SystemClock
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.modes import MemberKind
@@ -25,9 +25,9 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
 from groupshift.errors import Transient
 from groupshift.log import Decoded, decode
+from groupshift.log.group_states import materialise
 from groupshift.log.releases import Coordinator
 from groupshift.log.replay import GroupVerdict, LoadOutcome, lint
-from groupshift.log.state import materialise
 from groupshift.moves.downgrade.plan_and_rollback import COMPACTING
 from groupshift.spark.broker_source import Brokers
 from groupshift.spark.copied_log import DirectLog

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from groupshift.adapters.kafka.broker_views import LiveProtocolViews
 from groupshift.adapters.kafka.cluster import KafkaCluster
-from groupshift.adapters.kafka.views import LiveProtocolViews
 from groupshift.adapters.system import SystemClock
 from groupshift.bootstrap.connect import cluster_acts
 from groupshift.domain.group_protocol import POLICY, Kind, Protocol

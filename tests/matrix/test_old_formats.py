@@ -16,8 +16,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from groupshift.adapters.spark_submit.java import java_home
-from groupshift.spark.batches.files import filesystem, read_parts
 from groupshift.spark.batches.headers import MAGIC
+from groupshift.spark.batches.segment_files import filesystem, read_parts
 from groupshift.spark.segments import segments
 from groupshift.spark.session import local_session
 from groupshift_sandbox.artifacts import ZOOKEEPER_ERA

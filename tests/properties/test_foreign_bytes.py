@@ -40,7 +40,7 @@ from groupshift.domain.topic_filter import clean_filter, compile_filter
 from groupshift.domain.znodes import parse_broker, parse_cluster_id, parse_offset, parse_partitions
 from groupshift.errors import GroupshiftError
 from groupshift.log.decode import parse_assignment
-from groupshift.scan.state import NodeTimes, Observed, state_of
+from groupshift.scan.group_state import NodeTimes, Observed, state_of
 from support.znodes import znode
 
 TIMES = int(os.environ.get("GROUPSHIFT_FUZZ", "10000"))

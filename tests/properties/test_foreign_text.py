@@ -26,7 +26,7 @@ from groupshift.engine.questions import findings_table, words_of
 from groupshift.ports.driver import Change
 from groupshift.report import page, pictures
 from groupshift.report.page import html_of
-from groupshift.report.svg import element
+from groupshift.report.svg_and_time_axis import element
 
 HOSTILE = (
     "app[prod]", "[/team]/orders", "[/]", "[bold]x[/bold]", "[link=http://evil.example]x[/link]", "[red", "]",

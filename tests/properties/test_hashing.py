@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupshift.domain.placement import java_hash, partition_of
-from groupshift.moves.expansion.load import Hashed
+from groupshift.moves.expansion.logged_offsets import Hashed
 
 NAMES = st.text(st.characters(), max_size=40)
 COUNT = st.integers(1, 5_000)

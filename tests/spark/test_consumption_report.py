@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from groupshift.report.pictures import lanes
-from groupshift.report.svg import axis_of, palette
+from groupshift.report.svg_and_time_axis import axis_of, palette
 from groupshift.spark.consumption_report import _partition_lanes
 
 

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from groupshift.log import LogRecord, decode
-from groupshift.log.state import State, materialise, retention_risks
+from groupshift.log.group_states import State, materialise, retention_risks
 from groupshift.spark import coordinator_log as states
 from groupshift.spark.coordinator_log import decoded
 from groupshift.spark.segments import SCHEMA, segments

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.log import LogRecord
-from groupshift.moves.expansion.load import LoggedPlaces, LogReading
+from groupshift.moves.expansion.logged_offsets import LoggedPlaces, LogReading
 from groupshift.moves.expansion.restore import agreement
 from groupshift.spark.compare.differences import committed
 from groupshift.spark.coordinator_log import commits, decoding

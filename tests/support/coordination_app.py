@@ -15,12 +15,12 @@ from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import Findings, RunState, SparkJob, Step
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.begin import assess, begin, claim
-from groupshift.engine.closing import Closing
 from groupshift.engine.move import Run, RunOptions, Tools
 from groupshift.engine.progress import Ended, Progress, Stopped
 from groupshift.engine.questions import Answer, Question
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.run import drive
+from groupshift.engine.run_end import Closing
 from groupshift.engine.status import RunStatus, status_of
 from groupshift.moves.coordination.facts import CoordinationPorts, CoordinationRequest
 from groupshift.moves.coordination.move import CoordinationMove

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from groupshift.adapters.kafka.broker_views import LiveDowngradeViews
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
-from groupshift.adapters.kafka.views import LiveDowngradeViews
 from groupshift.adapters.system import SystemClock
 from groupshift.cli.main import main
 from groupshift.domain.cluster import ClusterView

@@ -8,7 +8,7 @@ from pathlib import Path
 from groupshift.cli.requests import bounds_of, default_of
 from groupshift.domain.foreign_text import markdown as escaped
 from groupshift.domain.requests import Option, options_of
-from groupshift.engine.registry import moves
+from groupshift.engine.installed_moves import moves
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/reference/commands.md"
 _OURS = ("coordination", "downgrade", "expansion", "protocol")

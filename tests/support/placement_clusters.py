@@ -12,7 +12,7 @@ from groupshift.domain.verdict import Verdict
 from groupshift.log import LogRecord
 from groupshift.log.decode import Position
 from groupshift.moves.expansion.facts import PlacementFacts
-from groupshift.moves.expansion.load import LoggedPlaces, LogReading
+from groupshift.moves.expansion.logged_offsets import LoggedPlaces, LogReading
 from groupshift.moves.expansion.rules import ask
 from groupshift_testing.log_encoder import encode_key, encode_value
 from support.downgrade_clusters import broker, cluster

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+from groupshift.adapters.kafka.broker_views import LivePlacementViews
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.requests import named_by
 from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
-from groupshift.adapters.kafka.views import LivePlacementViews
 from groupshift.adapters.system import SystemClock
 from groupshift.cli.main import main
 from groupshift.domain.partitions import TopicPartition

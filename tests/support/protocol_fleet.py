@@ -16,8 +16,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from groupshift.adapters.drivers.process import ProcessFleet, ask
+from groupshift.adapters.kafka.broker_views import LiveProtocolViews
 from groupshift.adapters.kafka.cluster import KafkaCluster
-from groupshift.adapters.kafka.views import LiveProtocolViews
 from groupshift.adapters.system import SystemClock
 from groupshift.domain.group_protocol import POLICY, KafkaGroup
 from groupshift.domain.modes import MemberKind

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from groupshift.adapters.kafka.broker import BrokerConnection
+from groupshift.adapters.kafka.broker_views import LiveProtocolViews
 from groupshift.adapters.kafka.cluster import KafkaCluster
-from groupshift.adapters.kafka.views import LiveProtocolViews
 from groupshift.adapters.kafka.wire import BrokerError
 from groupshift.adapters.system import SystemClock
 from groupshift.domain.group_protocol import KafkaGroup, Kind, Protocol

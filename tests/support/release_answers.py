@@ -22,7 +22,7 @@ from groupshift.adapters.kafka.requests import (
 )
 from groupshift.adapters.kafka.wire import Api, raise_for
 from groupshift.domain.group_protocol import Kind
-from groupshift.log.state import GroupFamily, GroupState, State
+from groupshift.log.group_states import GroupFamily, GroupState, State
 
 _STATIC_IDS, _MEMBER_TYPES, _STATES, _EPOCHS = 4, 1, 4, 5
 _TYPE_OF = {GroupFamily.SIMPLE: "classic"}

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from groupshift.adapters.spark_submit.java import java_home
 from groupshift.log import Decoded, LogRecord, decode
-from groupshift.log.state import GroupFamily, State, materialise
+from groupshift.log.group_states import GroupFamily, State, materialise
 from groupshift.spark.batches.coordinator_records import COLUMNS, cell
 from groupshift.spark.batches.transactions import NONE
 from groupshift.spark.broker_source import Brokers, fetched

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from groupshift.log import LogRecord
-from groupshift.log.state import GroupFamily
+from groupshift.log.group_states import GroupFamily
 from support.equal_maps import differences
 from support.release_capture import Captured
 from support.release_dump import fields, shape_of

@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from groupshift.domain.modes import Mode
+from groupshift.scan.group_state import Aspect, Change, GroupState, Life
 from groupshift.scan.ports import Scans, ToggleRecord, ToggleState
-from groupshift.scan.state import Aspect, Change, GroupState, Life
 
 HERE = "zk:2181/kafka"
 

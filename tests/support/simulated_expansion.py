@@ -24,7 +24,7 @@ from groupshift.domain.rows import (
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient
 from groupshift.log.releases import Coordinator
-from groupshift.moves.expansion.load import held
+from groupshift.moves.expansion.logged_offsets import held
 from groupshift.moves.expansion.move import ExpansionMove
 from groupshift.moves.expansion.ports import ExpansionPorts
 from groupshift.moves.expansion.restore import agreement

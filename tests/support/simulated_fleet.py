@@ -17,8 +17,8 @@ from groupshift.ports.clock import NoStepCrash, StepCrashPoints
 from groupshift.ports.cluster import GroupReader
 from groupshift.ports.group import CanaryTerms, GroupTerms, ZookeeperSide
 from groupshift.ports.runs import RunRecord
+from groupshift.scan.group_state import GroupState
 from groupshift.scan.scan import FleetScans
-from groupshift.scan.state import GroupState
 from groupshift.scan.toggles import Toggles
 from groupshift_testing.clock import ManualClock
 from groupshift_testing.ensemble import (

@@ -27,14 +27,14 @@ from groupshift.engine.status import status_of
 from groupshift.errors import Rejected
 from groupshift.ports.runs import RunRecord, Runs
 from groupshift.report.history import QUIET
-from groupshift.report.kept import kept_of
+from groupshift.report.kept_evidence import kept_of
 from groupshift.scan.toggles import ORIGIN
 from groupshift.settings import Settings, parse
 from groupshift_airflow.hooks import SETTINGS_VARIABLE, base_settings
 from groupshift_airflow.run_tasks import PLAN, REFUSED
 from groupshift_airflow.scans import ENSEMBLE, SCAN
-from groupshift_airflow.web.holding import held
 from groupshift_airflow.web.rendering import POLICY, REFRESH_S, framed, rendered, sandboxed, slashed
+from groupshift_airflow.web.who_holds_run import held
 
 _LISTED = 100
 """How many of the latest runs are looked at."""

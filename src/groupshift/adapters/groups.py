@@ -29,7 +29,7 @@ from groupshift.domain.znodes import refuse_other_cluster
 from groupshift.errors import Transient
 from groupshift.ports.clock import Clock
 from groupshift.ports.cluster import GroupSnapshots, Identity, Progress, ProtocolViews
-from groupshift.scan.state import Observed
+from groupshift.scan.group_state import Observed
 
 if TYPE_CHECKING:  # whoever needs Kafka alone does not load ZooKeeper's client
     from groupshift.adapters.kafka.cluster import OfCluster

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from groupshift.domain.modes import Mode
 from groupshift.log import LogRecord, decode
 from groupshift.log.decode import Position
+from groupshift.log.group_states import Commit, State, commit_of, materialise
 from groupshift.log.schema import COMMITS
-from groupshift.log.state import Commit, State, commit_of, materialise
 
 Key = tuple[str, str, int]
 """Group, topic, partition."""

@@ -11,7 +11,7 @@ from groupshift.domain.commit_places import ZERO_ID, Stray
 from groupshift.domain.modes import Mode
 from groupshift.domain.rows import ClusterState
 from groupshift.log import DecodeStatus
-from groupshift.log.state import Commit, ForeignCommit, retention_risks
+from groupshift.log.group_states import Commit, ForeignCommit, retention_risks
 
 ENOUGH_TO_BE_SILENT = 2
 """Live commits of a partition of the log, none of them answered, from which on it is served empty."""

@@ -153,7 +153,7 @@ def cluster_snapshot_store() -> ClusterSnapshotStore:
 def protocol_views(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> ProtocolViews:
     """Looks at groups of this cluster; opens nothing before it is used. Raises `Rejected` for an address or
     a property that cannot be used."""
-    from groupshift.adapters.kafka.views import LiveProtocolViews
+    from groupshift.adapters.kafka.broker_views import LiveProtocolViews
     from groupshift.adapters.system import SystemClock
 
     return LiveProtocolViews(_cluster(kafka, timeout_s), SystemClock())
@@ -162,7 +162,7 @@ def protocol_views(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> Protocol
 def downgrade_views(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> DowngradeViews:
     """Looks at this cluster; opens nothing before it is used. Raises `Rejected` for an address or a
     property that cannot be used."""
-    from groupshift.adapters.kafka.views import LiveDowngradeViews
+    from groupshift.adapters.kafka.broker_views import LiveDowngradeViews
     from groupshift.adapters.system import SystemClock
 
     return LiveDowngradeViews(_cluster(kafka, timeout_s), SystemClock())
@@ -196,7 +196,7 @@ def step_crash_points(environ: Mapping[str, str]) -> StepCrashPoints:
 def placement_views(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> PlacementViews:
     """Looks at this cluster; opens nothing before it is used. Raises `Rejected` for an address or a
     property that cannot be used."""
-    from groupshift.adapters.kafka.views import LivePlacementViews
+    from groupshift.adapters.kafka.broker_views import LivePlacementViews
     from groupshift.adapters.system import SystemClock
 
     return LivePlacementViews(_cluster(kafka, timeout_s), SystemClock())

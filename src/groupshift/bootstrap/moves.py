@@ -46,9 +46,9 @@ from groupshift.domain.run import Json, RunState, SparkJob
 from groupshift.domain.seal import REPORT, Verification
 from groupshift.engine.evidence import Pages, Progress, Sealer, tell_nobody
 from groupshift.engine.evidence_check import verify
+from groupshift.engine.installed_moves import move_named
 from groupshift.engine.move import Move, Tools
 from groupshift.engine.questions import Approvers
-from groupshift.engine.registry import move_named
 from groupshift.errors import GroupshiftError, Rejected
 from groupshift.ports.changes import ClusterActs, OffsetRestoring, TopicExpansion
 from groupshift.ports.clock import Clock
@@ -68,7 +68,7 @@ from groupshift.ports.spark_jobs import ComparisonOutcomes
 from groupshift.settings import Settings
 
 if TYPE_CHECKING:
-    from groupshift.report.kept import Kept
+    from groupshift.report.kept_evidence import Kept
 
 P = TypeVar("P")
 _LOG = logging.getLogger(__name__)
@@ -361,7 +361,7 @@ def page_of(
         Rejected: the run is not in the journal, its plan is of another version, or its move is not installed.
         Broken: a file of the evidence was replaced while it was read.
     """
-    from groupshift.report.kept import kept_of
+    from groupshift.report.kept_evidence import kept_of
     from groupshift.report.run_page import closed_reader, document_of
 
     record = runs.find(run)

@@ -25,8 +25,8 @@ from groupshift.cli.terminal import joined, styled
 from groupshift.domain.run import CHECKS, findings_from, plan_from
 from groupshift.domain.verdict import Verdict, counted, worst
 from groupshift.engine.begin import assess, begin, open_run
+from groupshift.engine.installed_moves import GROUP, moves
 from groupshift.engine.move import Move, RunOptions
-from groupshift.engine.registry import GROUP, moves
 from groupshift.errors import Rejected
 from groupshift.ports.runs import RunRecord
 

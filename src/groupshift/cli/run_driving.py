@@ -27,12 +27,12 @@ from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import RunState, Step, findings_from
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.begin import claim
-from groupshift.engine.closing import Closing
 from groupshift.engine.move import Run, RunOptions
 from groupshift.engine.progress import Ended, Progress, Stopped
 from groupshift.engine.questions import BUTTONS, Answer, Question, default_of, question_text, utc
 from groupshift.engine.roll_back import begin_finalise
 from groupshift.engine.run import drive, give_up, leave
+from groupshift.engine.run_end import Closing
 from groupshift.errors import Broken, Fenced, GroupshiftError
 from groupshift.ports.runs import EventKind, RunRecord
 

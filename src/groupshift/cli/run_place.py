@@ -16,8 +16,8 @@ import typer
 from groupshift.bootstrap.moves import Place, journal, opened, submit, tools_of
 from groupshift.cli.options import Ensemble, Servers, SettingsFile, option, servers_only, settings_at
 from groupshift.domain.run import SparkJob
+from groupshift.engine.installed_moves import move_named
 from groupshift.engine.move import Move, Run, Tools
-from groupshift.engine.registry import move_named
 from groupshift.errors import Rejected
 from groupshift.ports.runs import RunRecord, Runs
 from groupshift.settings import EvidenceSettings, JournalSettings

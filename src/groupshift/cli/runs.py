@@ -39,10 +39,10 @@ from groupshift.domain.foreign_text import command, visible
 from groupshift.domain.run import Outcome, RunState
 from groupshift.domain.seal import REPORT
 from groupshift.engine import watch as watching
-from groupshift.engine.closing import Closing, reject
 from groupshift.engine.evidence_check import verify
 from groupshift.engine.move import Run, undo_of
 from groupshift.engine.roll_back import begin_finalise, begin_roll_back, require_finalisable, rollback_of
+from groupshift.engine.run_end import Closing, reject
 from groupshift.engine.status import report_of, status_of, statuses
 from groupshift.errors import Broken, GroupshiftError, Rejected, Transient
 from groupshift.ports.runs import EventKind, RunRecord

@@ -25,9 +25,9 @@ from groupshift.domain.plan import StageName
 from groupshift.domain.verdict import Readiness
 from groupshift.engine.questions import utc
 from groupshift.errors import Rejected
+from groupshift.scan.group_state import GroupState, Life, members_text, state_data
 from groupshift.scan.ports import ToggleRecord, ToggleState
 from groupshift.scan.scan import FleetScans, ScanReport
-from groupshift.scan.state import GroupState, Life, members_text, state_data
 from groupshift.scan.waves import WaveReport, WaveRules, is_asked_for
 
 _RULES = WaveRules()

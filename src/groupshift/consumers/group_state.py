@@ -37,7 +37,7 @@ from groupshift.domain.reconcile import (
     zookeeper_assignment,
 )
 from groupshift.domain.registration import Pattern, Registration, encode_awareness, encode_registration
-from groupshift.domain.stale_members import (
+from groupshift.domain.waking_old_members import (
     Vigil,
     advice,
     due,

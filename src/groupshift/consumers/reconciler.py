@@ -29,7 +29,7 @@ from groupshift.consumers.threads import EventLoop, daemon
 from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import Decision, Member
-from groupshift.domain.stale_members import advice, schemes_of_keepers
+from groupshift.domain.waking_old_members import advice, schemes_of_keepers
 from groupshift.errors import Conflict, GroupshiftError, Rejected, Transient
 from groupshift.ports.consumer import OffsetWrite, Session
 

@@ -46,8 +46,8 @@ from groupshift.domain.seal import (
     sha256_of,
     values_of,
 )
-from groupshift.engine.closing import decisions, said_at_end
 from groupshift.engine.move import Sealing, attempt_stem
+from groupshift.engine.run_end import decisions, said_at_end
 from groupshift.errors import Broken, Conflict, Rejected
 from groupshift.ports.clock import Clock
 from groupshift.ports.evidence import EvidenceStore, Signer

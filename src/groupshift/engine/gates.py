@@ -19,9 +19,9 @@ from groupshift.domain.run import (
     canonical,
     findings_from,
 )
-from groupshift.engine.closing import end
 from groupshift.engine.move import Aspects, P, Run, changes, handler_of
 from groupshift.engine.questions import Answer, Question
+from groupshift.engine.run_end import end
 from groupshift.errors import Conflict, GroupshiftError, Rejected, Void
 from groupshift.ports.runs import Event, EventKind, NewEvent
 

@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import Checked, Instruction, SparkJob, Step
-from groupshift.engine.closing import Closing
 from groupshift.engine.questions import Question
+from groupshift.engine.run_end import Closing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

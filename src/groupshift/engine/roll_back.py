@@ -8,8 +8,8 @@ from typing import Any
 
 from groupshift.domain.run import APPROVE, IRREVERSIBLE, Plan, RunState, Step, StepState
 from groupshift.domain.verdict import Verdict
-from groupshift.engine.closing import reject
 from groupshift.engine.move import P, Run, Standing, handler_of
+from groupshift.engine.run_end import reject
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.run_claims import require_free
 from groupshift.ports.runs import EventKind, NewEvent, RunRecord

@@ -20,11 +20,20 @@ from groupshift.domain.run import (
     StepRecord,
     StepState,
 )
-from groupshift.engine.closing import closing_of, end
 from groupshift.engine.gates import answer, outdated, void
-from groupshift.engine.looks import checked_by, leave_out, look, make_act, react, redo, stop, stopped_event
 from groupshift.engine.move import P, Run, Standing, changes, checked_data, handler_of
 from groupshift.engine.progress import Asks, Ended, Moved, Paused, Progress, Stopped, Waits
+from groupshift.engine.run_end import closing_of, end
+from groupshift.engine.step_transitions import (
+    checked_by,
+    leave_out,
+    look,
+    make_act,
+    react,
+    redo,
+    stop,
+    stopped_event,
+)
 from groupshift.errors import Conflict, Fenced, GroupshiftError, Rejected, Transient, Void
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind, NewEvent

@@ -15,9 +15,9 @@ from groupshift.domain.run import (
     StepState,
     plan_from,
 )
-from groupshift.engine.closing import decisions, said_at_end
 from groupshift.engine.move import P, Run
 from groupshift.engine.questions import Section
+from groupshift.engine.run_end import decisions, said_at_end
 from groupshift.ports.runs import Event, EventKind, RunRecord, Runs
 
 _LOOKED = frozenset({EventKind.CHECKED, EventKind.JUDGED})

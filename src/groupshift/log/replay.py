@@ -22,9 +22,9 @@ from typing import NamedTuple
 from groupshift.domain.tables import table_of
 from groupshift.log.codec import Unreadable, message_reader
 from groupshift.log.decode import Decoded, DecodeStatus
+from groupshift.log.group_states import GroupFamily, GroupState, State, materialise
 from groupshift.log.releases import Coordinator, Loader, loader
 from groupshift.log.schema import TYPES, Family, Field, Kind, Layout
-from groupshift.log.state import GroupFamily, GroupState, State, materialise
 
 _CLASSIC = 2
 

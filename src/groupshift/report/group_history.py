@@ -2,7 +2,7 @@
 
 The journal tells of modes, judgements and looks at a canary, the evidence of snapshots, comparisons and an
 audit, the ledgers of what the members delivered. No server is asked. Evidence that is not as it was journaled
-is left out (`groupshift.report.kept`)."""
+is left out (`groupshift.report.kept_evidence`)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from groupshift.engine.status import StepStatus
 from groupshift.ports.evidence import Delivered
 from groupshift.ports.runs import Event, EventKind
 from groupshift.report.history import History
-from groupshift.report.kept import Kept
+from groupshift.report.kept_evidence import Kept
 
 AUDIT_FILE, DIFFERENCES = "audit.json", "differences.parquet"
 """Files that an audit of consumption and a comparison leave."""

@@ -39,7 +39,7 @@ from groupshift.report.page import (
     table,
 )
 from groupshift.report.pictures import MOST_OWNER_LANES, Bar, Dot, Lane, lag_curve, lanes, owners
-from groupshift.report.svg import Axis, axis_of, palette
+from groupshift.report.svg_and_time_axis import Axis, axis_of, palette
 
 _MOST_ROWS = 300
 """Rows of a table, members of a legend, and findings above the table of all of them."""

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from groupshift.domain.ownership_history import Lag, OwnershipInterval, hand_overs
 from groupshift.report.page import clock, duration, moment_utc
-from groupshift.report.svg import (
+from groupshift.report.svg_and_time_axis import (
     LEFT,
     WIDTH,
     Axis,

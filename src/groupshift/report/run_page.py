@@ -33,7 +33,7 @@ from groupshift.report.history import (
     run_to_do,
     wrong_words,
 )
-from groupshift.report.kept import Kept
+from groupshift.report.kept_evidence import Kept
 from groupshift.report.page import (
     SIGNS,
     Alarm,
@@ -54,7 +54,7 @@ from groupshift.report.page import (
     spoken,
 )
 from groupshift.report.pictures import Bar, Dot, Lane, lanes
-from groupshift.report.svg import axis_of, colour
+from groupshift.report.svg_and_time_axis import axis_of, colour
 
 _SHOWN = 200
 _NOT_UNDONE = frozenset({APPROVE, JUDGE})

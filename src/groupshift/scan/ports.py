@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from groupshift.domain.modes import Mode
-from groupshift.scan.state import Change, GroupState, Observed
+from groupshift.scan.group_state import Change, GroupState, Observed
 
 
 class ToggleState(StrEnum):

@@ -15,8 +15,16 @@ from groupshift.domain.plan import StageName
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import GroupshiftError, Rejected
 from groupshift.ports.clock import Clock
+from groupshift.scan.group_state import (
+    Change,
+    GroupState,
+    Life,
+    StageReadiness,
+    appeared,
+    difference,
+    state_of,
+)
 from groupshift.scan.ports import Brake, EnsembleReader, ScanRecord, Scans, ToggleRecord, ToggleState
-from groupshift.scan.state import Change, GroupState, Life, StageReadiness, appeared, difference, state_of
 from groupshift.scan.toggles import LOOK_AGAIN_S, ORIGIN, Toggle, Toggles
 from groupshift.scan.waves import (
     Shown,

@@ -12,12 +12,12 @@ from groupshift.domain.plan import StageName, WayBack
 from groupshift.domain.run import RunState, StepState, plan_from
 from groupshift.domain.verdict import Judgement, Verdict
 from groupshift.engine.begin import begin, claim
-from groupshift.engine.closing import reject
 from groupshift.engine.group import facts_of
 from groupshift.engine.move import Run, RunOptions, Tools
 from groupshift.engine.progress import Asks, Ended, Moved, Progress, Stopped, Waits
 from groupshift.engine.roll_back import NOTHING_DONE, begin_roll_back, take_back
 from groupshift.engine.run import advance, give_up
+from groupshift.engine.run_end import reject
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.moves.coordination.facts import CoordinationPorts
 from groupshift.moves.coordination.move import ModeAlone

@@ -15,8 +15,8 @@ from fnmatch import fnmatchcase
 
 from groupshift.domain.modes import Mode
 from groupshift.domain.plan import StageName
+from groupshift.scan.group_state import GroupState, Life
 from groupshift.scan.ports import ToggleRecord, ToggleState
-from groupshift.scan.state import GroupState, Life
 
 MAX_STABLE_S = 30 * 24 * 3600
 

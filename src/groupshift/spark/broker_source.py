@@ -26,9 +26,9 @@ from groupshift.adapters.kafka.wire import Api, BrokerError, raise_for
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Broken, Rejected
 from groupshift.spark.batches.decompress import Origin
-from groupshift.spark.batches.files import Part
 from groupshift.spark.batches.headers import ABORT, CONTROL, LAST, OFFSET, PRODUCER, read_headers
 from groupshift.spark.batches.records import read_records
+from groupshift.spark.batches.segment_files import Part
 from groupshift.spark.batches.transactions import FOR_EVER, Transactions, resolve, spans, visible
 from groupshift.spark.segment_scan import shared
 from groupshift.spark.segments import AS_READ, OFFSETS_TOPIC, Into, in_tasks

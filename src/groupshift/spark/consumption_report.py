@@ -26,7 +26,7 @@ from groupshift.report.page import (
     render as render_page,
 )
 from groupshift.report.pictures import Bar, Lane, lanes
-from groupshift.report.svg import Axis, axis_of, palette
+from groupshift.report.svg_and_time_axis import Axis, axis_of, palette
 from groupshift.spark.checks import finding_data
 from groupshift.spark.consumption import STILL_HELD_MS, Audit
 from groupshift.spark.validation_report import rules_section

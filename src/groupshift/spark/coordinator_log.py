@@ -28,7 +28,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name the whole Spark 
 from groupshift.domain.tables import shipped
 from groupshift.errors import Rejected
 from groupshift.log import decode
-from groupshift.log.state import State, materialise, retention_risks
+from groupshift.log.group_states import State, materialise, retention_risks
 from groupshift.spark.batches.coordinator_records import DECODED, RAW_COLUMNS, decoded_batches, log_records
 from groupshift.spark.output import arrow_columns
 from groupshift.spark.segments import Into

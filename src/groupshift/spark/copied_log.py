@@ -22,7 +22,7 @@ from groupshift.log import LogRecord
 from groupshift.log.decode import Position
 from groupshift.ports.log import LogProgress
 from groupshift.spark.batches.coordinator_records import log_records
-from groupshift.spark.batches.files import filesystem, find_replicas
+from groupshift.spark.batches.segment_files import filesystem, find_replicas
 from groupshift.spark.broker_source import Bounds, Brokers, log_bounds, read_partition
 from groupshift.spark.segment_scan import ReplicaFacts, replica_facts
 from groupshift.spark.segments import OFFSETS_TOPIC, unit_rows, units

@@ -16,8 +16,8 @@ from pyarrow import fs
 from pyspark.sql import SparkSession
 
 from groupshift.errors import Broken
-from groupshift.spark.batches.files import WINDOW, Replica, SegmentFile, filesystem, read_parts
 from groupshift.spark.batches.headers import LAST, OFFSET, POSITION, Ending, find_batch
+from groupshift.spark.batches.segment_files import WINDOW, Replica, SegmentFile, filesystem, read_parts
 from groupshift.spark.batches.transactions import Transactions, resolve, spans
 
 T = TypeVar("T")

@@ -17,8 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from groupshift.errors import Rejected
 from groupshift.spark.batches.decompress import Origin
-from groupshift.spark.batches.files import filesystem, find_replicas, read_parts
 from groupshift.spark.batches.records import latest_by_key, read_records
+from groupshift.spark.batches.segment_files import filesystem, find_replicas, read_parts
 from groupshift.spark.batches.transactions import Transactions, visible
 from groupshift.spark.segment_scan import ReplicaFacts, scan, shared
 

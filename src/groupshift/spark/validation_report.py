@@ -30,7 +30,7 @@ from groupshift.report.page import (
     render as render_page,
 )
 from groupshift.report.pictures import ownership
-from groupshift.report.svg import palette
+from groupshift.report.svg_and_time_axis import palette
 from groupshift.spark.checks import Ruled
 from groupshift.spark.expectations import Expected
 from groupshift.spark.validation import CLASSES, Compared, Outcome

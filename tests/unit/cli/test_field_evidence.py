@@ -339,7 +339,7 @@ def test_s14_the_key_of_a_store_in_the_evidence_root_is_not_repeated(root: str) 
     """Neither in the sentence nor in what a traceback shows above it."""
     from groupshift.adapters.parquet.audits import opened
     from groupshift.adapters.parquet.evidence import ParquetEvidence
-    from groupshift.spark.batches.files import filesystem
+    from groupshift.spark.batches.segment_files import filesystem
 
     for work in (lambda: ParquetEvidence(root).files("m"), lambda: opened(root), lambda: filesystem(root)):
         with pytest.raises(Rejected, match="cannot be opened") as caught:

@@ -19,8 +19,8 @@ from groupshift.cli import verbs
 from groupshift.cli.main import main
 from groupshift.cli.moves import add_moves, verbs_of
 from groupshift.domain.requests import options_of
+from groupshift.engine.installed_moves import GROUP
 from groupshift.engine.move import Move
-from groupshift.engine.registry import GROUP
 from groupshift.errors import Rejected
 from support.toy_bench import PATHS, ToyBench, toy_bench
 

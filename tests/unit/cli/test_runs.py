@@ -14,9 +14,9 @@ from groupshift.cli.run_output import status_data, tell_progress
 from groupshift.domain.run import IRREVERSIBLE, RunState, Step, StepRecord, StepState, make_plan
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.handlers import Judge
+from groupshift.engine.installed_moves import move_named
 from groupshift.engine.move import Run, Tools
 from groupshift.engine.progress import Paused
-from groupshift.engine.registry import move_named
 from groupshift.engine.status import RunStatus, StepStatus
 from groupshift.errors import Transient
 from groupshift.ports.runs import EventKind

@@ -23,11 +23,11 @@ from groupshift.ports.runs import Event, EventKind
 from groupshift.report import group_page
 from groupshift.report.group_history import Compared, GroupHistory, group_history_of
 from groupshift.report.history import History, history_of
-from groupshift.report.kept import Kept, kept_of
+from groupshift.report.kept_evidence import Kept, kept_of
 from groupshift.report.page import Headline, Page, render
 from groupshift.report.pictures import nice
 from groupshift.report.run_page import closed_reader, document_of
-from groupshift.report.svg import LEFT, axis_of
+from groupshift.report.svg_and_time_axis import LEFT, axis_of
 from support.coordination_runs import CoordinationProcesses, make_coordination
 
 EVIL = "<script>alert('x')</script>\"onload="

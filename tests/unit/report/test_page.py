@@ -26,7 +26,7 @@ from groupshift.report.page import (
     section,
     table,
 )
-from groupshift.report.svg import element
+from groupshift.report.svg_and_time_axis import element
 
 HOSTILE = "<script>alert('x')</script>\"onload="
 TOP = Headline(verdict=Verdict.PASS)

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from groupshift.domain.ownership_history import Lag, OwnershipInterval
 from groupshift.domain.partitions import TopicPartition
 from groupshift.report.pictures import Bar, Dot, Lane, Row, bars, lag_curve, lanes, owners, ownership
-from groupshift.report.svg import axis_of, palette
+from groupshift.report.svg_and_time_axis import axis_of, palette
 
 AT = 1_763_740_000_000
 HOUR = 3_600_000

@@ -13,8 +13,8 @@ from groupshift.domain.run import RunState
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.runs import EventKind, RunRecord
 from groupshift.scan import scan as scan_module
+from groupshift.scan.group_state import Aspect, Life, Observed
 from groupshift.scan.ports import EnsembleReader, ToggleRecord, ToggleState
-from groupshift.scan.state import Aspect, Life, Observed
 from groupshift.scan.waves import WaveRules
 from support.simulated_fleet import Deaf, Fleet, make_fleet, target_of
 

@@ -14,11 +14,11 @@ from groupshift.domain.plan import WayBack
 from groupshift.domain.run import Outcome, RunState, SparkJob, StepState
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.begin import claim
-from groupshift.engine.closing import closing_of
 from groupshift.engine.move import Run, RunOptions, Tools
 from groupshift.engine.progress import Ended, Paused
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.run import drive
+from groupshift.engine.run_end import closing_of
 from groupshift.engine.watch import watch
 from groupshift.errors import Transient
 from groupshift.moves.coordination.move import CoordinationMove, ModeAlone

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.scan.state import GroupState, Life, NodeTimes, Observed, StageReadiness, state_of
+from groupshift.scan.group_state import GroupState, Life, NodeTimes, Observed, StageReadiness, state_of
 from groupshift.scan.waves import (
     WaveRules,
     check,

@@ -11,8 +11,8 @@ from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.run import RunState
 from groupshift.domain.verdict import Verdict
-from groupshift.engine.closing import Closing
 from groupshift.engine.progress import Ended
+from groupshift.engine.run_end import Closing
 from groupshift_sandbox.client_members.events import MemberEvent, Owned
 from support.protocol_cases import PAIRS, Case, Moved
 from support.protocol_fleet import Account

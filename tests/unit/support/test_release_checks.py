@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from groupshift.log import Decoded, LogRecord, decode
-from groupshift.log.state import materialise
+from groupshift.log.group_states import materialise
 from groupshift.spark.batches.coordinator_records import COLUMNS, cell
 from groupshift_testing.log_encoder import encode_key, encode_value
 from support.release_broker import RELEASES

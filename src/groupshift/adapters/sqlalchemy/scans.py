@@ -14,8 +14,8 @@ from sqlalchemy.exc import IntegrityError
 from groupshift.adapters.sqlalchemy.database import Database, Transaction, statement_of
 from groupshift.domain.plain import from_plain
 from groupshift.errors import Conflict
+from groupshift.scan.group_state import Change, GroupState, state_from, state_text, vanished
 from groupshift.scan.ports import ScanRecord, ToggleRecord
-from groupshift.scan.state import Change, GroupState, state_from, state_text, vanished
 
 VERSION = 1
 """The version of the tables that this release makes and reads."""

@@ -39,7 +39,7 @@ from groupshift.domain.modes import MemberKind, Mode, effective_mode
 from groupshift.domain.rows import OffsetRow
 from groupshift.domain.znodes import BROKER_IDS, CONSUMERS, GroupPaths
 from groupshift.errors import Rejected, Transient
-from groupshift.scan.state import NodeTimes
+from groupshift.scan.group_state import NodeTimes
 
 T = TypeVar("T")
 

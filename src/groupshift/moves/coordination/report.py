@@ -18,9 +18,9 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import StageName, Until
 from groupshift.domain.run import Findings, Json, Plan, RunState, Step, findings_from
 from groupshift.engine.group_move import JUDGED_HEAD, group_sections
-from groupshift.engine.members import REPLACE_MEMBERS
 from groupshift.engine.move import Run
 from groupshift.engine.questions import Section
+from groupshift.engine.replace_members import REPLACE_MEMBERS
 from groupshift.errors import Broken, GroupshiftError
 from groupshift.moves.coordination.facts import CoordinationPorts
 from groupshift.moves.coordination.leftovers import Leftover, leftover
@@ -35,7 +35,7 @@ from groupshift.ports.runs import EventKind
 from groupshift.report import group_page
 from groupshift.report.group_history import group_history_of
 from groupshift.report.history import History
-from groupshift.report.kept import Kept
+from groupshift.report.kept_evidence import Kept
 from groupshift.report.run_page import PageParts, sections_of
 
 _NOW = {

@@ -27,9 +27,9 @@ from groupshift.engine.move import Run
 from groupshift.engine.snapshots import ClusterPorts
 from groupshift.errors import Rejected
 from groupshift.log import Decoded, decode
+from groupshift.log.group_states import GroupFamily, GroupState, materialise
 from groupshift.log.releases import Coordinator
 from groupshift.log.replay import GroupVerdict, lint
-from groupshift.log.state import GroupFamily, GroupState, materialise
 from groupshift.moves.downgrade.releases import (
     GROUP,
     Current,

@@ -22,9 +22,9 @@ from groupshift.domain.partitions import grouped
 from groupshift.domain.rules import Rules, Says
 from groupshift.domain.verdict import Finding, against
 from groupshift.domain.versions import METADATA
+from groupshift.log.group_states import GroupFamily
 from groupshift.log.releases import Coordinator
 from groupshift.log.replay import GroupVerdict, LoadOutcome
-from groupshift.log.state import GroupFamily
 from groupshift.moves.downgrade.facts import DowngradeFacts, InventoryGroup, of_kind
 from groupshift.moves.downgrade.releases import (
     GROUP,

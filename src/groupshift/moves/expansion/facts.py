@@ -15,7 +15,7 @@ from groupshift.domain.partitions import grouped
 from groupshift.domain.placement import expected, not_one_owner
 from groupshift.domain.requests import option
 from groupshift.errors import Rejected
-from groupshift.moves.expansion.load import (
+from groupshift.moves.expansion.logged_offsets import (
     Cost,
     Hashed,
     LoggedPlaces,

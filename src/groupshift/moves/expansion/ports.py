@@ -22,7 +22,7 @@ from groupshift.engine.move import Run
 from groupshift.engine.snapshots import ClusterPorts
 from groupshift.errors import Conflict, Transient
 from groupshift.moves.expansion.facts import PlacementFacts, listed, look_at
-from groupshift.moves.expansion.load import Hashed, held
+from groupshift.moves.expansion.logged_offsets import Hashed, held
 from groupshift.moves.expansion.restore import Key
 from groupshift.moves.expansion.rules import busy_groups, transacting
 from groupshift.ports.changes import OffsetRestoring, TopicExpansion

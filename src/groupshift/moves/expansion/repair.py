@@ -28,7 +28,7 @@ from groupshift.domain.rows import GONE, OffsetRow, ProblemRow
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient
 from groupshift.log.replay import written_by_others
-from groupshift.moves.expansion.load import Elsewhere, held
+from groupshift.moves.expansion.logged_offsets import Elsewhere, held
 from groupshift.moves.expansion.restore import (
     Key,
     NotRestored,

@@ -26,7 +26,7 @@ from groupshift.report.history import (
     node_intervals,
     wrong_words,
 )
-from groupshift.report.kept import Kept
+from groupshift.report.kept_evidence import Kept
 from groupshift.report.page import (
     Headline,
     Legend,
@@ -45,7 +45,7 @@ from groupshift.report.page import (
 )
 from groupshift.report.pictures import Row, bars
 from groupshift.report.run_page import ClusterWords, PageParts, cluster_page, sections_of
-from groupshift.report.svg import colour
+from groupshift.report.svg_and_time_axis import colour
 
 _COUNTS = 3
 _NAMED, _SHOWN = 50, 500

@@ -14,7 +14,7 @@ from typing import TypeVar
 from groupshift.domain.partitions import grouped
 from groupshift.domain.rows import ClusterState, Committed, OffsetRow
 from groupshift.errors import Transient
-from groupshift.moves.expansion.load import LoggedPlaces
+from groupshift.moves.expansion.logged_offsets import LoggedPlaces
 from groupshift.ports.changes import OffsetRestoring, refusal_of
 from groupshift.ports.cluster import CommittedOffsets
 

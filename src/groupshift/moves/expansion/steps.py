@@ -19,7 +19,7 @@ from groupshift.engine.gates import differences
 from groupshift.engine.move import Aspects, Handler, Standing
 from groupshift.errors import Conflict, Rejected
 from groupshift.moves.expansion.facts import listed
-from groupshift.moves.expansion.load import held
+from groupshift.moves.expansion.logged_offsets import held
 from groupshift.moves.expansion.plan_and_rollback import met
 from groupshift.moves.expansion.ports import (
     SNAPSHOT,

@@ -27,7 +27,7 @@ from groupshift.engine.group_move import (
     taken_back,
     undone,
 )
-from groupshift.engine.members import REPLACE_MEMBERS
+from groupshift.engine.replace_members import REPLACE_MEMBERS
 from groupshift.errors import Rejected
 from groupshift.moves.protocol.facts import ProtocolRequest
 from groupshift.ports.group import GroupTerms

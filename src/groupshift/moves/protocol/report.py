@@ -17,14 +17,14 @@ from groupshift.domain.protocol.preflight import ProtocolFacts
 from groupshift.domain.run import Plan, RunState, Step
 from groupshift.engine.group import LiveGroup
 from groupshift.engine.group_move import group_sections
-from groupshift.engine.members import REPLACE_MEMBERS
 from groupshift.engine.move import Run
 from groupshift.engine.questions import Observed, Section
+from groupshift.engine.replace_members import REPLACE_MEMBERS
 from groupshift.moves.protocol.facts import ProtocolPorts, ProtocolRequest
 from groupshift.report import group_page
 from groupshift.report.group_history import group_history_of
 from groupshift.report.history import History
-from groupshift.report.kept import Kept
+from groupshift.report.kept_evidence import Kept
 from groupshift.report.run_page import PageParts, sections_of
 
 _ROLLING = {

@@ -122,7 +122,7 @@ def test_the_old_consumers_own_nodes_are_no_other_clients() -> None:
 def test_f04_a_group_whose_partitions_somebody_owns_is_not_said_to_be_removable(life: str) -> None:
     """Its registration is gone, its session is not."""
     from groupshift.cli.scan import idle_text
-    from groupshift.scan.state import GroupState, Life
+    from groupshift.scan.group_state import GroupState, Life
 
     owned = GroupState(group="g", taken_at_ms=1, life=Life(life), owned=1)
     assert "living sessions" in idle_text(owned)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
-from groupshift.moves.expansion.load import LoggedPlaces, LogReading
+from groupshift.moves.expansion.logged_offsets import LoggedPlaces, LogReading
 from groupshift.moves.expansion.restore import agreement
 from groupshift_testing.log_encoder import encode_value
 from support.placement_clusters import commit

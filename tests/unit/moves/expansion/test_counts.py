@@ -8,7 +8,7 @@ import pytest
 
 from groupshift.domain.placement import partition_of
 from groupshift.errors import Rejected
-from groupshift.moves.expansion.load import Hashed, LoggedPlaces, LogReading, Mover, worth_comparing
+from groupshift.moves.expansion.logged_offsets import Hashed, LoggedPlaces, LogReading, Mover, worth_comparing
 from support.placement_clusters import commit
 
 NAMED = {"my-group": (12, 62), "a": (47, 97), "polygenelubricants": (0, 0), "группа": (8, 58)}

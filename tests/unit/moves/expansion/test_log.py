@@ -10,8 +10,13 @@ from hypothesis import strategies as st
 
 from groupshift.domain.placement import partition_of
 from groupshift.log import LogRecord, decode
-from groupshift.log.state import materialise
-from groupshift.moves.expansion.load import LoggedPlaces, LogReading, PartitionLoad, counts_by_newest
+from groupshift.log.group_states import materialise
+from groupshift.moves.expansion.logged_offsets import (
+    LoggedPlaces,
+    LogReading,
+    PartitionLoad,
+    counts_by_newest,
+)
 from groupshift_testing.log_encoder import encode_key, encode_value
 from support.placement_clusters import at, commit
 

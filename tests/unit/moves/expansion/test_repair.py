@@ -10,7 +10,7 @@ import pytest
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.log import LogRecord
-from groupshift.moves.expansion.load import LoggedPlaces, LogReading
+from groupshift.moves.expansion.logged_offsets import LoggedPlaces, LogReading
 from groupshift.moves.expansion.repair import Mend, Repair, repairs
 from groupshift_testing.log_encoder import encode_value
 from support.coordinator_vectors import U

@@ -75,7 +75,7 @@ class PlanRun(Begins):
         from groupshift.domain.requests import request_of
         from groupshift.domain.run import plan_from
         from groupshift.engine.begin import assess, begin, open_run
-        from groupshift.engine.registry import move_named
+        from groupshift.engine.installed_moves import move_named
 
         params, run = context["params"], context["dag_run"]
         execute, origin = bool(params["execute"]), f"{run.dag_id}/{run.run_id}"
@@ -155,7 +155,7 @@ class Watch(RunTask):
             AirflowSkipException: no run is over here.
         """
         from groupshift.bootstrap.moves import journal, opened, tools_of
-        from groupshift.engine.registry import move_named
+        from groupshift.engine.installed_moves import move_named
         from groupshift.engine.watch import watch
 
         with telling(context):
@@ -228,7 +228,7 @@ class Verdict(RunTask):
             AirflowFailException: what was asked for was not reached, or not by this Airflow run.
             AirflowSkipException: no run was begun.
         """
-        from groupshift.engine.closing import closing_of
+        from groupshift.engine.run_end import closing_of
 
         if self.run in {"", UNKNOWN}:
             raise AirflowSkipException("no run was begun and nothing was changed: the red task says why")
@@ -255,10 +255,10 @@ class Verdict(RunTask):
     def _left_open(self, journaled: Opened, context: Context) -> str:
         """Give the run up; return where it waits. The journal is all it asks: the cluster may be what does
         not answer."""
-        from groupshift.engine.looks import stopped_event
         from groupshift.engine.move import Run
         from groupshift.engine.run import upcoming
         from groupshift.engine.status import status_of
+        from groupshift.engine.step_transitions import stopped_event
 
         tools = journaled.tools
         token = tools.runs.claim(self.run, self.holder, tools.clock.now_ms(), anew=False)

@@ -14,7 +14,7 @@ from groupshift.domain.plan import StageName
 from groupshift.domain.rows import LogEndRow, OffsetRow
 from groupshift.domain.verdict import Readiness, Verdict
 from groupshift.errors import Rejected
-from groupshift.scan.state import (
+from groupshift.scan.group_state import (
     Aspect,
     GroupState,
     Life,

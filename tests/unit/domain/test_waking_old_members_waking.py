@@ -8,7 +8,7 @@ from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import CoordinationView, Member
 from groupshift.domain.registration import Registration
-from groupshift.domain.stale_members import (
+from groupshift.domain.waking_old_members import (
     NEGLECT_S,
     PATIENCE_S,
     Vigil,

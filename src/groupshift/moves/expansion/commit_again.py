@@ -21,7 +21,7 @@ from groupshift.domain.verdict import Finding, Verdict, against
 from groupshift.engine.move import Handler, Standing
 from groupshift.engine.snapshots import CompareClusters, first_sentences
 from groupshift.errors import Conflict
-from groupshift.moves.expansion.load import Elsewhere, held
+from groupshift.moves.expansion.logged_offsets import Elsewhere, held
 from groupshift.moves.expansion.ports import (
     AT_A_TIME,
     COUNTED,

@@ -34,12 +34,12 @@ from groupshift.domain.run import (
     findings_data,
 )
 from groupshift.domain.verdict import Verdict
-from groupshift.engine.closing import end, seal
 from groupshift.engine.gates import answer_of, current, question_of
 from groupshift.engine.handlers import INSTRUCTION, JOB, MAY_HEAL
 from groupshift.engine.move import P, Run, changes, checked_data, handler_of, worst_verdict
 from groupshift.engine.progress import Asks, Moved, Progress, Stopped, Waits
 from groupshift.engine.roll_back import begin_roll_back
+from groupshift.engine.run_end import end, seal
 from groupshift.errors import Broken, Rejected, Transient
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind, NewEvent

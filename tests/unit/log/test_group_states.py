@@ -9,7 +9,7 @@ import pytest
 from groupshift.domain.placement import partition_of
 from groupshift.errors import Rejected
 from groupshift.log import DecodeStatus, LogRecord, decode
-from groupshift.log.state import Commit, GroupFamily, materialise, retention_risks
+from groupshift.log.group_states import Commit, GroupFamily, materialise, retention_risks
 from support.coordinator_story import (
     PARTITIONS,
     classic,
