@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Param
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from groupshift.domain.foreign_text import without_login
+from groupshift.domain.foreign_text_quoting import without_login
 from groupshift_airflow import form
 from groupshift_airflow.hooks import evidence_root, submission
 from groupshift_airflow.run_tasks import ClusterTask

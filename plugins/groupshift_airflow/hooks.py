@@ -211,7 +211,7 @@ class KafkaClusterHook(_ClusterHook, kind="kafka", name="Kafka cluster"):
         """
         from groupshift.adapters.kafka.cluster import KEYS
         from groupshift.consumers.config import objection
-        from groupshift.domain.foreign_text import struck_out
+        from groupshift.domain.foreign_text_quoting import struck_out
 
         securing = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl.", "oauth")
         self.require_known([key for key in extras if key.startswith(securing)], KEYS)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from groupshift.domain.foreign_text import code, markdown, visible
+from groupshift.domain.foreign_text_quoting import code, markdown, visible
 from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.engine.questions import BUTTONS, checks_text, default_of, question_text, utc
 from groupshift_airflow.links import run_page

@@ -24,7 +24,7 @@ from airflow.sdk.exceptions import (
     DownstreamTasksSkipped,
 )
 
-from groupshift.domain.foreign_text import data_without_login
+from groupshift.domain.foreign_text_quoting import data_without_login
 from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import APPROVE, JUDGE, Outcome, RunState, SparkJob, StepState, spark_job_from
 from groupshift.engine.questions import BUTTONS

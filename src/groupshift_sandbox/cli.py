@@ -21,7 +21,7 @@ import typer
 
 from groupshift.cli.output import verdict_text
 from groupshift.cli.terminal import Console, Table, styled
-from groupshift.domain.foreign_text import command, shell
+from groupshift.domain.foreign_text_quoting import command, shell
 from groupshift.domain.plan import Until
 from groupshift.errors import Rejected
 from groupshift_sandbox.home import Home

@@ -12,7 +12,7 @@ from typing import Any
 from groupshift.audit.ownership import history
 from groupshift.audit.txnlog import merge, parse
 from groupshift.bootstrap.moves import journal, submit
-from groupshift.domain.foreign_text import command
+from groupshift.domain.foreign_text_quoting import command
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import Until
 from groupshift.domain.run import SparkJob

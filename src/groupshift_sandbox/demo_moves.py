@@ -17,7 +17,7 @@ from groupshift.adapters.system import SystemClock
 from groupshift.bootstrap.connect import cluster_acts, group_snapshots
 from groupshift.bootstrap.moves import journal
 from groupshift.cli.main import main
-from groupshift.domain.foreign_text import command
+from groupshift.domain.foreign_text_quoting import command
 from groupshift.domain.group_protocol import POLICY
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition, grouped

@@ -15,7 +15,7 @@ def test_f05_a_template_shows_a_name_as_it_is(name: str) -> None:
 
     from fastapi import Request
 
-    from groupshift.domain.foreign_text import visible
+    from groupshift.domain.foreign_text_quoting import visible
     from groupshift_airflow.web.rendering import rendered
 
     asked = Request({"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": []})
@@ -38,7 +38,7 @@ def test_f05_the_form_of_the_protocol_move_takes_any_group() -> None:
 
 def test_s12_the_plan_of_a_run_at_its_gate_is_no_markup() -> None:
     """What steps do names groups and nodes."""
-    from groupshift.domain.foreign_text import markdown
+    from groupshift.domain.foreign_text_quoting import markdown
 
     does = "convert group ![x](http://evil.example) | <b>"
     shown = MarkdownIt("gfm-like").render(f"| step |\n|---|\n| {markdown(does)} |\n")

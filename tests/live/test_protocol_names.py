@@ -52,7 +52,7 @@ def test_f05_a_group_of_any_id_moves_there_and_back(
 ) -> None:
     """Its evidence has one folder, which nobody has to quote; its name is shown as it is, and what its run
     left is watched."""
-    from groupshift.domain.foreign_text import visible
+    from groupshift.domain.foreign_text_quoting import visible
 
     monkeypatch.setattr("groupshift.cli.run_place.submit", compared_here)
     options = FleetOptions(group=name, topic=f"names-{IDS.index(name)}", partitions=2, clients=(CLIENTS[0],))

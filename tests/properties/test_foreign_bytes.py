@@ -137,7 +137,7 @@ def node(path: str, data: bytes, owner: int) -> Node:
 
 def view_of(data: bytes, owner: int) -> Any:
     """Everything a scan does with a group whose every node holds this."""
-    from groupshift.domain.foreign_text import visible
+    from groupshift.domain.foreign_text_quoting import visible
     from groupshift.domain.group import NoOffset
 
     name = data[:40].decode("latin-1").replace("/", "_") or "x"

@@ -49,7 +49,7 @@ def _for_all(test: Callable[[str], None]) -> Callable[[str], None]:
 
 def _same(found: str, text: str) -> bool:
     """Without marks that show nothing alone, such as variation selectors and fillers."""
-    from groupshift.domain.foreign_text import visible
+    from groupshift.domain.foreign_text_quoting import visible
 
     return visible(text) in found
 
@@ -116,7 +116,7 @@ def test_f05_a_terminal_gets_no_escape_sequence_of_a_stranger() -> None:
 def test_f05_progress_and_questions_show_text_as_it_is() -> None:
     """A bar's description and a prompt; rich takes both for markup unless told otherwise."""
     from groupshift.cli.terminal import Console, choose, progress_bar
-    from groupshift.domain.foreign_text import visible
+    from groupshift.domain.foreign_text_quoting import visible
 
     for text in ("reading [/team]/orders", "[red]x", ":smile:", "a\x1b[31m"):
         file = io.StringIO()
@@ -166,7 +166,7 @@ def test_f05_an_error_is_one_line(
 
 def test_f05_commands_can_be_pasted() -> None:
     """A shell gets back the name, which does nothing on the way."""
-    from groupshift.domain.foreign_text import command, visible
+    from groupshift.domain.foreign_text_quoting import command, visible
 
     for text in HOSTILE:
         if "\x00" in text or "\ud800" in text:
@@ -287,7 +287,7 @@ def test_s12_markdown_shows_text_as_it_is(place: str) -> None:
 @pytest.mark.parametrize("text", ["//evil.example", "a //evil.example/x", "(//evil.example)"])
 def test_s12_an_address_without_a_scheme_is_no_link(text: str) -> None:
     """Browsers follow it, and so does what makes links of text."""
-    from groupshift.domain.foreign_text import markdown, shown
+    from groupshift.domain.foreign_text_quoting import markdown, shown
 
     for escape in (markdown, shown):
         found = _rendered(escape(text))
@@ -297,7 +297,7 @@ def test_s12_an_address_without_a_scheme_is_no_link(text: str) -> None:
 @pytest.mark.parametrize("text", ["evil.com", "a.b.evil.de/x", "x.рф", "orders_v1.io:9092", "app.py"])
 def test_s12_a_bare_host_is_no_link(text: str) -> None:
     """Some renderers make a link of whatever ends like a host."""
-    from groupshift.domain.foreign_text import markdown, shown
+    from groupshift.domain.foreign_text_quoting import markdown, shown
 
     for escape in (markdown, shown):
         found = _rendered(escape(text))
@@ -306,7 +306,7 @@ def test_s12_a_bare_host_is_no_link(text: str) -> None:
 
 def test_s12_the_places_of_a_step_are_no_markup() -> None:
     """Member ids are what a client chose."""
-    from groupshift.domain.foreign_text import markdown
+    from groupshift.domain.foreign_text_quoting import markdown
 
     step = Step(phase="p", kind="k", does="![x](http://evil.example)")
     assert "img" not in _rendered(markdown(words_of(step))).tags
@@ -317,7 +317,7 @@ def test_f05_json_does_nothing_to_a_terminal(text: str) -> None:
     """The same value, with what has no shape escaped."""
     import json
 
-    from groupshift.domain.foreign_text import json_text, visible
+    from groupshift.domain.foreign_text_quoting import json_text, visible
 
     written = json_text(json.dumps({"group": text}, ensure_ascii=False))
     assert visible(written) == written

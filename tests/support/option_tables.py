@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from groupshift.cli.requests import bounds_of, default_of
-from groupshift.domain.foreign_text import markdown as escaped
+from groupshift.domain.foreign_text_quoting import markdown as escaped
 from groupshift.domain.requests import Option, options_of
 from groupshift.engine.installed_moves import moves
 

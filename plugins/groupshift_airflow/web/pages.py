@@ -9,7 +9,7 @@ from airflow.api_fastapi.core_api.security import requires_access_dag, requires_
 from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from groupshift.domain.foreign_text import visible
+from groupshift.domain.foreign_text_quoting import visible
 from groupshift.errors import GroupshiftError, Rejected
 from groupshift_airflow.links import page_url
 from groupshift_airflow.web import audit_pages, run_pages

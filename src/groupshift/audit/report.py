@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from groupshift.audit.offsets import Audit, Mismatch
 from groupshift.audit.rules import Weight
-from groupshift.domain.foreign_text import shell
+from groupshift.domain.foreign_text_quoting import shell
 from groupshift.domain.verdict import Verdict
 from groupshift.report.page import (
     Alarm,

@@ -40,7 +40,7 @@ from groupshift.cli.output import number
 from groupshift.cli.run_output import section_parts
 from groupshift.cli.terminal import Table, joined, styled
 from groupshift.domain.cluster import configured
-from groupshift.domain.foreign_text import shell
+from groupshift.domain.foreign_text_quoting import shell
 from groupshift.domain.partitions import grouped
 from groupshift.domain.verdict import Verdict, counted
 from groupshift.moves.expansion.report import overview

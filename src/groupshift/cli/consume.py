@@ -28,7 +28,7 @@ from groupshift.adapters.system import signalled
 from groupshift.consumers import Blacklist, ConsumerStatus, MigratingConsumer, Whitelist, ZookeeperConsumer
 from groupshift.consumers.plain import PlainConsumer
 from groupshift.domain.foreign_json import decimal, shown
-from groupshift.domain.foreign_text import visible
+from groupshift.domain.foreign_text_quoting import visible
 from groupshift.domain.group_protocol import Protocol as GroupProtocol
 from groupshift.domain.partitions import grouped
 from groupshift.domain.registration import consumer_id

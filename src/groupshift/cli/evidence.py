@@ -16,7 +16,7 @@ from groupshift.cli import output as render
 from groupshift.cli.options import Json, SettingsFile, has_settings, option, shown
 from groupshift.cli.options import settings as parsed_settings
 from groupshift.cli.terminal import Table, joined, styled
-from groupshift.domain.foreign_text import command, visible
+from groupshift.domain.foreign_text_quoting import command, visible
 from groupshift.domain.seal import SIGNATURE, State, Verification
 from groupshift.engine import evidence_check
 from groupshift.errors import Broken, Rejected

@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Sequence
 
 from groupshift import __version__
-from groupshift.domain.foreign_text import visible
+from groupshift.domain.foreign_text_quoting import visible
 from groupshift.domain.versions import version_text
 from groupshift.errors import Broken, GroupshiftError
 

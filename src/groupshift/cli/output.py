@@ -21,7 +21,7 @@ import typer.main
 from rich.text import Text
 
 from groupshift.cli.terminal import Console, Table, styled
-from groupshift.domain.foreign_text import json_text, shell
+from groupshift.domain.foreign_text_quoting import json_text, shell
 from groupshift.domain.verdict import NOT_ASKED, Finding, Verdict
 from groupshift.errors import Rejected
 

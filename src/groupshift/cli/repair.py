@@ -40,7 +40,7 @@ from groupshift.cli.options import (
 from groupshift.cli.output import Shown, number, tell
 from groupshift.cli.terminal import Table, styled
 from groupshift.domain.commit_places import Stray
-from groupshift.domain.foreign_text import command
+from groupshift.domain.foreign_text_quoting import command
 from groupshift.engine.questions import utc
 from groupshift.errors import Rejected
 from groupshift.moves.coordination.leftovers import remove_stale_offsets, stale_offsets

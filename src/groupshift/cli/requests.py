@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from groupshift.domain.foreign_text import command
+from groupshift.domain.foreign_text_quoting import command
 from groupshift.domain.requests import Option, options_of
 from groupshift.engine.move import Move, request_data
 from groupshift.errors import Rejected

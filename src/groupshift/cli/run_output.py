@@ -12,7 +12,7 @@ from rich.text import Text
 
 from groupshift.cli.output import COLOUR, Shown, findings_table, plain, tell
 from groupshift.cli.terminal import Table, joined, styled
-from groupshift.domain.foreign_text import data_without_login
+from groupshift.domain.foreign_text_quoting import data_without_login
 from groupshift.domain.run import APPROVE, IRREVERSIBLE, Findings, RunState, Step, findings_from
 from groupshift.domain.verdict import Verdict, counted
 from groupshift.engine.move import Run, undo_of

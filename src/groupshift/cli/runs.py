@@ -35,7 +35,7 @@ from groupshift.cli.run_output import (
 )
 from groupshift.cli.run_place import Found, Session, Where, place_of, placed, session
 from groupshift.cli.terminal import Console
-from groupshift.domain.foreign_text import command, visible
+from groupshift.domain.foreign_text_quoting import command, visible
 from groupshift.domain.run import Outcome, RunState
 from groupshift.domain.seal import REPORT
 from groupshift.engine import watch as watching

@@ -19,7 +19,7 @@ from groupshift.bootstrap.scans import build_scans
 from groupshift.cli.options import Json, SettingsFile, option, settings
 from groupshift.cli.output import Shown, tell, verdict_text
 from groupshift.cli.terminal import Console, Table, joined, progress_bar, styled
-from groupshift.domain.foreign_text import command, visible
+from groupshift.domain.foreign_text_quoting import command, visible
 from groupshift.domain.modes import Mode
 from groupshift.domain.plan import StageName
 from groupshift.domain.verdict import Readiness

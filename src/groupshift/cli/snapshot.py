@@ -28,7 +28,7 @@ from groupshift.cli.options import (
 )
 from groupshift.cli.terminal import Table, styled
 from groupshift.domain.evidence import refuse_older
-from groupshift.domain.foreign_text import shell, visible
+from groupshift.domain.foreign_text_quoting import shell, visible
 from groupshift.domain.rows import GONE, ClusterState, ReadFrom
 from groupshift.errors import Rejected
 from groupshift.ports.cluster import GroupSnapshots

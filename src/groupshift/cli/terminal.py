@@ -1,8 +1,8 @@
 """The terminal: the one way in which verbs print, ask and show progress.
 
 Strings are printed as they are: no markup, no emoji codes, no colours by guess, and what has no shape is
-made visible (`groupshift.domain.foreign_text`). Style comes from `Text` only, which `styled` makes. So what a
-stranger named can do nothing to a terminal, and no verb has to remember to escape.
+made visible (`groupshift.domain.foreign_text_quoting`). Style comes from `Text` only, which `styled` makes.
+So what a stranger named can do nothing to a terminal, and no verb has to remember to escape.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.prompt import Prompt
 from rich.text import Text
 
-from groupshift.domain.foreign_text import visible
+from groupshift.domain.foreign_text_quoting import visible
 
 Part = str | Text
 Rows = Iterable[Sequence[Part]]

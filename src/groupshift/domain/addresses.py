@@ -20,7 +20,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from groupshift.domain.foreign_json import shown
-from groupshift.domain.foreign_text import holds_login
+from groupshift.domain.foreign_text_quoting import holds_login
 from groupshift.errors import Rejected
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")

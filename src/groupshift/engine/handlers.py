@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from groupshift.domain.foreign_text import without_login
+from groupshift.domain.foreign_text_quoting import without_login
 from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import (
     PASSED,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from groupshift.domain.foreign_text import code, shown, visible
+from groupshift.domain.foreign_text_quoting import code, shown, visible
 from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import Findings, Json, RunState, Step
 from groupshift.domain.verdict import Finding, Verdict, counted

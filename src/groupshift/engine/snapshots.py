@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from groupshift.domain.equality_rules import RULES, Comparison, Field
-from groupshift.domain.foreign_text import without_login
+from groupshift.domain.foreign_text_quoting import without_login
 from groupshift.domain.reactions_to_verdicts import OnFail
 from groupshift.domain.rows import LISTED_TOO, OffsetRow, ProblemRow
 from groupshift.domain.run import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from groupshift.domain.foreign_text import shell
+from groupshift.domain.foreign_text_quoting import shell
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.ownership_history import KnownBy, hand_overs, lags
 from groupshift.domain.run import APPROVE, RunState, Step, findings_from

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from markupsafe import Markup
 
-from groupshift.domain.foreign_text import visible
+from groupshift.domain.foreign_text_quoting import visible
 from groupshift.domain.verdict import NOT_ASKED, Finding, Verdict
 
 T = TypeVar("T")

@@ -232,7 +232,7 @@ def test_s13_nobody_waits_for_a_pipe_among_the_files_of_a_dump(tmp_path: Path) -
 )
 def test_s14_no_sentence_repeats_the_key_of_the_store_that_keeps_evidence(root: str, secret: str) -> None:
     """Before the host and behind the path (as SAS tokens are)."""
-    from groupshift.domain.foreign_text import without_login
+    from groupshift.domain.foreign_text_quoting import without_login
 
     assert secret not in without_login(f"report: {root}/m/report.html")
     with pytest.raises(Rejected, match="there is no snapshot") as refused:
@@ -270,7 +270,7 @@ def test_s13_a_file_with_holes_is_not_read_into_memory(name: str, tmp_path: Path
 @pytest.mark.timeout(20)
 def test_s09_a_login_is_struck_out_of_words_of_any_shape_in_little_time() -> None:
     """Another program's words may be as long as it likes."""
-    from groupshift.domain.foreign_text import without_login
+    from groupshift.domain.foreign_text_quoting import without_login
 
     assert len(without_login("//" * 200_000)) == 400_000
     assert without_login("at http://u:p@h/x and //a b@c") == "at http://***@h/x and //a b@c"

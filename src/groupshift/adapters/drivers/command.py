@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 from groupshift.domain.facts import Slot, SlotState
 from groupshift.domain.foreign_json import FILE_BYTES, load_object
-from groupshift.domain.foreign_text import struck_out
+from groupshift.domain.foreign_text_quoting import struck_out
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plain import built
 from groupshift.errors import Conflict, Rejected, Transient

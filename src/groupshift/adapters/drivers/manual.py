@@ -6,7 +6,7 @@ The group view shows when members are replaced. The cluster shows when a node ru
 from __future__ import annotations
 
 from groupshift.domain.facts import Slot
-from groupshift.domain.foreign_text import code, shown
+from groupshift.domain.foreign_text_quoting import code, shown
 from groupshift.domain.modes import MemberKind
 from groupshift.ports.driver import (
     Change,

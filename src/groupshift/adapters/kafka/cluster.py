@@ -32,7 +32,7 @@ from groupshift.adapters.kafka.wire import (
 )
 from groupshift.domain.addresses import PROTOCOLS, joined, kafka_servers, login_problem
 from groupshift.domain.commit_places import TopicNow
-from groupshift.domain.foreign_text import struck_out
+from groupshift.domain.foreign_text_quoting import struck_out
 from groupshift.domain.partitions import TopicPartition, grouped
 from groupshift.domain.rows import BrokerRow
 from groupshift.errors import Rejected, Transient

@@ -22,7 +22,7 @@ from groupshift.adapters.parquet.store import (
 from groupshift.audit.offsets import DIFFERENCES, Audit, audit_of, summary
 from groupshift.domain.evidence import MANIFEST
 from groupshift.domain.foreign_json import FILE_BYTES, load_object
-from groupshift.domain.foreign_text import without_login
+from groupshift.domain.foreign_text_quoting import without_login
 from groupshift.errors import Broken, Rejected, Transient
 
 _FILE, _REPORT = "differences.parquet", "report.html"

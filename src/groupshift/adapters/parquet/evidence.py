@@ -15,7 +15,7 @@ from groupshift.adapters.parquet.store import (
     unreadable,
 )
 from groupshift.domain.evidence import MANIFEST, Manifest, Moment, Row, SnapshotOf, manifest_of
-from groupshift.domain.foreign_text import without_login
+from groupshift.domain.foreign_text_quoting import without_login
 from groupshift.domain.seal import StoredFile
 from groupshift.domain.snapshot import TABLES
 from groupshift.errors import Broken, Rejected

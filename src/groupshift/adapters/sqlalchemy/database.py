@@ -26,7 +26,7 @@ from sqlalchemy import URL, Connection, Engine, TextClause, create_engine, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, OperationalError
 
-from groupshift.domain.foreign_text import struck_out
+from groupshift.domain.foreign_text_quoting import struck_out
 from groupshift.errors import Rejected, Transient
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from groupshift.domain.facts import sentence_list
-from groupshift.domain.foreign_text import shell
+from groupshift.domain.foreign_text_quoting import shell
 from groupshift.domain.group import GroupView
 from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.partitions import TopicPartition

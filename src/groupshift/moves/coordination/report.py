@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from groupshift.domain.evidence import Moment, Row, Store
-from groupshift.domain.foreign_text import shell
+from groupshift.domain.foreign_text_quoting import shell
 from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import StageName, Until

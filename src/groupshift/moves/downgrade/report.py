@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from groupshift.domain.facts import sentence_list
-from groupshift.domain.foreign_text import command, shell
+from groupshift.domain.foreign_text_quoting import command, shell
 from groupshift.domain.run import Plan, RunState, Step
 from groupshift.domain.verdict import Verdict
 from groupshift.domain.versions import METADATA

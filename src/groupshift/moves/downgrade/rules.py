@@ -15,7 +15,7 @@ from groupshift.domain import cluster_rules, group_gauges
 from groupshift.domain.cluster import Asked
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.facts import at_brokers, sentence_list
-from groupshift.domain.foreign_text import shell
+from groupshift.domain.foreign_text_quoting import shell
 from groupshift.domain.group_protocol import ASSIGNORS, CONSUMERS, PROTOCOLS, Kind
 from groupshift.domain.hazards import Facts, Met, Role, Trait, met_hazards
 from groupshift.domain.partitions import grouped

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from groupshift.domain.foreign_text import shell
+from groupshift.domain.foreign_text_quoting import shell
 from groupshift.domain.group_protocol import Protocol, Way
 from groupshift.domain.protocol import preflight
 from groupshift.domain.protocol.answers import forecast

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import fs
 
-from groupshift.domain.foreign_text import without_login
+from groupshift.domain.foreign_text_quoting import without_login
 from groupshift.errors import Rejected
 from groupshift.spark.batches.headers import PREFIX, Ending, Headers, read_headers
 

@@ -13,7 +13,7 @@ import pytest
 
 from groupshift.cli import repair
 from groupshift.cli.main import main
-from groupshift.domain.foreign_text import command, visible
+from groupshift.domain.foreign_text_quoting import command, visible
 from groupshift.domain.group import GroupView, Member
 from groupshift.domain.group_protocol import KafkaGroup, KafkaMember
 from groupshift.domain.modes import ABSENT_MODE, MemberKind, ModeNode
