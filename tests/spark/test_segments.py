@@ -208,3 +208,16 @@ def test_a_place_without_segments_is_refused(spark: SparkSession, tmp_path: Path
         segments(spark, str(tmp_path), topic="orders")
     with pytest.raises(Rejected, match="cannot be opened"):
         segments(spark, "gopher://there/here")
+
+
+def test_the_tasks_that_scan_and_those_that_read_are_forked_from_one_process(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark forks the workers of an RDD from a second one, which loads all our code again."""
+    write(tmp_path, 0, 0, batch(records(0)))
+    assert read(spark, tmp_path) == rows([0])
+    java = spark.sparkContext._jvm
+    assert java is not None
+    children = java.java.lang.ProcessHandle.current().children().toArray()
+    daemons = [each for each in children if "daemon" in each.info().commandLine().orElse("")]
+    assert len(daemons) == 1

@@ -6,14 +6,16 @@ is small, so damage is an error of the driver's before any record is read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar, cast
 
 import numpy as np
+import pyarrow as pa
 from pyarrow import fs
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from groupshift.errors import Broken
 from groupshift.spark.batches.headers import LAST, OFFSET, POSITION, Ending, find_batch
@@ -21,6 +23,8 @@ from groupshift.spark.batches.segment_files import WINDOW, Replica, SegmentFile,
 from groupshift.spark.batches.transactions import Transactions, resolve, spans
 
 T = TypeVar("T")
+Reading = Callable[[Iterable[Any]], Iterator[pa.RecordBatch]]
+"""Rows from some of a frame's tasks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,15 +72,17 @@ def scan(spark: SparkSession, uri: str, replicas: Sequence[Replica]) -> tuple[Re
     Raises `Broken` for the first damage, naming file and byte.
     """
     files = [file for replica in replicas for file in replica.files]
-    total = sum(file.size for file in files)
-    most = min(total // (4 << 20) + 1, 4 * spark.sparkContext.defaultParallelism)
-    tasks = shared(files, [file.size for file in files], most)
+    sizes = [file.size for file in files]
+    most = min(sum(sizes) // (4 << 20) + 1, 4 * spark.sparkContext.defaultParallelism)
+    tasks = shared(files, sizes, most)
 
-    def run(task: list[SegmentFile]) -> list[FileFacts]:
+    def read(mine: Iterable[list[SegmentFile]]) -> Iterator[pa.RecordBatch]:
         store, _ = filesystem(uri)
-        return [scan_file(store, file) for file in task]
+        for task in mine:
+            yield pa.record_batch({"facts": [pickle.dumps(scan_file(store, file)) for file in task]})
 
-    facts = iter(spark.sparkContext.parallelize(tasks, len(tasks)).flatMap(run).collect())
+    rows = by_task(spark, tasks, read, "facts binary").collect()
+    facts = (pickle.loads(row.facts) for row in rows)  # noqa: S301 - what our own tasks wrote
     return tuple(_replica(replica, list(islice(facts, len(replica.files)))) for replica in replicas)
 
 
@@ -92,6 +98,16 @@ def shared(pieces: Sequence[T], sizes: Sequence[int], count: int) -> list[list[T
         tasks[-1].append(piece)
         filled += size
     return tasks
+
+
+def by_task(spark: SparkSession, tasks: Sequence[Any], read: Reading, schema: str) -> DataFrame:
+    """What ``read`` gives for each task, in their order. Every pass goes this way: Spark forks the workers of
+    an RDD from a process of their own, which would load all our code a second time."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return read(tasks[number] for batch in batches for number in batch.column(0).to_pylist())
+
+    return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(run, schema)
 
 
 def replica_facts(store: fs.FileSystem, replica: Replica) -> ReplicaFacts:
@@ -126,12 +142,7 @@ def scan_file(store: fs.FileSystem, file: SegmentFile) -> FileFacts:
             at = find_batch(part.data, part.headers.end + 1, following)
             damage = None if at < 0 else f"its length leads past a whole batch at byte {part.position + at}"
     return FileFacts(
-        first=first,
-        next=following,
-        end=end,
-        ending=ending,
-        damage=damage,
-        spans=np.concatenate(tables),
+        first=first, next=following, end=end, ending=ending, damage=damage, spans=np.concatenate(tables)
     )
 
 

@@ -20,7 +20,7 @@ from groupshift.spark.batches.decompress import Origin
 from groupshift.spark.batches.records import latest_by_key, read_records
 from groupshift.spark.batches.segment_files import filesystem, find_replicas, read_parts
 from groupshift.spark.batches.transactions import Transactions, visible
-from groupshift.spark.segment_scan import ReplicaFacts, scan, shared
+from groupshift.spark.segment_scan import ReplicaFacts, by_task, scan, shared
 
 OFFSETS_TOPIC = "__consumer_offsets"
 SCHEMA = "partition int, offset long, timestamp_ms long, key binary, value binary"
@@ -123,13 +123,10 @@ def in_tasks(
     """What ``read`` gives for each piece of work, thinned out and converted where it was read. A task is a
     list of pieces that follow each other in one partition, for several partitions."""
 
-    def rows(numbers: Iterable[int]) -> Iterator[pa.RecordBatch]:
-        for number in numbers:
-            for pieces in tasks[number]:
+    def rows(mine: Iterable[Sequence[Sequence[Any]]]) -> Iterator[pa.RecordBatch]:
+        for task in mine:
+            for pieces in task:
                 records = chain.from_iterable(map(read, pieces))
                 yield from latest_by_key(records) if into.winners else records
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from into.convert(rows(number for batch in batches for number in batch.column(0).to_pylist()))
-
-    return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(run, into.schema)
+    return by_task(spark, tasks, lambda mine: into.convert(rows(mine)), into.schema)
