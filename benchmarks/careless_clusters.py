@@ -55,7 +55,7 @@ from rich.console import Console
 from rich.table import Table
 
 from groupshift.cli.main import main as groupshift
-from groupshift.domain.placement import partition_of
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift_sandbox.home import Home

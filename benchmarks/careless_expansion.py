@@ -31,7 +31,7 @@ from measuring import fresh_home, report
 from measuring.live_groups import producing
 from measuring.live_member import LiveMember
 
-from groupshift.domain.placement import partition_of
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.report.svg_and_time_axis import element
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.layout import Cluster, unchanged

@@ -37,9 +37,9 @@ from groupshift.domain.cluster import (
     QuorumView,
     TopicView,
 )
+from groupshift.domain.group_partition_and_count import Answers, expected, partition_of, probe_names
 from groupshift.domain.group_protocol import KafkaGroup, Kind
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.placement import Answers, expected, partition_of, probe_names
 from groupshift.domain.run import Plan, make_plan
 from groupshift.domain.verdict import Judgement
 from groupshift.engine.begin import begin, claim

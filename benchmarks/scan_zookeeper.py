@@ -116,7 +116,7 @@ def write_settings(home: Home, zookeeper: str, bootstrap: str) -> Path:
 SCAN = """
 import json, resource, sys, time
 began = time.monotonic()
-from groupshift.bootstrap.scans import build_scans
+from groupshift.bootstrap.moves import build_scans
 from groupshift.settings import load
 with build_scans(load(sys.argv[1])) as scans:
     found = scans.scan(lambda done, total: None)

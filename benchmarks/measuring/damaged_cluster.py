@@ -17,8 +17,8 @@ from kazoo.client import KazooClient
 
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.audit.inputs import Key
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.domain.partitions import TopicPartition as At
-from groupshift.domain.placement import partition_of
 from groupshift.domain.znodes import GroupPaths
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.kafka import create_topic

@@ -83,7 +83,7 @@ class FleetTask(ClusterTask):
 
     def scans(self) -> AbstractContextManager[FleetScans]:
         """Fresh use cases, for a ``with`` statement. Raises as `ClusterTask.settings`."""
-        from groupshift.bootstrap.scans import build_scans
+        from groupshift.bootstrap.moves import build_scans
 
         return build_scans(self.settings())
 

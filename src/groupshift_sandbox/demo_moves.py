@@ -18,10 +18,10 @@ from groupshift.bootstrap.connect import cluster_acts, group_snapshots
 from groupshift.bootstrap.moves import journal
 from groupshift.cli.main import main
 from groupshift.domain.foreign_text_quoting import command
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.domain.group_protocol import POLICY
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition, grouped
-from groupshift.domain.placement import partition_of
 from groupshift.engine.status import status_of
 from groupshift.errors import Broken, Transient
 from groupshift.settings import load as settings_at

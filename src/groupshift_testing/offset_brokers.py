@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 from groupshift.domain.cluster import PlacementView
 from groupshift.domain.commit_places import Topics
-from groupshift.domain.placement import NOBODY, owners, partition_of
+from groupshift.domain.group_partition_and_count import NOBODY, owners, partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.errors import Conflict, Rejected
 from groupshift.log import LogRecord, decode

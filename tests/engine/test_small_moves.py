@@ -98,23 +98,25 @@ def test_a_wait_that_is_over_has_three_ends(late: WhenLate) -> None:
             assert stage.state is RunState.REJECTED
 
 
-def test_tasks_that_share_a_claim_may_find_the_run_further_on() -> None:
-    """What one has read before the other began an act is no conflict, and the run is not given up; for a new
-    claim it is one."""
-    stage = Stage(Small(DO, UNDO, do=Act(said(Outcome.WAIT), PASSED)))
-    first = stage.claim()
+@pytest.mark.parametrize("anew", [True, False])
+def test_tasks_of_one_holder_may_find_the_run_further_on(*, anew: bool) -> None:
+    """What one has read before the other went on is no conflict, not even the end, and the run is not given
+    up; for another holder it is one."""
+    stage = Stage(Small(DO, do=Act(said(Outcome.WAIT), PASSED)))
+    first, options = stage.claim(), RunOptions(who="ann", holder="cli")
     read = stage.runs.find(stage.run)
     advance(first)
     assert (read.state, stage.state) == (RunState.APPROVED, RunState.RUNNING)
-    options = RunOptions(who="ann", holder="cli")
-    beside = claim(stage.move, stage.tools(), stage.done, read, options, anew=False)
-    assert beside.token == first.token
+    beside = claim(stage.move, stage.tools(), stage.done, read, options, anew=anew)
+    assert (beside.token == first.token) is not anew
     held = stage.runs.held(stage.run)
     assert held is not None
     assert not held.stopped
-    advance(first)
-    with pytest.raises(Conflict, match="was approved and is running by another process since"):
-        claim(stage.move, stage.tools(), stage.done, read, options)
+    assert isinstance(drive(beside), Ended)
+    later = claim(stage.move, stage.tools(), stage.done, read, options, anew=anew)
+    assert later.refresh().state is RunState.MOVED
+    with pytest.raises(Conflict, match="was approved and is moved by another process since"):
+        claim(stage.move, stage.tools(), stage.done, read, RunOptions(who="ann", holder="other"))
 
 
 def test_a_doubt_is_asked_about_and_may_be_accepted() -> None:

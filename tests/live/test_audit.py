@@ -29,8 +29,8 @@ from groupshift.audit.offsets import Audit
 from groupshift.audit.rules import Weight
 from groupshift.audit.run import AuditSources, audit_offsets
 from groupshift.cli.main import main
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.placement import partition_of
 from groupshift.log.decode import Position
 from groupshift.spark.broker_source import Brokers
 from groupshift.spark.copied_log import DirectLog

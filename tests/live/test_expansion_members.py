@@ -12,7 +12,7 @@ from confluent_kafka import TopicPartition as At
 
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.cluster_changes import LiveTopicExpansion
-from groupshift.domain.placement import partition_of
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift_sandbox.client_members.commands import CLIENTS, ClientMember, GroupProtocol
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import log_ends

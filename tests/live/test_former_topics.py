@@ -15,8 +15,8 @@ from groupshift.adapters.kafka.group_changes import LiveOffsetRestoring
 from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
 from groupshift.adapters.system import SystemClock
 from groupshift.cli.main import main
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.moves.expansion.restore import restore_offsets
 from groupshift_sandbox.committing import commit

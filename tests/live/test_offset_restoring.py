@@ -17,8 +17,8 @@ from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.group_changes import LiveOffsetRestoring
 from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
 from groupshift.adapters.system import SystemClock
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import Committed, OffsetRow
 from groupshift.log import commit_place
 from groupshift.moves.expansion.restore import read_back, restore_offsets

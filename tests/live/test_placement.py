@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from groupshift.cli.main import main
-from groupshift.domain.placement import partition_of
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.domain.verdict import Verdict
 from groupshift.moves.expansion.rules import Placement
 from groupshift_sandbox.elections import lead_as_preferred

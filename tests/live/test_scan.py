@@ -21,7 +21,7 @@ from groupshift.adapters.spark_submit.java import java_binary
 from groupshift.adapters.system import SystemClock
 from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
 from groupshift.adapters.zookeeper.session import ZookeeperConnection
-from groupshift.bootstrap.scans import build_scans
+from groupshift.bootstrap.moves import build_scans
 from groupshift.domain.group import GroupView
 from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition

@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from groupshift.adapters.kafka.cluster import observer
 from groupshift.adapters.kafka.groups import KafkaGroups
-from groupshift.bootstrap.scans import build_scans
+from groupshift.bootstrap.moves import build_scans
 from groupshift.domain.modes import Mode
 from groupshift.domain.plan import WayBack
 from groupshift.domain.run import Findings

@@ -22,8 +22,8 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.requests import FeatureChange, update_features
 from groupshift.bootstrap.connect import broker_side
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.domain.group_protocol import Kind
-from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Broken, Transient
 from groupshift.moves.protocol.liveness import MemberWatch, look_at

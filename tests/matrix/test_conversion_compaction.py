@@ -19,10 +19,10 @@ from groupshift.adapters.kafka.broker_views import LiveProtocolViews
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.cluster_changes import LiveClusterActs
 from groupshift.adapters.system import SystemClock
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.placement import partition_of
 from groupshift.errors import Transient
 from groupshift.log import Decoded, decode
 from groupshift.log.group_states import materialise

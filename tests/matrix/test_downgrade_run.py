@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from groupshift.adapters.kafka.cluster_changes import LiveClusterActs
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.placement import partition_of
 from groupshift.moves.downgrade.plan_and_rollback import COMPACTING
 from groupshift_sandbox.cluster_file import load
 from groupshift_sandbox.committing import commit

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.domain.placement import partition_of
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift_sandbox.client_members.commands import CLIENTS, GroupProtocol
 from support.expansion_story import BEFORE, home_in, runs_of, started
 from support.placement_story import audited

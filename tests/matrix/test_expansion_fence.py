@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as At
 
 from groupshift.adapters.spark_submit.java import java_binary
-from groupshift.domain.placement import partition_of
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift_sandbox.artifacts import SIMPLE_LOGGING, TOOLS, class_path
 from groupshift_sandbox.client_members.commands import CLIENTS, ClientMember, GroupProtocol
 from groupshift_sandbox.kraft import KraftOptions, start_kraft

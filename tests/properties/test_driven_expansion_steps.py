@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groupshift.domain.placement import partition_of
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.domain.run import PASSED, Checked, Outcome, Step
 from groupshift.engine.move import Handler, handler_of
 from groupshift.engine.watch import watch

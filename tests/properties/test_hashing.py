@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupshift.domain.placement import java_hash, partition_of
+from groupshift.domain.group_partition_and_count import java_hash, partition_of
 from groupshift.moves.expansion.logged_offsets import Hashed
 
 NAMES = st.text(st.characters(), max_size=40)

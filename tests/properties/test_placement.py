@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from groupshift.log.releases import Coordinator
-from groupshift.moves.expansion.repair import Mend, RepairTools, plan_repair, repair
+from groupshift.moves.expansion.repair_lost_offsets import Mend, RepairTools, plan_repair, repair
 from groupshift.moves.expansion.rules import Placement, audit_placement
 from groupshift_testing.offset_brokers import OffsetBrokers
 from support.simulated_placement import Placed

@@ -11,8 +11,8 @@ from typing import Any
 from groupshift.audit.inputs import KEPT, Terms, ZookeeperGroup
 from groupshift.audit.offsets import Reading
 from groupshift.domain.commit_places import FORMER, TopicNow, Topics
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.domain.modes import Mode
-from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import ClusterState, GroupRow, LogEndRow, OffsetRow, ProblemRow
 from groupshift.log import LogRecord
 from groupshift_testing.log_encoder import encode_key, encode_value

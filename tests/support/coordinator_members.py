@@ -9,7 +9,7 @@ from typing import Any
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from groupshift.domain.placement import partition_of
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.log import Decoded, decode
 from groupshift.spark.broker_source import Brokers
 from groupshift.spark.copied_log import DirectLog

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from groupshift.domain.placement import partition_of
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.log import Decoded, LogRecord, decode
 from groupshift_testing.log_encoder import encode_key, encode_value
 from support.coordinator_vectors import BLOBS, T, U

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from groupshift.domain.placement import partition_of
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.engine.progress import Progress
 from groupshift.log.releases import Coordinator
 from groupshift.moves.expansion.facts import ExpansionRequest

@@ -12,7 +12,7 @@ import pytest
 
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.group_changes import commit_rows
-from groupshift.domain.placement import partition_of
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.snapshots import FALLEN

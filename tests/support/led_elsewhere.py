@@ -14,7 +14,7 @@ from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.requests import metadata
 from groupshift.adapters.kafka.snapshots import listing
 from groupshift.adapters.kafka.wire import BrokerError, raise_for
-from groupshift.domain.placement import partition_of
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.errors import Transient
 from groupshift_sandbox.elections import elect_preferred
 from groupshift_sandbox.layout import Cluster

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from groupshift.domain.cluster import COUNT, BrokerView, PlacementView, TopicView
+from groupshift.domain.group_partition_and_count import Answers, expected, partition_of, probe_names
 from groupshift.domain.group_protocol import KafkaGroup
-from groupshift.domain.placement import Answers, expected, partition_of, probe_names
 from groupshift.domain.verdict import Verdict
 from groupshift.log import LogRecord
 from groupshift.log.decode import Position

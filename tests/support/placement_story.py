@@ -19,8 +19,8 @@ from groupshift.adapters.kafka.requests import named_by
 from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
 from groupshift.adapters.system import SystemClock
 from groupshift.cli.main import main
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Verdict
 from groupshift.moves.expansion.rules import Placement, audit_placement
 from groupshift.spark.broker_source import Brokers

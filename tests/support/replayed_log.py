@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.requests import fetch_offsets, fetched
-from groupshift.domain.placement import partition_of
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.log import LogRecord, decode
 from groupshift.log.releases import Coordinator, loader
 from groupshift.log.replay import GroupVerdict, LoadOutcome, lint

@@ -15,8 +15,8 @@ from groupshift.domain.cluster import (
     TopicView,
 )
 from groupshift.domain.commit_places import FORMER, TopicNow, Topics
+from groupshift.domain.group_partition_and_count import NOBODY, Answers, probe_names
 from groupshift.domain.group_protocol import KafkaGroup, Kind
-from groupshift.domain.placement import NOBODY, Answers, probe_names
 from groupshift.domain.rows import ClusterState, Committed, OffsetRow, ProblemRow
 from groupshift.log import LogRecord
 from groupshift.log.decode import Position

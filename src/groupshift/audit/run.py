@@ -12,7 +12,7 @@ from typing import Protocol
 
 from groupshift.audit.inputs import Terms, ZookeeperGroup, read_log
 from groupshift.audit.offsets import Audit, Looked, Reading, audit, confirmed, unheard_of
-from groupshift.domain.placement import partition_of
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.domain.znodes import refuse_other_cluster
 from groupshift.ports.clock import Clock
 from groupshift.ports.cluster import GroupSnapshots

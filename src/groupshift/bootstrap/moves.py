@@ -1,4 +1,4 @@
-"""The installed moves with the ports that each names, over the real adapters.
+"""The installed moves with the ports that each names, over the real adapters; and the scans, which make runs.
 
 The ``ports`` of a move is a frozen dataclass. Each field has a port as its type and is filled from `OPENERS`;
 connections open at first use. The ports of a move from elsewhere may have a class method
@@ -35,12 +35,13 @@ from groupshift.bootstrap.connect import (
     step_crash_points,
     topic_expansion,
     verifier,
+    zookeeper_connection,
     zookeeper_side,
 )
 from groupshift.bootstrap.driver_choice import driver_of
 from groupshift.domain.canary import CanaryLimits
 from groupshift.domain.evidence import PlanOf, refuse_older
-from groupshift.domain.modes import Isolation
+from groupshift.domain.modes import Isolation, Mode
 from groupshift.domain.requests import options_of
 from groupshift.domain.run import Json, RunState, SparkJob
 from groupshift.domain.seal import REPORT, Verification
@@ -69,6 +70,7 @@ from groupshift.settings import Settings
 
 if TYPE_CHECKING:
     from groupshift.report.kept_evidence import Kept
+    from groupshift.scan.scan import FleetScans
 
 P = TypeVar("P")
 _LOG = logging.getLogger(__name__)
@@ -371,3 +373,37 @@ def page_of(
         kept.troubles += troubles
     reader = closed_reader(move_named(record.move), runs, SystemClock(), run, closing)
     return document_of(reader, kept), kept
+
+
+@contextmanager
+def build_scans(settings: Settings) -> Iterator[FleetScans]:
+    """Open the use cases of an ensemble, and close at the end what they opened. Connections open at first
+    use.
+
+    Raises:
+        Rejected: an address, a folder or a URL cannot be used.
+        Transient: see `FleetScans`.
+    """
+    from groupshift.adapters.groups import LiveEnsembleReader
+    from groupshift.adapters.kafka.cluster import observer
+    from groupshift.adapters.kafka.groups import KafkaEnsemble
+    from groupshift.adapters.sqlalchemy.scans import SqlScans
+    from groupshift.adapters.system import SystemClock
+    from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
+    from groupshift.adapters.zookeeper.mode_and_brake import ZookeeperBrake
+    from groupshift.moves.coordination.move import ModeAlone
+    from groupshift.scan.scan import FleetScans
+    from groupshift.scan.toggles import Toggles
+
+    clock, moves = SystemClock(), {each: ModeAlone(each) for each in Mode}
+    zookeeper = zookeeper_connection(settings.zookeeper)
+    kafka = observer(settings.kafka.bootstrap_servers, properties=settings.kafka.properties)
+    with (
+        journal(settings) as runs,
+        opened(moves[Mode.KAFKA], Place(settings=settings), None) as ports,
+        closing(LiveEnsembleReader(ZookeeperGroups(zookeeper), KafkaEnsemble(kafka), clock)) as reader,
+        closing(SqlScans(settings.journal.url)) as scans,
+    ):
+        toggles = Toggles(moves=moves, tools=tools_of(runs, settings), ports=ports)
+        brake = ZookeeperBrake(zookeeper)
+        yield FleetScans(clock=clock, reader=reader, scans=scans, brake=brake, toggles=toggles)

@@ -44,16 +44,14 @@ from groupshift.domain.foreign_text_quoting import command
 from groupshift.engine.questions import utc
 from groupshift.errors import Rejected
 from groupshift.moves.coordination.leftovers import remove_stale_offsets, stale_offsets
-from groupshift.moves.expansion.repair import (
+from groupshift.moves.expansion.repair_leader_epochs import EpochPlan, plan_epochs, repair_epochs
+from groupshift.moves.expansion.repair_lost_offsets import (
     UNDECIDED,
-    EpochPlan,
     Mend,
     PlannedRepair,
     RepairTools,
-    plan_epochs,
     plan_repair,
     repair,
-    repair_epochs,
 )
 from groupshift.moves.expansion.restore import Restored
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from rich.text import Text
 from typer import Option
 
-from groupshift.bootstrap.scans import build_scans
+from groupshift.bootstrap.moves import build_scans
 from groupshift.cli.options import Json, SettingsFile, option, settings
 from groupshift.cli.output import Shown, tell, verdict_text
 from groupshift.cli.terminal import Console, Table, joined, progress_bar, styled

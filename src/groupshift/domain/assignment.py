@@ -13,10 +13,10 @@ from enum import StrEnum
 from functools import cache, partial
 from itertools import cycle, islice
 
+from groupshift.domain.group_partition_and_count import java_hash
 from groupshift.domain.group_protocol import KafkaMember
 from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.placement import java_hash
 from groupshift.errors import Rejected
 
 Assignment = dict[TopicPartition, str]

@@ -12,8 +12,8 @@ from enum import StrEnum
 from functools import cached_property
 
 from groupshift.domain.foreign_json import decimal
+from groupshift.domain.group_partition_and_count import Answers, counts_of
 from groupshift.domain.group_protocol import PROTOCOLS, KafkaGroup
-from groupshift.domain.placement import Answers, counts_of
 from groupshift.domain.versions import METADATA, Span, line_of
 from groupshift.log.releases import Coordinator
 

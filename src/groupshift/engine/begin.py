@@ -145,7 +145,8 @@ def claim(
 
     Raises:
         Rejected: it is of another move or target; nothing was changed.
-        Conflict: its state changed since it was read, and it is claimed ``anew``.
+        Conflict: its state changed since it was read, and this holder did not have it: tasks of one holder go
+            on with a run side by side.
         Fenced: another holder has it.
         Transient: the target cannot tell which it is. Then only a rollback goes on (``direction`` "back", or
             a run that is rolling back).
@@ -163,11 +164,12 @@ def claim(
             f"run {run.run} is of {run.target} in {run.target.cluster!r}, and what answers is {met} in "
             f"{met.cluster!r}: name the servers of the run, or the run of these servers; nothing was changed"
         )
+    ours = (held := tools.runs.held(run.run)) is not None and held.holder == options.holder
     token = tools.runs.claim(run.run, options.holder, tools.clock.now_ms(), anew=anew, take_over=take_over)
     claimed = Run(move, tools, ports, options, (run.run, token))
     try:
         now = claimed.refresh().state
-        if anew and now is not run.state:  # tasks that share a claim may go on with it side by side
+        if now is not run.state and not ours:
             since = f"run {run.run} was {run.state} and is {now} by another process since"
             raise Conflict(f"{since}; nothing was changed here; see: groupshift status {run.run}")
         # One that is over takes no fence while another run is in the way, which would be fenced off. What it

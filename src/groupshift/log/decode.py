@@ -25,8 +25,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from groupshift.domain.foreign_json import shown
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.placement import partition_of
 from groupshift.errors import Rejected
 from groupshift.log.codec import Unknown, Unreadable, message_reader
 from groupshift.log.schema import ASSIGNMENT, COMMITS, SUBSCRIPTION, TYPES, RecordType, Schema

@@ -22,8 +22,8 @@ from groupshift.audit.offsets import (
     unheard_of,
 )
 from groupshift.audit.rules import KAFKA_RULES, STORE_RULES, Weight
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.domain.modes import Mode
-from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import ClusterState, GroupRow, LogEndRow, OffsetRow, ProblemRow
 from groupshift.log import LogRecord
 from groupshift_testing.log_encoder import encode_key, encode_value

@@ -5,9 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from groupshift.cli.repair import clean, following
-from groupshift.domain.placement import partition_of
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.log.releases import Coordinator
-from groupshift.moves.expansion.repair import Mend, PlannedRepair, RepairTools, plan_repair, repair
+from groupshift.moves.expansion.repair_lost_offsets import (
+    Mend,
+    PlannedRepair,
+    RepairTools,
+    plan_repair,
+    repair,
+)
 from groupshift_testing.offset_brokers import OffsetBrokers
 from support.simulated_expansion import Expansible
 

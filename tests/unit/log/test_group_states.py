@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from groupshift.domain.placement import partition_of
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.errors import Rejected
 from groupshift.log import DecodeStatus, LogRecord, decode
 from groupshift.log.group_states import Commit, GroupFamily, materialise, retention_risks

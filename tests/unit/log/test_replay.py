@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from groupshift.domain.placement import partition_of
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.errors import Rejected
 from groupshift.log import LogRecord, decode
 from groupshift.log.releases import LOADERS, Coordinator, loader

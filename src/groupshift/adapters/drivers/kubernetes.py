@@ -1,8 +1,8 @@
 """Fleet driver `kubernetes`: Deployments and StatefulSets whose pods are members of the group.
 
 The workloads of a group are those of the namespace with the label ``groupshift.io/group``. A change is one
-compare-and-set patch a workload (`groupshift.adapters.drivers.workloads.decide`). An annotation of the
-workload remembers it, so any process can resume the change.
+compare-and-set patch a workload (`groupshift.adapters.drivers.kubernetes_workloads.decide`). An annotation of
+the workload remembers it, so any process can resume the change.
 docs/reference/fleet-drivers.md says what a team prepares.
 
 Requests go through the official client, but as plain documents: the client's generated models refuse what a
@@ -25,7 +25,7 @@ from kubernetes import config
 from kubernetes.client import ApiClient, ApiException, Configuration
 from urllib3.exceptions import HTTPError
 
-from groupshift.adapters.drivers.workloads import (
+from groupshift.adapters.drivers.kubernetes_workloads import (
     GROUP,
     Document,
     Workload,

@@ -49,9 +49,9 @@ from groupshift.domain.cluster import (
     configured,
 )
 from groupshift.domain.commit_places import Topics
+from groupshift.domain.group_partition_and_count import Answers, probe_names
 from groupshift.domain.group_protocol import BrokerLook, KafkaGroup, Kind, ProtocolView
 from groupshift.domain.partitions import grouped
-from groupshift.domain.placement import Answers, probe_names
 from groupshift.domain.rows import GONE
 from groupshift.domain.versions import METADATA
 from groupshift.ports.clock import Clock

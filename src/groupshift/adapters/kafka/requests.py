@@ -21,9 +21,9 @@ from kio.schema.errors import ErrorCode
 from groupshift.adapters.kafka.broker import NEWEST_VERSIONS, SOFTWARE, BrokerConnection
 from groupshift.adapters.kafka.wire import Api, error_name, in_parts, raise_for
 from groupshift.domain.cluster import QuorumView
+from groupshift.domain.group_partition_and_count import NOBODY
 from groupshift.domain.group_protocol import ALIKE, ASSIGNMENT_INTERVAL, BrokerSettings, Kind
 from groupshift.domain.partitions import TopicPartition, grouped
-from groupshift.domain.placement import NOBODY
 from groupshift.domain.versions import METADATA
 
 _GROUPS_A_REQUEST = 500

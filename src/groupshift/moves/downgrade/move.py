@@ -22,8 +22,8 @@ from groupshift.engine.snapshots import (
     TakeClusterSnapshot,
     fallen_offsets,
 )
+from groupshift.moves.downgrade import compaction_steps, steps
 from groupshift.moves.downgrade import report as reports
-from groupshift.moves.downgrade import steps
 from groupshift.moves.downgrade.facts import (
     DowngradeFacts,
     DowngradePorts,
@@ -67,9 +67,9 @@ class DowngradeMove(ClusterMove[DowngradePorts]):
         "set-configs": steps.SetConfigs(),
         "lower": steps.SetLevel(),
         "raise": steps.SetLevel(),
-        "quicken-compaction": steps.QuickenCompaction(),
-        "compact": steps.Compact(),
-        "settle-compaction": steps.SettleCompaction(),
+        "quicken-compaction": compaction_steps.QuickenCompaction(),
+        "compact": compaction_steps.Compact(),
+        "settle-compaction": compaction_steps.SettleCompaction(),
         "await-snapshot": steps.AwaitSnapshot(),
         "prove": steps.Prove(),
         "replace": steps.ReplaceNode(),

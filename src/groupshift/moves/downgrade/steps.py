@@ -1,5 +1,5 @@
-"""Steps of a downgrade: those that change groups, their configurations, features and the offsets topic, that
-measure before the first node, and that give a node another release.
+"""Steps of a downgrade: those that change groups, their configurations and features, that measure before the
+first node, and that give a node another release; `compaction_steps` has others.
 
 Each step acts once and looks until it sees the effect. What a step read before it changed anything is in its
 intent in the journal: the configurations of a group, those of the offsets topic. Their inverses take it from
@@ -8,8 +8,6 @@ replica is in sync and no other voter of the metadata quorum is behind.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 from groupshift.domain.cluster import ClusterView
 from groupshift.domain.facts import sentence_list
@@ -32,7 +30,6 @@ from groupshift.engine.handlers import INSTRUCTION
 from groupshift.engine.move import Handler, Standing
 from groupshift.errors import Conflict, Transient
 from groupshift.log.releases import Coordinator
-from groupshift.log.replay import LoadOutcome
 from groupshift.moves.downgrade.facts import (
     DowngradePorts,
     Downgrading,
@@ -54,12 +51,11 @@ from groupshift.moves.downgrade.releases import Standing as Order
 from groupshift.moves.downgrade.rules import ask, no_go
 from groupshift.ports.driver import ForPerson, NodeState, NodeStatus, Replacement
 
-_CHURN_S = 1.0
 _SERVED_BY = {GROUP: Kind.CONSUMER, SHARE: Kind.SHARE, STREAMS: Kind.STREAMS}
 """Without this feature no broker serves groups of this type."""
 
 
-def _waits(why: str, *, again: bool = False) -> Checked:
+def waits(why: str, *, again: bool = False) -> Checked:
     """A look that has to be repeated, with why; ``again``: the act is repeated before it."""
     return Checked(outcome=Outcome.WAIT, detail=why, act_again=again)
 
@@ -70,7 +66,7 @@ class _Listed(Handler[DowngradePorts]):
     def allowed(self, run: Downgrading, step: Step) -> Checked:
         """Whether every broker lists all its groups."""
         why = hidden(run, run.ports.views.look())
-        return _waits(why) if why else PASSED
+        return waits(why) if why else PASSED
 
     def listed(self, run: Downgrading, step: Step) -> tuple[InventoryGroup | None, str]:
         """Return the group as listed now, and why that may not be all."""
@@ -115,13 +111,13 @@ class Convert(_Listed):
         group, why = self.listed(run, step)
         ours = step.kind == "convert-empty"
         if why:
-            return _waits(why, again=ours)
+            return waits(why, again=ours)
         if group is None or (Kind.CONSUMER not in group.kinds and (group.empty or not ours)):
             return PASSED
         if group.empty:
-            return _waits(f"group {step.subject} is still listed as consumer", again=True)
+            return waits(f"group {step.subject} is still listed as consumer", again=True)
         if ours:
-            return _waits(f"group {step.subject} still has a member")
+            return waits(f"group {step.subject} still has a member")
         return Checked(outcome=Outcome.PERSON, detail=self._busy(step))
 
 
@@ -153,7 +149,7 @@ class DeleteConfigs(_Listed):
         left = view.group_configs.get(step.subject, {})
         still = f"brokers still tell {', '.join(left)} of group {step.subject}" if left else ""
         why = still or view.configs_problem or hidden(run, view)
-        return _waits(why) if why else PASSED
+        return waits(why) if why else PASSED
 
 
 class SetConfigs(Handler[DowngradePorts]):
@@ -169,7 +165,7 @@ class SetConfigs(Handler[DowngradePorts]):
         """Whether brokers tell exactly what was deleted."""
         configs = run.ports.views.look().group_configs.get(step.subject, {})
         same = dict(configs) == dict(run.records[step.undoes].intent["configs"])
-        return PASSED if same else _waits(f"brokers do not tell all of {step.subject}'s configurations yet")
+        return PASSED if same else waits(f"brokers do not tell all of {step.subject}'s configurations yet")
 
 
 class SetLevel(_Listed):
@@ -204,83 +200,7 @@ class SetLevel(_Listed):
     def check(self, run: Downgrading, step: Step, record: StepRecord) -> Checked:
         """Whether every broker tells the level."""
         level = run.ports.views.look().finalised.get(step.subject, 0)
-        return PASSED if level == step.args["to"] else _waits(f"a broker tells {step.subject} at {level}")
-
-
-def _topic_is(run: Downgrading, wanted: Mapping[str, str | None]) -> Checked:
-    """Whether the offsets topic itself is configured so; None: by no value of its own."""
-    configs = run.ports.cluster.topic_configs()
-    other = [name for name, value in wanted.items() if configs.get(name) != value]
-    return _waits(f"brokers do not tell {', '.join(other)} yet") if other else PASSED
-
-
-class QuickenCompaction(Handler[DowngradePorts]):
-    """Lets the offsets topic be compacted soon."""
-
-    def intend(self, run: Downgrading, step: Step) -> Json:
-        """What the topic is configured with before anything is changed; None: the broker's default."""
-        configs = run.ports.cluster.topic_configs()
-        known = run.records.get(step.key)
-        former = known.intent.get("former") if known is not None else None
-        return {"former": former or {name: configs.get(name) for name in step.args["wanted"]}}
-
-    def act(self, run: Downgrading, step: Step, intent: Json) -> Json:
-        """Set what makes segments roll and the cleaner run soon: ``args["wanted"]``."""
-        run.hold(step)
-        run.ports.cluster.configure_topic(dict(step.args["wanted"]))
-        return {}
-
-    def check(self, run: Downgrading, step: Step, record: StepRecord) -> Checked:
-        """See `Handler`."""
-        return _topic_is(run, step.args["wanted"])
-
-
-class Compact(Handler[DowngradePorts]):
-    """Commits to every partition until the cleaner is through; there is no way to undo it, and none is
-    needed."""
-
-    alters = True
-
-    def check(self, run: Downgrading, step: Step, record: StepRecord) -> Checked:
-        """Commit once to every partition, then read the whole log. Raises `Fenced`."""
-        run.hold(step)
-        run.ports.cluster.force_compaction()
-        run.tools.clock.sleep(_CHURN_S)
-        log = look_at(run.ports.views, run.ports.log, run.request).log
-        if log is None:
-            return _waits("the log was not read")
-        if log.new_types:
-            count, types = sum(log.new_types.values()), ", ".join(map(str, log.new_types))
-            return _waits(f"{count} records of types {types} are left in the log")
-        lost = sorted(name for name, each in log.verdicts.items() if each.outcome is not LoadOutcome.LOADS)
-        if lost:
-            return Checked(outcome=Outcome.FAIL, detail=f"compacted, and still lost: {', '.join(lost)}")
-        return Checked(outcome=Outcome.PASS, result={"records": log.records, "groups": len(log.groups)})
-
-
-class SettleCompaction(Handler[DowngradePorts]):
-    """Sets the offsets topic back, and deletes groupshift's own groups."""
-
-    def act(self, run: Downgrading, step: Step, intent: Json) -> Json:
-        """Set every configuration back to what it was, and delete the groups that `Compact` committed
-        with."""
-        run.hold(step)
-        run.ports.cluster.configure_topic(dict(self._former(run)))
-        run.ports.cluster.remove_churn()
-        return {}
-
-    def check(self, run: Downgrading, step: Step, record: StepRecord) -> Checked:
-        """Whether no broker lists groups of ours any more, and the topic is configured as it was."""
-        left = sorted(run.ports.cluster.churning())
-        why = f"{left[0]} is still listed" if left else hidden(run, run.ports.views.look())
-        return _waits(why) if why else _topic_is(run, self._former(run))
-
-    def _former(self, run: Downgrading) -> Mapping[str, str | None]:
-        """What the topic was configured with before compaction was quickened: the intent of that step has
-        it."""
-        (quicken,) = (each for each in run.there.steps if each.kind == "quicken-compaction")
-        former: Mapping[str, str | None] = run.records[quicken.key].intent["former"]
-        return former
+        return PASSED if level == step.args["to"] else waits(f"a broker tells {step.subject} at {level}")
 
 
 class AwaitSnapshot(Handler[DowngradePorts]):
@@ -306,7 +226,7 @@ class AwaitSnapshot(Handler[DowngradePorts]):
             return Checked(outcome=Outcome.PASS, result=result)
         said = f"a metadata snapshot up to offset {wanted} on nodes {', '.join(map(str, nodes))}"
         if known:
-            return _waits(f"waiting for {said}; there are {offsets}")
+            return waits(f"waiting for {said}; there are {offsets}")
         detail = (
             f"look for __cluster_metadata-0/<offset>-<epoch>.checkpoint of {said}, then say so with: "
             f"groupshift continue {run.name} --accept '{step.key}' --execute"
@@ -377,7 +297,7 @@ class ReplaceNode(Handler[DowngradePorts]):
             quorum = run.ports.views.look().quorum
             behind = [] if quorum is None else [each for each in quorum.behind if each != node]
             lacks = f"voter {behind[0]} of the metadata quorum is behind" if behind else ""
-        return _waits(f"the cluster is not whole, no node is touched: {lacks}") if lacks else PASSED
+        return waits(f"the cluster is not whole, no node is touched: {lacks}") if lacks else PASSED
 
     def _dead(self, run: Downgrading, node: int) -> bool:
         """Whether a node serves nobody: its driver says so, or it is a broker that is not registered, or the
@@ -425,7 +345,7 @@ class ReplaceNode(Handler[DowngradePorts]):
             return Checked(outcome=Outcome.PERSON, detail=f"{asked_for} ({lacks})")
         if status.state is not NodeState.UNKNOWN:
             done = Checked(outcome=Outcome.PASS, result={"release": wanted.release})
-            return _waits(lacks) if lacks else done
+            return waits(lacks) if lacks else done
         mute = wanted.node_id not in brokers_of(run) or alike(run.there)
         if not lacks and mute and not run.accepted(step):
             lacks = (

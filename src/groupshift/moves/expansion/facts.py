@@ -10,9 +10,9 @@ from functools import cached_property
 
 from groupshift.domain.cluster import ClusterView, PlacementView
 from groupshift.domain.commit_places import Topics
+from groupshift.domain.group_partition_and_count import expected, not_one_owner
 from groupshift.domain.group_protocol import KafkaGroup
 from groupshift.domain.partitions import grouped
-from groupshift.domain.placement import expected, not_one_owner
 from groupshift.domain.requests import option
 from groupshift.errors import Rejected
 from groupshift.moves.expansion.logged_offsets import (

@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import Any
 
 from groupshift.domain.commit_places import ZERO_ID
+from groupshift.domain.group_partition_and_count import hash_of, partition_of, share_that_stays
 from groupshift.domain.partitions import grouped
-from groupshift.domain.placement import hash_of, partition_of, share_that_stays
 from groupshift.domain.rows import OffsetRow
 from groupshift.log import Decoded, DecodeStatus, LogRecord, decode
 from groupshift.log.replay import other_writers

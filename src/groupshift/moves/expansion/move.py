@@ -20,7 +20,7 @@ from groupshift.engine.questions import utc
 from groupshift.engine.snapshots import ClusterMove, Exceptions, TakeClusterSnapshot, fallen_offsets
 from groupshift.errors import Transient
 from groupshift.log.commit_hashes import LiveCommit
-from groupshift.moves.expansion import commit_again, report, restart_brokers, steps
+from groupshift.moves.expansion import rehearse_and_commit_again, report, restart_brokers, steps
 from groupshift.moves.expansion.facts import ExpansionRequest
 from groupshift.moves.expansion.plan_and_rollback import BEGUN, met, planned, rollback
 from groupshift.moves.expansion.ports import (
@@ -83,7 +83,7 @@ class ExpansionMove(ClusterMove[ExpansionPorts]):
     handlers: Mapping[str, Handler[ExpansionPorts]] = {
         **own_handlers(),
         "snapshot": TakeClusterSnapshot(_Exceptions()),
-        "compare": commit_again.CompareSnapshots(_Exceptions()),
+        "compare": rehearse_and_commit_again.CompareSnapshots(_Exceptions()),
         "drain": steps.Drain(),
         "agree": steps.Agree(),
         "prove": steps.Prove(),
@@ -93,10 +93,10 @@ class ExpansionMove(ClusterMove[ExpansionPorts]):
         "create-partitions": restart_brokers.CreatePartitions(),
         "restart": restart_brokers.Restart(),
         "place": restart_brokers.Place(),
-        "rehearse": commit_again.Rehearse(),
-        "restore": commit_again.Restore(),
-        "verify": commit_again.Verify(),
-        "audit": commit_again.Audit(),
+        "rehearse": rehearse_and_commit_again.Rehearse(),
+        "restore": rehearse_and_commit_again.Restore(),
+        "verify": rehearse_and_commit_again.Verify(),
+        "audit": rehearse_and_commit_again.Audit(),
     }
     observed = staticmethod(report.observed)
     assessment_page = staticmethod(report.render)

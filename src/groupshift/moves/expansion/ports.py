@@ -15,7 +15,7 @@ from pathlib import Path
 from groupshift.domain.cluster import PlacementView
 from groupshift.domain.cluster_rules import unlisted
 from groupshift.domain.facts import sentence_list
-from groupshift.domain.placement import partition_of
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.domain.run import Plan
 from groupshift.engine.move import Run

@@ -9,8 +9,8 @@ import pytest
 from groupshift.adapters.kafka import cluster_changes
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.cluster_changes import PREFIX, LiveClusterActs, names
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.placement import partition_of
 
 
 @pytest.mark.parametrize("partitions", [1, 7, 31, 50, 62, 93, 961])

@@ -11,7 +11,7 @@ import pytest
 from groupshift.adapters.kafka import transactions
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.transactions import FirstCommits, OpenTransaction
-from groupshift.domain.placement import partition_of
+from groupshift.domain.group_partition_and_count import partition_of
 
 COUNT = 5
 PAY, LATER = OpenTransaction("pay", 1), OpenTransaction("later", 2)

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from groupshift.domain.cluster import Asked, ClusterView, Property
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.domain.group_protocol import ASSIGNORS, PROTOCOLS, Kind
 from groupshift.domain.hazards import BOOK
-from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.domain.versions import LINES, Line, Version
 from groupshift.log import Decoded

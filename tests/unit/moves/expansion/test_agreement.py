@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from groupshift.domain.placement import partition_of
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.moves.expansion.logged_offsets import LoggedPlaces, LogReading
 from groupshift.moves.expansion.restore import agreement

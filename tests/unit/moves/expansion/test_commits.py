@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.domain.placement import partition_of
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.domain.rows import LISTED_TOO, ClusterState, Committed, OffsetRow, ProblemRow
 from groupshift.log import LogRecord
 from groupshift.log.releases import Coordinator

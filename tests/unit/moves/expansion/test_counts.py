@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from groupshift.domain.placement import partition_of
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.errors import Rejected
 from groupshift.moves.expansion.logged_offsets import Hashed, LoggedPlaces, LogReading, Mover, worth_comparing
 from support.placement_clusters import commit

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from groupshift.domain.commit_places import TopicNow
-from groupshift.domain.placement import partition_of
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.rows import OffsetRow
 from groupshift.domain.run import RunState

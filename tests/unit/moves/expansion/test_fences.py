@@ -14,7 +14,7 @@ from groupshift.domain.run import RunState
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.log import LogRecord
 from groupshift.log.releases import Coordinator
-from groupshift.moves.expansion import commit_again, ports
+from groupshift.moves.expansion import ports, rehearse_and_commit_again
 from groupshift.ports.clock import CrashPoint
 from groupshift_testing.offset_brokers import OffsetBroker
 from support.driven_expansion import MOVING, begun, die, killed
@@ -78,7 +78,7 @@ def test_a_group_that_does_not_answer_is_not_deleted() -> None:
 def test_each_batch_is_fenced(kind: str, done: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process takes the run over after the first batch: there is no second one."""
     monkeypatch.setattr(ports, "AT_A_TIME", 5)
-    monkeypatch.setattr(commit_again, "AT_A_TIME", 5)
+    monkeypatch.setattr(rehearse_and_commit_again, "AT_A_TIME", 5)
     world = committed(Coordinator.NEW)
     driver, run = run_to(world, kind)
     before = world.asked.count(done)

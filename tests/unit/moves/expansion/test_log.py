@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupshift.domain.placement import partition_of
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.log import LogRecord, decode
 from groupshift.log.group_states import materialise
 from groupshift.moves.expansion.logged_offsets import (

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from groupshift.domain.cluster import PlacementView, TopicView
-from groupshift.domain.placement import partition_of
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 from groupshift.moves.expansion.facts import ExpansionRequest

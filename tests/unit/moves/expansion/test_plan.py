@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from groupshift.cli.main import main
-from groupshift.domain.placement import partition_of, probe_names
+from groupshift.domain.group_partition_and_count import partition_of, probe_names
 from groupshift.domain.requests import request_of
 from groupshift.domain.run import IRREVERSIBLE, Plan, StepRecord, StepState, plan_from
 from groupshift.domain.verdict import Judgement

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from groupshift.domain.cluster import QuorumView, TopicView
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.domain.group_protocol import KafkaGroup, Kind
-from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Verdict
 from groupshift.log import LogRecord
 from groupshift.moves.expansion.facts import PlacementFacts

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from groupshift.domain.cluster import COUNT
-from groupshift.domain.placement import partition_of
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.domain.run import Outcome, RunState, StepState
 from groupshift.engine.begin import request_differences
 from groupshift.engine.watch import watch

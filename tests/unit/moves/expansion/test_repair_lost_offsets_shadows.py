@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from groupshift.domain.placement import partition_of
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.errors import Transient
 from groupshift.log.releases import Coordinator
-from groupshift.moves.expansion.repair import (
+from groupshift.moves.expansion.repair_lost_offsets import (
     Mend,
     PlannedRepair,
     RepairTools,

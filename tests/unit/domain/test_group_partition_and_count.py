@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from groupshift.domain.placement import java_hash, partition_of, share_that_stays
+from groupshift.domain.group_partition_and_count import java_hash, partition_of, share_that_stays
 from groupshift.errors import Rejected
 
 GROUPS = {

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from groupshift.domain.commit_places import Topics
-from groupshift.domain.placement import partition_of
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.domain.run import PASSED, Checked, Json, Outcome, Step, StepRecord, StepState
 from groupshift.domain.verdict import Finding, Verdict, against

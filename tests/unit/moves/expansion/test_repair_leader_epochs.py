@@ -75,7 +75,7 @@ def cluster(*rows: OffsetRow, **more: Any) -> Coordinator:
 
 def done(world: Coordinator) -> Any:
     """Planned and executed."""
-    from groupshift.moves.expansion.repair import plan_epochs, repair_epochs
+    from groupshift.moves.expansion.repair_leader_epochs import plan_epochs, repair_epochs
 
     return repair_epochs(plan_epochs(world), world, world)
 
@@ -105,7 +105,7 @@ def test_f10_a_repair_writes_foreign_epochs_again_and_nothing_else() -> None:
 )
 def test_f10_a_repair_says_what_it_leaves_alone(more: dict[str, Any], busy: set[str], said: str) -> None:
     """Members would be refused; the others are no question of an epoch."""
-    from groupshift.moves.expansion.repair import plan_epochs
+    from groupshift.moves.expansion.repair_leader_epochs import plan_epochs
 
     world = cluster(row("a", 0, 4, **more), busy=busy)
     (found,) = plan_epochs(world).left
@@ -128,7 +128,7 @@ def test_f10_a_repair_leaves_what_somebody_changed_meanwhile() -> None:
 def test_f10_a_name_that_nobody_knows_is_no_clean_group() -> None:
     """A slip in ``--groups`` finds nothing to repair: said, and not taken for the end of it."""
     from groupshift.cli.repair import _epochs_clean
-    from groupshift.moves.expansion.repair import plan_epochs
+    from groupshift.moves.expansion.repair_leader_epochs import plan_epochs
 
     world = cluster(SOUND, gone={"orders-ap"})
     found = plan_epochs(world, ["a", "orders-ap"])
@@ -142,7 +142,7 @@ def test_f10_a_name_that_nobody_knows_is_no_clean_group() -> None:
 def test_f10_the_command_that_repairs_names_the_groups_it_was_planned_for() -> None:
     """It would write the commits of all others else."""
     from groupshift.cli.repair import _next_of_epochs
-    from groupshift.moves.expansion.repair import plan_epochs
+    from groupshift.moves.expansion.repair_leader_epochs import plan_epochs
 
     planned = plan_epochs(cluster(HIGH), ["a"])
     for groups, options in (("a", "--groups a "), ("a b", "--groups 'a b' "), ("", "")):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupshift.domain.placement import (
+from groupshift.domain.group_partition_and_count import (
     NOBODY,
     Answers,
     counts_of,

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from groupshift.domain.placement import partition_of
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.log import LogRecord
 from groupshift.moves.expansion.logged_offsets import LoggedPlaces, LogReading
-from groupshift.moves.expansion.repair import Mend, Repair, repairs
+from groupshift.moves.expansion.repair_lost_offsets import Mend, Repair, repairs
 from groupshift_testing.log_encoder import encode_value
 from support.coordinator_vectors import U
 from support.placement_clusters import commit

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from groupshift.adapters.drivers.kubernetes import member_of, slots_of
-from groupshift.adapters.drivers.workloads import CHANGES, Accepted, Memory, Workload
+from groupshift.adapters.drivers.kubernetes_workloads import CHANGES, Accepted, Memory, Workload
 from groupshift.domain.facts import SlotState
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import Rejected

@@ -8,11 +8,17 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from groupshift.domain.cluster import PlacementView, Property
-from groupshift.domain.placement import partition_of
+from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.domain.rows import LISTED_TOO, ClusterState, Committed, OffsetRow, ProblemRow
 from groupshift.errors import Rejected
 from groupshift.log import LogRecord
-from groupshift.moves.expansion.repair import Mend, PlannedRepair, RepairTools, plan_repair, repair
+from groupshift.moves.expansion.repair_lost_offsets import (
+    Mend,
+    PlannedRepair,
+    RepairTools,
+    plan_repair,
+    repair,
+)
 from groupshift.moves.expansion.restore import Restored, read_back, restore_offsets
 from groupshift.ports.changes import unheld
 from groupshift_testing.offset_brokers import MemoryPlacementViews
