@@ -101,8 +101,9 @@ def test_a_run_that_was_turned_since_it_was_read_is_not_driven_on() -> None:
     stage.drive()
     read = stage.runs.find(stage.run)
     begin_roll_back(stage.claim(), "start")
+    other = RunOptions(who="ann", holder="other")
     with pytest.raises(Conflict, match="was running and is rolling_back"):
-        claim(stage.move, stage.tools(), stage.done, read, RunOptions(who="ann", holder="cli"))
+        claim(stage.move, stage.tools(), stage.done, read, other, take_over=True)
 
 
 def test_what_is_accepted_of_a_step_that_repeats_counts_until_something_else_is_shown() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import Outcome, SparkJob, Step, canonical, plan_from
-from groupshift.domain.verdict import Finding
+from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.begin import begin, claim
 from groupshift.engine.move import Move, Run, RunOptions, Tools
 from groupshift.engine.progress import Asks, Ended, Paused, Progress, Stopped
@@ -53,11 +53,17 @@ class Comparisons:
         before, after, _, output, _, move, *live = job.arguments
         found = self.compare(Path(before), Path(after), Comparison(move), live=bool(live))
         findings = tuple(
-            Finding(rule=reason.partition(":")[0], verdict=found.verdict, reason=reason.partition(": ")[2])
+            Finding(
+                rule=rule,
+                verdict=Verdict.ERROR if rule == "E00" else Verdict.FAIL,
+                reason=reason.removeprefix(f"{rule}: "),
+            )
             for reason in found.reasons
+            for rule in (reason.partition(":")[0],)
         )
+        passed = Finding(rule="E01", verdict=Verdict.PASS, reason="groups: kept")  # others pass, as they do
         inputs = tuple(job.inputs[each] for each in (before, after))
-        self.left[output] = replace(found, findings=findings, inputs=inputs)
+        self.left[output] = replace(found, findings=(*findings, passed), inputs=inputs)
 
     def read(self, output: Path) -> Compared | None:
         """See the port `ComparisonOutcomes`."""

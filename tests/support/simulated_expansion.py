@@ -14,6 +14,7 @@ from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.evidence import Manifest
 from groupshift.domain.group_protocol import KafkaGroup, Kind
 from groupshift.domain.rows import (
+    INCOMPLETE,
     LISTED_TOO,
     ClusterState,
     Committed,
@@ -230,7 +231,10 @@ class Expansible(Placed):
             f"{two.get((group, at))}"
             for group, at in unlike
         )
-        return Compared(verdict=Verdict.FAIL if said else Verdict.PASS, reasons=said)
+        lacking = [each.problem for each in self.snapshots[str(after)].problems if not each.of_leftover]
+        reasons = (*(f"E00: {INCOMPLETE[1]}: {each}" for each in lacking[:1]), *said)
+        verdict = Verdict.ERROR if lacking else Verdict.FAIL if said else Verdict.PASS
+        return Compared(verdict=verdict, reasons=reasons)
 
 
 def _stable(found: KafkaGroup) -> KafkaGroup:

@@ -129,6 +129,8 @@ class BrokerRow:
     groups_coordinated: int = 0
 
 
+INCOMPLETE = ("the earlier snapshot is not complete", "the later snapshot is not complete")
+"""What a comparison says first of a snapshot whose reading had problems."""
 LISTED_TOO = " too, but coordinated by "
 """What a problem of a group that two brokers list says, and no other one."""
 

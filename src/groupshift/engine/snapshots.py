@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from groupshift.domain.equality_rules import RULES, Comparison, Field
 from groupshift.domain.foreign_text_quoting import without_login
 from groupshift.domain.reactions_to_verdicts import OnFail
-from groupshift.domain.rows import LISTED_TOO, OffsetRow, ProblemRow
+from groupshift.domain.rows import INCOMPLETE, LISTED_TOO, OffsetRow, ProblemRow
 from groupshift.domain.run import (
     PASSED,
     Checked,
@@ -32,7 +32,7 @@ from groupshift.domain.run import (
     spark_job_from,
 )
 from groupshift.domain.step_table import StepTable
-from groupshift.domain.verdict import Finding, Verdict
+from groupshift.domain.verdict import Finding, Verdict, worst
 from groupshift.engine.handlers import JOB
 from groupshift.engine.move import Handler, Move, Run, Standing
 from groupshift.errors import Transient
@@ -197,7 +197,9 @@ class CompareClusters(TakeClusterSnapshot[C]):
             job = spark_job_from(record.result[JOB])
             detail = f"job {job.job} left no answer in {without_login(job.output)} of these snapshots"
             return Checked(outcome=Outcome.ERROR, detail=detail)
-        findings, verdict, lacks = compared.findings, compared.verdict, whole.findings
+        lacks = whole.findings  # problems are judged here, where the move knows which are harmless
+        findings = tuple(each for each in compared.findings if not each.reason.startswith(INCOMPLETE))
+        verdict = worst(each.verdict for each in findings if each.verdict is not Verdict.INCONCLUSIVE)
         if verdict is Verdict.FAIL and self._only_dropped(run, step, record, findings):
             findings = tuple(replace(each, verdict=Verdict.PASS) for each in findings)
             verdict = Verdict.PASS

@@ -110,10 +110,8 @@ def stop(run: Run[P], step: Step, checked: Checked, response: Response) -> Stopp
         result = {**record.result, **checked.result}
         again = (run.put(step, StepState.INTENDED, record, result=result),)
     events, shown = [looked_event(step, checked)], list[NewEvent]()
-    if step.key in run.to_show:
-        shown.append(
-            NewEvent(kind=EventKind.SHOWN, step=step.key, body={"sha256": run.to_show.pop(step.key)})
-        )
+    if digest := run.to_show.pop(step.key, ""):
+        shown.append(NewEvent(kind=EventKind.SHOWN, step=step.key, body={"sha256": digest}))
     reason = "; ".join(checked.sentences)
     if response.ends is not None:
         closing = end(run, response.ends, reason, events=(*events, *shown), steps=again)

@@ -18,7 +18,7 @@ from pyarrow import dataset
 from pyspark.sql import DataFrame
 
 from groupshift.domain.equality_rules import Comparison, EqualityRule, Field, Kind, Place, mirrored_names
-from groupshift.domain.rows import GONE, ProblemRow
+from groupshift.domain.rows import GONE, INCOMPLETE, ProblemRow
 from groupshift.domain.snapshot import CLUSTER_TABLES
 from groupshift.domain.verdict import Finding, Verdict, worst
 from groupshift.spark import checks
@@ -180,12 +180,12 @@ def _lacking(work: Work, rule: EqualityRule) -> str:
 def incomplete(work: Work) -> Iterator[Finding]:
     """Yield what could not be read when a snapshot was taken, as its table ``problems`` says; that nothing
     is there to compare; and for a copy in another cluster what is not proven by equal numbers."""
-    for side, word in zip(SIDES, ("earlier", "later"), strict=True):
+    for side, lacks in zip(SIDES, INCOMPLETE, strict=True):
         rows = work.inputs[side].rows("problems", ["group", "problem"])
         problems = [one for one in (ProblemRow(**row) for row in rows) if not one.of_leftover]
         if problems:
             said = (f"group {one.group}: {one.problem}" if one.group else one.problem for one in problems)
-            reason = f"the {word} snapshot is not complete: {checks.first(said, len(problems))}"
+            reason = f"{lacks}: {checks.first(said, len(problems))}"
             hint = "what could not be read is not proven equal: take the snapshot again"
             yield _error(reason, hint)
     states = [row["state"] for side in SIDES for row in work.inputs[side].rows("groups", ["state"])]
