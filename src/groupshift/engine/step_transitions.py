@@ -110,7 +110,7 @@ def stop(run: Run[P], step: Step, checked: Checked, response: Response) -> Stopp
         result = {**record.result, **checked.result}
         again = (run.put(step, StepState.INTENDED, record, result=result),)
     events, shown = [looked_event(step, checked)], list[NewEvent]()
-    if digest := run.to_show.pop(step.key, ""):
+    if (digest := run.to_show.pop(step.key, None)) is not None:
         shown.append(NewEvent(kind=EventKind.SHOWN, step=step.key, body={"sha256": digest}))
     reason = "; ".join(checked.sentences)
     if response.ends is not None:
