@@ -293,9 +293,7 @@ class KafkaMembership:
             if self._farewell.ident is not None:
                 self._farewell.join(max(0.0, deadline - time.monotonic()))
             if self._thread.is_alive() or self._farewell.is_alive():
-                _LOG.warning(
-                    "group %s: Kafka does not answer; its client ends when a broker does", self._group
-                )
+                _LOG.warning("group %s: Kafka does not answer; its client ends when it does", self._group)
         with self._reading:
             self._reader.close()
         self._admin = None

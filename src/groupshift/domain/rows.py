@@ -149,13 +149,13 @@ class ProblemRow:
     @property
     def of_listing(self) -> bool:
         """Whether it says that a broker lists what another one coordinates: its offsets were told."""
-        return LISTED_TOO in self.problem
+        return LISTED_TOO in self.problem and LISTED_TOO not in (self.group or "")
 
     @property
     def of_leftover(self) -> bool:
         """Whether it only names committed offsets of a topic that is gone and that no member reads: all was
         told, and nothing of it moves."""
-        return LEFT_OVER in self.problem
+        return LEFT_OVER in self.problem and LEFT_OVER not in (self.group or "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

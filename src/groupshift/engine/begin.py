@@ -164,11 +164,12 @@ def claim(
             f"run {run.run} is of {run.target} in {run.target.cluster!r}, and what answers is {met} in "
             f"{met.cluster!r}: name the servers of the run, or the run of these servers; nothing was changed"
         )
-    ours = (held := tools.runs.held(run.run)) is not None and held.holder == options.holder
+    held = tools.runs.held(run.run)
     token = tools.runs.claim(run.run, options.holder, tools.clock.now_ms(), anew=anew, take_over=take_over)
     claimed = Run(move, tools, ports, options, (run.run, token))
     try:
         now = claimed.refresh().state
+        ours = held and held.holder == options.holder and token <= held.token + 1
         if now is not run.state and not ours:
             since = f"run {run.run} was {run.state} and is {now} by another process since"
             raise Conflict(f"{since}; nothing was changed here; see: groupshift status {run.run}")

@@ -339,7 +339,8 @@ class Run(Generic[P]):
         records = self.records
         for step in (each for plan in self.plans for each in plan.steps if each.subject == name):
             result = records[step.key].result if step.key in records else {}
-            if {"folder", "manifest_sha256"} <= result.keys():
+            whole = not result.get("problems") or "accepted_by" in result
+            if whole and {"folder", "manifest_sha256"} <= result.keys():
                 folder, digest = result["folder"], result["manifest_sha256"]
                 return Snapshot(name=name, folder=folder, manifest_sha256=digest, step=step.key)
             if step.args.get("base"):

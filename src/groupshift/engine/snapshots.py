@@ -164,7 +164,7 @@ class CompareClusters(TakeClusterSnapshot[C]):
         """Take the snapshot, and compare: in this process where it can submit jobs, else the caller does. A
         job that failed left no answer."""
         taken = self.take(run, step)
-        may_accept = taken["offsets_known"] and step.on_difference is not OnDifference.STOP
+        may_accept = taken["offsets_known"] and step.on_difference is OnDifference.ACCEPTABLE
         if taken["problems"] and not (may_accept and self.exceptions.residue(run)):
             return taken
         base, move, folder = run.snapshot(str(step.args["base"])), str(step.args["move"]), taken["folder"]

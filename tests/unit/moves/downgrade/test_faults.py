@@ -3,7 +3,7 @@ silent, and people and other processes have a hand in it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from groupshift.adapters.drivers.manual import ManualReplacement
 from groupshift.domain.cluster import ClusterView
 from groupshift.domain.group_protocol import Kind
+from groupshift.domain.rows import ClusterState, ProblemRow
 from groupshift.domain.run import RunState
 from groupshift.engine.begin import request_differences
 from groupshift.errors import Conflict, Fenced, Rejected, Transient
@@ -21,7 +22,7 @@ from groupshift.ports.driver import ForPerson, NodeState, NodeStatus, Replacemen
 from support.coordinator_story import commit
 from support.coordinator_vectors import T
 from support.driven_moves import At, Driver, detail, where
-from support.simulated_downgrade import Group, Killed, World, driver_of, one_of_39, two_of_43
+from support.simulated_downgrade import Group, Killed, Shelf, World, driver_of, one_of_39, two_of_43
 
 TO_39 = DowngradeRequest(to="3.9.2", from_="4.3.1")
 TO_34 = DowngradeRequest(to="3.4.0", from_="3.9.2")
@@ -474,3 +475,33 @@ def test_no_node_is_stopped_while_another_voter_is_behind(
     with pytest.raises(Transient, match="voter 7 of the metadata quorum is behind"):
         driver.go_on(run, patience_s=4.0)
     assert [each for each in world.asked if each.startswith("replace")] == []
+
+
+def test_a_rollback_is_not_compared_with_a_snapshot_that_lacks_a_group(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """C0 was taken again by the process after a kill, and a coordinator answered nothing then. What a group
+    lost since is found by the snapshot before it, not hidden by the gap in C0."""
+    blind, silent = set[str](), set[str]()
+    take = Shelf.take
+
+    def taken(self: Shelf, groups: Sequence[str] | None = None, **_: object) -> ClusterState:
+        state, gone = take(self, groups), blind | silent
+        return replace(
+            state,
+            groups=[each for each in state.groups if each.group not in gone],
+            offsets=[each for each in state.offsets if each.group not in gone],
+            problems=[ProblemRow(group=each, problem=f"group {each!r}: no offsets (15)") for each in blind],
+        )
+
+    monkeypatch.setattr(Shelf, "take", taken)
+    driver = driver_of(two_of_43())
+    run = driver.begin(DowngradeRequest(to="3.9.2", from_="4.3.1")).run
+    with pytest.raises(Killed):
+        driver.go_on(run, At("replace", CrashPoint.AFTER_JOURNAL, die))
+    blind.add("simple")
+    assert where(driver.go_on(run, patience_s=4.0))[1] == "compare C0"
+    blind.clear()
+    silent.add("simple")  # its records are in the log, and the coordinator answers nothing of them any more
+    assert driver.roll_back(run)
+    assert where(driver.go_on(run, patience_s=4.0))[1] == "compare D"

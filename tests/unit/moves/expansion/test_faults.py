@@ -473,3 +473,28 @@ def test_no_step_is_stuck_behind_groups_that_stay() -> None:
     found = accepting(driver, run)
     assert [where(each)[1] for each in found] == ["compare V", ""]
     assert world.answered(STAYING[0]) == 900
+
+
+@pytest.mark.parametrize(("times", "end"), [(1, "finalised"), (99, "declined")])
+def test_groups_are_not_deleted_while_two_brokers_list_one_that_moves(
+    times: int, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the go: once is a moment in passing and is measured again; nobody may accept it where it lasts."""
+    looks = [0, 0]
+
+    def twice(_: Expansible, __: object) -> list[str]:
+        looks[0] += 1
+        if looks[0] < 2 or looks[1] >= times:
+            return []
+        looks[1] += 1
+        return [MOVING[0]]
+
+    monkeypatch.setattr(Expansible, "_twice", twice)
+    world = committed(Coordinator.NEW)
+    driver = driver_of(world)
+    run = begun(driver)
+    ended = driver.go_on(run, patience_s=5.0)
+    assert where(ended)[0] == end
+    if end != "finalised":
+        assert where(driver.go_on(run, patience_s=5.0, accept=ended.step.key))[0] != "finalised"
+        assert "delete" not in " ".join(map(str, world.asked))
