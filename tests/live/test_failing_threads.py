@@ -63,5 +63,5 @@ def test_a_membership_whose_callback_fails_joins_again(cluster, topic, group, ca
         finally:
             membership.close(10.0)
     assert listener.heard[:2] == ["assigned", "lost"]
-    assert "joins again" in caplog.text
+    assert "this member leaves and rejoins" in caplog.text
     assert "not foreseen" in caplog.text
