@@ -22,9 +22,9 @@ from groupshift.adapters.kafka.requests import (
     metadata,
     replicas_lacking,
 )
-from groupshift.adapters.kafka.transactions import OFFSETS_TOPIC
 from groupshift.adapters.kafka.wire import BrokerError, UnsupportedByBroker, error_name
 from groupshift.domain.cluster import QuorumView
+from groupshift.domain.group_partition_and_count import OFFSETS_TOPIC
 from groupshift_sandbox.broker_log import failed_partitions
 from groupshift_sandbox.layout import Node
 

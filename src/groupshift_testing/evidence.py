@@ -142,7 +142,7 @@ def _entry(name: str, tables: Mapping[str, Sequence[Row]]) -> FileEntry:
 
 @dataclass(slots=True)
 class MemoryProof:
-    """`groupshift.ports.spark_jobs.ProofRunner`: the essential comparisons of the Spark job, in Python."""
+    """In place of `SparkSubmit`: the essential comparisons of the Spark job, in Python."""
 
     evidence: MemoryEvidence
     runs: int = 0

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
 
 import pytest
+from kio.schema.errors import ErrorCode
 
+from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.broker_views import LiveProtocolViews
 from groupshift.adapters.kafka.cluster import KafkaCluster
-from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
+from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots, listing
+from groupshift.adapters.kafka.wire import BrokerError
 from groupshift.adapters.system import SystemClock
+from groupshift.domain.group_partition_and_count import OFFSETS_TOPIC
 from groupshift.domain.group_protocol import Kind, Policy, ProtocolView
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.protocol.preflight import disagreements
 from groupshift.domain.rows import ClusterState
 from groupshift_sandbox.committing import commit
+from groupshift_sandbox.elections import lead_as_preferred
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.kraft import KraftOptions, start_kraft
-from groupshift_sandbox.layout import Cluster
+from groupshift_sandbox.layout import Cluster, unchanged
 from groupshift_sandbox.processes import known, marked, stop, wait_until
+from groupshift_sandbox.readiness import leaders_of
+from groupshift_sandbox.rolling import replace_node
 from groupshift_sandbox.servers import await_node, start_node
 
 GROUPS = [f"g{number}" for number in range(60)]
@@ -111,6 +122,96 @@ def test_groups_are_read_whole_while_their_coordinators_move(three: Cluster) -> 
         assert all(offsets(state) == offsets(before) for state in seen)
     finally:
         snapshots.close()
+
+
+def committed(three: Cluster, topic: str) -> set[str]:
+    """The names of groups that committed to a new topic, which every broker knew before."""
+    create_topic(three.bootstrap, topic, 1)
+    wait_until(
+        lambda: all(leaders_of(node.address, topic) for node in three.brokers),
+        30.0,
+        f"every broker knows topic {topic}",
+    )
+    groups = {f"{topic}-{group}" for group in GROUPS}
+    with closing(KafkaCluster(three.bootstrap, timeout_s=60.0)) as cluster:
+        commit(cluster, {group: {TopicPartition(topic, 0): (5, "")} for group in groups})
+    return groups
+
+
+class Unsettled(KafkaCluster):
+    """Answers one question as while a partition of the offsets topic moves; all later ones as they are."""
+
+    def __init__(self, bootstrap: str, unsettle: Callable[[Any], Any]) -> None:
+        super().__init__(bootstrap, timeout_s=60.0)
+        self._unsettle: Callable[[Any], Any] | None = unsettle
+        self.unsettled = 0
+
+    def ask_brokers(
+        self, questions: Callable[[BrokerConnection, int], Iterable[Any]]
+    ) -> dict[int, list[Any]]:
+        """One answer of broker 2 is another one."""
+        answers = super().ask_brokers(questions)
+        changed = [self._unsettle(answer) for answer in answers[2]] if self._unsettle else answers[2]
+        if changed != answers[2]:
+            self._unsettle = None
+            self.unsettled += 1
+        return answers | {2: changed}
+
+
+def newer_epoch(answer: Any) -> Any:
+    """Metadata with a leader that was elected since."""
+    if not hasattr(answer, "topics"):
+        return answer
+    (topic,) = answer.topics
+    first, *others = topic.partitions
+    moved = (replace(first, leader_epoch=type(first.leader_epoch)(first.leader_epoch + 1)), *others)
+    return replace(answer, topics=(replace(topic, partitions=moved),))
+
+
+def no_leader(answer: Any) -> Any:
+    """Metadata with a partition that nobody leads."""
+    if not hasattr(answer, "topics"):
+        return answer
+    (topic,) = answer.topics
+    first, *others = topic.partitions
+    nobody = replace(first, leader_id=type(first.leader_id)(-1))
+    return replace(answer, topics=(replace(topic, partitions=(nobody, *others)),))
+
+
+def not_yet(answer: Any) -> Any:
+    """A description by a broker that leads a partition and does not serve it yet."""
+    described = getattr(answer, "groups", ())
+    if not described or not hasattr(described[0], "members"):
+        return answer
+    first, *others = described
+    return replace(answer, groups=(replace(first, error_code=ErrorCode.not_coordinator), *others))
+
+
+@pytest.mark.parametrize("unsettle", [newer_epoch, no_leader, not_yet])
+def test_a_listing_while_a_partition_moves_does_not_count(
+    three: Cluster, unsettle: Callable[[Any], Any]
+) -> None:
+    """It is refused as what may be asked again, and asked again."""
+    groups = committed(three, unsettle.__name__)
+    with closing(Unsettled(three.bootstrap, unsettle)) as moving:
+        with pytest.raises(BrokerError, match="NOT_COORDINATOR") as refused:
+            listing(moving)
+        assert (moving.unsettled, refused.value.retriable) == (1, True)
+        assert groups <= moving.attempt(lambda: listing(moving))[0].keys()
+
+
+def test_no_group_is_missing_while_leaders_move(three: Cluster) -> None:
+    """Partitions go back to a node that was restarted while all groups are listed again and again: for a
+    moment no broker lists the groups of such a partition (seen on 3.9.2 and 4.3.1)."""
+    groups, lacking = committed(three, "kept"), list[set[str]]()
+    lead_as_preferred(three, OFFSETS_TOPIC)
+    replace_node(three, 2, unchanged)
+    with closing(KafkaCluster(three.bootstrap, timeout_s=60.0)) as cluster, ThreadPoolExecutor(1) as pool:
+        moved = pool.submit(lead_as_preferred, three, OFFSETS_TOPIC)
+        while not moved.done() or not lacking:
+            lacking.append(groups - cluster.attempt(lambda: listing(cluster))[0].keys())
+        moved.result()
+    assert [each for each in lacking if each] == []
 
 
 def test_every_broker_is_asked_whom_it_takes_for_the_coordinator(three: Cluster) -> None:

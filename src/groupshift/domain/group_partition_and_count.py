@@ -21,6 +21,7 @@ from operator import mul
 
 from groupshift.errors import Rejected
 
+OFFSETS_TOPIC = "__consumer_offsets"
 _BITS = 32
 _LOWEST = -(1 << (_BITS - 1))
 _MASK = (1 << _BITS) - 1

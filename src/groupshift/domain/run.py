@@ -404,12 +404,6 @@ class Target:
         """The id of the cluster that it is, or is in."""
         return self.name if self.kind == "cluster" else self.within
 
-    def excludes(self, other: Target) -> bool:
-        """Return True where runs of both may not be open at once: the same target, or a cluster and a group
-        or a link in it."""
-        pair = {self.kind, other.kind}
-        return self == other or ("cluster" in pair and len(pair) > 1 and self.cluster == other.cluster != "")
-
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
 

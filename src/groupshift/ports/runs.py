@@ -22,7 +22,6 @@ class EventKind(StrEnum):
     SHOWN = "shown"
     """A process told what somebody may accept; the body has its hash."""
     ACCEPTED = "accepted"
-    REHEARSED = "rehearsed"
     WAITS = "waits"
     """A claim began to wait for a step: to be allowed, to be as approved, or to settle."""
     INTENDED = "intended"

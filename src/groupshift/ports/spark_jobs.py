@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from groupshift.domain.run import SparkJob
 from groupshift.domain.verdict import Finding, Verdict
 
 
@@ -35,11 +34,3 @@ class ComparisonOutcomes(Protocol):
         """Return what the job left in its folder, None where there is no whole outcome.
 
         Raises `Broken` for an outcome that cannot be read."""
-
-
-class ProofRunner(Protocol):
-    """Runs one job to its end, bounded in time."""
-
-    def run(self, request: SparkJob) -> None:
-        """Run the job, whose ``job`` is the path of its file here. Raises `Transient` when it fails or
-        exceeds its time; the sentence holds the last lines it wrote and the path of its log."""

@@ -252,8 +252,3 @@ def render(page: Page) -> str:
     It needs nothing besides itself, loads nothing and runs nothing; it reads well in light, in dark and on
     paper (docs/adr/0022-one-page-for-all-reports.md)."""
     return str(_template().document(page))
-
-
-def html_of(part: Part) -> Markup:
-    """Return the HTML of one part, as the page has it: every text in it is escaped."""
-    return Markup(_template().part(part))  # noqa: S704 - the template escaped it

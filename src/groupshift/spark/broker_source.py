@@ -23,6 +23,7 @@ from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.requests import EARLIEST, LATEST, log_offsets
 from groupshift.adapters.kafka.wire import Api, BrokerError, raise_for
+from groupshift.domain.group_partition_and_count import OFFSETS_TOPIC
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Broken, Rejected
 from groupshift.spark.batches.decompress import Origin
@@ -31,7 +32,7 @@ from groupshift.spark.batches.records import read_records
 from groupshift.spark.batches.segment_files import Part
 from groupshift.spark.batches.transactions import FOR_EVER, Transactions, resolve, spans, visible
 from groupshift.spark.segment_scan import shared
-from groupshift.spark.segments import AS_READ, OFFSETS_TOPIC, Into, in_tasks
+from groupshift.spark.segments import AS_READ, Into, in_tasks
 
 _UNKNOWN_TOPIC, _NO_LEADER = 3, 5
 

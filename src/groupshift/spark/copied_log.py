@@ -18,6 +18,7 @@ from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.requests import BROKER, describe_configs
 from groupshift.adapters.kafka.wire import UnsupportedByBroker
 from groupshift.domain.cluster import RETENTION
+from groupshift.domain.group_partition_and_count import OFFSETS_TOPIC
 from groupshift.log import LogRecord
 from groupshift.log.decode import Position
 from groupshift.ports.log import LogProgress
@@ -25,7 +26,7 @@ from groupshift.spark.batches.coordinator_records import log_records
 from groupshift.spark.batches.segment_files import filesystem, find_replicas
 from groupshift.spark.broker_source import Bounds, Brokers, log_bounds, read_partition
 from groupshift.spark.segment_scan import ReplicaFacts, replica_facts
-from groupshift.spark.segments import OFFSETS_TOPIC, unit_rows, units
+from groupshift.spark.segments import unit_rows, units
 
 
 class CopiedLog:

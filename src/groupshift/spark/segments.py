@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
 
+from groupshift.domain.group_partition_and_count import OFFSETS_TOPIC
 from groupshift.errors import Rejected
 from groupshift.spark.batches.decompress import Origin
 from groupshift.spark.batches.records import latest_by_key, read_records
@@ -22,7 +23,6 @@ from groupshift.spark.batches.segment_files import filesystem, find_replicas, re
 from groupshift.spark.batches.transactions import Transactions, visible
 from groupshift.spark.segment_scan import ReplicaFacts, by_task, scan, shared
 
-OFFSETS_TOPIC = "__consumer_offsets"
 SCHEMA = "partition int, offset long, timestamp_ms long, key binary, value binary"
 """Of every source of raw records."""
 

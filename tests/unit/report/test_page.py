@@ -19,7 +19,6 @@ from groupshift.report.page import (
     badge,
     code,
     duration,
-    html_of,
     moment_utc,
     refused,
     render,
@@ -42,6 +41,12 @@ PARTS: dict[str, Part] = {
     "key": Key([("act", HOSTILE), ("✓", HOSTILE)]),
     "picture": element("rect", element("title", HOSTILE), aria_label=HOSTILE),
 }
+
+
+def html_of(part: Part) -> str:
+    """The sections of a page with one part."""
+    text = render(Page(title="t", top=TOP, lead="l", sections=[section("s", part)]))
+    return text[text.index("<section") :]
 
 
 @pytest.mark.parametrize("kind", PARTS)

@@ -37,7 +37,7 @@ from groupshift.adapters.kafka.requests import (
     supported,
 )
 from groupshift.adapters.kafka.rows import group_answer, kind_of
-from groupshift.adapters.kafka.transactions import OFFSETS_TOPIC, open_commits, unstable
+from groupshift.adapters.kafka.transactions import open_commits, unstable
 from groupshift.adapters.kafka.wire import Api, BrokerError, by_partition, error_name, raise_for
 from groupshift.domain.cluster import (
     Asked,
@@ -49,7 +49,7 @@ from groupshift.domain.cluster import (
     configured,
 )
 from groupshift.domain.commit_places import Topics
-from groupshift.domain.group_partition_and_count import Answers, probe_names
+from groupshift.domain.group_partition_and_count import OFFSETS_TOPIC, Answers, probe_names
 from groupshift.domain.group_protocol import BrokerLook, KafkaGroup, Kind, ProtocolView
 from groupshift.domain.partitions import grouped
 from groupshift.domain.rows import GONE

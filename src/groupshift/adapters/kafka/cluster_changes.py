@@ -36,9 +36,8 @@ from groupshift.adapters.kafka.requests import (
     update_features,
 )
 from groupshift.adapters.kafka.snapshots import listing
-from groupshift.adapters.kafka.transactions import OFFSETS_TOPIC
 from groupshift.adapters.kafka.wire import Api, BrokerError, raise_for
-from groupshift.domain.group_partition_and_count import partition_of
+from groupshift.domain.group_partition_and_count import OFFSETS_TOPIC, partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.errors import Rejected
 

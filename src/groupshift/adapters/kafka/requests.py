@@ -62,12 +62,17 @@ DESCRIBED: Mapping[Kind, Api] = {
 
 
 def metadata(connection: BrokerConnection, topics: Iterable[str] | None, *, at_most: int = 9) -> Any:
-    """Ask this very broker for all brokers and for these topics (None: all), which asking does not make.
+    """Ask this very broker for all brokers and for these topics (None: all); see `metadata_request`."""
+    return connection.ask(metadata_request(connection, topics, at_most=at_most))
+
+
+def metadata_request(connection: BrokerConnection, topics: Iterable[str] | None, *, at_most: int = 9) -> Any:
+    """The request for all brokers and for these topics (None: all), which asking does not make.
 
     From version 4 on a request can forbid making them; after 9 topics are named by id too. The answer has
     leader epochs from 7 on, and ids of topics from 10 on."""
     named = None if topics is None else [{"topic_id": None, "name": name} for name in topics]
-    request = connection.request(
+    return connection.request(
         Api.METADATA,
         at_least=4,
         at_most=at_most,
@@ -76,7 +81,6 @@ def metadata(connection: BrokerConnection, topics: Iterable[str] | None, *, at_m
         include_cluster_authorized_operations=False,
         include_topic_authorized_operations=False,
     )
-    return connection.ask(request)
 
 
 def replicas_lacking(topics: Iterable[Any], wanted: Collection[int]) -> str:

@@ -22,15 +22,18 @@ from groupshift.adapters.kafka.requests import (
     DESCRIBED,
     EARLIEST,
     LATEST,
+    coordinators_told,
     describe,
     fetch_offsets,
     fetched,
     list_groups,
     list_offsets,
+    metadata_request,
 )
 from groupshift.adapters.kafka.rows import Described, described, group_answer, offset_rows, within_logs
 from groupshift.adapters.kafka.transactions import FirstCommits
 from groupshift.adapters.kafka.wire import by_partition, error_name, is_retriable, raise_for
+from groupshift.domain.group_partition_and_count import OFFSETS_TOPIC, probe_names
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rows import (
@@ -50,7 +53,7 @@ from groupshift.ports.cluster import Progress
 
 _AGAIN = frozenset({14, 15, 16})
 """The coordinator loads, is not there, or is another broker now."""
-_UNKNOWN_TOPIC, _NO_LEADER = 3, 5
+_UNKNOWN_TOPIC, _NO_LEADER, _MOVED = 3, 5, 16
 _UNSUPPORTED, _GROUP_ID_NOT_FOUND, _UNSTABLE = 35, 69, 88
 
 
@@ -65,10 +68,25 @@ class Listed:
 def listing(cluster: KafkaCluster) -> tuple[dict[str, Listed], dict[int, int]]:
     """Every group that a broker lists, and how many each broker lists (by node id).
 
-    Raises what `KafkaCluster` raises: a broker that does not answer hides groups, so nothing is told then."""
-    by_group: dict[str, Listed] = {}
-    counts: dict[int, int] = {}
-    for node, (answer,) in cluster.ask_brokers(lambda connection, _: [list_groups(connection)]).items():
+    While a partition of the offsets topic moves to another leader, for a moment no broker lists its groups,
+    and none says so (docs/reference/group-coordinator.md §7.3). A listing counts only if each leader serves
+    its partitions before it lists them, and all brokers name the same leaders until the last one answered.
+
+    Raises what `KafkaCluster` raises: a broker that does not answer hides groups, so nothing is told then.
+    Raises a retriable `BrokerError` while a partition moves or has no leader."""
+    by_group, counts = dict[str, Listed](), dict[int, int]()
+    before = _offsets_topic(cluster)
+    probes = probe_names(range(len(by_partition(before[0].topics))))
+
+    def questions(at: BrokerConnection, node: int) -> list[Any]:
+        own = [name for name, named, code in coordinators_told(at, probes) if named == node and not code]
+        return [*(request for request, _ in describe(at, Kind.CLASSIC, own)), list_groups(at)]
+
+    answers = cluster.ask_brokers(questions)
+    _require_leaders_at_rest([*before, *_offsets_topic(cluster)])
+    for node, (*serving, answer) in answers.items():
+        for code in _AGAIN & {int(each.error_code) for asked in serving for each in asked.groups}:
+            raise_for(code, f"broker {node} hides groups: it leads a partition that it does not serve")
         raise_for(answer.error_code, f"broker {node} does not list its groups")
         counts[node] = len(answer.groups)
         for each in answer.groups:
@@ -81,6 +99,24 @@ def listing(cluster: KafkaCluster) -> tuple[dict[str, Listed], dict[int, int]]:
             )
             by_group[each.group_id] = Listed(row=row, brokers=(*(other.brokers if other else ()), node))
     return by_group, counts
+
+
+def _offsets_topic(cluster: KafkaCluster) -> list[Any]:
+    """What each broker's Metadata says of the offsets topic."""
+    asked = cluster.ask_brokers(lambda at, _: [metadata_request(at, [OFFSETS_TOPIC])])
+    return [answer for (answer,) in asked.values()]
+
+
+def _require_leaders_at_rest(answers: Collection[Any]) -> None:
+    """Raise a retriable `BrokerError` unless all Metadata ``answers`` name the same leaders and epochs of the
+    offsets topic, and each partition has one. A user who may not see that topic gets no such proof."""
+    named = Counter(
+        (at, int(each.leader_id), getattr(each, "leader_epoch", -1))
+        for answer in answers
+        for at, each in by_partition(answer.topics).items()
+    )
+    if any(leader < 0 or times < len(answers) for (_, leader, _), times in named.items()):
+        raise_for(_MOVED, f"groups are hidden: a partition of {OFFSETS_TOPIC} moves or has no leader")
 
 
 def log_ends(

@@ -17,9 +17,8 @@ from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.requests import LATEST, log_offsets
 from groupshift.adapters.kafka.wire import Api, raise_for
-from groupshift.domain.group_partition_and_count import NOBODY, partition_of
+from groupshift.domain.group_partition_and_count import NOBODY, OFFSETS_TOPIC, partition_of
 
-OFFSETS_TOPIC = "__consumer_offsets"
 _LEVELS = (0, 1)
 """Isolation levels: read uncommitted, which answers the log end, first; then read committed."""
 _BY_ISOLATION = 2

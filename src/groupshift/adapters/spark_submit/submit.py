@@ -44,7 +44,7 @@ LOG = "spark.log"
 
 
 class SparkSubmit:
-    """`groupshift.ports.spark_jobs.ProofRunner`: one process a job, bounded; its output is
+    """Runs one job (`SparkJob`) to its end: one process a job, bounded; its output is
     kept beside the report.
 
     The process group is ended when the time is over or the caller is interrupted."""

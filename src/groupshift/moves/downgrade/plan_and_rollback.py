@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from groupshift.domain.cluster import ClusterView
 from groupshift.domain.equality_rules import Comparison
+from groupshift.domain.group_partition_and_count import OFFSETS_TOPIC as TOPIC
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.run import (
     OnDifference,
@@ -33,7 +34,6 @@ from groupshift.moves.downgrade.releases import GROUP, INTER_BROKER, Compaction,
 from groupshift.moves.downgrade.rules import ask
 
 _step = StepTable("moves/downgrade/steps.toml").step
-_TOPIC = "__consumer_offsets"
 COMPACTING: Mapping[str, str] = {
     "segment.ms": "1000",
     "min.cleanable.dirty.ratio": "0.001",
@@ -80,10 +80,10 @@ def way(request: DowngradeRequest, facts: DowngradeFacts) -> Iterator[Step]:
     if facts.path.compaction in {Compaction.NEEDED, Compaction.UNKNOWN}:
         gate = "compact/approve forward-only"
         settings = ", ".join(f"{name}={value}" for name, value in COMPACTING.items())
-        settle, wanted = _step("settle-compaction", _TOPIC), {"wanted": dict(COMPACTING)}
-        yield _step("approve-compaction", "forward-only", {"topic": _TOPIC})
-        yield _step("quicken-compaction", _TOPIC, {"settings": settings}, args=wanted, undo=settle, gate=gate)
-        yield _step("compact", _TOPIC, gate=gate)
+        settle, wanted = _step("settle-compaction", TOPIC), {"wanted": dict(COMPACTING)}
+        yield _step("approve-compaction", "forward-only", {"topic": TOPIC})
+        yield _step("quicken-compaction", TOPIC, {"settings": settings}, args=wanted, undo=settle, gate=gate)
+        yield _step("compact", TOPIC, gate=gate)
         yield replace(settle, gate=gate)
     yield from _features(facts)
     yield from _files(facts)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from groupshift.domain.equality_rules import Comparison
+from groupshift.domain.group_partition_and_count import OFFSETS_TOPIC as TOPIC
 from groupshift.domain.run import (
     IRREVERSIBLE,
     OnDifference,
@@ -26,7 +27,7 @@ from groupshift.domain.step_table import StepTable
 from groupshift.engine.snapshots import compare_step
 from groupshift.moves.expansion.facts import PlacementFacts
 from groupshift.moves.expansion.ports import BACK, BEFORE_DELETE, SNAPSHOT, VERIFIED
-from groupshift.moves.expansion.rules import TOPIC, Placement
+from groupshift.moves.expansion.rules import Placement
 
 _step = StepTable("moves/expansion/steps.toml").step
 BEGUN = ("delete", "create", "restart", "place", "restore")

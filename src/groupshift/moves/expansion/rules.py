@@ -31,7 +31,6 @@ RULES: Rules[PlacementFacts] = Rules("moves/expansion/rules.toml")
 """Every rule, in the order in which they are asked."""
 PLAN_ONLY = frozenset({"X09", "X10", "X12", "X13", "X14", "X15"})
 """Rules that an audit does not ask."""
-TOPIC = "__consumer_offsets"
 _rule = RULES.rule
 _SHOWN, _NAMED = 5, 20
 _NO_MEMBERS = frozenset({EMPTY, "Dead"})
