@@ -19,9 +19,9 @@ from sqlalchemy import delete
 
 from groupshift.audit.offsets import Audit, Looked, Mismatch
 from groupshift.audit.report import render
-from groupshift.audit.rules import BY_NUMBER
 from groupshift.bootstrap.connect import audit_store
 from groupshift.ports.runs import Runs
+from support.audit_rules import BY_NUMBER
 from support.kept_runs import held_run, kept_processes
 from support.named_pipe import named_pipe
 

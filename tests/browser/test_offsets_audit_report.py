@@ -13,8 +13,8 @@ from browser.conftest import watched
 from browser.test_migration_report import CONTRAST, keep
 from groupshift.audit.offsets import Audit, Looked, Mismatch, summary
 from groupshift.audit.report import render
-from groupshift.audit.rules import BY_NUMBER
 from groupshift_airflow.web.rendering import rendered
+from support.audit_rules import BY_NUMBER
 
 pytestmark = pytest.mark.timeout(1500)  # Chromium may have to be installed first
 

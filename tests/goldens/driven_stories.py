@@ -15,7 +15,7 @@ from goldens.cluster_stories import _expansion_ports as expansion_ports
 from goldens.cluster_stories import _restarted, _verdict
 from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import RunState, SparkJob
-from groupshift.engine.begin import assess, begin, claim
+from groupshift.engine.begin import assess, begin, claim, require_walked
 from groupshift.engine.move import RunOptions, Tools
 from groupshift.engine.progress import Progress, Stopped
 from groupshift.engine.questions import Answer, Question
@@ -132,6 +132,7 @@ class Driven:
     def go_on(self, run: RunRecord, kill_at: int = 0, before: str = "") -> Progress:
         """One process, until it stops or is killed."""
         record = self.driver.runs.find(run.run)
+        require_walked(record)
         tools = self._tools(self._killing(kill_at, before))
         claimed = claim(self.driver.move, tools, self._ports(), record, self._options(), take_over=True)
         progress = drive(claimed)

@@ -25,8 +25,8 @@ from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.questions import findings_table, words_of
 from groupshift.ports.driver import Change
 from groupshift.report import page, pictures
-from groupshift.report.page import html_of
 from groupshift.report.svg_and_time_axis import element
+from support.page_parts import html_of
 
 HOSTILE = (
     "app[prod]", "[/team]/orders", "[/]", "[bold]x[/bold]", "[link=http://evil.example]x[/link]", "[red", "]",

@@ -10,11 +10,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from groupshift.audit.inputs import read_log
 from groupshift.audit.offsets import Looked, Reading, audit
-from groupshift.audit.rules import BY_NUMBER, FACTS
 from groupshift.domain.tables import shipped
 from groupshift.log import LogRecord
 from groupshift.spark.audit_offsets import look
 from spark.audit_worlds import MINUTE, world
+from support.audit_rules import BY_NUMBER, FACTS
 
 COLUMNS = {
     "partition": pa.int32(),
@@ -84,4 +84,5 @@ def test_an_empty_cluster_has_no_keys(spark: SparkSession) -> None:
 def test_every_fact_is_told_both_ways() -> None:
     """The table of facts is whole, and each is a column of the statement."""
     text = shipped("sql/audit/facts.sql")
+    assert FACTS
     assert [fact for fact in FACTS if f" AS {fact}" not in text and f" {fact}," not in text] == []

@@ -64,8 +64,3 @@ _READ = table_of(AuditRules, FILE)
 KAFKA_RULES, STORE_RULES = _READ.kafka, _READ.store
 """The coordinator's answer against its own log and the topic's; ZooKeeper against Kafka, once coordinator
 and log agree."""
-
-BY_NUMBER = {rule.number: rule for rule in (*KAFKA_RULES, *STORE_RULES)}
-"""Every rule by its number."""
-FACTS = frozenset(fact for rule in BY_NUMBER.values() for fact in (*rule.when, *rule.unless))
-"""Every question about the three sources that a rule asks, by the name of its column."""

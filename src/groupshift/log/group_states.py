@@ -16,9 +16,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any, Final
 
+from groupshift.domain.tables import table_of
 from groupshift.errors import Rejected
 from groupshift.log.decode import CONSUMER, Decoded, DecodeStatus
 from groupshift.log.schema import COMMITS, TYPES
@@ -294,17 +294,14 @@ def commit_of(record: Decoded) -> Commit:
     )
 
 
-RETENTION_RULES: Final = MappingProxyType(
-    {
-        "T1": "the commit carries its own expire timestamp (value version 1), which overrides the broker's",
-        "T2": "an empty classic group's offsets count from when it became empty",
-        "T3": "a member of the classic group wants this topic (or the group's protocol does not say which)",
-        "T4": "no member of the classic group is subscribed to this topic: counts from the commit",
-        "T5": "a member of the group is subscribed to this topic",
-        "T6": "nobody is subscribed to this topic: counts from the commit, not from when the group emptied",
-        "T7": "a group of offsets only: counts from the commit",
-    }
-)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionRules:
+    """The packaged table."""
+
+    reasons: Mapping[str, str]
+
+
+RETENTION_RULES: Final = table_of(RetentionRules, "log/retention.toml").reasons
 """Rule → why a coordinator forgets a committed offset when it does. The clock differs by the kind of group,
 and an emptied consumer group can lose week-old offsets at the next check.
 Source: docs/reference/group-coordinator.md §1.7 (seen on 4.3.1)."""

@@ -114,7 +114,7 @@ class Runs(Protocol):
 
         Raises:
             Conflict: there is a run of its id or its origin, or, when it is open, an open run of a target
-                that excludes its own (`Target.excludes`): the sentence names that run.
+                that excludes its own (the same, or a cluster and what is in it): the sentence names it.
         """
 
     def find(self, run: str) -> RunRecord:

@@ -9,8 +9,8 @@ from markupsafe import escape
 
 from groupshift.audit.offsets import Audit, Looked, Mismatch
 from groupshift.audit.report import SHOWN, judged, render, sentence
-from groupshift.audit.rules import BY_NUMBER
 from groupshift.domain.verdict import Verdict
+from support.audit_rules import BY_NUMBER
 
 EVIL = "<script>alert(1)</script>"
 

@@ -6,7 +6,6 @@ import io
 from pathlib import Path
 
 from groupshift.audit.offsets import Audit, Looked, Mismatch
-from groupshift.audit.rules import BY_NUMBER
 from groupshift.cli import audit, snapshot
 from groupshift.cli.run_driving import Teller
 from groupshift.cli.terminal import PAUSE_S, Changes, Console, Table
@@ -14,6 +13,7 @@ from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.hazards import Facts, hazards_of
 from groupshift.domain.rows import ClusterState, GroupRow, ReadFrom
 from groupshift.domain.run import Step
+from support.audit_rules import BY_NUMBER
 
 
 def _console(width: int = 200) -> tuple[Console, io.StringIO]:

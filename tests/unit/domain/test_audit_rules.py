@@ -8,11 +8,12 @@ import pytest
 
 from groupshift.audit.inputs import Terms, read_log
 from groupshift.audit.offsets import TOLD
-from groupshift.audit.rules import FACTS, FILE, KAFKA_RULES, STORE_RULES, AuditRule, AuditRules, Weight
+from groupshift.audit.rules import FILE, KAFKA_RULES, STORE_RULES, AuditRule, AuditRules, Weight
 from groupshift.audit.sources import Sources
 from groupshift.domain.rows import ClusterState, GroupRow
 from groupshift.domain.tables import shipped, table_of
 from groupshift.errors import Rejected
+from support.audit_rules import FACTS
 
 TABLE = shipped(FILE)
 RULES = (*KAFKA_RULES, *STORE_RULES)

@@ -26,6 +26,7 @@ from groupshift.report.page import (
     table,
 )
 from groupshift.report.svg_and_time_axis import element
+from support.page_parts import html_of
 
 HOSTILE = "<script>alert('x')</script>\"onload="
 TOP = Headline(verdict=Verdict.PASS)
@@ -41,12 +42,6 @@ PARTS: dict[str, Part] = {
     "key": Key([("act", HOSTILE), ("✓", HOSTILE)]),
     "picture": element("rect", element("title", HOSTILE), aria_label=HOSTILE),
 }
-
-
-def html_of(part: Part) -> str:
-    """The sections of a page with one part."""
-    text = render(Page(title="t", top=TOP, lead="l", sections=[section("s", part)]))
-    return text[text.index("<section") :]
 
 
 @pytest.mark.parametrize("kind", PARTS)

@@ -272,8 +272,10 @@ class KafkaCluster:
             )
 
     def brokers(self) -> tuple[BrokerRow, ...]:
-        """Every broker now, by node id."""
+        """Every broker now, by node id; one that names none has just started and is to be asked again."""
         self._metadata(self._any(), ())
+        if not self._nodes:
+            raise ConnectionError("the broker names no broker: it has just started")
         return tuple(self._nodes[node] for node in sorted(self._nodes))
 
     def topics(self) -> frozenset[str]:

@@ -85,7 +85,7 @@ class KafkaGroups(OfCluster):
         raise_for(answers.code(group), f"group {group!r} is not described")
         counts = dict(Counter(at.topic for at in cluster.all_leaders()))
         met = cluster.met()
-        listed = answers.described[group].group_state == GONE and group in listing(cluster)[0]
+        listed = answers.described[group].group_state == GONE and group in listing(cluster, whole=False)[0]
         return replace(_side(group, answers, embedded=embedded, counts=counts, listed=listed), brokers=met)
 
     @attempted
@@ -187,7 +187,8 @@ class KafkaEnsemble(OfCluster):
     """Reads groups and changes nothing. Raises as `KafkaCluster.attempt`.
 
     Who coordinates a group follows from the broker that lists it, so no coordinator is asked for one by one.
-    What cannot be read of one group is a sentence about that group; it keeps no other from being read.
+    What cannot be read of one group is a sentence about that group; it keeps no other from being read. But
+    nothing is read while a partition of the offsets topic moves or has no leader: any group may be hidden.
     Brokers before Kafka 3.0 are asked for the offsets of each group alone."""
 
     def __init__(self, cluster: KafkaCluster) -> None:

@@ -22,17 +22,18 @@ from groupshift.adapters.kafka.requests import (
     DESCRIBED,
     EARLIEST,
     LATEST,
-    coordinators_told,
+    coordinators_in,
     describe,
     fetch_offsets,
     fetched,
+    find_coordinators,
     list_groups,
     list_offsets,
     metadata_request,
 )
 from groupshift.adapters.kafka.rows import Described, described, group_answer, offset_rows, within_logs
 from groupshift.adapters.kafka.transactions import FirstCommits
-from groupshift.adapters.kafka.wire import by_partition, error_name, is_retriable, raise_for
+from groupshift.adapters.kafka.wire import Api, by_partition, error_name, is_retriable, raise_for
 from groupshift.domain.group_partition_and_count import OFFSETS_TOPIC, probe_names
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.partitions import TopicPartition
@@ -54,7 +55,13 @@ from groupshift.ports.cluster import Progress
 _AGAIN = frozenset({14, 15, 16})
 """The coordinator loads, is not there, or is another broker now."""
 _UNKNOWN_TOPIC, _NO_LEADER, _MOVED = 3, 5, 16
+_BY_ID = 10
+"""Metadata 10 came with 2.8."""
 _UNSUPPORTED, _GROUP_ID_NOT_FOUND, _UNSTABLE = 35, 69, 88
+
+
+Leaders = Mapping[TopicPartition, tuple[int, int]]
+"""Node id and epoch of the leader of each partition of the offsets topic; -1: none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,27 +72,32 @@ class Listed:
     brokers: tuple[int, ...]
 
 
-def listing(cluster: KafkaCluster) -> tuple[dict[str, Listed], dict[int, int]]:
+def listing(cluster: KafkaCluster, *, whole: bool = True) -> tuple[dict[str, Listed], dict[int, int]]:
     """Every group that a broker lists, and how many each broker lists (by node id).
 
     While a partition of the offsets topic moves to another leader, for a moment no broker lists its groups,
-    and none says so (docs/reference/group-coordinator.md §7.3). A listing counts only if each leader serves
-    its partitions before it lists them, and all brokers name the same leaders until the last one answered.
+    and none says so (docs/reference/group-coordinator.md §7.3). So a ``whole`` listing counts only if all
+    brokers name the same leaders before and after, and each leader serves its partitions before it lists
+    them. Without ``whole`` groups may be missing: for those whose coordinators are asked anyway.
 
     Raises what `KafkaCluster` raises: a broker that does not answer hides groups, so nothing is told then.
-    Raises a retriable `BrokerError` while a partition moves or has no leader."""
+    Raises a retriable `BrokerError` while a partition moves, is not served, or has no leader."""
     by_group, counts = dict[str, Listed](), dict[int, int]()
-    before = _offsets_topic(cluster)
-    probes = probe_names(range(len(by_partition(before[0].topics))))
+    before = _leaders(cluster) if whole else {}
+    names = probe_names(range(len(before)))[: len(before)]
+    lookups = cluster.ask_brokers(lambda at, _: [request for request, _ in find_coordinators(at, names)])
 
     def questions(at: BrokerConnection, node: int) -> list[Any]:
-        own = [name for name, named, code in coordinators_told(at, probes) if named == node and not code]
+        pairs = zip(find_coordinators(at, names), lookups.get(node, ()), strict=False)
+        coordinators = (each for (_, part), answer in pairs for each in coordinators_in(part, answer))
+        own = [name for name, coordinator, code in coordinators if coordinator == node and not code]
         return [*(request for request, _ in describe(at, Kind.CLASSIC, own)), list_groups(at)]
 
     answers = cluster.ask_brokers(questions)
-    _require_leaders_at_rest([*before, *_offsets_topic(cluster)])
+    if whole:
+        _leaders(cluster, before)
     for node, (*serving, answer) in answers.items():
-        for code in _AGAIN & {int(each.error_code) for asked in serving for each in asked.groups}:
+        for code in _AGAIN & {int(each.error_code) for probe in serving for each in probe.groups}:
             raise_for(code, f"broker {node} hides groups: it leads a partition that it does not serve")
         raise_for(answer.error_code, f"broker {node} does not list its groups")
         counts[node] = len(answer.groups)
@@ -101,22 +113,27 @@ def listing(cluster: KafkaCluster) -> tuple[dict[str, Listed], dict[int, int]]:
     return by_group, counts
 
 
-def _offsets_topic(cluster: KafkaCluster) -> list[Any]:
-    """What each broker's Metadata says of the offsets topic."""
-    asked = cluster.ask_brokers(lambda at, _: [metadata_request(at, [OFFSETS_TOPIC])])
-    return [answer for (answer,) in asked.values()]
+def _leaders(cluster: KafkaCluster, *before: Leaders) -> Leaders:
+    """The leaders of the offsets topic. A user who may not see that topic is told none.
+
+    Raises a retriable `BrokerError` where a broker names another leader or epoch than the others, or than
+    ``before``, and for a partition without a leader."""
+    answers = cluster.ask_brokers(lambda at, _: [metadata_request(at, _harmless(at))])
+    looks = [*before, *(_led(answer) for (answer,) in answers.values())]
+    for at in sorted({at for look in looks for at in look}):
+        if len({look.get(at) for look in looks}) > 1 or looks[0][at][0] < 0:
+            raise_for(_MOVED, f"groups are hidden: {at} moves or has no leader")
+    return looks[0]
 
 
-def _require_leaders_at_rest(answers: Collection[Any]) -> None:
-    """Raise a retriable `BrokerError` unless all Metadata ``answers`` name the same leaders and epochs of the
-    offsets topic, and each partition has one. A user who may not see that topic gets no such proof."""
-    named = Counter(
-        (at, int(each.leader_id), getattr(each, "leader_epoch", -1))
-        for answer in answers
-        for at, each in by_partition(answer.topics).items()
-    )
-    if any(leader < 0 or times < len(answers) for (_, leader, _), times in named.items()):
-        raise_for(_MOVED, f"groups are hidden: a partition of {OFFSETS_TOPIC} moves or has no leader")
+def _harmless(at: BrokerConnection) -> list[str] | None:
+    """What to ask Metadata for: brokers before 2.8 make the offsets topic where it is asked for by name."""
+    return [OFFSETS_TOPIC] if at.highest(Api.METADATA) >= _BY_ID else None
+
+
+def _led(answer: Any) -> Leaders:
+    partitions = by_partition(each for each in answer.topics if each.name == OFFSETS_TOPIC)
+    return {at: (int(p.leader_id), getattr(p, "leader_epoch", -1)) for at, p in partitions.items()}
 
 
 def log_ends(
@@ -404,7 +421,7 @@ class LiveGroupSnapshots(OfCluster):
         """See the port. Committed offsets are read before log ends, so none is ahead of its log."""
         tell = progress or (lambda _what, _done, _of: None)
         taken_at_ms, before = self._clock.now_ms(), self._cluster.requests
-        listed, counts, brokers = self._listed()
+        listed, counts, brokers = self._listed(whole=groups is None)
         reading = Reading(groups=sorted(listed if groups is None else set(groups)), listed=listed)
         total = len(reading.groups)
 
@@ -449,10 +466,10 @@ class LiveGroupSnapshots(OfCluster):
         )
 
     @attempted
-    def _listed(self) -> tuple[dict[str, Listed], dict[int, int], tuple[BrokerRow, ...]]:
+    def _listed(self, *, whole: bool) -> tuple[dict[str, Listed], dict[int, int], tuple[BrokerRow, ...]]:
         """All groups of one cluster, how many each broker lists, and the brokers."""
         self._cluster.refuse_several()
-        return *listing(self._cluster), self._cluster.brokers()
+        return *listing(self._cluster, whole=whole), self._cluster.brokers()
 
     def committed(self, groups: Collection[str]) -> Committed:
         """See the port: one OffsetFetch for each coordinator, and no listing of all groups."""

@@ -6,11 +6,13 @@ Source: docs/reference/zookeeper-coordination.md §1.4; ``docs/safety/logins.md`
 from __future__ import annotations
 
 import importlib.util
+import json
 import logging
 import ssl
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -23,20 +25,10 @@ from kazoo.security import ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_acl, make
 from groupshift.errors import Rejected
 
 MECHANISM: Final = "DIGEST-MD5"
-KEYS: Final = MappingProxyType(
-    {
-        "sasl.mechanism": "DIGEST-MD5, or absent for a session without SASL",
-        "sasl.username": "as in the section Client of the old members' JAAS file: one for the whole group",
-        "sasl.password": "never shown",
-        "ssl.ca": "path of the PEM file with the authorities to trust; any ssl key switches TLS on",
-        "ssl.certificate": "path of the PEM file with the own certificate, where the server asks for one",
-        "ssl.key": "path of the PEM file with its key",
-        "ssl.key.password": "never shown",
-        "ssl.verify": "default true: the server's certificate must be valid and name its host",
-    }
-)
+_FILE: Final = files("groupshift").joinpath("adapters", "zookeeper", "login_keys.json")
+KEYS: Final[Mapping[str, str]] = MappingProxyType(json.loads(_FILE.read_text("utf-8")))
 """Every key of a login (after ``zookeeper.`` at a consumer, in ``[zookeeper.properties]`` of the tool), and
-what to know about it."""
+what to know about it. JSON as `groupshift.consumers.config`: no parser is loaded for it."""
 
 WORLD: Final = tuple(OPEN_ACL_UNSAFE)
 """Everybody may do everything: registrations, and their parents, even on a secured ensemble (§1.4)."""

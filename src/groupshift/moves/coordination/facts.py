@@ -11,7 +11,7 @@ Source: docs/reference/zookeeper-coordination.md §9.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from groupshift.domain.facts import Facts
@@ -91,8 +91,9 @@ class LiveGroup(group.LiveGroup):
     canary: CanaryTerms
 
 
-def glance(ports: CoordinationPorts, request: CoordinationRequest) -> LiveGroup:
-    """Read the group and its fleet once. Raises as the ports."""
+def glance(ports: CoordinationPorts, request: CoordinationRequest, begun: Collection[str] = ()) -> LiveGroup:
+    """Read the group and its fleet once, whatever has ``begun``. Raises as the ports."""
+    del begun
     driver = request.driver or ports.terms.driver
     wanted = Mode.KAFKA if request.until in KAFKA_MODE_FROM else Mode.ZOOKEEPER
     facts = facts_of(ports.side, request.group, driver, wanted)

@@ -5,7 +5,7 @@ Source: docs/reference/zookeeper-coordination.md §9 (the path), §8.10 (what a 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
@@ -44,7 +44,7 @@ class CoordinationMove(GroupMove[CoordinationPorts]):
     heals = rules.HEALS
     handlers = HANDLERS
     look = staticmethod(facts_of_group.look)
-    look_back = staticmethod(facts_of_group.glance)
+    glance = look_back = staticmethod(facts_of_group.glance)
     assess = staticmethod(rules.assess)
     plan = staticmethod(plans.plan)
     closing = staticmethod(reports.closing)
@@ -56,12 +56,6 @@ class CoordinationMove(GroupMove[CoordinationPorts]):
     def target(self, ports: CoordinationPorts, request: CoordinationRequest) -> Target:
         """See `Move`."""
         return Target(kind="group", name=request.group, within=ports.side.cluster_id())
-
-    def glance(
-        self, ports: CoordinationPorts, request: CoordinationRequest, begun: Collection[str]
-    ) -> LiveGroup:
-        """See `Move`."""
-        return facts_of_group.glance(ports, request)
 
     def fence(self, run: Run[CoordinationPorts], when: Literal["claimed", "rolling_back"]) -> None:
         """See `Move`. ZooKeeper is told whose writes of the mode count; a driver, that a rollback begins."""
