@@ -1,4 +1,4 @@
--- A column for every fact of groupshift.audit.rules.FACTS, true or false, beside what the sources say of the keys in {bracket}.
+-- A column for every fact that a rule of the audit asks, true or false, beside what the sources say of the keys in {bracket}.
 SELECT group_id, topic, partition, answered, logged, node_offset AS zookeeper, if(in_zookeeper, mode, NULL) AS mode,
        src_partition AS log_partition, record_offset AS log_offset, first_partition AS foreign_partition,
        first_offset AS foreign_offset, log_end,

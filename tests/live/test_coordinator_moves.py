@@ -187,8 +187,14 @@ def not_yet(answer: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("unsettle", "asked"),
-    [(newer_epoch, {1}), (newer_epoch, {4}), (no_leader, {1, 4}), (not_yet, {3})],
-    ids=["moved during the listing", "moved after the listing", "no leader", "not served yet"],
+    [(newer_epoch, {1}), (newer_epoch, {4}), (no_leader, {1}), (no_leader, {4}), (not_yet, {3})],
+    ids=[
+        "moved during the listing",
+        "moved after the listing",
+        "no leader",
+        "no leader any more",
+        "not served yet",
+    ],
 )
 def test_a_listing_while_a_partition_moves_does_not_count(
     three: Cluster, unsettle: Callable[[Any], Any], asked: Collection[int], request: pytest.FixtureRequest

@@ -288,10 +288,10 @@ class Reading:
                 self._undescribed(group)
 
     def _other_protocol(self, group: str) -> None:
-        """The group is not of the type that was asked for: it may have been converted since the listing, but
-        for an OLD coordinator, which has no other type (35) and may not know what another broker lists."""
+        """The group is not of the type that was asked for: it was converted since the listing, or hidden from
+        it. An OLD coordinator has no other type (35), and may not know what another broker lists."""
         kind = self._ask[group]
-        if group not in self._tried and (group in self.listed or not self.members):
+        if group not in self._tried:
             self._tried.add(group)
             self._ask[group] = Kind.CONSUMER if kind is Kind.CLASSIC else Kind.CLASSIC
             return
