@@ -201,8 +201,11 @@ class CompareClusters(TakeClusterSnapshot[C]):
         findings = tuple(each for each in compared.findings if not each.reason.startswith(INCOMPLETE))
         verdict = worst(each.verdict for each in findings if each.verdict is not Verdict.INCONCLUSIVE)
         if verdict is Verdict.FAIL and self._only_dropped(run, step, record, findings):
-            findings = tuple(replace(each, verdict=Verdict.PASS) for each in findings)
             verdict = Verdict.PASS
+            findings = tuple(
+                replace(each, verdict=Verdict.PASS) if each.verdict is Verdict.FAIL else each
+                for each in findings
+            )
         unlike = self._unlike(run, step, record)
         if unlike or (lacks and verdict is Verdict.PASS):
             verdict = Verdict.FAIL

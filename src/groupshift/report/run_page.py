@@ -274,7 +274,7 @@ def closed_reader(move: Move[P], runs: Runs, clock: Clock, run: str, closing: Js
 
 
 def _comparisons(compared: Sequence[Comparison]) -> Section:
-    """Each comparison with what differs; those that are not taken yet, too."""
+    """Each comparison with what it found, and what it did not compare; those that are not taken yet, too."""
     if not compared:
         return section("Comparisons", "The plan compares nothing.")
     note = (
@@ -289,7 +289,7 @@ def _comparisons(compared: Sequence[Comparison]) -> Section:
         of = (step.subject, step.args["base"], str(step.args["move"]).replace("_", " "), verdict)
         kept_in = code(folder) if folder else None
         rows.append([*of, each.groups, differs, kept_in, moment_utc(each.made.at_ms or None)])
-    heads = ("snapshot", "with", "rules of", "result", "groups", "what differs", "folder", "when")
+    heads = ("snapshot", "with", "rules of", "result", "groups", "what was found", "folder", "when")
     caption = "Snapshots of all groups, held against each other"
     listed = Table(heads=heads, rows=rows, numeric={"groups"}, caption=caption)
     return section("Comparisons", note, listed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,13 +13,15 @@ from groupshift.domain.group_partition_and_count import partition_of
 from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.rows import OffsetRow
 from groupshift.domain.run import RunState
+from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.questions import Approvers
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.log.releases import Coordinator
 from groupshift.moves.expansion.facts import ExpansionRequest
 from groupshift.ports.clock import CrashPoint
+from groupshift.ports.spark_jobs import Compared
 from support.driven_expansion import BOTH, MOVING, STAYING, accepted, accepting, begun, killed
-from support.driven_moves import Driver, answered, declines, detail, nobody, where
+from support.driven_moves import Comparisons, Driver, answered, declines, detail, nobody, where
 from support.placement_clusters import commit
 from support.simulated_expansion import GROUPS, Expansible, committed, driver_of, equal
 
@@ -193,6 +196,28 @@ def test_f09_what_cannot_be_given_back_is_asked_about_once_and_the_rest_goes_on(
     assert [each[:3] for each in rehearsed["dropped"]] == [
         [MOVING[0], more.get("topic", "t"), more.get("partition", 7)]
     ]
+
+
+def test_what_was_not_compared_is_not_called_equal_where_a_person_dropped_an_offset(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What differs is what the person let go of, and passes; a field that nobody looked at stays one."""
+    driver = driver_of(doomed(Coordinator.NEW))
+    lacking = Finding(rule="EX06", verdict=Verdict.INCONCLUSIVE, reason="time of the commit was not compared")
+    read = driver.comparisons.read
+
+    def left(output: Path) -> Compared | None:
+        found = read(output)
+        return found and replace(found, findings=(*found.findings, lacking))
+
+    monkeypatch.setattr(Comparisons, "read", lambda _, output: left(output))
+    run = begun(driver)
+    assert where(accepted(driver, run, driver.go_on(run))) == ("finalised", "")
+    found = [each.result["findings"] for each in driver.runs.steps(run).values() if "findings" in each.result]
+    verdicts = [{finding["rule"]: finding["verdict"] for finding in each} for each in found]
+    assert len(verdicts) >= 2
+    assert {each["EX06"] for each in verdicts} == {"inconclusive"}
+    assert {"fail", "error"}.isdisjoint({verdict for each in verdicts for verdict in each.values()})
 
 
 def test_f09_a_person_who_does_not_drop_it_loses_nothing() -> None:
