@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer
 from confluent_kafka import TopicPartition as At
 from confluent_kafka.admin import AdminClient
 
+from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
+from groupshift.adapters.kafka.wire import Api
 from groupshift.adapters.parquet.compare_inputs import verify
 from groupshift.adapters.system import SystemClock
 from groupshift.cli.main import main
@@ -136,6 +140,40 @@ def test_a_consumer_group_is_read_with_its_epochs(take, raw: KafkaCluster, order
     assert row.generation == row.assignment_epoch == found.member_epoch == epoch
     assert [(each.topic, each.partition) for each in state.assignments] == [(orders, n) for n in range(3)]
     assert [each.topic for each in state.subscriptions] == [orders]
+    assert state.problems == []
+
+
+class Hiding(KafkaCluster):
+    """Its brokers list no group, as while the partition of a group moves to another leader."""
+
+    def ask_brokers(
+        self, questions: Callable[[BrokerConnection, int], Iterable[Any]]
+    ) -> dict[int, list[Any]]:
+        """The answers; those to ListGroups without a group."""
+        answers = super().ask_brokers(questions)
+        return {
+            node: [replace(each, groups=()) if each.__api_key__ == Api.LIST_GROUPS else each for each in told]
+            for node, told in answers.items()
+        }
+
+
+def test_a_consumer_group_that_the_listing_hides_is_read_by_its_name(
+    bootstrap: str, raw: KafkaCluster, orders: str, group: str
+) -> None:
+    """Nobody tells its type, so its coordinator is asked for either before the group counts as gone."""
+    member = joined(NativeMember, raw, group, [orders])
+    member.await_assigned(PARTITIONS)
+    epoch = member.epoch
+    hidden = LiveGroupSnapshots(Hiding(bootstrap, timeout_s=20.0), SystemClock())
+    try:
+        assert hidden.take().groups == []
+        state = hidden.take([group])
+    finally:
+        hidden.close()
+        member.leave()
+    row = row_of(state, group)
+    assert (row.type, row.state, row.generation) == ("consumer", "Stable", epoch)
+    assert len(state.assignments) == PARTITIONS
     assert state.problems == []
 
 
