@@ -15,12 +15,13 @@ from goldens.cluster_stories import _expansion_ports as expansion_ports
 from goldens.cluster_stories import _restarted, _verdict
 from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import RunState, SparkJob
-from groupshift.engine.begin import assess, begin, claim, require_walked
+from groupshift.engine.begin import assess, begin, claim
 from groupshift.engine.move import RunOptions, Tools
 from groupshift.engine.progress import Progress, Stopped
 from groupshift.engine.questions import Answer, Question
 from groupshift.engine.roll_back import begin_roll_back, require_begun
 from groupshift.engine.run import drive
+from groupshift.errors import Conflict
 from groupshift.log.releases import Coordinator
 from groupshift.moves.downgrade.facts import DowngradeRequest
 from groupshift.moves.expansion.facts import ExpansionRequest
@@ -132,7 +133,7 @@ class Driven:
     def go_on(self, run: RunRecord, kill_at: int = 0, before: str = "") -> Progress:
         """One process, until it stops or is killed."""
         record = self.driver.runs.find(run.run)
-        require_walked(record)
+        _require_walked(record)
         tools = self._tools(self._killing(kill_at, before))
         claimed = claim(self.driver.move, tools, self._ports(), record, self._options(), take_over=True)
         progress = drive(claimed)
@@ -237,3 +238,10 @@ def expansion(kind: Coordinator = Coordinator.NEW, to: int = 8) -> Driven:
         last_act="create-partitions",
         wrap=_expansion_ports,
     )
+
+
+def _require_walked(record: RunRecord) -> None:
+    """Raise `Conflict` for a run that was rejected: who asks to go on with it is only shown it
+    (`groupshift continue`)."""
+    if record.state in {RunState.REJECTED, RunState.PREVIEW}:
+        raise Conflict(f"run {record.run} is {record.state}")

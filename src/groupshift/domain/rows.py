@@ -99,6 +99,18 @@ class OffsetRow:
         """The partition."""
         return TopicPartition(self.topic, self.partition)
 
+    def of_topic(self, topic_id: str) -> OffsetRow:
+        """Return it with the id of its topic; `dataclasses.replace` takes twice as long."""
+        return OffsetRow(
+            group=self.group,
+            topic=self.topic,
+            partition=self.partition,
+            offset=self.offset,
+            leader_epoch=self.leader_epoch,
+            metadata=self.metadata,
+            topic_id=topic_id,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEndRow:

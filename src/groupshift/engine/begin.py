@@ -90,15 +90,6 @@ def begin(
     return record
 
 
-def require_walked(record: RunRecord) -> None:
-    """Raise `Conflict` for a run that was rejected or only planned: there is nothing to go on with."""
-    if record.state in {RunState.REJECTED, RunState.PREVIEW}:
-        raise Conflict(
-            f"run {record.run} is {record.state}, and nothing was changed now; plan a new one with: "
-            f"groupshift {record.move} run --execute"
-        )
-
-
 def request_differences(record: RunRecord, request: Any) -> tuple[str, ...]:
     """Return how a request differs from that of a run, by field; empty: the run is what was asked for."""
     then, now = json.loads(record.request), request_data(request)

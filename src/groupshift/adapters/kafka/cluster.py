@@ -6,6 +6,7 @@ Messages about a Kafka that refuses or does not answer quote no secret.
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import ssl
@@ -16,7 +17,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial, wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from importlib.resources import files
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from kio.schema.errors import ErrorCode
 
@@ -37,24 +39,8 @@ from groupshift.domain.partitions import TopicPartition, grouped
 from groupshift.domain.rows import BrokerRow
 from groupshift.errors import Rejected, Transient
 
-KEYS = frozenset(
-    {
-        "client.id",
-        "security.protocol",
-        "sasl.mechanism",
-        "sasl.mechanisms",
-        "sasl.username",
-        "sasl.password",
-        "ssl.ca.location",
-        "ssl.ca.pem",
-        "ssl.certificate.location",
-        "ssl.key.location",
-        "ssl.key.password",
-        "ssl.crl.location",
-        "ssl.endpoint.identification.algorithm",
-        "enable.ssl.certificate.verification",
-    }
-)
+_FILE: Final = files("groupshift").joinpath("adapters", "kafka", "login_keys.json")
+KEYS: Final = frozenset[str](json.loads(_FILE.read_text("utf-8")))
 """Every key that says how to connect and log in."""
 
 

@@ -79,17 +79,17 @@ def with_topic_ids(
     `KafkaCluster` raises."""
     ids = {name: each for name, each in topics.now.items() if each.topic_id}
     answers = _by_id(cluster, [row for row in rows if row.topic in ids], ids)
-    doubted = {row.group for row in rows if answers.get(_key(row)) == _NONE}
+    told = [answers.get(_key(row)) for row in rows]
+    doubted = {row.group for row, offset in zip(rows, told, strict=True) if offset == _NONE}
     still = {_key(row): row.offset for row in again(doubted)} if doubted else {}
 
-    def with_id(row: OffsetRow) -> OffsetRow:
-        answer = answers.get(_key(row))
-        if answer == row.offset:
-            return replace(row, topic_id=ids[row.topic].topic_id)
-        former = answer == _NONE and still.get(_key(row)) == row.offset
-        return replace(row, topic_id=FORMER) if former else row
+    def with_id(row: OffsetRow, offset: int | None) -> OffsetRow:
+        if offset == row.offset:
+            return row.of_topic(ids[row.topic].topic_id)
+        former = offset == _NONE and still.get(_key(row)) == row.offset
+        return row.of_topic(FORMER) if former else row
 
-    return list(map(with_id, rows))
+    return list(map(with_id, rows, told))
 
 
 def _by_id(cluster: KafkaCluster, rows: Iterable[OffsetRow], ids: Mapping[str, TopicNow]) -> dict[_Key, int]:

@@ -34,6 +34,7 @@ from groupshift.adapters.kafka.requests import (
 from groupshift.adapters.kafka.rows import Described, described, group_answer, offset_rows, within_logs
 from groupshift.adapters.kafka.transactions import FirstCommits
 from groupshift.adapters.kafka.wire import Api, by_partition, error_name, is_retriable, raise_for
+from groupshift.adapters.system import collector_paused
 from groupshift.domain.group_partition_and_count import OFFSETS_TOPIC, probe_names
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.partitions import TopicPartition
@@ -415,6 +416,7 @@ class LiveGroupSnapshots(OfCluster):
         self._clock = clock
         self._patience_s = patience_s
 
+    @collector_paused()
     def take(
         self, groups: Collection[str] | None = None, *, progress: Progress | None = None
     ) -> ClusterState:
