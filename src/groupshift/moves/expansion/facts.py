@@ -12,7 +12,6 @@ from groupshift.domain.cluster import ClusterView, PlacementView
 from groupshift.domain.commit_places import Topics
 from groupshift.domain.group_partition_and_count import expected, not_one_owner
 from groupshift.domain.group_protocol import KafkaGroup
-from groupshift.domain.partitions import grouped
 from groupshift.domain.requests import option
 from groupshift.errors import Rejected
 from groupshift.moves.expansion.logged_offsets import (
@@ -71,9 +70,11 @@ class PlacementFacts:
     @cached_property
     def listing(self) -> Mapping[str, tuple[int, ...]]:
         """Every group that a broker lists, and the brokers that do."""
-        brokers = self.view.cluster.brokers
-        listing = grouped((each.group, broker.node_id) for broker in brokers for each in broker.groups)
-        return {group: tuple(nodes) for group, nodes in listing.items()}
+        listing: dict[str, tuple[int, ...]] = {}  # no list for each of half a million groups
+        for broker in self.view.cluster.brokers:
+            for each in broker.groups:
+                listing[each.group] = (*listing.get(each.group, ()), broker.node_id)
+        return listing
 
     @cached_property
     def hashed(self) -> Hashed:
