@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from groupshift.adapters.spark_submit.submit import SparkSubmit
-from groupshift.adapters.system import SystemClock
+from groupshift.adapters.system import SystemClock, collector_paused
 from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
 from groupshift.audit.inputs import Terms
 from groupshift.audit.offsets import Audit
@@ -76,7 +76,7 @@ def run_audit(
         clock=SystemClock(),
         comparison=comparison,
     )
-    with closing(sources):
+    with closing(sources), collector_paused():
         audit = audit_offsets(sources, request.options, request.groups, progress)
     if request.output is not None:
         store.write(request.output, audit, render(audit))
