@@ -241,7 +241,7 @@ def expansion(kind: Coordinator = Coordinator.NEW, to: int = 8) -> Driven:
 
 
 def _require_walked(record: RunRecord) -> None:
-    """Raise `Conflict` for a run that was rejected: who asks to go on with it is only shown it
-    (`groupshift continue`)."""
+    """Raise `Conflict` for a run that is over before it began, as the goldens have it; `groupshift continue`
+    looks first, too: it shows one that was rejected and refuses a preview."""
     if record.state in {RunState.REJECTED, RunState.PREVIEW}:
         raise Conflict(f"run {record.run} is {record.state}")

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from groupshift.adapters.system import collector_paused
 from groupshift.domain.group import (
     GroupView,
     merge,
@@ -148,6 +149,7 @@ class LiveEnsembleReader(_Both["KafkaEnsemble"]):
         """See the port."""
         return tuple(sorted({*self._zookeeper.groups(), *self._kafka.groups()}))
 
+    @collector_paused()
     def read(self, groups: Sequence[str]) -> tuple[Observed, ...]:
         """See the port."""
         taken_at_ms = self._clock.now_ms()

@@ -24,7 +24,7 @@ from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
 from groupshift.audit.inputs import Terms
 from groupshift.audit.offsets import Audit
 from groupshift.audit.report import render
-from groupshift.audit.run import AuditSources, Progress, audit_offsets
+from groupshift.audit.run import AuditSources, Comparison, Progress, audit_offsets, in_process
 from groupshift.bootstrap.connect import audit_store, brokers_of, group_snapshots, zookeeper_connection
 from groupshift.domain.plain import from_plain
 from groupshift.domain.run import SparkJob
@@ -63,7 +63,7 @@ def run_audit(
         store.refuse(request.output)
     brokers = brokers_of(request.kafka, timeout_s=request.timeout_s)
     log = DirectLog(brokers)
-    comparison = None
+    comparison: Comparison = collector_paused()(partial(in_process, log))
     if session is not None:
         from groupshift.spark.audit_offsets import compared
 
@@ -76,7 +76,7 @@ def run_audit(
         clock=SystemClock(),
         comparison=comparison,
     )
-    with closing(sources), collector_paused():
+    with closing(sources):
         audit = audit_offsets(sources, request.options, request.groups, progress)
     if request.output is not None:
         store.write(request.output, audit, render(audit))

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from groupshift.domain.foreign_json import shown
@@ -87,7 +88,7 @@ class NoOffset:
     problem: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class GroupView:
     """One group at ``taken_at_ms`` (epoch): everything assess, gates, sensors and snapshots read.
 
@@ -130,18 +131,18 @@ class GroupView:
             return Mode.KAFKA
         return effective_mode(self.mode, self.ids, self.migration_ids)
 
-    @property
+    @cached_property
     def partitions(self) -> frozenset[TopicPartition]:
         """All partitions of the group's topics, from the brokers."""
         return frozenset(end.at for end in self.log_ends)
 
-    @property
+    @cached_property
     def stores(self) -> dict[str, dict[TopicPartition, int]]:
         """The committed offset of each partition by the store that has it: ``ZooKeeper`` and ``Kafka``."""
         both = {"ZooKeeper": self.zookeeper_offsets, "Kafka": self.kafka_offsets}
         return {store: {row.at: row.offset for row in offsets} for store, offsets in both.items()}
 
-    @property
+    @cached_property
     def leftovers(self) -> tuple[TopicPartition, ...]:
         """Partitions with a committed offset, in either store, that no member reads: nobody subscribes to the
         topic, it was deleted, or it has fewer partitions. They stay as they are, whatever the group does; so

@@ -222,7 +222,7 @@ class CompareClusters(TakeClusterSnapshot[C]):
         """Whether nothing differs but offsets that a person let go of, and groups that had no others."""
         dropped = self.exceptions.dropped(run)
         sets = {each.number for each in RULES[Comparison(step.args["move"])] if each.field in _SETS}
-        if not dropped or any(each.verdict is Verdict.FAIL and each.rule not in sets for each in findings):
+        if not dropped or any(each.verdict in _BAD and each.rule not in sets for each in findings):
             return False
         base, after = run.snapshot(str(step.args["base"])), record.result
         store = run.ports.store

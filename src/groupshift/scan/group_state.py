@@ -24,7 +24,7 @@ from groupshift.domain.group import GroupView, Member
 from groupshift.domain.group_rules import ask
 from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.old_members import worth_a_second_look
-from groupshift.domain.plain import from_plain
+from groupshift.domain.plain import from_plain, shallow
 from groupshift.domain.plan import StageName
 from groupshift.domain.verdict import Finding, Readiness, Verdict
 from groupshift.errors import Rejected
@@ -277,14 +277,10 @@ def lag_of(view: GroupView) -> int | None:
 
     The offset is the one of the store that the mode in effect starts from, else of the other one; None when
     no partition has both an offset and a log end."""
-    first, second = view.stores.values()
-    if view.effective_mode is Mode.KAFKA or not view.ids:
-        first, second = second, first
-    lags = [
-        max(0, end.log_end - first.get(end.at, second.get(end.at, 0)))
-        for end in view.log_ends
-        if end.at in first or end.at in second
-    ]
+    znodes, kafka = view.stores.values()
+    in_kafka = view.effective_mode is Mode.KAFKA or not view.ids
+    committed = znodes | kafka if in_kafka else kafka | znodes
+    lags = [max(0, end.log_end - committed[end.at]) for end in view.log_ends if end.at in committed]
     return sum(lags) if lags else None
 
 
@@ -392,7 +388,7 @@ def state_data(state: GroupState) -> dict[str, Any]:
 
 def state_text(state: GroupState) -> str:
     """The state as JSON, with what the next scan needs."""
-    return json.dumps(asdict(state), separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(state, default=shallow, separators=(",", ":"), ensure_ascii=False)
 
 
 def state_from(text: str) -> GroupState:

@@ -60,6 +60,11 @@ class ReplicaFacts:
         """The offset that the next record gets."""
         return max(self.replica.files[-1].base, *(each.next for each in self.facts))
 
+    @property
+    def last_stable_offset(self) -> int:
+        """Before it every transaction is decided."""
+        return min(self.transactions.open.values(), default=self.log_end)
+
 
 def scan(spark: SparkSession, uri: str, replicas: Sequence[Replica]) -> tuple[ReplicaFacts, ...]:
     """The facts of each replica.

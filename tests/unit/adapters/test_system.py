@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from contextlib import ExitStack
 
 import pytest
 
@@ -12,20 +13,23 @@ from groupshift.errors import Transient
 
 @collector_paused()
 def _fail_within() -> None:
-    with collector_paused():
-        assert not gc.isenabled()
     assert not gc.isenabled()
     raise Transient("a broker does not answer")
 
 
-@pytest.mark.parametrize("was_on", [True, False])
-def test_the_collector_is_afterwards_as_it_was_before(*, was_on: bool) -> None:
-    """Also behind an error, and where blocks lie in each other."""
-    before = gc.isenabled()
-    (gc.enable if was_on else gc.disable)()
-    try:
-        with pytest.raises(Transient):
-            _fail_within()
-        assert gc.isenabled() is was_on
-    finally:
-        (gc.enable if before else gc.disable)()
+def test_the_collector_goes_on_behind_an_error() -> None:
+    """A process that lives on cleans up again."""
+    with pytest.raises(Transient):
+        _fail_within()
+    assert gc.isenabled()
+
+
+def test_the_collector_goes_on_when_the_last_block_is_left_whichever_came_first() -> None:
+    """As threads meet each other: the first leaves while the second is within."""
+    first, second = ExitStack(), ExitStack()
+    first.enter_context(collector_paused())
+    second.enter_context(collector_paused())
+    first.close()
+    assert not gc.isenabled()
+    second.close()
+    assert gc.isenabled()

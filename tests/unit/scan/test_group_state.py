@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -206,6 +207,7 @@ def test_a_state_survives_the_journal() -> None:
     """Whatever was found comes back equal."""
     for seen in (view(), view(MemberKind.AWARE), bare(), replace(view(), problems=("node x: broken",))):
         assert state_from(state_text(state(seen))) == state(seen)
+        assert json.loads(state_text(state(seen))) == json.loads(json.dumps(asdict(state(seen))))
 
 
 def test_differences_name_what_changed_and_never_the_progress() -> None:

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import partial
 from typing import Final, TypeVar
 
@@ -31,6 +30,7 @@ from groupshift.domain.foreign_json import decimal, load_json, shown
 from groupshift.domain.group import Member, NoOffset, Owner
 from groupshift.domain.modes import MemberKind, ModeNode
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.plain import shallow
 from groupshift.domain.registration import (
     Awareness,
     Pattern,
@@ -134,7 +134,7 @@ def member_of(registered: Node, migration: Node | None) -> tuple[Member, tuple[s
         host=generated["host"] if generated else None,
         pattern=registration.pattern.value,
         subscription=subscription,
-        **asdict(awareness),
+        **shallow(awareness),
         session_id=registered.owner or None,
     )
     return member, (*_persistent(registered), *problems, *more)
