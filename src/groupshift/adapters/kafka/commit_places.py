@@ -79,8 +79,8 @@ def with_topic_ids(
     `KafkaCluster` raises."""
     ids = {name: each for name, each in topics.now.items() if each.topic_id}
     answers = _by_id(cluster, [row for row in rows if row.topic in ids], ids)
-    told = [answers.get(_key(row)) for row in rows]
-    doubted = {row.group for row, offset in zip(rows, told, strict=True) if offset == _NONE}
+    offsets = [answers.get(_key(row)) for row in rows]
+    doubted = {row.group for row, offset in zip(rows, offsets, strict=True) if offset == _NONE}
     still = {_key(row): row.offset for row in again(doubted)} if doubted else {}
 
     def with_id(row: OffsetRow, offset: int | None) -> OffsetRow:
@@ -89,7 +89,7 @@ def with_topic_ids(
         former = offset == _NONE and still.get(_key(row)) == row.offset
         return row.of_topic(FORMER) if former else row
 
-    return list(map(with_id, rows, told))
+    return list(map(with_id, rows, offsets))
 
 
 def _by_id(cluster: KafkaCluster, rows: Iterable[OffsetRow], ids: Mapping[str, TopicNow]) -> dict[_Key, int]:
