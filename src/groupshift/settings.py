@@ -175,6 +175,29 @@ class ApprovalSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LinkSettings:
+    """A link between two clusters, ``[links.<name>]``: the brokers of both sides, and what replicates between
+    them (docs/reference/cross-cluster-offsets.md §2; `groupshift.links.link.Link`). ``archive`` is the folder
+    of its offset syncs, empty for ``links/<name>`` below the evidence."""
+
+    source: KafkaSettings
+    target: KafkaSettings
+    kind: str
+    source_alias: str
+    target_alias: str
+    separator: str = "."
+    separator_in_internal_topics: bool = True
+    sync_location: str = "source"
+    isolation: str = "read_uncommitted"
+    provenance_header: str = ""
+    provenance_encoding: str = ""
+    altered_topics: tuple[str, ...] = ()
+    drops_records: bool = False
+    foreign_writers: bool = False
+    archive: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All settings of one environment."""
 
@@ -186,9 +209,10 @@ class Settings:
     spark: SparkSettings = field(default_factory=SparkSettings)
     thresholds: Thresholds = field(default_factory=Thresholds)
     approval: ApprovalSettings = field(default_factory=ApprovalSettings)
+    links: Mapping[str, LinkSettings] = field(default_factory=dict)
 
 
-_SECTIONS: Mapping[str, type] = get_type_hints(Settings)
+_SECTIONS: Mapping[str, Any] = get_type_hints(Settings)
 _TYPES: Mapping[Any, tuple[type, str]] = {
     str: (str, "a text"),
     int: (int, "a whole number"),
@@ -228,10 +252,13 @@ def parse(data: Mapping[str, Any], source: str = "settings") -> Settings:
 
 
 def _section(name: str, kind: Any, values: object, problems: list[str]) -> Any:
-    """Return one section, by the fields of its dataclass; None after adding its problems."""
+    """Return one section, by the fields of its dataclass, or several by their names; None after adding its
+    problems."""
     if not isinstance(values, Mapping):
         problems.append(f"[{name}] is not a table")
         return None
+    if kind == Mapping[str, LinkSettings]:
+        return {key: _section(f"{name}.{key}", LinkSettings, each, problems) for key, each in values.items()}
     known = get_type_hints(kind)
     faults = [f"unknown key {name}.{key}" for key in values if key not in known]
     taken: dict[str, Any] = {}
@@ -271,6 +298,11 @@ def _checks(settings: Settings) -> Iterator[str | Literal[False] | None]:
     yield not settings.evidence.root.strip() and "evidence.root is empty"
     yield zookeeper != ZookeeperSettings() and not zookeeper.hosts.strip() and "zookeeper.hosts is empty"
     yield login_problem(settings.kafka.properties, "kafka.properties ")
+    for name, link in settings.links.items():
+        for side, kafka in (("source", link.source), ("target", link.target)):
+            place = f"links.{name}.{side}"
+            yield not kafka.bootstrap_servers.strip() and f"{place}.bootstrap_servers is empty"
+            yield login_problem(kafka.properties, f"{place}.properties ")
     yield fleet.driver not in DRIVERS and f"fleet.driver {fleet.driver!r} is none of {', '.join(DRIVERS)}"
     level, levels = fleet.isolation_level, [each.value for each in Isolation]
     yield level not in levels and f"fleet.isolation_level {level!r} is none of {', '.join(levels)}"

@@ -82,6 +82,8 @@ TOOLS = _TOOLS["4.3.1"]
 """What Kafka's own command line tools consist of."""
 JAVA_CLIENTS = {"4.3.1": (TOOLS,), "3.9.2": (_TOOLS["3.9.2"], BROKER)}
 """Releases of the Java consumer with the tool that makes a member of it, by version: what both consist of."""
+MIRROR_MAKER = (*_releases("connect-mirror").values(), *_releases("connect-mirror-client").values(), TOOLS)
+"""What MirrorMaker 2 in dedicated mode consists of, its own jar first."""
 (JAXB,) = _releases("jaxb-api").values()
 """Part of Java when brokers before 1.0 were made, and not of ours."""
 ALL = (BROKER, LOGGING, *SCALA_CONSUMERS.values())
@@ -210,7 +212,15 @@ def _wanted(artifact: Artifact) -> list[str]:
 def every() -> tuple[Artifact, ...]:
     """All that is fetched by anything here."""
     clients = (each for artifacts in JAVA_CLIENTS.values() for each in artifacts)
-    artifacts = (*ALL, *BROKERS.values(), SIMPLE_LOGGING, *clients, *ZOOKEEPER_ERA.values(), JAXB)
+    artifacts = (
+        *ALL,
+        *BROKERS.values(),
+        SIMPLE_LOGGING,
+        *clients,
+        *MIRROR_MAKER,
+        *ZOOKEEPER_ERA.values(),
+        JAXB,
+    )
     return tuple(dict.fromkeys(artifacts))
 
 

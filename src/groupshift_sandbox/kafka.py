@@ -11,11 +11,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Transient
-from groupshift_sandbox.artifacts import BROKER, JAXB, LOGGING, Artifact, class_path
+from groupshift_sandbox.artifacts import BROKER, Artifact
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.jvm import java_argv, write_properties
 from groupshift_sandbox.node_properties import listener_properties
 from groupshift_sandbox.processes import Command, Running, await_start, free_port, start, wait_until
+from groupshift_sandbox.servers import broker_class_path
 from groupshift_sandbox.state import SandboxState
 
 NAME = "kafka"
@@ -66,7 +67,7 @@ def start_kafka(home: Home, zookeeper: str, options: KafkaOptions = KafkaOptions
         home,
         "kafka.Kafka",
         write_properties(home, NAME, broker_properties(home, zookeeper, port, relayed, options)),
-        classes=zookeeper_class_path(options.release),
+        classes=broker_class_path(options.release.version),
         heap=options.heap,
         options=options.java,
         release=options.release.version,
@@ -76,11 +77,6 @@ def start_kafka(home: Home, zookeeper: str, options: KafkaOptions = KafkaOptions
     SandboxState(home).put_address("kafka", broker.address)
     await_kafka(home, process, broker.address)
     return broker
-
-
-def zookeeper_class_path(release: Artifact) -> str:
-    """The class path of a broker that runs with ZooKeeper, and of its own tools."""
-    return class_path(LOGGING, release, *([JAXB] if release.version.startswith("0.") else []))
 
 
 def broker_properties(
@@ -124,13 +120,17 @@ def await_kafka(home: Home, process: Running, address: str) -> None:
     await_start(home, process, answers, _READY_S)
 
 
-def create_topic(bootstrap: str, topic: str, partitions: int, *, replicas: int = 1) -> None:
+def create_topic(
+    bootstrap: str, topic: str, partitions: int, *, replicas: int = 1, config: Mapping[str, str] | None = None
+) -> None:
     """Create a topic with so many replicas and wait until every partition has a leader.
 
     Raises `Transient` when the broker does not do it in time; a topic that exists is an error too,
     for numbered records need a fresh one."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    wanted = NewTopic(topic, num_partitions=partitions, replication_factor=replicas)
+    wanted = NewTopic(
+        topic, num_partitions=partitions, replication_factor=replicas, config=dict(config or {})
+    )
     pending = admin.create_topics([wanted])
     try:
         pending[topic].result(timeout=_ANSWER_S)
@@ -148,7 +148,9 @@ def create_topic(bootstrap: str, topic: str, partitions: int, *, replicas: int =
 def log_ends(bootstrap: str, topic: str, partitions: int) -> dict[TopicPartition, int]:
     """The log end of every partition now. A broker that has just started may say that the topic has no
     partitions (seen with 3.9.2): it is asked again. Raises `Transient` when it does not tell in time."""
-    client = Consumer({"bootstrap.servers": bootstrap, "group.id": "log-ends", "log_level": 0})
+    settings = {"bootstrap.servers": bootstrap, "group.id": "log-ends", "log_level": 0}
+    # at the other level an open transaction would end the log
+    client = Consumer({**settings, "isolation.level": "read_uncommitted"})
     ends: dict[TopicPartition, int] = {}
 
     def complete() -> bool:

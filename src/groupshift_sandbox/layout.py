@@ -24,7 +24,8 @@ class Role(StrEnum):
 class ServerOptions:
     """``release`` one of `artifacts.BROKERS`; ``nodes`` how many brokers; ``name`` the prefix of processes
     and folders; ``listeners`` further ones by name with their security protocol; ``java`` options of JVMs;
-    ``jmx`` opens JMX at each node, without login; ``properties`` win over ours."""
+    ``jmx`` opens JMX at each node, without login; ``properties`` win over ours. A listener whose name begins
+    with ``RELAY`` tells clients another port than its own, where its relay listens."""
 
     release: str
     nodes: int = 1
@@ -40,7 +41,7 @@ class ServerOptions:
 class Node:
     """One node: ``ports`` by name of the listener (PLAINTEXT, CONTROLLER and those asked for); ``properties``
     are its own, and win over the cluster's; ``folder`` stays the same under every release; ``jmx`` is the
-    port of JMX on 127.0.0.1 (0: closed)."""
+    port of JMX on 127.0.0.1 (0: closed); ``advertised`` ports are those that clients are told instead."""
 
     node_id: int
     name: str
@@ -50,6 +51,7 @@ class Node:
     folder: Path
     properties: Mapping[str, str] = field(default_factory=dict)
     jmx: int = 0
+    advertised: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def address(self) -> str:

@@ -38,7 +38,7 @@ def node_properties(cluster: Cluster, node: Node) -> dict[str, str]:
         }
     return {
         **identity,
-        **listener_properties(node.ports, protocols),
+        **listener_properties(node.ports, protocols, node.advertised),
         "log.dirs": str(node.folder),
         **_internal_topics(len(cluster.brokers)),
         **_LOGS,

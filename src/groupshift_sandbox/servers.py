@@ -8,7 +8,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from groupshift.errors import Rejected, Transient
-from groupshift_sandbox.artifacts import BROKERS, LOGGING, SIMPLE_LOGGING, class_path
+from groupshift_sandbox.artifacts import (
+    BROKERS,
+    JAXB,
+    LOGGING,
+    SIMPLE_LOGGING,
+    ZOOKEEPER_ERA,
+    class_path,
+)
 from groupshift_sandbox.broker_log import mark_start
 from groupshift_sandbox.cluster_file import save
 from groupshift_sandbox.home import Home
@@ -30,6 +37,8 @@ from groupshift_sandbox.readiness import what_lacks
 
 _READY_S = 200.0
 _PAUSE_S = 0.1
+RELAY = "RELAY"
+"""What the name of a listener begins with before which a relay stands."""
 
 
 _OWN_LISTENERS = {Role.COMBINED: ("PLAINTEXT", "CONTROLLER"), Role.CONTROLLER: ("CONTROLLER",)}
@@ -57,6 +66,7 @@ def new_node(
         folder=home.root / name,
         properties=properties or {},
         jmx=free_port() if options.jmx else 0,
+        advertised={listener: free_port() for listener in listeners if listener.startswith(RELAY)},
     )
 
 
@@ -145,7 +155,10 @@ def stop_all(home: Home, *, last: Collection[str] = ("zookeeper",), deadline_s: 
 
 def broker_class_path(release: str) -> str:
     """The class path of a release with a log binding. Raises `Rejected` for one that is not known."""
-    if release not in BROKERS:
-        raise Rejected(f"release {release!r} is not known here; choose one of {', '.join(sorted(BROKERS))}")
+    known_here = {**ZOOKEEPER_ERA, **BROKERS}
+    if release not in known_here:
+        raise Rejected(
+            f"release {release!r} is not known here; choose one of {', '.join(sorted(known_here))}"
+        )
     binding = LOGGING if writes_log4j(release) else SIMPLE_LOGGING
-    return class_path(binding, BROKERS[release])
+    return class_path(binding, known_here[release], *([JAXB] if release.startswith("0.") else []))

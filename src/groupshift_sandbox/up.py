@@ -43,6 +43,7 @@ _SERVER_S = 300.0
 # (docs/reference/zookeeper-coordination.md §8.11, N6).
 _MOVING = {"coordination.migration.partition.assignment.strategy": "roundrobin,range"}
 _OWNED = ("logs", "ledgers", "members", "configuration", "zookeeper", "kafka", "evidence", "airflow")
+_CLUSTERS = ("kraft", "source", "target")
 _OWNED_FILES = (
     "settings.toml",
     "nodes.toml",
@@ -134,12 +135,13 @@ def fresh(home: Home) -> None:
     """Remove what an earlier sandbox left in this home, and make its folders."""
     for name in _OWNED:
         shutil.rmtree(home.root / name, ignore_errors=True)
-    for node in home.root.glob("kraft-*"):
-        shutil.rmtree(node, ignore_errors=True)
+    for name in _CLUSTERS:
+        for node in home.root.glob(f"{name}-*"):
+            shutil.rmtree(node, ignore_errors=True)
+        for cluster in home.root.glob(f"{name}.*"):
+            cluster.unlink()
     for name in _OWNED_FILES:
         (home.root / name).unlink(missing_ok=True)
-    for cluster in home.root.glob("kraft.*"):
-        cluster.unlink()
     home.create()
 
 

@@ -1,10 +1,11 @@
-"""Clusters of one to three brokers that run with ZooKeeper: 3.4 to 3.9, the last line that can."""
+"""Clusters of brokers that run with ZooKeeper: 3.4 to 3.9, the last line that can, and some before them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from groupshift.errors import Rejected
+from groupshift_sandbox.artifacts import ZOOKEEPER_ERA
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.layout import Cluster, Role, ServerOptions
 from groupshift_sandbox.servers import new_node, start_all
@@ -15,7 +16,7 @@ _LINE = "3."
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZookeeperModeOptions(ServerOptions):
     """``inter_broker`` is the version that brokers speak to each other and write by: the floor of the way
-    back (``3.4`` lets every release from 3.4.0 on read what was written)."""
+    back (``3.4`` lets every release from 3.4.0 on read what was written); one before 3.4 has its own."""
 
     release: str = "3.9.2"
     inter_broker: str = "3.4"
@@ -28,9 +29,10 @@ def start_zookeeper_mode(
 
     ``zookeeper`` is ``host:port``. Raises `Transient` when they are not in time, `Rejected` for a release
     that cannot run with ZooKeeper."""
-    if not options.release.startswith(_LINE):
+    era = options.release in ZOOKEEPER_ERA
+    if not era and not options.release.startswith(_LINE):
         raise Rejected(f"Kafka {options.release} does not run with ZooKeeper here; choose one of 3.4 to 3.9")
-    floor = {"inter.broker.protocol.version": options.inter_broker}
+    floor = {} if era else {"inter.broker.protocol.version": options.inter_broker}
     cluster = Cluster(
         home=home,
         cluster_id="",

@@ -24,7 +24,7 @@ from groupshift.domain.partitions import TopicPartition
 
 NEWEST = {
     Api.LIST_OFFSETS: 11, Api.METADATA: 13, Api.OFFSET_FETCH: 10, Api.FIND_COORDINATOR: 6,
-    Api.DESCRIBE_GROUPS: 6, Api.LIST_GROUPS: 5,
+    Api.DESCRIBE_GROUPS: 6, Api.LIST_GROUPS: 5, Api.FETCH: 17,
 }  # fmt: skip
 """As of 4.2."""
 OLD = {
@@ -51,9 +51,31 @@ class FakeGroup:
 
 
 @dataclass(slots=True, kw_only=True)
+class FakeLog:
+    """The log of a partition: ``batches`` as (first offset, last offset, bytes), ``aborted`` transactions as
+    (producer, first offset, offset of the marker). ``limits`` are the bytes that each Fetch allowed."""
+
+    batches: list[tuple[int, int, bytes]] = field(default_factory=list)
+    aborted: list[tuple[int, int, int]] = field(default_factory=list)
+    start: int = 0
+    stable: int = 0
+    end: int = 0
+    limits: list[int] = field(default_factory=list)
+
+    def read(self, offset: int, limit: int, *, committed: bool) -> bytes:
+        """The first batch whole, then as many bytes as there is room for."""
+        below = self.stable if committed else self.end
+        found = b"".join(data for first, last, data in self.batches if last >= offset and first < below)
+        whole = next((len(data) for _, last, data in self.batches if last >= offset), 0)
+        self.limits.append(limit)
+        return found[: max(limit, whole)]
+
+
+@dataclass(slots=True, kw_only=True)
 class FakeWorld:
     """Topics with the leader of each partition, groups, and what this user may not see. ``moved`` are groups
-    that their coordinator gives away at the next question; ``asked`` counts requests by API."""
+    that their coordinator gives away at the next question; ``asked`` counts requests by API. Partitions with
+    a log of their own are in ``logs``."""
 
     versions: Mapping[Api, int] = field(default_factory=lambda: dict(NEWEST))
     nodes: tuple[int, ...] = (1, 2)
@@ -63,6 +85,7 @@ class FakeWorld:
     hidden_groups: set[str] = field(default_factory=set)
     moved: dict[str, int] = field(default_factory=dict)
     asked: list[tuple[int, Api, int]] = field(default_factory=list)
+    logs: dict[TopicPartition, FakeLog] = field(default_factory=dict)
 
     def observer(self, timeout_s: float = 60.0) -> KafkaCluster:
         """What `groupshift.adapters.kafka.cluster.observer` would return."""
@@ -257,6 +280,9 @@ def _log_ends(world: FakeWorld, node: int, schema: ModuleType, request: Any) -> 
         known = asked.partition_index < len(leaders)
         code = 0 if known and leaders[asked.partition_index] == node else 6
         offset = 10 * (asked.partition_index + 1) if asked.timestamp == -1 else asked.partition_index
+        if log := world.logs.get(TopicPartition(topic, asked.partition_index)):
+            last = log.stable if request.isolation_level else log.end
+            offset = last if asked.timestamp == -1 else log.start
         return fill(
             schema.ListOffsetsPartitionResponse,
             partition_index=asked.partition_index,
@@ -274,6 +300,35 @@ def _log_ends(world: FakeWorld, node: int, schema: ModuleType, request: Any) -> 
     return fill(schema.ListOffsetsResponse, throttle_time=_AT_ONCE, topics=topics)
 
 
+def _read(world: FakeWorld, node: int, schema: ModuleType, request: Any) -> Any:
+    ((topic, asked),) = ((topic.topic, each) for topic in request.topics for each in topic.partitions)
+    log = world.logs[TopicPartition(topic, asked.partition)]
+    offset, committed = asked.fetch_offset, bool(request.isolation_level)
+    code = 6 if world.topics[topic][asked.partition] != node else 1 if offset < log.start else 0
+    partition = fill(
+        schema.PartitionData,
+        partition_index=asked.partition,
+        error_code=ErrorCode(code),
+        high_watermark=log.end,
+        last_stable_offset=log.stable,
+        log_start_offset=log.start,
+        aborted_transactions=tuple(
+            schema.AbortedTransaction(producer_id=producer, first_offset=first)
+            for producer, first, last in log.aborted
+            if committed and last >= offset
+        ),
+        records=None if code else log.read(offset, asked.partition_max_bytes, committed=committed),
+    )
+    answered = schema.FetchableTopicResponse(topic=topic, partitions=(partition,))
+    return fill(
+        schema.FetchResponse,
+        throttle_time=_AT_ONCE,
+        error_code=ErrorCode(0),
+        session_id=0,
+        responses=(answered,),
+    )
+
+
 _ANSWERS: Mapping[Api, Callable[[FakeWorld, int, ModuleType, Any], Any]] = {
     Api.METADATA: _metadata,
     Api.FIND_COORDINATOR: _coordinator,
@@ -281,4 +336,5 @@ _ANSWERS: Mapping[Api, Callable[[FakeWorld, int, ModuleType, Any], Any]] = {
     Api.DESCRIBE_GROUPS: _described,
     Api.OFFSET_FETCH: _fetched,
     Api.LIST_OFFSETS: _log_ends,
+    Api.FETCH: _read,
 }

@@ -20,9 +20,10 @@ from groupshift_sandbox.artifacts import (
 )
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.jvm import write_logging
-from groupshift_sandbox.kafka import KafkaOptions, start_kafka, zookeeper_class_path
+from groupshift_sandbox.kafka import KafkaOptions, start_kafka
 from groupshift_sandbox.kraft import CONSUMER_PROTOCOL, KraftOptions, start_kraft
 from groupshift_sandbox.processes import marked, stop
+from groupshift_sandbox.servers import broker_class_path
 from groupshift_sandbox.zookeeper import start_zookeeper
 
 TOPIC = "__consumer_offsets"
@@ -162,7 +163,7 @@ def dumped(home: Home, release: Release, files: Sequence[Path]) -> str:
     """What the dump tool of the release (4.3.1's for 4.4.0) prints of these segment files."""
     main = "kafka.tools.DumpLogSegments"
     if release.zookeeper:
-        path = zookeeper_class_path(ZOOKEEPER_ERA[release.version])
+        path = broker_class_path(release.version)
     elif release.numbers >= (4, 2):
         path, main = class_path(SIMPLE_LOGGING, TOOLS), "org.apache.kafka.tools.DumpLogSegments"
     else:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from inspect import Parameter
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import typer
 
 from groupshift.domain.foreign_text_quoting import command
 from groupshift.domain.requests import Option, options_of
-from groupshift.engine.move import Move, request_data
+from groupshift.engine.move import request_data
 from groupshift.errors import Rejected
 
 ASKED = "What is asked for"
@@ -22,8 +22,20 @@ ASSESS = "assess"
 _METAVARS: Mapping[str, str] = {"text": "TEXT", "integer": "INTEGER", "number": "NUMBER"}
 
 
+class Requested(Protocol):
+    """A move, or another verb that is asked by a request."""
+
+    @property
+    def name(self) -> str:
+        """Its word on the command line."""
+
+    @property
+    def request(self) -> type:
+        """The dataclass of the request."""
+
+
 def parameters(
-    move: Move[Any], shared: Iterable[Parameter], *, assesses: bool = True
+    move: Requested, shared: Iterable[Parameter], *, assesses: bool = True
 ) -> tuple[Parameter, ...]:
     """Return the parameters of a verb of this move: its request's options, then the ``shared`` ones.
     ``assesses`` False: without those of ``assess`` alone.
@@ -89,13 +101,13 @@ def default_of(each: Option) -> str:
     return "yes" if each.default is True else str(each.default)
 
 
-def values_of(move: Move[Any], values: Mapping[str, Any]) -> dict[str, Any]:
+def values_of(move: Requested, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of the request's options that were given."""
     names = [each.name for each in options_of(move.request)]
     return {name: values[name] for name in names if values.get(name) is not None and values[name] != []}
 
 
-def asked_again(move: Move[Any], verb: str, request: Any) -> str:
+def asked_again(move: Requested, verb: str, request: Any) -> str:
     """Return the command that asks for the same: all options that are not at their default."""
     data, words = request_data(request), []
     for each in options_of(move.request):

@@ -15,10 +15,12 @@ import typer
 
 from groupshift.bootstrap.moves import Place, journal, opened, submit, tools_of
 from groupshift.cli.options import Ensemble, Servers, SettingsFile, option, servers_only, settings_at
+from groupshift.domain.foreign_text_quoting import command
 from groupshift.domain.run import SparkJob
 from groupshift.engine.installed_moves import move_named
 from groupshift.engine.move import Move, Run, Tools
 from groupshift.errors import Rejected
+from groupshift.links.sync_apply import MOVE as SYNC
 from groupshift.ports.runs import RunRecord, Runs
 from groupshift.settings import EvidenceSettings, JournalSettings
 
@@ -117,6 +119,11 @@ class Session:
             Rejected: the run is not in the journal, or its move is not installed.
         """
         record = self.runs.find(run)
+        if record.move == SYNC:
+            raise Rejected(
+                f"run {run} says who writes {record.target}, and nothing else; see: "
+                f"{command('groupshift', SYNC, 'status', '--link', record.target.name)}"
+            )
         return Found(at=self, record=record, move=move_named(record.move))
 
     def submit(self, job: SparkJob) -> None:

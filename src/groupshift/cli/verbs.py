@@ -20,6 +20,7 @@ from groupshift.cli.moves import add_installed, add_moves
 from groupshift.cli.repair import app as repair
 from groupshift.cli.scan import brake, scan
 from groupshift.cli.snapshot import snapshot
+from groupshift.cli.sync import app as sync
 from groupshift.domain.versions import version_text
 
 EXIT_CODES = (
@@ -94,6 +95,7 @@ def built() -> typer.Typer:
         app.command(verb.__name__.replace("_", "-"), rich_help_panel=FLEET)(verb)
     app.add_typer(audit, name="audit", rich_help_panel=FLEET)
     app.add_typer(repair, name="repair", rich_help_panel=FLEET)
+    app.add_typer(sync, name="sync", rich_help_panel=FLEET)
     anything = {"ignore_unknown_options": True}
     app.command("consume", add_help_option=False, context_settings=anything, rich_help_panel=OTHERS)(consume)
     add_installed(app, OTHERS)

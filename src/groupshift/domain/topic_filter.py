@@ -96,11 +96,21 @@ def compile_filter(text: str) -> TopicFilter:
 
     Raises `Rejected`, naming the construct, when Java would read it otherwise or not at all, or when
     evaluating it has no bound."""
-    where, cleaned = f"topic filter {shown(text)}", clean_filter(text)
-    if len(cleaned) > _LONGEST:
-        raise Rejected(f"{where} is {len(cleaned)} characters long; at most {_LONGEST} are read, shorten it")
+    return compile_expression(clean_filter(text), f"topic filter {shown(text)}")
+
+
+def compile_expression(expression: str, where: str) -> TopicFilter:
+    """As `compile_filter`, of an expression that is taken as it is, commas and blanks included; ``where`` is
+    what a sentence calls it.
+
+    Raises:
+        Rejected: as `compile_filter`.
+    """
+    if len(expression) > _LONGEST:
+        size = len(expression)
+        raise Rejected(f"{where} is {size} characters long; at most {_LONGEST} are read, shorten it")
     deep = 0
-    for token in _TOKEN.finditer(cleaned):
+    for token in _TOKEN.finditer(expression):
         part = token[0]
         alike = _ALIKE.fullmatch(part) or (part == "(?i)" and token.start() == 0)
         if not alike or (part[0] == "{" and _count(part) > LONGEST_NAME):
@@ -114,8 +124,8 @@ def compile_filter(text: str) -> TopicFilter:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         try:
-            pattern = re.compile(cleaned, re.ASCII)
-            tree = _Reader(cleaned, pattern.flags).expression(whole=True)
+            pattern = re.compile(expression, re.ASCII)
+            tree = _Reader(expression, pattern.flags).expression(whole=True)
         except (re.error, OverflowError) as error:
             raise Rejected(f"{where} is not a regular expression ({error}); correct it") from None
     if tree.ways <= _WAYS:

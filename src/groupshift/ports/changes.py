@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol
 
 from groupshift.domain.modes import Holder, Mode, ModeNode
+from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rows import OffsetRow
 from groupshift.ports.cluster import Closing
 
@@ -111,6 +112,19 @@ class OffsetRestoring(Closing, Protocol):
         """Delete these groups with their offsets; one that is not there is no error. Why a group was not
         deleted, by group (it has members). ``hold`` is called before each request that deletes, and may
         raise: then nothing more is deleted."""
+
+
+class FencedCommits(Closing, Protocol):
+    """Commits for a group as its only member, so that nobody goes on from an offset that is about to change.
+
+    A group of type consumer becomes classic by it, until its own members join again. Raises as
+    `OffsetRestoring`, and `Conflict` when the group has members."""
+
+    def commit(
+        self, group: str, choose: Callable[[Mapping[TopicPartition, OffsetRow]], Iterable[OffsetRow]]
+    ) -> Mapping[str, str]:
+        """Join the group, give ``choose`` the committed offsets, commit what it returns, and leave: as
+        `OffsetRestoring.commit`. It may be asked again after a broker was silent."""
 
 
 class ModeSwitch(Protocol):

@@ -9,7 +9,7 @@ leader up again that moved or went away, and repeats what failed, within the tim
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -22,9 +22,9 @@ from pyspark.sql import DataFrame, SparkSession
 from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.requests import EARLIEST, LATEST, log_offsets
-from groupshift.adapters.kafka.wire import Api, BrokerError, raise_for
+from groupshift.adapters.kafka.wire import Api, BrokerError, by_partition, raise_for
 from groupshift.domain.group_partition_and_count import OFFSETS_TOPIC
-from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.partitions import TopicPartition, grouped
 from groupshift.errors import Broken, Rejected
 from groupshift.spark.batches.decompress import Origin
 from groupshift.spark.batches.headers import ABORT, CONTROL, LAST, OFFSET, PRODUCER, read_headers
@@ -94,40 +94,52 @@ def log_bounds(brokers: Brokers, topic: str = OFFSETS_TOPIC) -> tuple[Bounds, ..
     do not answer in time.
     """
     with closing(brokers.cluster()) as cluster:
-        bounds = cluster.attempt(lambda: _bounds(cluster, topic))
+        bounds = bounds_of(cluster, [topic])
     if not bounds:
         raise Rejected(
             f"topic {topic!r} does not exist at {brokers.bootstrap_servers}; give the cluster that has it"
         )
-    return bounds
+    return tuple(bounds.values())
 
 
-def _bounds(cluster: KafkaCluster, topic: str) -> tuple[Bounds, ...]:
-    """`log_bounds` by one cluster: leaders first, then three questions to each of them at the same time.
+def bounds_of(
+    cluster: KafkaCluster, topics: Collection[str], partitions: Collection[TopicPartition] | None = None
+) -> dict[TopicPartition, Bounds]:
+    """The bounds of these partitions of topics (None: of all), in order; those that do not exist are left
+    out. Raises as `log_bounds`, but for a topic that is not there."""
+    return cluster.attempt(lambda: _bounds(cluster, topics, partitions))
+
+
+def _bounds(
+    cluster: KafkaCluster, topics: Collection[str], partitions: Collection[TopicPartition] | None
+) -> dict[TopicPartition, Bounds]:
+    """Leaders first, then three questions to each of them at the same time.
 
     Raises `BrokerError` for a partition without a leader, and for what a leader refuses."""
-    leaders, errors = cluster.partitions_of([topic])
-    if errors.get(topic) not in {None, _UNKNOWN_TOPIC}:
-        raise BrokerError(errors[topic], f"topic {topic!r}")
-    for at, leader in sorted(leaders.items()):
-        raise_for(_NO_LEADER if leader < 0 else 0, str(at))
-    led = [(leader, (topic, at.partition)) for at, leader in sorted(leaders.items())]
+    leaders, errors = cluster.partitions_of(topics)
+    for topic, code in errors.items():
+        raise_for(0 if code == _UNKNOWN_TOPIC else code, f"topic {topic!r}")
+    wanted = sorted(at for at in leaders if partitions is None or at in partitions)
+    for at in wanted:
+        raise_for(_NO_LEADER if leaders[at] < 0 else 0, str(at))
     questions = ((EARLIEST, 0), (LATEST, 1), (LATEST, 0))
 
-    def requests(connection: BrokerConnection, each: list[tuple[str, int]]) -> Iterator[tuple[Any, Any]]:
+    def requests(
+        connection: BrokerConnection, each: Sequence[TopicPartition]
+    ) -> Iterator[tuple[Any, tuple[int, int]]]:
         for spec, level in questions:
             yield log_offsets(connection, each, spec, isolation=level), (spec, level)
 
-    offsets: dict[tuple[int, int], dict[int, int]] = {each: {} for each in questions}
-    for question, answer in cluster.ask_at(led, requests):
-        for each in answer.topics[0].partitions:
-            raise_for(each.error_code, str(TopicPartition(topic, int(each.partition_index))))
-            offsets[question][int(each.partition_index)] = int(each.offset)
+    offsets: dict[tuple[int, int], dict[TopicPartition, int]] = {each: {} for each in questions}
+    for question, answer in cluster.ask_at(((leaders[at], at) for at in wanted), requests):
+        for at, each in by_partition(answer.topics).items():
+            raise_for(each.error_code, str(at))
+            offsets[question][at] = int(each.offset)
     starts, stables, ends = (offsets[each] for each in questions)
-    return tuple(
-        Bounds(partition=at, start=starts[at], stable=min(stables[at], end), end=end)
-        for at, end in sorted(ends.items())
-    )
+    return {
+        at: Bounds(partition=at.partition, start=starts[at], stable=min(stables[at], ends[at]), end=ends[at])
+        for at in wanted
+    }
 
 
 def read_partition(
@@ -163,10 +175,14 @@ _EVERYTHING = 1 << 20  # batches a call of `read_headers` may find: more than an
 
 
 class PartitionReader:
-    """Reads one partition through ``cluster``; `stable` asks as a consumer with read_committed does."""
+    """Reads one partition through ``cluster``; `stable` asks as a consumer with read_committed does.
+    ``answer_bytes`` bounds an answer, but for its first batch, which comes whole."""
 
-    def __init__(self, cluster: KafkaCluster, at: TopicPartition, *, stable: bool) -> None:
+    def __init__(
+        self, cluster: KafkaCluster, at: TopicPartition, *, stable: bool, answer_bytes: int = _ANSWER_BYTES
+    ) -> None:
         self._cluster, self._at, self._stable = cluster, at, stable
+        self.answer_bytes = answer_bytes
         self._leader: int | None = None
         self._under_way: tuple[BrokerConnection, int, int] | None = None
 
@@ -179,17 +195,19 @@ class PartitionReader:
         """
         position = start
         while position < end:
-            answer = self._cluster.attempt(lambda at=position: self._answer(at))  # type: ignore[misc]
-            data = np.frombuffer(answer.records or b"", dtype=np.uint8)
-            headers = read_headers(data, capacity=min(_EVERYTHING, len(data) // 60 + 1))
-            if headers.damage:
-                raise Broken(f"{self._at}: the batch after offset {position} came damaged, {headers.damage}")
-            table = headers.table
-            position = int(table[-1, LAST]) + 1 if len(table) else int(answer.log_start_offset)
-            if position < end:
-                self._ask(position)
-            aborted = _aborted_ranges(answer.aborted_transactions or (), table)
-            yield Part(data=data, headers=headers, position=0), Transactions(hidden=aborted, open={})
+            part, aborted, position = self.fetch(position, until=end)
+            yield part, aborted
+
+    def fetch(self, position: int, *, until: int = 0) -> tuple[Part, Transactions, int]:
+        """One answer for ``position``, as `read`, and the offset behind it: below ``until`` that is asked for
+        already. Raises as `read`."""
+        answer = self._cluster.attempt(lambda: self._answer(position))
+        part, aborted = batches_in(answer, f"{self._at}: the batch after offset {position}")
+        table = part.headers.table
+        behind = int(table[-1, LAST]) + 1 if len(table) else int(answer.log_start_offset)
+        if behind < until:
+            self._ask(behind)
+        return part, aborted, behind
 
     def _answer(self, position: int) -> Any:
         """What the leader answers for ``position``: already asked for, or asked now."""
@@ -220,22 +238,49 @@ class PartitionReader:
                 raise BrokerError(_UNKNOWN_TOPIC if leader is None else _NO_LEADER, str(self._at))
             self._leader = leader
         connection = self._cluster.broker(self._leader)
-        partition = {
-            "partition": self._at.partition,
-            "fetch_offset": position,
-            "partition_max_bytes": _ANSWER_BYTES,
-        }
-        request = connection.request(
-            Api.FETCH,
-            **_VERSIONS,
-            max_wait=_WAIT,
-            min_bytes=1,
-            max_bytes=_ANSWER_BYTES,
-            isolation_level=int(self._stable),
-            topics=[{"topic": self._at.topic, "partitions": [partition]}],
-            forgotten_topics_data=[],
+        request = fetch_request(
+            connection, {self._at: position}, stable=self._stable, answer_bytes=self.answer_bytes
         )
         self._under_way = connection, connection.send(request), position
+
+
+def fetch_request(
+    connection: BrokerConnection,
+    positions: Mapping[TopicPartition, int],
+    *,
+    stable: bool,
+    answer_bytes: int = _ANSWER_BYTES,
+    wait: timedelta = _WAIT,
+) -> Any:
+    """The request for what lies from these positions on, each of a partition that this broker leads. It takes
+    ``wait`` for a first record; an answer has ``answer_bytes``, in equal shares, and at least one batch."""
+    share = answer_bytes // len(positions)
+    named = grouped(
+        (at.topic, {"partition": at.partition, "fetch_offset": position, "partition_max_bytes": share})
+        for at, position in positions.items()
+    )
+    return connection.request(
+        Api.FETCH,
+        **_VERSIONS,
+        max_wait=wait,
+        min_bytes=1,
+        max_bytes=answer_bytes,
+        isolation_level=int(stable),
+        topics=[{"topic": topic, "partitions": each} for topic, each in named.items()],
+        forgotten_topics_data=[],
+    )
+
+
+def batches_in(answer: Any, what: str) -> tuple[Part, Transactions]:
+    """The batches in the answer about one partition, with the transactions that the broker says were aborted.
+
+    Raises `Broken` for damage, saying ``what`` came damaged."""
+    data = np.frombuffer(answer.records or b"", dtype=np.uint8)
+    headers = read_headers(data, capacity=min(_EVERYTHING, len(data) // 60 + 1))
+    if headers.damage:
+        raise Broken(f"{what} came damaged, {headers.damage}")
+    aborted = _aborted_ranges(answer.aborted_transactions or (), headers.table)
+    return Part(data=data, headers=headers, position=0), Transactions(hidden=aborted, open={})
 
 
 def _aborted_ranges(aborted: Iterable[Any], table: Any) -> Any:

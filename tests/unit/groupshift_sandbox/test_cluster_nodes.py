@@ -95,7 +95,8 @@ def test_a_node_that_is_not_of_the_cluster_is_refused(tmp_path: Path) -> None:
 def test_an_unknown_release_is_refused() -> None:
     """With those that are known."""
     with pytest.raises(
-        Rejected, match=r"release '3\.3\.0' is not known here; choose one of 3\.4\.0, 3\.4\.1"
+        Rejected,
+        match=r"release '3\.3\.0' is not known here; choose one of 0\.10\.2\.2, 1\.1\.1, 2\.4\.1, 3\.4\.0",
     ):
         broker_class_path("3.3.0")
 

@@ -70,20 +70,20 @@ def commit_rows(cluster: KafkaCluster, rows: Iterable[OffsetRow]) -> Refusals:
             refused.add(row, f"the offset of {row.topic}-{row.partition} is not committed: {_FORMER}")
         else:
             chosen.append(row)
-    left = dict(enumerate(_commit_parts(chosen)))
+    left = dict(enumerate(commit_parts(chosen)))
 
     def work() -> None:
         nodes = cluster.coordinated({group for group, _ in left.values()})
         numbers_of = grouped((nodes[group], number) for number, (group, _) in left.items())
         again = 0
         requests = {
-            node: [(_commit(cluster.broker(node), *left[number]), number) for number in numbers]
+            node: [(commit_request(cluster.broker(node), *left[number]), number) for number in numbers]
             for node, numbers in numbers_of.items()
         }
         for number, answer in cluster.ask_each(requests, in_flight=16):
             group, part = left.pop(number)
             passing, lasting = list[OffsetRow](), list[tuple[int, OffsetRow]]()
-            for row, code in _codes(part, answer):
+            for row, code in codes_of(part, answer):
                 if code in _NOT_THERE or not is_retriable(code):
                     lasting.append((code, row))
                 else:
@@ -100,7 +100,7 @@ def commit_rows(cluster: KafkaCluster, rows: Iterable[OffsetRow]) -> Refusals:
     return refused
 
 
-def _commit_parts(rows: Iterable[OffsetRow]) -> Iterator[tuple[str, list[OffsetRow]]]:
+def commit_parts(rows: Iterable[OffsetRow]) -> Iterator[tuple[str, list[OffsetRow]]]:
     """Each group with its rows, cut where a request would become one that a coordinator may refuse as too
     large: it writes each as one batch. Those with a topic id are asked apart, so that one without does not
     take the others' protection away."""
@@ -116,7 +116,7 @@ def _commit_parts(rows: Iterable[OffsetRow]) -> Iterator[tuple[str, list[OffsetR
         yield group, part
 
 
-def _codes(rows: Iterable[OffsetRow], answer: Any) -> Iterator[tuple[OffsetRow, int]]:
+def codes_of(rows: Iterable[OffsetRow], answer: Any) -> Iterator[tuple[OffsetRow, int]]:
     """The offsets that were refused, with the error code of each."""
     codes: dict[tuple[str, int], int] = {}
     for topic in answer.topics:
@@ -128,8 +128,16 @@ def _codes(rows: Iterable[OffsetRow], answer: Any) -> Iterator[tuple[OffsetRow, 
             yield row, code
 
 
-def _commit(connection: BrokerConnection, group: str, rows: Iterable[OffsetRow]) -> Any:
-    """By topic ids where the rows have them (all or none do) and the broker takes them, else by name."""
+def commit_request(
+    connection: BrokerConnection,
+    group: str,
+    rows: Iterable[OffsetRow],
+    *,
+    generation: int = -1,
+    member_id: str = "",
+) -> Any:
+    """By topic ids where the rows have them (all or none do) and the broker takes them, else by name; for
+    nobody, or for a member of a generation."""
     batch = list(rows)
     by_id = all(row.topic_id for row in batch) and connection.highest(Api.OFFSET_COMMIT) >= _TOPICS_BY_ID
     partitions = grouped(
@@ -149,9 +157,9 @@ def _commit(connection: BrokerConnection, group: str, rows: Iterable[OffsetRow])
         at_least=_TOPICS_BY_ID if by_id else 2,
         at_most=_TOPICS_BY_ID if by_id else _NAMED_TOPICS,
         group_id=group,
-        generation_id=-1,
-        generation_id_or_member_epoch=-1,
-        member_id="",
+        generation_id=generation,
+        generation_id_or_member_epoch=generation,
+        member_id=member_id,
         topics=[
             {"name": name, "topic_id": id_of(topic_id) if topic_id else None, "partitions": each}
             for (name, topic_id), each in partitions.items()
@@ -244,7 +252,7 @@ def _thin(cluster: KafkaCluster, group: str, hold: Callable[[], None]) -> str:
     def work() -> None:
         connection = cluster.coordinator(group)
         for part in in_parts(_committed(connection, group), _PART):
-            if state := _in_use(connection, group):
+            if state := state_in_use(connection, group):
                 already = f", and {len(gone)} of its offsets are deleted already" if gone else ""
                 said[:] = [f"it is {state}{already}"]
                 return
@@ -262,7 +270,7 @@ def _thin(cluster: KafkaCluster, group: str, hold: Callable[[], None]) -> str:
     return "".join(said)
 
 
-def _in_use(connection: BrokerConnection, group: str) -> str:
+def state_in_use(connection: BrokerConnection, group: str) -> str:
     """Its state where it has members or may get some, by either protocol; empty where it has none. A
     coordinator deletes single offsets of such a group, too."""
     native = connection.highest(DESCRIBED[Kind.CONSUMER]) >= 0
@@ -294,39 +302,59 @@ _REFUSED = frozenset(
 )
 
 
+def producing(bootstrap: str, properties: Mapping[str, str], timeout_s: float) -> dict[str, str]:
+    """The settings of a producer whose records all replicas have."""
+    return {
+        **properties,
+        "bootstrap.servers": bootstrap,
+        "acks": "all",
+        "message.timeout.ms": str(round(timeout_s * 1000)),
+        "log_level": "0",
+    }
+
+
 class ProducerErasing:
     """A producer of its own each time; ``timeout_s`` is for all records of one call."""
 
     def __init__(self, bootstrap: str, properties: Mapping[str, str], timeout_s: float) -> None:
-        self._settings = {
-            **properties,
-            "bootstrap.servers": bootstrap,
-            "client.id": _CLIENT,
-            "acks": "all",
-            "message.timeout.ms": str(round(timeout_s * 1000)),
-            "log_level": "0",
-        }
+        self._settings = {**producing(bootstrap, properties, timeout_s), "client.id": _CLIENT}
         self._timeout_s = timeout_s
 
     def erase(self, keys: Iterable[tuple[int, bytes]]) -> None:
         """See the port."""
-        failed: list[KafkaError] = []
+        records = ((partition, key, None) for partition, key in keys)
+        produce(self._settings, self._timeout_s, _TOPIC, records, what="tombstones")
 
-        def on_delivery(error: KafkaError | None, _record: Message) -> None:
-            if error is not None:
-                failed.append(error)
 
-        producer = Producer(self._settings)
-        for number, (partition, key) in enumerate(keys, 1):
-            producer.produce(_TOPIC, partition=partition, key=key, value=None, on_delivery=on_delivery)
-            if not number % _AT_ONCE:
-                producer.flush(self._timeout_s)
-        left = producer.flush(self._timeout_s)
-        lasting = [each for each in failed if each.code() in _REFUSED]
-        if lasting:
-            raise Rejected(
-                f"tombstones of {_TOPIC} are refused ({lasting[0].str()}): let this login write there"
-            )
-        if left or failed:
-            why = failed[0].str() if failed else f"{left} records were not acknowledged"
-            raise Transient(f"tombstones of {_TOPIC} are not all written ({why}); run it again")
+def produce(
+    settings: Mapping[str, str],
+    timeout_s: float,
+    topic: str,
+    records: Iterable[tuple[int, bytes, bytes | None]],
+    *,
+    what: str,
+) -> None:
+    """Write records (partition, key, value) by a producer of its own, and wait until all replicas have them.
+
+    Raises:
+        Rejected: the brokers refuse them.
+        Transient: they do not take all in time; what was written stays written.
+    """
+    failed: list[KafkaError] = []
+
+    def on_delivery(error: KafkaError | None, _record: Message) -> None:
+        if error is not None:
+            failed.append(error)
+
+    producer = Producer(settings)
+    for number, (partition, key, value) in enumerate(records, 1):
+        producer.produce(topic, partition=partition, key=key, value=value, on_delivery=on_delivery)
+        if not number % _AT_ONCE:
+            producer.flush(timeout_s)
+    left = producer.flush(timeout_s)
+    lasting = [each for each in failed if each.code() in _REFUSED]
+    if lasting:
+        raise Rejected(f"{what} of {topic} are refused ({lasting[0].str()}): let this login write there")
+    if left or failed:
+        why = failed[0].str() if failed else f"{left} records were not acknowledged"
+        raise Transient(f"{what} of {topic} are not all written ({why}); run it again")

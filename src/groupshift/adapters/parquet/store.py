@@ -71,7 +71,13 @@ def encoded(table: Table, columns: Mapping[str, Sequence[Any]]) -> bytes:
 
 
 def decoded(where: str, data: bytes) -> list[dict[str, Any]]:
-    """Return the rows of a Parquet file; ``where`` names it for people.
+    """Return the rows of a Parquet file. Raises as `columns_in`."""
+    columns = columns_in(where, data)
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def columns_in(where: str, data: bytes) -> dict[str, list[Any]]:
+    """Return the values of a Parquet file by column; ``where`` names it for people.
 
     Raises:
         Broken: it is none, or has more rows than groupshift ever writes into one.
@@ -80,10 +86,10 @@ def decoded(where: str, data: bytes) -> list[dict[str, Any]]:
         file = pq.ParquetFile(pa.BufferReader(data))
         if file.metadata.num_rows > _MOST_ROWS:
             raise ValueError(f"{file.metadata.num_rows} rows")
-        rows: list[dict[str, Any]] = file.read().to_pylist()
+        columns: dict[str, list[Any]] = file.read().to_pydict()
     except _UNREADABLE as wrong:
         raise Broken(f"evidence file {where} cannot be read ({wrong}): it was altered or torn") from wrong
-    return rows
+    return columns
 
 
 def entry_of(table: str, file: str, rows: int, data: bytes) -> FileEntry:

@@ -37,20 +37,24 @@ from groupshift.spark.batches.headers import (
 ROWS, BYTES = 131_072, 16 << 20
 """A piece of the output holds about so many records, or so many bytes of them, whichever is less."""
 
+CREATE, APPEND, TIMELESS = 0, 1, 2
+
 _SLACK = 8  # `copy8` writes up to seven bytes too many
 _INFLATION = 8  # a guess, to keep pieces of compressed batches about as large as others
 
 
-def read_records(log: Any, table: Any, origin: Origin) -> Iterator[pa.RecordBatch]:
+def read_records(log: Any, table: Any, origin: Origin, *, whole: bool = False) -> Iterator[pa.RecordBatch]:
     """The records of the batches in ``table``, whose bytes are in ``log`` (uint8), piece by piece and in log
     order: rows of `groupshift.spark.segments.SCHEMA`; key and value are null where the record's is.
 
+    ``whole``: two columns more. ``headers`` are the bytes of a record's headers as format 2 writes them (null
+    in older ones), ``times`` says who set its time (`CREATE`, `APPEND`, `TIMELESS`).
     Raises `Broken` for a batch that cannot be inflated, or whose records do not end where they should.
     """
     for piece in _pieces(table):
         for plain in expand(log, piece, origin):
             for part in _halves(plain.table):
-                yield _filled(plain, part, origin)
+                yield _filled(plain, part, origin, whole=whole)
 
 
 def _pieces(table: Any) -> Iterator[Any]:
@@ -88,30 +92,35 @@ class _Column:
         return pa.Array.from_buffers(pa.binary(), rows, buffers, null_count=nulls)
 
 
-def _filled(plain: Plain, table: Any, origin: Origin) -> pa.RecordBatch:
+def _filled(plain: Plain, table: Any, origin: Origin, *, whole: bool) -> pa.RecordBatch:
     rows = int(table[:, COUNT].sum())
     size = int((table[:, END] - table[:, START]).sum())
     offset, time = np.empty(rows, dtype=np.int64), np.empty(rows, dtype=np.int64)
     key, value = _Column(rows, size), _Column(rows, size)
-    nulls = np.zeros(2, dtype=np.int64)
+    headers = _Column(rows, size) if whole else _Column(0, 0)
+    nulls = np.zeros(3, dtype=np.int64)
     failed = _fill(
         (plain.log, plain.inflated),
         table,
         (offset, time),
-        ((key.offsets, key.data, key.bits), (value.offsets, value.data, value.bits)),
+        tuple((column.offsets, column.data, column.bits) for column in (key, value, headers)),
         nulls,
     )
     if failed >= 0:
         raise origin.broken(table[failed], "its records do not end where they should")
-    return pa.record_batch(
-        {
-            "partition": pa.array(np.full(rows, origin.partition, dtype=np.int32)),
-            "offset": pa.array(offset),
-            "timestamp_ms": pa.array(time),
-            "key": key.array(rows, int(nulls[0])),
-            "value": value.array(rows, int(nulls[1])),
-        }
-    )
+    columns = {
+        "partition": pa.array(np.full(rows, origin.partition, dtype=np.int32)),
+        "offset": pa.array(offset),
+        "timestamp_ms": pa.array(time),
+        "key": key.array(rows, int(nulls[0])),
+        "value": value.array(rows, int(nulls[1])),
+    }
+    if whole:
+        times = np.where(table[:, ATTRIBUTES] & APPEND_TIME, APPEND, CREATE)
+        times[table[:, MAGIC] == 0] = TIMELESS
+        columns["headers"] = headers.array(rows, int(nulls[2]))
+        columns["times"] = pa.array(np.repeat(times, table[:, COUNT]).astype(np.int8))
+    return pa.record_batch(columns)
 
 
 @compiled
@@ -140,9 +149,11 @@ def _put(value: Any, column: Any, row: int, to: int) -> Any:
 
 @compiled
 def _fill(sources: Any, table: Any, fixed: Any, columns: Any, nulls: Any) -> Any:
-    """Write all records; returns -1, or the row of a batch whose records cannot be read."""
+    """Write all records; returns -1, or the row of a batch whose records cannot be read. A column of headers
+    without room for a row is not filled."""
     offsets, times = fixed
-    row, keys, values = 0, 0, 0
+    whole = len(columns[2][0]) > 1
+    row, keys, values, headers = 0, 0, 0, 0
     for number in range(len(table)):
         head = table[number]
         data = sources[1] if head[SOURCE] else sources[0]
@@ -158,6 +169,11 @@ def _fill(sources: Any, table: Any, fixed: Any, columns: Any, nulls: Any) -> Any
             values = _put((data, value, value_length), columns[1], row, values)
             nulls[0] += key_length < 0
             nulls[1] += value_length < 0
+            if whole:
+                behind = value + max(value_length, 0)
+                length = at - behind if head[MAGIC] == 2 else -1
+                headers = _put((data, behind, length), columns[2], row, headers)
+                nulls[2] += length < 0
             row += 1
         if at != end:
             return number

@@ -1,0 +1,1 @@
+"""Two clusters beside each other, and what copies records between them: real and chosen replicators."""
