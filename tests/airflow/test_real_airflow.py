@@ -1,13 +1,15 @@
 """Runs in a real Airflow, on real ZooKeeper, Kafka, Scala members and Spark: a whole move, and back.
 
 The task process *and its supervisor* are killed -9 right after the canary's intent was journaled, and again
-right after the intent to undo it: Airflow finds out by the missing heartbeat and runs the task again. What is
-refused or fails: `test_real_refusals`.
+right after the intent to undo it: Airflow finds out by the missing heartbeat and runs the task again. Each
+Spark job of the move is a spark-submit of its own; those of the way back go to a Spark that was started once.
+What is refused or fails: `test_real_refusals`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +18,8 @@ from groupshift.domain.run import RunState
 from groupshift.ports.runs import EventKind
 from groupshift_sandbox.ledger import read_ledgers
 from support.late_stamps import second_owners
-from support.real_airflow import CONF, GROUP, HEARTBEAT, Real, acts_of, kinds_of, real_airflow
+from support.real_airflow import CONF, GROUP, HEARTBEAT, Real, acts_of, first_on_path, kinds_of, real_airflow
+from support.warm_spark import warm_spark
 
 pytestmark = pytest.mark.timeout(2000)  # longer than a run may take, with its sandbox's start
 
@@ -31,11 +34,26 @@ KILLED = "canary/replace_members"
 
 
 @pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
+def submit_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where Airflow looks for spark-submit first; empty until `warm`."""
+    return tmp_path_factory.mktemp("spark")
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory, submit_folder: Path) -> Iterator[Real]:
     """A sandbox with Airflow whose tasks die once at the canary, and once where it is undone."""
     patient = dict.fromkeys((MemberKind.OLD, MemberKind.AWARE), SESSION)  # nobody is meant to lose one
-    with real_airflow(tmp_path_factory.mktemp("sandbox"), KILL, patient) as found:
+    variables = {**KILL, "PATH": first_on_path(submit_folder)}
+    with real_airflow(tmp_path_factory.mktemp("sandbox"), variables, patient) as found:
         yield found
+
+
+@pytest.fixture
+def warm(submit_folder: Path) -> Iterator[None]:
+    """From now on Airflow's spark-submit hands a job to a Spark that runs already."""
+    with warm_spark(submit_folder) as submit:
+        yield
+        submit.unlink()
 
 
 def resumed(real: Real) -> list[str]:
@@ -72,6 +90,7 @@ def test_an_approved_run_moves_the_group_although_its_task_was_killed(real: Real
     assert len({str(job["output"]) for job in jobs.values()}) == 8
 
 
+@pytest.mark.usefixtures("warm")
 def test_roll_back_after_the_toggle_restores_the_old_members(real: Real) -> None:
     """Mode back, members back, each proven; nobody was ever a second owner."""
     conf = {"run": real.status().run, "to": "old_members", "execute": True}

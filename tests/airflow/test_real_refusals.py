@@ -1,6 +1,7 @@
 """Runs in a real Airflow that are refused, rejected, expire, or fail a proof, on real servers.
 
-One sandbox for all of them, in order: each run leaves the group as the next one needs it.
+One sandbox for all of them, in order: each run leaves the group as the next one needs it. Airflow submits its
+Spark jobs to a Spark that was started once; a spark-submit for each: `test_real_airflow`.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from groupshift.errors import Rejected, Transient
 from groupshift.ports.runs import EventKind
 from groupshift_sandbox.processes import wait_until
 from groupshift_sandbox.state import SandboxState
-from support.real_airflow import CONF, GROUP, HEARTBEAT, Real, acts_of, kinds_of, real_airflow
+from support.real_airflow import CONF, GROUP, HEARTBEAT, Real, acts_of, first_on_path, kinds_of, real_airflow
 from support.typed_again import typed_again
+from support.warm_spark import warm_spark
 
 pytestmark = pytest.mark.timeout(2000)  # longer than a run may take, with its sandbox's start
 
@@ -28,8 +30,10 @@ pytestmark = pytest.mark.timeout(2000)  # longer than a run may take, with its s
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
     """A sandbox with Airflow."""
-    with real_airflow(tmp_path_factory.mktemp("sandbox"), {HEARTBEAT: "120"}) as found:
-        yield found
+    with warm_spark(tmp_path_factory.mktemp("spark")) as submit:
+        variables = {HEARTBEAT: "120", "PATH": first_on_path(submit.parent)}
+        with real_airflow(tmp_path_factory.mktemp("sandbox"), variables) as found:
+            yield found
 
 
 def people(real: Real) -> list[tuple[str, MemberKind]]:

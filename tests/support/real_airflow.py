@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -134,6 +136,14 @@ def real_airflow(
         yield Real(home=home, api=api)
     finally:
         down(home)
+
+
+def first_on_path(folder: Path) -> str:
+    """The variable PATH with which Airflow finds what lies in this folder, then what belongs to this
+    interpreter."""
+    return os.pathsep.join(
+        [str(folder), str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+    )
 
 
 def kinds_of(view: GroupView) -> list[MemberKind]:

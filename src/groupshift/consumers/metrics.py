@@ -7,6 +7,7 @@ closed. HTTP is on 127.0.0.1 only.
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
 from typing import Any
 
 from confluent_kafka import Message
@@ -50,20 +52,7 @@ def statistics(
     }
 
 
-_SAMPLES = (
-    ("active_kafka_coordination_count", "gauge", "1 while the Kafka group decides, 0 while ZooKeeper does"),
-    ("kafka_owned_partitions_count", "gauge", "partitions that the Kafka group assigned to this member"),
-    ("owned_partitions_count", "gauge", "partitions whose owner node this member holds"),
-    ("rebalances", "counter", "times that what is held was brought to what should be"),
-    ("rebalance_seconds", "counter", "time that took in all"),
-    ("kafka_commits", "counter", "offsets committed to Kafka"),
-    ("zookeeper_commits", "counter", "offsets committed to ZooKeeper"),
-    ("old_members_woken", "counter", "times that stuck old members were woken"),
-    ("fetch_queue_size", "gauge", "records fetched and not yet handed out"),
-    ("topic_owned_partitions_count", "gauge", "the same by topic"),
-    ("lag_records", "gauge", "records between the next one to deliver and the log end"),
-    ("alarms", "gauge", "conditions that people have to look at; the log has the sentences"),
-)
+_SAMPLES = json.loads(files("groupshift").joinpath("consumers", "metrics.json").read_text("utf-8"))
 
 
 def prometheus(stats: Mapping[str, Any]) -> str:
@@ -80,7 +69,7 @@ def prometheus(stats: Mapping[str, Any]) -> str:
         "alarms": [({}, len(stats["alarms"]))],
     }
     lines = []
-    for name, kind, text in _SAMPLES:
+    for name, kind, text in map(dict.values, _SAMPLES):
         full = f"groupshift_consumer_{name}{'_total' if kind == 'counter' else ''}"
         lines += [f"# HELP {full} {text}", f"# TYPE {full} {kind}"]
         for more, value in labelled[name] if name in labelled else [({}, stats[name])]:

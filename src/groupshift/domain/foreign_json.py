@@ -19,7 +19,6 @@ import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, Final
 
 from groupshift.errors import Rejected
@@ -57,12 +56,9 @@ def load_json(data: bytes | str | None, where: str, *, at_most: int = NODE_BYTES
         text = (raw.encode() if isinstance(raw, str) else raw).decode()
     except UnicodeError:
         raise Rejected(f"{where}: {shown(data)} is no UTF-8") from None
-    whole = partial(decimal, where=where, low=-INT64 - 1)
     try:
         _demand_shallow(text)
-        value = json.loads(
-            text, parse_int=whole, parse_float=_finite, parse_constant=_finite, object_pairs_hook=_once
-        )
+        value = _DECODER.decode(text)
         if "\\u" in text:
             json.dumps(value, ensure_ascii=False).encode()  # a lone surrogate cannot be written again
     except UnicodeEncodeError:
@@ -152,6 +148,16 @@ def _demand_shallow(text: str) -> None:
             level -= 1
 
 
+def _whole(text: str) -> int:
+    """Of an integer, which JSON writes in ASCII digits."""
+    if len(text) < DIGITS:
+        return int(text)
+    try:
+        return decimal(text, "", low=-INT64 - 1)
+    except Rejected as wrong:
+        raise _Refused(str(wrong).removeprefix(": ")) from None
+
+
 def _finite(text: str) -> float:
     """Of a fraction, an exponent, ``NaN`` and ``Infinity``."""
     number = float(text)
@@ -167,3 +173,8 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise _Refused(f"names {shown(key)} twice")
         values[key] = value
     return values
+
+
+_DECODER: Final = json.JSONDecoder(
+    parse_int=_whole, parse_float=_finite, parse_constant=_finite, object_pairs_hook=_once
+)

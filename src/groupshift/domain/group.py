@@ -132,9 +132,14 @@ class GroupView:
         return effective_mode(self.mode, self.ids, self.migration_ids)
 
     @cached_property
+    def ends(self) -> dict[TopicPartition, LogEndRow]:
+        """Log start and end by partition."""
+        return {end.at: end for end in self.log_ends}
+
+    @cached_property
     def partitions(self) -> frozenset[TopicPartition]:
         """All partitions of the group's topics, from the brokers."""
-        return frozenset(end.at for end in self.log_ends)
+        return frozenset(self.ends)
 
     @cached_property
     def stores(self) -> dict[str, dict[TopicPartition, int]]:
@@ -164,7 +169,7 @@ class GroupView:
     @property
     def of_kafka(self) -> tuple[Member, ...]:
         """The members that the Kafka coordinator alone knows: plain and native ones."""
-        return tuple(m for m in self.members if m.kind in {MemberKind.PLAIN, MemberKind.NATIVE})
+        return tuple(m for m in self.members if m.kind is MemberKind.PLAIN or m.kind is MemberKind.NATIVE)
 
     @property
     def of_zookeeper(self) -> tuple[Member, ...]:
@@ -232,9 +237,10 @@ def topics_of_group(zookeeper: GroupView, kafka: GroupView) -> tuple[str, ...]:
     """The topics the members subscribe to; with no member those owned; else those with offsets."""
     subscribed = {topic for member in _everyone(zookeeper, kafka) for topic in _topics(member, kafka.topics)}
     owned = {owner.partition.topic for owner in zookeeper.owners}
-    committed = {*zookeeper.stores["ZooKeeper"], *kafka.stores["Kafka"]}
-    committed |= {at.partition for at in zookeeper.no_offsets}
-    return tuple(sorted(subscribed or owned or {at.topic for at in committed}))
+    if subscribed or owned:
+        return tuple(sorted(subscribed or owned))
+    committed = {row.topic for row in (*zookeeper.zookeeper_offsets, *kafka.kafka_offsets)}
+    return tuple(sorted(committed.union(at.partition.topic for at in zookeeper.no_offsets)))
 
 
 def partitions_of(topics: tuple[str, ...], counts: Mapping[str, int]) -> tuple[TopicPartition, ...]:
@@ -264,7 +270,7 @@ def merge(taken_at_ms: int, zookeeper: GroupView, kafka: GroupView) -> GroupView
         log_ends=kafka.log_ends,
         brokers=kafka.brokers,
     )
-    unread = frozenset(view.leftovers)
+    unread = frozenset(view.leftovers if view.no_offsets else ())
     problems = (
         *zookeeper.problems,
         *kafka.problems,

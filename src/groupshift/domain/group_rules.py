@@ -80,9 +80,9 @@ def _missing(view: GroupView, store: str) -> Iterator[tuple[str, list[TopicParti
     """Partitions without a committed offset: a failure where there are records, else (``_empty``) a
     warning."""
     offsets = view.stores[store]
-    absent = [end for end in view.log_ends if end.at not in offsets]
+    absent = {at: end for at, end in view.ends.items() if at not in offsets}
     for empty in (False, True):
-        if partitions := sorted(end.at for end in absent if (end.log_end <= end.log_start) is empty):
+        if partitions := sorted(at for at, end in absent.items() if (end.log_end <= end.log_start) is empty):
             yield "_empty" if empty else "", partitions
 
 
@@ -268,12 +268,11 @@ def offsets_in_log(facts: Facts) -> Iterator[Says]:
     commit meanwhile. Committed, but deleted since: explained, for what happens next is the consumer's own
     rule."""
     view = facts.view
-    ends = {end.at: end.log_end for end in view.log_ends}
     beyond = sorted(
-        (at, f"{at} ({store} {offset}, log end {ends[at]})")
+        (at, f"{at} ({store} {offsets[at]}, log end {end.log_end})")
         for store, offsets in view.stores.items()
-        for at, offset in offsets.items()
-        if offset > ends.get(at, offset)
+        for at, end in view.ends.items()
+        if offsets.get(at, end.log_end) > end.log_end
     )
     yield from some("beyond_log_end", partitions=[text for _, text in beyond])
     for sentence in resets(view):
@@ -374,8 +373,8 @@ def resets(view: GroupView) -> tuple[str, ...]:
     """Return a sentence for each partition whose lowest committed offset lies below its log's start: where
     its reader goes on, by its own ``auto.offset.reset``."""
     sentences = []
-    for log in sorted(view.log_ends, key=lambda end: end.at):
-        offsets = [each[log.at] for each in view.stores.values() if log.at in each]
+    for at, log in sorted(view.ends.items()):
+        offsets = [each[at] for each in view.stores.values() if at in each]
         if min(offsets, default=log.log_start) < log.log_start:
             where = f"{log.log_start}, whatever its auto.offset.reset says"
             if log.log_start != log.log_end:
@@ -384,7 +383,7 @@ def resets(view: GroupView) -> tuple[str, ...]:
                     f"latest (largest), which passes over {log.log_end - log.log_start} offsets"
                 )
             sentences.append(
-                f"the committed offset {min(offsets)} of {log.at} is below the log start {log.log_start} "
+                f"the committed offset {min(offsets)} of {at} is below the log start {log.log_start} "
                 f"(its records are deleted): its reader begins at {where}"
             )
     return tuple(sentences)

@@ -41,7 +41,6 @@ class Held(NamedTuple):
 def held_now(view: GroupView) -> tuple[Held, ...]:
     """Return every partition that has an owner node, sorted."""
     znode, kafka = view.stores.values()
-    ends = {end.at: end.log_end for end in view.log_ends}
     return tuple(
         Held(
             topic=owner.partition.topic,
@@ -50,7 +49,7 @@ def held_now(view: GroupView) -> tuple[Held, ...]:
             czxid=owner.czxid,
             znode=znode.get(owner.partition, NEVER),
             kafka=kafka.get(owner.partition, NEVER),
-            end=ends.get(owner.partition, NEVER),
+            end=view.ends[owner.partition].log_end if owner.partition in view.ends else NEVER,
         )
         for owner in sorted(view.owners, key=lambda owner: owner.partition)
     )

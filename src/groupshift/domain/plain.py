@@ -23,7 +23,13 @@ _SAYS: Final[Mapping[type, str]] = {str: "text", bool: "flag", int: "whole numbe
 def shallow(part: Any) -> dict[str, Any]:
     """Return the fields of a dataclass by name. `dataclasses.asdict` copies all that is within, too, which
     took a quarter of a scan. Raises `TypeError` for anything else."""
-    return {each.name: getattr(part, each.name) for each in fields(part)}
+    kind: Any = type(part)
+    return {name: getattr(part, name) for name in _names(kind)}
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(kind))
 
 
 def from_plain(kind: type[T], data: Mapping[str, Any]) -> T:

@@ -130,13 +130,7 @@ class Runs(Protocol):
         """Return all runs of exactly this target, newest first."""
 
     def recent(
-        self,
-        limit: int,
-        *,
-        move: str = "",
-        target: str = "",
-        open_only: bool = False,
-        previews: bool = True,
+        self, limit: int, *, move: str = "", target: str = "", open_only: bool = False, previews: bool = True
     ) -> tuple[RunRecord, ...]:
         """Return the latest runs (of a move, of targets of this name), newest first; of one moment by the
         code points of their ids. Without ``previews`` those that were only planned do not count."""

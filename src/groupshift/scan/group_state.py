@@ -24,8 +24,10 @@ from groupshift.domain.group import GroupView, Member
 from groupshift.domain.group_rules import ask
 from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.old_members import worth_a_second_look
+from groupshift.domain.partitions import grouped
 from groupshift.domain.plain import from_plain, shallow
 from groupshift.domain.plan import StageName
+from groupshift.domain.rows import OffsetRow
 from groupshift.domain.verdict import Finding, Readiness, Verdict
 from groupshift.errors import Rejected
 from groupshift.moves.coordination.rules import RULES
@@ -48,8 +50,12 @@ def look_at(view: GroupView) -> GroupView | None:
         ),
         owners=owners,
         zookeeper_offsets=tuple(each for each in view.zookeeper_offsets if each.at in held),
-        kafka_offsets=tuple(replace(each, metadata=None) for each in view.kafka_offsets if each.at in held),
-        log_ends=tuple(each for each in view.log_ends if each.at in held),
+        kafka_offsets=tuple(
+            OffsetRow(group=view.group, topic=at.topic, partition=at.partition, offset=offset)
+            for at, offset in view.stores["Kafka"].items()
+            if at in held
+        ),
+        log_ends=tuple(end for at, end in view.ends.items() if at in held),
     )
 
 
@@ -250,7 +256,7 @@ def state_of(observed: Observed, before: GroupState | None) -> GroupState:
 def foreign_epochs(view: GroupView) -> tuple[str, ...]:
     """A sentence about commits in Kafka whose leader epoch is above their partition's: a Java consumer reads
     nothing from there (docs/reference/epochs-and-topic-ids.md §A)."""
-    now = {end.at: end.leader_epoch for end in view.log_ends if end.leader_epoch >= 0}
+    now = {at: end.leader_epoch for at, end in view.ends.items() if end.leader_epoch >= 0}
     partitions = [
         f"{each.at} ({each.leader_epoch}, now {now[each.at]})"
         for each in view.kafka_offsets
@@ -280,7 +286,7 @@ def lag_of(view: GroupView) -> int | None:
     znodes, kafka = view.stores.values()
     in_kafka = view.effective_mode is Mode.KAFKA or not view.ids
     committed = znodes | kafka if in_kafka else kafka | znodes
-    lags = [max(0, end.log_end - committed[end.at]) for end in view.log_ends if end.at in committed]
+    lags = [max(0, end.log_end - committed[at]) for at, end in view.ends.items() if at in committed]
     return sum(lags) if lags else None
 
 
@@ -294,10 +300,10 @@ def readiness_of(view: GroupView, before: GroupState | None = None) -> tuple[Sta
     }
     numbers = sorted({number for rules_of in wanted.values() for number in rules_of})
     facts = Facts(view=view, earlier=before.held if before else None)
-    said = ask(tuple(numbers), facts) if numbers else ()
+    said = grouped((each.rule, each) for each in (ask(tuple(numbers), facts) if numbers else ()))
     readiness = []
     for stage, rules_of in wanted.items():
-        findings = [each for number in rules_of for each in said if each.rule == number]
+        findings = [each for number in rules_of for each in said.get(number, ())]
         readiness.append(
             StageReadiness(
                 stage=stage,

@@ -6,6 +6,7 @@ The file has the figures, the rules, and the owners over time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from importlib.resources import files
 from typing import Any
 
 from groupshift.domain.verdict import Verdict
@@ -88,21 +89,7 @@ _LANES = (
     "One lane a partition, coloured by owner; red is time without an owner, pale red the time between "
     "deliveries next to a plain consumer."
 )
-_HOW = """\
-Old and migration-aware members hold an owner node in ZooKeeper while a partition is theirs: each of their
-deliveries must lie between the creation and the deletion of that node, by the server's own log, whose clock
-has a resolution of 1 ms.
-
-Deliveries of old members are stamped by a recorder that reads their output, so a stamp may come up to
-{tolerance} ms after the node is gone. Members of groupshift stamp what they deliver themselves: no tolerance.
-
-Plain Kafka consumers have no owner node. Their tenure is the time from the first to the last delivery of a
-run, and they are judged by it: no other member delivers within, and nobody goes on where it stopped itself
-after another has delivered.
-
-A record delivered again is explained when it lies between the offset committed at the hand-over and the last
-record delivered before it. In Kafka mode the znode follows the Kafka offset, so it is the lower bound too.
-"""
+_HOW = files("groupshift").joinpath("spark", "how_consumption_is_judged.txt").read_text("utf-8")
 Row = Mapping[str, Any]
 
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from itertools import groupby
-from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
@@ -74,20 +72,26 @@ def _entity(schema: Any) -> _Value:
             plain.append(_field(schema, field))
         else:
             tagged[tag] = _field(schema, field).skip
-    if schema.__flexible__:
-        plain.append(_Value(partial(_tags, tagged), 1))
-    steps: list[Skip] = []
-    for fixed, run in groupby(plain, attrgetter("fixed")):  # neighbours of fixed size are one step
-        values = list(run)
-        steps += [_fixed(sum(each.least for each in values)).skip] if fixed else [v.skip for v in values]
+    steps: list[tuple[int, Skip]] = []
+    gap = 0  # bytes of fixed size before the next step
+    for value in plain:
+        gap += value.least if value.fixed else 0
+        if not value.fixed:
+            steps.append((gap, value.skip))
+            gap = 0
+    flexible, least = schema.__flexible__, sum(value.least for value in plain)
+    if not (steps or flexible):
+        return _Value(partial(_fixed, least), least, fixed=True)
 
     def skip(body: bytes, at: int, end: int) -> int:
-        for step in steps:
-            at = step(body, at, end)
+        for before, step in steps:
+            at = step(body, at + before, end)
+        at += gap
+        if flexible:
+            return _tags(tagged, body, at, end) if body[at] else at + 1
         return at
 
-    least = sum(value.least for value in plain)
-    return _fixed(least) if all(value.fixed for value in plain) else _Value(skip, least)
+    return _Value(skip, least + flexible)
 
 
 def _field(schema: Any, field: Any) -> _Value:
@@ -101,18 +105,21 @@ def _field(schema: Any, field: Any) -> _Value:
         if optional and not is_array and "tag" not in field.metadata:
             value = _Value(partial(_nullable, value.skip), 1)
     elif field.metadata["kafka_type"] in _FIXED:
-        value = _fixed(_FIXED[field.metadata["kafka_type"]])
+        size = _FIXED[field.metadata["kafka_type"]]
+        value = _Value(partial(_fixed, size), size, fixed=True)
     else:
         width = 2 if count and field.metadata["kafka_type"] == "string" else count
         value = _Value(partial(_bytes, width), max(width, 1))
     return _Value(partial(_array, value, count), max(count, 1)) if is_array else value
 
 
-def _fixed(size: int) -> _Value:
-    return _Value(lambda _, at, __: at + size, size, fixed=True)
+def _fixed(size: int, _: bytes, at: int, __: int) -> int:
+    return at + size
 
 
 def _bytes(width: int, body: bytes, at: int, end: int) -> int:
+    if width == _COMPACT and at + (short := body[at]) <= end and short < _CONTINUES:
+        return at + (short or 1)
     length, at = _length(width, body, at)
     if length > end - at:
         raise OutOfBounds(f"byte {at}: {length} bytes do not fit into the {end - at} that are left")
@@ -138,8 +145,6 @@ def _array(item: _Value, width: int, body: bytes, at: int, end: int) -> int:
 
 def _tags(known: Mapping[int, Skip], body: bytes, at: int, end: int) -> int:
     """Tagged fields: a count, then number, size and bytes of each; the known ones are walked, too."""
-    if not body[at]:
-        return at + 1
     count, at = _varint(body, at)
     if count > (end - at) // 2:
         raise OutOfBounds(f"byte {at}: {count} tags do not fit into the {end - at} bytes that are left")

@@ -26,6 +26,7 @@ from kio.schema.errors import ErrorCode
 from groupshift import __version__
 from groupshift.adapters.kafka.wire import (
     Api,
+    Encoded,
     Malformed,
     Ranges,
     answer_of,
@@ -318,7 +319,8 @@ class BrokerConnection:
     def send(self, request: Any) -> int:
         """Send without waiting for the answer; returns what `receive` wants."""
         self.sent += 1
-        frame = request_frame(request, self.sent, self._access.client_id)
+        request, body = (request.like, request.body) if isinstance(request, Encoded) else (request, b"")
+        frame = request_frame(request, self.sent, self._access.client_id, body)
         self._unanswered.append((self.sent, request))
         self._channel.write(frame, self._access.wait_s)
         return self.sent

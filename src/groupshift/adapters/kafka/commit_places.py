@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from struct import pack
 from typing import Any
 
 from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster
-from groupshift.adapters.kafka.wire import Api, id_of, id_text, in_parts
+from groupshift.adapters.kafka.wire import Api, Encoded, id_of, in_parts
 from groupshift.domain.commit_places import FORMER, Place, TopicNow, Topics
 from groupshift.domain.partitions import TopicPartition, grouped
 from groupshift.domain.rows import OffsetRow
@@ -23,7 +24,7 @@ BY_ID = 10
 _PARTITIONS_A_REQUEST = 2000
 _GROUPS_A_REQUEST = 100
 _NONE = -1
-_Key = tuple[str, str, int]
+_CONTINUES = 0x80
 
 
 def topics_now(cluster: KafkaCluster, rows: Collection[OffsetRow]) -> Topics:
@@ -77,48 +78,68 @@ def with_topic_ids(
 
     A coordinator before 4.1, or one that does not answer now, leaves its rows without. Raises what
     `KafkaCluster` raises."""
-    ids = {name: each for name, each in topics.now.items() if each.topic_id}
-    answers = _by_id(cluster, [row for row in rows if row.topic in ids], ids)
-    offsets = [answers.get(_key(row)) for row in rows]
+    ids = {name: each.topic_id for name, each in topics.now.items() if each.topic_id}
+    answers = _by_id(cluster, grouped((row.group, row) for row in rows if row.topic in ids), ids)
+    offsets = [answers.get((row.group, row.topic, row.partition)) for row in rows]
     doubted = {row.group for row, offset in zip(rows, offsets, strict=True) if offset == _NONE}
-    still = {_key(row): row.offset for row in again(doubted)} if doubted else {}
+    still = {(row.group, row.at): row.offset for row in again(doubted)} if doubted else {}
 
     def with_id(row: OffsetRow, offset: int | None) -> OffsetRow:
         if offset == row.offset:
-            return row.of_topic(ids[row.topic].topic_id)
-        former = offset == _NONE and still.get(_key(row)) == row.offset
+            return row.of_topic(ids[row.topic])
+        former = offset == _NONE and still.get((row.group, row.at)) == row.offset
         return row.of_topic(FORMER) if former else row
 
     return list(map(with_id, rows, offsets))
 
 
-def _by_id(cluster: KafkaCluster, rows: Iterable[OffsetRow], ids: Mapping[str, TopicNow]) -> dict[_Key, int]:
-    """The offset that coordinators answer to each key by the id of its topic; -1: none."""
-    by_group = grouped((row.group, row) for row in rows)
-    nodes, _ = cluster.coordinators(by_group) if by_group else ({}, {})
+def _by_id(
+    cluster: KafkaCluster, groups: Mapping[str, Collection[OffsetRow]], ids: Mapping[str, str]
+) -> dict[tuple[str, str, int], int]:
+    """The offset that coordinators answer to group, topic and partition by the id of the topic; -1: none."""
+    nodes, _ = cluster.coordinators(groups) if groups else ({}, {})
+    names = {id_of(topic_id): name for name, topic_id in ids.items()}
+    places = {name: topic_id.bytes for topic_id, name in names.items()}
 
-    def questions(connection: BrokerConnection, groups: Sequence[str]) -> Iterator[tuple[Any, None]]:
-        able = groups if connection.highest(Api.OFFSET_FETCH) >= BY_ID else ()
-        ask = partial(connection.request, Api.OFFSET_FETCH, at_least=BY_ID, at_most=BY_ID)
+    def questions(connection: BrokerConnection, of_node: Sequence[str]) -> Iterator[tuple[Any, None]]:
+        able = of_node if connection.highest(Api.OFFSET_FETCH) >= BY_ID else ()
         for part in in_parts(able, _GROUPS_A_REQUEST):
-            entries = []
-            for group in part:
-                numbers = grouped((ids[row.topic].topic_id, row.partition) for row in by_group[group])
-                topics = [{"topic_id": id_of(at), "partition_indexes": each} for at, each in numbers.items()]
-                entries.append({"group_id": group, "topics": topics})
-            yield ask(groups=entries, require_stable=True), None
+            like = connection.request(Api.OFFSET_FETCH, at_least=BY_ID, at_most=BY_ID, groups=())
+            yield Encoded(like, fetch_by_id({group: groups[group] for group in part}, places)), None
 
-    names = {each.topic_id: name for name, each in ids.items()}
-    offsets: dict[_Key, int] = {}
+    offsets: dict[tuple[str, str, int], int] = {}
     for _, answer in cluster.ask_at(((nodes[group], group) for group in sorted(nodes)), questions):
         for group in answer.groups:
             for topic in group.topics if not group.error_code else ():
-                name = names.get(id_text(topic.topic_id))
+                name = names.get(topic.topic_id)
                 for each in topic.partitions:
                     if name is not None and not each.error_code:
-                        offsets[group.group_id, name, int(each.partition_index)] = int(each.committed_offset)
+                        offsets[group.group_id, name, each.partition_index] = each.committed_offset
     return offsets
 
 
-def _key(row: OffsetRow) -> _Key:
-    return row.group, row.topic, row.partition
+def fetch_by_id(groups: Mapping[str, Iterable[OffsetRow]], ids: Mapping[str, bytes]) -> bytes:
+    """Return the body of the request for these offsets by the ids (16 bytes) of their topics, without those
+    that open transactions commit.
+
+    Source: Apache Kafka, "OffsetFetchRequest.json" version 10. By hand, for a snapshot asks for each
+    partition of every group, and kio takes seven times as long."""
+    body = bytearray(_count(len(groups)))
+    for group, rows in groups.items():
+        numbers = grouped((row.topic, row.partition) for row in rows)
+        name = group.encode()
+        body += _count(len(name)) + name + _NO_MEMBER + _count(len(numbers))
+        for topic, each in numbers.items():
+            body += ids[topic] + _count(len(each)) + pack(f">{len(each)}i", *each) + _NO_TAGS
+        body += _NO_TAGS
+    return bytes(body + _STABLE + _NO_TAGS)
+
+
+_NO_MEMBER, _STABLE, _NO_TAGS = b"\x00\xff\xff\xff\xff", b"\x01", b"\x00"
+"""No member id and epoch -1; only what no open transaction commits."""
+
+
+def _count(items: int) -> bytes:
+    """The count before a compact array or text: an unsigned varint of one more."""
+    high, low = divmod(items + 1, _CONTINUES)
+    return bytes([low + _CONTINUES]) + _count(high - 1) if high else bytes([low])

@@ -174,7 +174,15 @@ def id_of(text: str) -> UUID:
     return UUID(bytes=urlsafe_b64decode(f"{text}=="))
 
 
-def request_frame(request: Any, correlation_id: int, client_id: str) -> bytes:
+@dataclasses.dataclass(frozen=True, slots=True)
+class Encoded:
+    """A request whose ``body`` is bytes already, of the API and version of ``like``."""
+
+    like: Any
+    body: bytes
+
+
+def request_frame(request: Any, correlation_id: int, client_id: str, encoded: bytes = b"") -> bytes:
     """The frame of a request with its header (version 1, or 2 when the request is flexible)."""
     header = request.__header_schema__(
         request_api_key=request.__api_key__,
@@ -184,7 +192,10 @@ def request_frame(request: Any, correlation_id: int, client_id: str) -> bytes:
     )
     out = io.BytesIO()
     entity_writer(type(header))(out, header)
-    entity_writer(type(request))(out, request)
+    if encoded:
+        out.write(encoded)
+    else:
+        entity_writer(type(request))(out, request)
     body = out.getvalue()
     return _LENGTH.pack(len(body)) + body
 

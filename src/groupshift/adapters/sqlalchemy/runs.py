@@ -78,13 +78,7 @@ class SqlRuns:
         return self._runs("list_of_target", **_target(target))
 
     def recent(
-        self,
-        limit: int,
-        *,
-        move: str = "",
-        target: str = "",
-        open_only: bool = False,
-        previews: bool = True,
+        self, limit: int, *, move: str = "", target: str = "", open_only: bool = False, previews: bool = True
     ) -> tuple[RunRecord, ...]:
         """See the port."""
         parameters = {"move": move, "target": target, "open_only": int(open_only), "previews": int(previews)}

@@ -87,36 +87,35 @@ def _rounds(paths: GroupPaths) -> Rounds[Reading]:
     after it: members that come and go do not keep a group of thousands of partitions from being read."""
     directories = [Data(paths.ids), Data(paths.migration_ids)]
     listed = [Children(path) for path in (paths.ids, paths.migration_ids, paths.owners, paths.offsets)]
-    reading, topics = Reading(paths), list[str]()
+    reading, topics, names = Reading(paths), list[str](), list[Any]()
     for _ in range(_ATTEMPTS):
         reading = Reading(paths)
         answers = yield from _answers(reading, [*directories, Data(paths.mode), *listed])
-        reading.directories = [answers[each] for each in directories]
-        reading.mode = answers[Data(paths.mode)]
-        reading.ids, reading.migration_ids, owned, committed = (answers[each] or () for each in listed)
+        reading.directories, reading.mode = answers[:2], answers[2]
+        reading.ids, reading.migration_ids, owned, committed = (each or () for each in answers[3:])
         members = [*map(paths.id_of, reading.ids), *map(paths.migration_id_of, reading.migration_ids)]
         topics = [f"{paths.owners}/{topic}" for topic in owned]
         topics += [f"{paths.offsets}/{topic}" for topic in committed]
         answers = yield from _answers(reading, [*map(Data, members), *directories, *map(Children, topics)])
-        reading.members = {path: node for path in members if (node := answers[Data(path)]) is not None}
-        again = [answers[each] for each in directories]
+        reading.members = {node.path: node for node in answers[: len(members)] if node is not None}
+        again, names = answers[len(members) : len(members) + 2], answers[len(members) + 2 :]
         there = set(members) <= reading.members.keys() | set(reading.refused)
         reading.settled = there and _children(again) == _children(reading.directories)
         if reading.settled:
             break
-    nodes = [f"{topic}/{name}" for topic in topics for name in answers[Children(topic)] or ()]
+    nodes = [f"{topic}/{name}" for topic, each in zip(topics, names, strict=True) for name in each or ()]
     answers = yield from _answers(reading, [Data(path) for path in nodes])
-    leaves = [node for node in answers.values() if node is not None]  # the others went away
+    leaves = [node for node in answers if node is not None]  # the others went away
     reading.owners = [node for node in leaves if node.path.startswith(f"{paths.owners}/")]
     reading.offsets = [node for node in leaves if node.path.startswith(f"{paths.offsets}/")]
     return reading
 
 
-def _answers(reading: Reading, asks: Sequence[Ask]) -> Rounds[dict[Ask, Any]]:
+def _answers(reading: Reading, asks: Sequence[Ask]) -> Rounds[list[Any]]:
     """One round; what may not be read is noted, and then counts as absent."""
     answers = yield asks
     reading.refused += [each.path for each in answers if isinstance(each, Refused)]
-    return {ask: None if isinstance(each, Refused) else each for ask, each in zip(asks, answers, strict=True)}
+    return [None if isinstance(each, Refused) else each for each in answers]
 
 
 def _children(directories: Sequence[Node | None]) -> list[int]:

@@ -212,11 +212,10 @@ def _living(client: str) -> str:
 
 
 def _persistent(node: Node) -> tuple[str, ...]:
-    text = (
-        f"node {node.path} holds {_shown(node.data)} and is persistent: no living member made it; "
-        "delete it if no member has that id"
-    )
-    return () if node.owner else (text,)
+    if node.owner:
+        return ()
+    held = f"node {node.path} holds {_shown(node.data)} and is persistent"
+    return (f"{held}: no living member made it; delete it if no member has that id",)
 
 
 def _partition(node: Node) -> TopicPartition | str:
