@@ -359,11 +359,7 @@ def make_parts(
     client = make_client(config.zookeeper, config.session_s, config.login, connection_retry=dict(FOR_EVER))
     return Parts(
         coordination=ZookeeperCoordination(
-            client,
-            config.group,
-            config.member.consumer_id,
-            login=config.login,
-            hidden=config.member.hidden,
+            client, config.group, config.member.consumer_id, login=config.login, hidden=config.member.hidden
         ),
         membership=membership,
         fetch=fetch,

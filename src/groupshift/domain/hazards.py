@@ -69,11 +69,7 @@ class Action(StrEnum):
     """Said, and gone on: verdict pass."""
 
 
-VERDICTS = {
-    Action.REFUSE: Verdict.FAIL,
-    Action.ASK: Verdict.INCONCLUSIVE,
-    Action.WARN: Verdict.PASS,
-}
+VERDICTS = {Action.REFUSE: Verdict.FAIL, Action.ASK: Verdict.INCONCLUSIVE, Action.WARN: Verdict.PASS}
 """What a finding of a hazard that is met says."""
 
 
@@ -177,10 +173,7 @@ _OPTIONS = {
 }
 _IMPLIED: Mapping[Trait, tuple[Span, Span]] = {
     Trait.NEW_COORDINATOR: (Span(since=Version.parse("4.0.0")), Span(before=Version.parse("3.7.0").lowest)),
-    Trait.OLD_COORDINATOR: (
-        Span(before=Version.parse("3.7.0").lowest),
-        Span(since=Version.parse("4.1.0")),
-    ),
+    Trait.OLD_COORDINATOR: (Span(before=Version.parse("3.7.0").lowest), Span(since=Version.parse("4.1.0"))),
     Trait.KRAFT: (Span(since=Version.parse("4.0.0")), Span(before=Version.parse("2.8.0").lowest)),
 }
 """What a broker's version says by itself: the releases where it holds, and those where it does not."""

@@ -241,10 +241,7 @@ class Run(Generic[P]):
         self.write(steps=(self.put(step, known.state, known),))
 
     def write(
-        self,
-        *events: NewEvent,
-        steps: Iterable[StepRecord] = (),
-        state: RunState | None = None,
+        self, *events: NewEvent, steps: Iterable[StepRecord] = (), state: RunState | None = None
     ) -> None:
         """Journal in one transaction, under this claim's token."""
         entry = Entry(

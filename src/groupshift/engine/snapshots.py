@@ -286,11 +286,7 @@ def compare_step(
 
 
 def fallen_offsets(
-    run: Run[C],
-    name: str,
-    dropped: Collection[tuple[str, str, int]] = frozenset(),
-    *,
-    expired: bool = False,
+    run: Run[C], name: str, dropped: Collection[tuple[str, str, int]] = frozenset(), *, expired: bool = False
 ) -> Findings:
     """Judge whether every group answers now at least the offsets that a snapshot of the run has, but for
     those that a person let go of (``dropped``); ``expired``: what is not answered at all may have expired.

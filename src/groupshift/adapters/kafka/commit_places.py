@@ -22,7 +22,7 @@ from groupshift.domain.rows import OffsetRow
 BY_ID = 10
 """The first OffsetFetch and OffsetCommit that name topics by id: Kafka 4.1."""
 _PARTITIONS_A_REQUEST = 2000
-_GROUPS_A_REQUEST = 100
+_GROUPS_A_REQUEST = 500
 _NONE = -1
 _CONTINUES = 0x80
 
@@ -69,19 +69,20 @@ def _epoch_questions(connection: BrokerConnection, places: Iterable[Place]) -> I
 
 def with_topic_ids(
     cluster: KafkaCluster,
-    rows: Sequence[OffsetRow],
+    groups: Mapping[str, Sequence[OffsetRow]],
     topics: Topics,
+    nodes: Mapping[str, int] | None,
     again: Callable[[Collection[str]], Iterable[OffsetRow]],
 ) -> list[OffsetRow]:
     """The rows with the id of their topic where the coordinator answers the same by it, and `FORMER` where it
-    answers none by id and still the offset by name (``again``: what groups have committed now).
+    answers none by id and still the offset by name (``again``: what groups have committed now). ``nodes`` are
+    the coordinators where they are known.
 
     A coordinator before 4.1, or one that does not answer now, leaves its rows without. Raises what
     `KafkaCluster` raises."""
     ids = {name: each.topic_id for name, each in topics.now.items() if each.topic_id}
-    answers = _by_id(cluster, grouped((row.group, row) for row in rows if row.topic in ids), ids)
-    offsets = [answers.get((row.group, row.topic, row.partition)) for row in rows]
-    doubted = {row.group for row, offset in zip(rows, offsets, strict=True) if offset == _NONE}
+    answers = _by_id(cluster, groups, nodes, ids)
+    doubted = [group for group, offsets in answers.items() if _NONE in offsets.values()]
     still = {(row.group, row.at): row.offset for row in again(doubted)} if doubted else {}
 
     def with_id(row: OffsetRow, offset: int | None) -> OffsetRow:
@@ -90,16 +91,25 @@ def with_topic_ids(
         former = offset == _NONE and still.get((row.group, row.at)) == row.offset
         return row.of_topic(FORMER) if former else row
 
-    return list(map(with_id, rows, offsets))
+    found: list[OffsetRow] = []
+    for group, rows in groups.items():
+        offsets = answers.get(group, {})
+        found += [with_id(row, offsets.get((row.topic, row.partition))) for row in rows]
+    return found
 
 
 def _by_id(
-    cluster: KafkaCluster, groups: Mapping[str, Collection[OffsetRow]], ids: Mapping[str, str]
-) -> dict[tuple[str, str, int], int]:
-    """The offset that coordinators answer to group, topic and partition by the id of the topic; -1: none."""
-    nodes, _ = cluster.coordinators(groups) if groups else ({}, {})
+    cluster: KafkaCluster,
+    groups: Mapping[str, Sequence[OffsetRow]],
+    nodes: Mapping[str, int] | None,
+    ids: Mapping[str, str],
+) -> dict[str, dict[tuple[str, int], int]]:
+    """By group the offset that coordinators answer to topic and partition by the topic's id; -1: none."""
     names = {id_of(topic_id): name for name, topic_id in ids.items()}
     places = {name: topic_id.bytes for topic_id, name in names.items()}
+    asked = [group for group, rows in groups.items() if any(row.topic in ids for row in rows)]
+    if asked and nodes is None:
+        nodes, _ = cluster.coordinators(asked)
 
     def questions(connection: BrokerConnection, of_node: Sequence[str]) -> Iterator[tuple[Any, None]]:
         able = of_node if connection.highest(Api.OFFSET_FETCH) >= BY_ID else ()
@@ -107,15 +117,19 @@ def _by_id(
             like = connection.request(Api.OFFSET_FETCH, at_least=BY_ID, at_most=BY_ID, groups=())
             yield Encoded(like, fetch_by_id({group: groups[group] for group in part}, places)), None
 
-    offsets: dict[tuple[str, str, int], int] = {}
-    for _, answer in cluster.ask_at(((nodes[group], group) for group in sorted(nodes)), questions):
-        for group in answer.groups:
-            for topic in group.topics if not group.error_code else ():
-                name = names.get(topic.topic_id)
-                for each in topic.partitions:
-                    if name is not None and not each.error_code:
-                        offsets[group.group_id, name, each.partition_index] = each.committed_offset
-    return offsets
+    by_node = ((nodes[group], group) for group in asked if nodes and group in nodes)
+    return {
+        group.group_id: {
+            (name, each.partition_index): each.committed_offset
+            for topic in group.topics
+            if (name := names.get(topic.topic_id))
+            for each in topic.partitions
+            if not each.error_code
+        }
+        for _, answer in cluster.ask_at(by_node, questions)
+        for group in answer.groups
+        if not group.error_code
+    }
 
 
 def fetch_by_id(groups: Mapping[str, Iterable[OffsetRow]], ids: Mapping[str, bytes]) -> bytes:
@@ -126,7 +140,7 @@ def fetch_by_id(groups: Mapping[str, Iterable[OffsetRow]], ids: Mapping[str, byt
     partition of every group, and kio takes seven times as long."""
     body = bytearray(_count(len(groups)))
     for group, rows in groups.items():
-        numbers = grouped((row.topic, row.partition) for row in rows)
+        numbers = grouped((row.topic, row.partition) for row in rows if row.topic in ids)
         name = group.encode()
         body += _count(len(name)) + name + _NO_MEMBER + _count(len(numbers))
         for topic, each in numbers.items():
