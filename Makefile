@@ -42,7 +42,7 @@ demo: $(READY)  ## show a move on real servers (MOVE=coordination|protocol|downg
 	@$(BIN)/groupshift demo $(MOVE)
 
 .PHONY: test
-test: test-begin check test-fast test-spark test-live test-airflow test-browser  ## all checks and all tests
+test: test-begin check test-fast test-spark test-live test-airflow  ## all checks and all tests
 	@$(PARTS) end
 
 .PHONY: test-begin
@@ -71,18 +71,18 @@ test-fast: $(READY)  ## unit, engine, golden, property, conformance and architec
 
 .PHONY: test-spark
 test-spark: $(READY)  ## Spark jobs and checks, some on a real Spark cluster (a session for each process: a file stays in one)
-	$(PARTS) run spark --again -n 2 --dist loadfile tests/spark
+	$(PARTS) run spark --again -n 2 --dist loadfile --no-loadscope-reorder tests/spark
 
 .PHONY: test-live
-test-live: $(READY)  ## consumers, adapters and `groupshift run` on real ZooKeeper, Kafka and Scala members
-	$(PARTS) run live --again -n 3 --dist loadfile tests/live
+test-live: $(READY)  ## consumers, adapters, `groupshift run` and its report in Chromium (installed where it is missing and may), on real servers
+	$(PARTS) run live --again -n 3 --dist loadfile --no-loadscope-reorder tests/live tests/browser
 
 .PHONY: test-airflow
 test-airflow: $(READY)  ## DAGs, plugin and runs in a real Airflow (a file stays in one process: Airflow keeps state in it)
 	$(PARTS) run airflow --again -n 3 --dist loadfile --no-loadscope-reorder tests/airflow
 
 .PHONY: test-browser
-test-browser: $(READY)  ## the report of a real run in Chromium (installs Debian's where it is missing and may)
+test-browser: $(READY)  ## of `test-live` the report of a real run in Chromium
 	$(PARTS) run browser tests/browser
 
 CONTROL_PLANE := .groupshift/control-plane-1.35.4

@@ -136,11 +136,15 @@ def test_the_same_rows_in_other_files_are_equal_by_their_checksums(run: Run) -> 
     assert (outcome.verdict, outcome.settled_by, found) == (Verdict.PASS, "checksums of segments", [])
 
 
-def test_the_same_bytes_need_no_spark(tmp_path: Path) -> None:
-    """Files of the same SHA-256 on both sides are equal; the session is never asked for."""
+@pytest.mark.parametrize(
+    ("rows", "files", "settled_by"),
+    [(commits(), 2, "files of the same bytes"), (commits()[::-1], 3, "checksums of segments")],
+)
+def test_equal_rows_need_no_spark(tmp_path: Path, rows: Rows, files: int, settled_by: str) -> None:
+    """Files of the same SHA-256 on both sides, or the same rows in others: the session is never asked for."""
     request = Request(
         before=write(tmp_path / "a", {"offsets": commits()}, files=2),
-        after=write(tmp_path / "b", {"offsets": commits()}, files=2),
+        after=write(tmp_path / "b", {"offsets": rows}, files=files),
         output=tmp_path / "out",
         comparison=Comparison.DOWNGRADE,
     )
@@ -149,7 +153,7 @@ def test_the_same_bytes_need_no_spark(tmp_path: Path) -> None:
         raise AssertionError("Spark was started")
 
     outcome = compare(request, session=never)
-    assert (outcome.verdict, outcome.settled_by) == (Verdict.PASS, "files of the same bytes")
+    assert (outcome.verdict, outcome.settled_by) == (Verdict.PASS, settled_by)
     assert not (request.output / ".progress").exists()
 
 

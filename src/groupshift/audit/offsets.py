@@ -219,9 +219,7 @@ def _column(of: Field[Any]) -> Column:
 
 
 DIFFERENCES = Table(
-    name="differences",
-    columns=tuple(map(_column, fields(Mismatch))),
-    key=("group", "topic", "partition"),
+    name="differences", columns=tuple(map(_column, fields(Mismatch))), key=("group", "topic", "partition")
 )
 """The columns are the fields of `Mismatch`."""
 _NAMES = tuple(each.name for each in fields(Mismatch))

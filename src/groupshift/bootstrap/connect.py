@@ -136,10 +136,7 @@ def ensemble_snapshots(
     cluster = _cluster(kafka, timeout_s)
     clock = SystemClock()
     return EnsembleSnapshots(
-        ZookeeperGroups(zookeeper_connection(zookeeper)),
-        LiveGroupSnapshots(cluster, clock),
-        clock,
-        read_from,
+        ZookeeperGroups(zookeeper_connection(zookeeper)), LiveGroupSnapshots(cluster, clock), clock, read_from
     )
 
 

@@ -62,6 +62,8 @@ def _reader(wanted: Any, *, trusted: bool) -> _Read:
     origin, parts = get_origin(wanted), get_args(wanted)
     if origin in {Union, UnionType}:
         kinds = {is_dataclass(each): _reader(each, trusted=trusted) for each in parts if each is not NoneType}
+        if set(kinds.values()) == {_as_it_is}:
+            return _as_it_is
         return partial(_one_of, kinds, optional=NoneType in parts)
     if origin in {tuple, frozenset}:
         return partial(_many, origin, _reader(parts[0], trusted=trusted))
@@ -88,24 +90,27 @@ def _readers(kind: Any, *, trusted: bool) -> Mapping[str, _Read]:
 
 
 def _fields(kind: Any, data: Any, *, trusted: bool) -> Any:
-    if not isinstance(data, Mapping):
+    if type(data) is not dict and not isinstance(data, Mapping):
         raise TypeError(f"{shown_value(data)} is no {kind.__name__}")
     readers = _readers(kind, trusted=trusted)
     if trusted and not data.keys() <= readers.keys():
         raise TypeError(f"{', '.join(sorted(data.keys() - readers.keys()))} is no field of {kind.__name__}")
-    return kind(**{name: _at(name, readers[name], data[name]) for name in data if name in readers})
+    known = ((name, readers[name], value) for name, value in data.items() if name in readers)
+    return kind(**{name: each if read is _as_it_is else _at(name, read, each) for name, read, each in known})
 
 
 def _one_of(kinds: Mapping[bool, _Read], value: Any, *, optional: bool) -> Any:
     """Of two types one is a dataclass: the one of an object."""
     if value is None and optional:
         return None
-    return (kinds.get(isinstance(value, Mapping)) or next(iter(kinds.values())))(value)
+    return (kinds.get(type(value) is dict or isinstance(value, Mapping)) or next(iter(kinds.values())))(value)
 
 
 def _many(kind: Any, read: _Read, values: Any) -> Any:
     if not isinstance(values, list | tuple):
         raise TypeError(f"{shown_value(values)} is no list")
+    if read is _as_it_is:
+        return kind(values)
     return kind(_at(place, read, each) for place, each in enumerate(values, 1))
 
 

@@ -147,9 +147,7 @@ def read_login(properties: Mapping[str, Any], prefix: str, problems: list[str]) 
         key.partition(".")[2].replace(".", "_"): values[key] for key in values.keys() - _NO_FIELDS
     }
     login = ZookeeperLogin(
-        tls=any(key.startswith("ssl.") for key in values),
-        verify=verify != "false",
-        **texts,
+        tls=any(key.startswith("ssl.") for key in values), verify=verify != "false", **texts
     )
     _check_tls(login, prefix, problems)
     return login

@@ -6,8 +6,9 @@ holds) is from docs/reference/cross-cluster-offsets.md §§5, 8 and KAFKA-12635.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -105,11 +106,7 @@ def judged(work: Work, paths: Sequence[Path], counts: Mapping[str, int], *, alik
     rules do not allow ``counts`` (by the rule's number); about groups and members the rule's statements below
     ``sql/checks/compare``. ``alike``: every file lies on both sides, so all is equal."""
     first: dict[str, list[Mapping[str, Any]]] = {}
-    if not alike:
-        for side, name in product(SIDES, _SMALL):
-            frame = differences.read(work.spark, work.inputs[side], name)
-            frame.createOrReplaceTempView(f"{side}_{name}")
-        work.spark.sql(checks.statement(_FOLDER, "paired_groups")).createOrReplaceTempView("paired_groups")
+    name_tables = cache(partial(_name_tables, work))
     if paths:
         work.spark.read.parquet(*map(str, paths)).createOrReplaceTempView("differences")
         rows = work.spark.sql(checks.statement(_FOLDER, "not_allowed"), args={"most": _FIRST}).collect()
@@ -120,7 +117,7 @@ def judged(work: Work, paths: Sequence[Path], counts: Mapping[str, int], *, alik
         if alike and rule.kind is Kind.BECOMES:
             lacking = lacking or "the snapshots are the same files: nothing has become anything"
         offending, count = first.get(rule.number, []), counts.get(rule.number, 0)
-        for frame in [] if alike or lacking or count else _rows_that_break(work, rule):
+        for frame in [] if alike or lacking or count else _rows_that_break(work, rule, name_tables):
             named = [row.asDict() for row in frame.limit(_MOST_NAMED).collect()]
             offending += named
             count += len(named) if len(named) < _MOST_NAMED else frame.count()
@@ -134,7 +131,14 @@ def judged(work: Work, paths: Sequence[Path], counts: Mapping[str, int], *, alik
         yield replace(ruled, about={"field": rule.field, "demand": rule.text})
 
 
-def _rows_that_break(work: Work, rule: EqualityRule) -> list[DataFrame]:
+def _name_tables(work: Work) -> None:
+    for side, name in product(SIDES, _SMALL):
+        frame = differences.read(work.spark, work.inputs[side], name)
+        frame.createOrReplaceTempView(f"{side}_{name}")
+    work.spark.sql(checks.statement(_FOLDER, "paired_groups")).createOrReplaceTempView("paired_groups")
+
+
+def _rows_that_break(work: Work, rule: EqualityRule, name_tables: Callable[[], None]) -> list[DataFrame]:
     """What breaks a rule, but for differences between commits that were counted: ``group, topic, partition,
     reason``. Duplicates that are the same on both sides cancel in checksums: looked for unless the writer of
     the snapshot did."""
@@ -156,6 +160,8 @@ def _rows_that_break(work: Work, rule: EqualityRule) -> list[DataFrame]:
             committed.createOrReplaceTempView("before_committed")
         of_groups = ("groups_kept",) if rule.kind is Kind.KEPT else ("groups_same",)
         names = of_groups if rule.field is Field.GROUPS else _STATEMENTS[rule.kind]
+    if names:
+        name_tables()
     return [checks.queried(work.spark, checks.statement(_FOLDER, name), asdict(rule)) for name in names]
 
 
