@@ -1,15 +1,14 @@
 """Runs in a real Airflow, on real ZooKeeper, Kafka, Scala members and Spark: a whole move, and back.
 
 The task process *and its supervisor* are killed -9 right after the canary's intent was journaled, and again
-right after the intent to undo it: Airflow finds out by the missing heartbeat and runs the task again. Each
-Spark job of the move is a spark-submit of its own; those of the way back go to a Spark that was started once.
+right after the intent to undo it: Airflow finds out by the missing heartbeat and runs the task again. Airflow
+submits its Spark jobs to a Spark that was started once; a spark-submit for each: `test_toy_run`, `make demo`.
 What is refused or fails: `test_real_refusals`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -34,26 +33,13 @@ KILLED = "canary/replace_members"
 
 
 @pytest.fixture(scope="module")
-def submit_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where Airflow looks for spark-submit first; empty until `warm`."""
-    return tmp_path_factory.mktemp("spark")
-
-
-@pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory, submit_folder: Path) -> Iterator[Real]:
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
     """A sandbox with Airflow whose tasks die once at the canary, and once where it is undone."""
     patient = dict.fromkeys((MemberKind.OLD, MemberKind.AWARE), SESSION)  # nobody is meant to lose one
-    variables = {**KILL, "PATH": first_on_path(submit_folder)}
-    with real_airflow(tmp_path_factory.mktemp("sandbox"), variables, patient) as found:
-        yield found
-
-
-@pytest.fixture
-def warm(submit_folder: Path) -> Iterator[None]:
-    """From now on Airflow's spark-submit hands a job to a Spark that runs already."""
-    with warm_spark(submit_folder) as submit:
-        yield
-        submit.unlink()
+    with warm_spark(tmp_path_factory.mktemp("spark")) as submit:
+        variables = {**KILL, "PATH": first_on_path(submit.parent)}
+        with real_airflow(tmp_path_factory.mktemp("sandbox"), variables, patient) as found:
+            yield found
 
 
 def resumed(real: Real) -> list[str]:
@@ -90,7 +76,6 @@ def test_an_approved_run_moves_the_group_although_its_task_was_killed(real: Real
     assert len({str(job["output"]) for job in jobs.values()}) == 8
 
 
-@pytest.mark.usefixtures("warm")
 def test_roll_back_after_the_toggle_restores_the_old_members(real: Real) -> None:
     """Mode back, members back, each proven; nobody was ever a second owner."""
     conf = {"run": real.status().run, "to": "old_members", "execute": True}
