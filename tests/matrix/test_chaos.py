@@ -12,7 +12,7 @@ from support.chaos_endured import assert_endured
 
 
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("seed", [1, 3])
+@pytest.mark.parametrize("seed", [3, 82])
 def test_chaos(tmp_path: Path, seed: int) -> None:
     """Nothing is lost, delivered beside its owner, or left unowned."""
     assert_endured(Home(tmp_path / "home"), ChaosOptions(seed=seed, seconds=240.0))

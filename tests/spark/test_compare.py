@@ -26,7 +26,7 @@ from groupshift.domain.verdict import Verdict
 from groupshift.spark.compare.comparing import DIFFERENCES, VERDICT, compare
 from groupshift.spark.compare.find_by_checksums import Request
 from groupshift.spark.compare.judging import Outcome
-from spark.cluster_snapshots import TAKEN_MS, Rows, Tables, commit, commits, write
+from spark.cluster_snapshots import TAKEN_MS, Rows, Tables, commit, commits, one_group, write
 
 Run = Callable[..., tuple[Outcome, list[dict[str, Any]]]]
 
@@ -142,9 +142,11 @@ def test_the_same_rows_in_other_files_are_equal_by_their_checksums(run: Run) -> 
 )
 def test_equal_rows_need_no_spark(tmp_path: Path, rows: Rows, files: int, settled_by: str) -> None:
     """Files of the same SHA-256 on both sides, or the same rows in others: the session is never asked for."""
+    alone = {"offsets", "assignments"}  # what is assigned is looked at by itself
+    others = {name: each for name, each in one_group().items() if name not in alone}
     request = Request(
-        before=write(tmp_path / "a", {"offsets": commits()}, files=2),
-        after=write(tmp_path / "b", {"offsets": rows}, files=files),
+        before=write(tmp_path / "a", {"offsets": commits(), **others}, files=2),
+        after=write(tmp_path / "b", {"offsets": rows, **others}, files=files),
         output=tmp_path / "out",
         comparison=Comparison.DOWNGRADE,
     )

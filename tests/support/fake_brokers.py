@@ -11,15 +11,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
+from uuid import UUID
 
 from kio.index import load_payload_module
 from kio.schema.errors import ErrorCode
-from kio.serial import entity_writer
+from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
 from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster
-from groupshift.adapters.kafka.wire import Api, answer_of, fill, request_frame
+from groupshift.adapters.kafka.wire import Api, Encoded, answer_of, fill, request_frame
 from groupshift.domain.partitions import TopicPartition
 
 NEWEST = {
@@ -48,6 +49,8 @@ class FakeGroup:
     offsets: dict[TopicPartition, tuple[int, str] | int] = field(default_factory=dict)
     error: int = 0
     silent_about: set[TopicPartition] = field(default_factory=set)
+    former: set[TopicPartition] = field(default_factory=set)
+    """Committed for a topic of the same name that is gone: by topic id there is no offset."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,6 +61,7 @@ class FakeWorld:
     versions: Mapping[Api, int] = field(default_factory=lambda: dict(NEWEST))
     nodes: tuple[int, ...] = (1, 2)
     topics: dict[str, list[int]] = field(default_factory=dict)
+    ids: dict[str, UUID] = field(default_factory=dict)
     groups: dict[str, FakeGroup] = field(default_factory=dict)
     hidden_topics: set[str] = field(default_factory=set)
     hidden_groups: set[str] = field(default_factory=set)
@@ -109,6 +113,8 @@ class _FakeBroker(BrokerConnection):
 
     def send(self, request: Any) -> int:
         self.sent += 1
+        if isinstance(request, Encoded):
+            request, _ = entity_reader(type(request.like))(request.body, 0)
         assert request_frame(request, self.sent, "test")
         answer = self._world.answer(self._node, request)
         out, header = io.BytesIO(), answer.__header_schema__
@@ -134,7 +140,7 @@ def _metadata(world: FakeWorld, _node: int, schema: ModuleType, request: Any) ->
                 TOPIC_REFUSED if name in world.hidden_topics else 0 if name in world.topics else UNKNOWN_TOPIC
             ),
             name=name,
-            topic_id=None,
+            topic_id=world.ids.get(name),
             partitions=tuple(
                 fill(
                     schema.MetadataResponsePartition,
@@ -208,6 +214,8 @@ def _fetched(world: FakeWorld, node: int, schema: ModuleType, request: Any) -> A
     many = hasattr(request, "groups")
     topic_schema = schema.OffsetFetchResponseTopics if many else schema.OffsetFetchResponseTopic
     partition = schema.OffsetFetchResponsePartitions if many else schema.OffsetFetchResponsePartition
+    by_id = request.__version__ >= NEWEST[Api.OFFSET_FETCH]
+    names = {topic_id: name for name, topic_id in world.ids.items()}
 
     def told(name: str, topics: Any) -> dict[str, Any]:
         code, known = world.group(node, name)
@@ -216,14 +224,23 @@ def _fetched(world: FakeWorld, node: int, schema: ModuleType, request: Any) -> A
             list(offsets)
             if topics is None
             else [
-                TopicPartition(topic.name, number) for topic in topics for number in topic.partition_indexes
+                TopicPartition(names[topic.topic_id] if by_id else topic.name, number)
+                for topic in topics
+                for number in topic.partition_indexes
             ]
         )
+        if by_id and known:
+            offsets = {at: held for at, held in offsets.items() if at not in known.former}
         said = [at for at in wanted if not known or at not in known.silent_about]
         return {
             "error_code": ErrorCode(code),
             "topics": tuple(
-                topic_schema(name=at.topic, partitions=(_offset(partition, at, offsets.get(at)),))
+                fill(
+                    topic_schema,
+                    name=at.topic,
+                    topic_id=world.ids.get(at.topic),
+                    partitions=(_offset(partition, at, offsets.get(at)),),
+                )
                 for at in said
             ),
         }

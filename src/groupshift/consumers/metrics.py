@@ -53,6 +53,7 @@ def statistics(
 
 
 _SAMPLES = json.loads(files("groupshift").joinpath("consumers", "metrics.json").read_text("utf-8"))
+"""Name, type and help of each."""
 
 
 def prometheus(stats: Mapping[str, Any]) -> str:
@@ -69,7 +70,7 @@ def prometheus(stats: Mapping[str, Any]) -> str:
         "alarms": [({}, len(stats["alarms"]))],
     }
     lines = []
-    for name, kind, text in map(dict.values, _SAMPLES):
+    for name, kind, text in _SAMPLES:
         full = f"groupshift_consumer_{name}{'_total' if kind == 'counter' else ''}"
         lines += [f"# HELP {full} {text}", f"# TYPE {full} {kind}"]
         for more, value in labelled[name] if name in labelled else [({}, stats[name])]:

@@ -56,6 +56,8 @@ def load_json(data: bytes | str | None, where: str, *, at_most: int = NODE_BYTES
         text = (raw.encode() if isinstance(raw, str) else raw).decode()
     except UnicodeError:
         raise Rejected(f"{where}: {shown(data)} is no UTF-8") from None
+    if text.startswith("\ufeff"):
+        raise Rejected(f"{where}: {shown(data)} is not JSON (it begins with a byte order mark)")
     try:
         _demand_shallow(text)
         value = _DECODER.decode(text)

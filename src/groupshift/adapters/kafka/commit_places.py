@@ -71,17 +71,15 @@ def with_topic_ids(
     cluster: KafkaCluster,
     groups: Mapping[str, Sequence[OffsetRow]],
     topics: Topics,
-    nodes: Mapping[str, int] | None,
     again: Callable[[Collection[str]], Iterable[OffsetRow]],
 ) -> list[OffsetRow]:
     """The rows with the id of their topic where the coordinator answers the same by it, and `FORMER` where it
-    answers none by id and still the offset by name (``again``: what groups have committed now). ``nodes`` are
-    the coordinators where they are known.
+    answers none by id and still the offset by name (``again``: what groups have committed now).
 
     A coordinator before 4.1, or one that does not answer now, leaves its rows without. Raises what
     `KafkaCluster` raises."""
     ids = {name: each.topic_id for name, each in topics.now.items() if each.topic_id}
-    answers = _by_id(cluster, groups, nodes, ids)
+    answers = _by_id(cluster, groups, ids)
     doubted = [group for group, offsets in answers.items() if _NONE in offsets.values()]
     still = {(row.group, row.at): row.offset for row in again(doubted)} if doubted else {}
 
@@ -99,25 +97,21 @@ def with_topic_ids(
 
 
 def _by_id(
-    cluster: KafkaCluster,
-    groups: Mapping[str, Sequence[OffsetRow]],
-    nodes: Mapping[str, int] | None,
-    ids: Mapping[str, str],
+    cluster: KafkaCluster, groups: Mapping[str, Sequence[OffsetRow]], ids: Mapping[str, str]
 ) -> dict[str, dict[tuple[str, int], int]]:
     """By group the offset that coordinators answer to topic and partition by the topic's id; -1: none."""
     names = {id_of(topic_id): name for name, topic_id in ids.items()}
-    places = {name: topic_id.bytes for topic_id, name in names.items()}
+    ids_by_name = {name: topic_id.bytes for topic_id, name in names.items()}
     with_topics = [group for group, rows in groups.items() if any(row.topic in ids for row in rows)]
-    if with_topics and nodes is None:
-        nodes, _ = cluster.coordinators(with_topics)
+    nodes, _ = cluster.coordinators(with_topics) if with_topics else ({}, {})
 
     def questions(connection: BrokerConnection, of_node: Sequence[str]) -> Iterator[tuple[Any, None]]:
         able = of_node if connection.highest(Api.OFFSET_FETCH) >= BY_ID else ()
         for part in in_parts(able, _GROUPS_A_REQUEST):
             like = connection.request(Api.OFFSET_FETCH, at_least=BY_ID, at_most=BY_ID, groups=())
-            yield Encoded(like, fetch_by_id({group: groups[group] for group in part}, places)), None
+            yield Encoded(like, fetch_by_id({group: groups[group] for group in part}, ids_by_name)), None
 
-    by_node = ((nodes[group], group) for group in with_topics if nodes and group in nodes)
+    by_node = ((nodes[group], group) for group in with_topics if group in nodes)
     return {
         group.group_id: {
             (name, each.partition_index): each.committed_offset

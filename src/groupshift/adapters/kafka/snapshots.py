@@ -183,11 +183,11 @@ class Reading:
     described: dict[str, Described] = field(default_factory=dict)
     offsets: dict[str, list[OffsetRow]] = field(default_factory=dict)
     problems: list[ProblemRow] = field(default_factory=list)
-    coordinators: dict[str, int] = field(default_factory=dict)
     _ask: dict[str, Kind] = field(init=False, default_factory=dict)
     _unfetched: set[str] = field(init=False, default_factory=set)
     _tried: set[str] = field(init=False, default_factory=set)
     _causes: dict[str, str] = field(init=False, default_factory=dict)
+    _coordinators: dict[str, int] = field(init=False, default_factory=dict)
     _first: FirstCommits = field(init=False, default_factory=FirstCommits)
 
     def __post_init__(self) -> None:
@@ -219,7 +219,7 @@ class Reading:
             if self._final(group, code, "has no coordinator"):
                 self._unfetched.discard(group)
                 self._undescribed(group)
-        self.coordinators |= nodes
+        self._coordinators |= nodes
         places = ((nodes[group], group) for group in sorted(nodes))
         for read, answer in cluster.ask_at(places, self._questions):
             read(answer)
@@ -281,7 +281,7 @@ class Reading:
                 self._other_protocol(group)
             elif not code:
                 description = self.described[group] = described(
-                    group_answer(kind, each, self.coordinators[group])
+                    group_answer(kind, each, self._coordinators[group])
                 )
                 self.problems += [ProblemRow(group=group, problem=text) for text in description.unread]
                 del self._ask[group]
@@ -298,7 +298,7 @@ class Reading:
             return
         del self._ask[group]
         self.described[group] = Described(
-            group=GroupRow(group=group, type="", state=GONE, coordinator=self.coordinators.get(group))
+            group=GroupRow(group=group, type="", state=GONE, coordinator=self._coordinators.get(group))
         )
 
     def _read_fetched(self, names: Sequence[str], answer: Any) -> None:
@@ -332,7 +332,7 @@ class Reading:
             return
         nothing = GroupRow(group=group, type="", state="", protocol_type="")
         row = self.listed[group].row if group in self.listed else nothing
-        self.described[group] = Described(group=replace(row, coordinator=self.coordinators.get(group)))
+        self.described[group] = Described(group=replace(row, coordinator=self._coordinators.get(group)))
 
     def _problem(self, group: str, text: str) -> None:
         self.problems.append(ProblemRow(group=group, problem=f"group {group!r}: {text}"))
@@ -448,10 +448,7 @@ class LiveGroupSnapshots(OfCluster):
         topics = self._cluster.attempt(lambda: topics_now(self._cluster, state.offsets))
         again = lambda groups: self.committed(groups).offsets  # noqa: E731
         committed_by = {group: reading.offsets.get(group, ()) for group in reading.groups}
-        known = iter([reading.coordinators])  # if they fail, they are asked for
-        offsets = self._cluster.attempt(
-            lambda: with_topic_ids(self._cluster, committed_by, topics, next(known, None), again)
-        )
+        offsets = self._cluster.attempt(lambda: with_topic_ids(self._cluster, committed_by, topics, again))
         coordinated = Counter(each.coordinator for each in state.groups)
         return replace(
             state,

@@ -115,7 +115,7 @@ def _answers(reading: Reading, asks: Sequence[Ask]) -> Rounds[list[Any]]:
     """One round; what may not be read is noted, and then counts as absent."""
     answers = yield asks
     reading.refused += [each.path for each in answers if isinstance(each, Refused)]
-    return [None if isinstance(each, Refused) else each for each in answers]
+    return [None if isinstance(each, Refused) else each for _, each in zip(asks, answers, strict=True)]
 
 
 def _children(directories: Sequence[Node | None]) -> list[int]:

@@ -104,7 +104,7 @@ def judged(work: Work, paths: Sequence[Path], counts: Mapping[str, int], *, alik
     """Yield the judgement of every rule that is asked: it holds, is broken by some rows, of which the first
     are named, or cannot be judged. About commits the differences in the folders ``paths`` tell, of which the
     rules do not allow ``counts`` (by the rule's number); about groups and members the rule's statements below
-    ``sql/checks/compare``. ``alike``: every file lies on both sides, so all is equal."""
+    ``sql/checks/compare``. ``alike``: both sides hold the same."""
     first: dict[str, list[Mapping[str, Any]]] = {}
     name_tables = cache(partial(_name_tables, work))
     if paths:
@@ -115,7 +115,7 @@ def judged(work: Work, paths: Sequence[Path], counts: Mapping[str, int], *, alik
     for rule in (each for each in work.rules.values() if each.kind is not Kind.IGNORE):
         lacking = _lacking(work, rule)
         if alike and rule.kind is Kind.BECOMES:
-            lacking = lacking or "the snapshots are the same files: nothing has become anything"
+            lacking = lacking or "the snapshots hold the same: nothing has become anything"
         offending, count = first.get(rule.number, []), counts.get(rule.number, 0)
         for frame in [] if alike or lacking or count else _rows_that_break(work, rule, name_tables):
             named = [row.asDict() for row in frame.limit(_MOST_NAMED).collect()]

@@ -1,18 +1,21 @@
-"""The request for offsets by topic id, which is written by hand, against kio's."""
+"""Topic ids of committed offsets, as coordinators answer; and their request, which is written by hand."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Collection
 from uuid import UUID
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from kio.serial import entity_writer
 
-from groupshift.adapters.kafka.commit_places import BY_ID, fetch_by_id
-from groupshift.adapters.kafka.wire import Api, fill, request_schema
-from groupshift.domain.partitions import grouped
+from groupshift.adapters.kafka.commit_places import BY_ID, fetch_by_id, with_topic_ids
+from groupshift.adapters.kafka.wire import Api, fill, id_text, request_schema
+from groupshift.domain.commit_places import FORMER, TopicNow, Topics
+from groupshift.domain.partitions import TopicPartition, grouped
 from groupshift.domain.rows import OffsetRow
+from support.fake_brokers import FakeGroup, FakeWorld
 
 TOPICS = {"orders": UUID(int=7), "grüße": UUID(int=2**127 + 5), "t" * 200: UUID(int=2**64)}
 ROWS = st.lists(
@@ -20,6 +23,7 @@ ROWS = st.lists(
 )
 
 
+@example({f"{'g' * number}": [("orders", each) for each in range(200)] for number in range(1, 201)})
 @given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), ROWS, max_size=150))
 def test_it_is_written_as_kio_would(groups: dict[str, list[tuple[str, int]]]) -> None:
     """Byte by byte, also with names and arrays whose counts take two bytes."""
@@ -41,3 +45,40 @@ def test_it_is_written_as_kio_would(groups: dict[str, list[tuple[str, int]]]) ->
     out = io.BytesIO()
     entity_writer(type(request))(out, request)
     assert fetch_by_id(rows, {name: each.bytes for name, each in TOPICS.items()}) == out.getvalue()
+
+
+def committed(group: str, *topics: str) -> list[OffsetRow]:
+    """Offset 5 in partition 0 of each."""
+    return [OffsetRow(group=group, topic=topic, partition=0, offset=5) for topic in topics]
+
+
+def test_each_offset_gets_the_id_of_the_topic_that_it_was_committed_for() -> None:
+    """The same by id: the topic's; none by id and still there by name: a former one. Not known where the
+    topic has no id, the group has another coordinator since, or somebody committed meanwhile."""
+    ids = {"orders": UUID(int=7), "renewed": UUID(int=8)}
+    every = ("orders", "plain", "renewed")
+    offsets: dict[TopicPartition, tuple[int, str] | int] = {
+        TopicPartition(each, 0): (5, "") for each in every
+    }
+    former = {TopicPartition("renewed", 0)}
+    groups = {
+        "still": FakeGroup(offsets=offsets, former=former),
+        "moved": FakeGroup(offsets=offsets),
+        "later": FakeGroup(offsets={**offsets, TopicPartition("orders", 0): (6, "")}),
+    }
+    world = FakeWorld(topics={each: [1] for each in every}, ids=ids, groups=groups, moved={"moved": 2})
+    topics = {each: TopicNow(topic=each, topic_id=id_text(ids.get(each))) for each in every}
+    rows = {group: committed(group, *every) for group in groups}
+
+    def again(names: Collection[str]) -> list[OffsetRow]:
+        return [row for name in names for row in rows[name]]
+
+    answered = with_topic_ids(world.observer(), rows, Topics(now=topics), again)
+    orders, renewed = (id_text(ids[each]) for each in ("orders", "renewed"))
+    assert answered == [row for of_group in rows.values() for row in of_group]
+    assert [row.topic_id for row in answered] == [
+        *(orders, None, FORMER),
+        *(None, None, None),
+        *(None, None, renewed),
+    ]
+    assert [api for _, api, _ in world.asked].count(Api.OFFSET_FETCH) == 1
