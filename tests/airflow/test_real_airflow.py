@@ -1,14 +1,15 @@
 """Runs in a real Airflow, on real ZooKeeper, Kafka, Scala members and Spark: a whole move, and back.
 
 The task process *and its supervisor* are killed -9 right after the canary's intent was journaled, and again
-right after the intent to undo it: Airflow finds out by the missing heartbeat and runs the task again. Airflow
-submits its Spark jobs to a Spark that was started once; a spark-submit for each: `test_toy_run`, `make demo`.
-What is refused or fails: `test_real_refusals`.
+right after the intent to undo it: Airflow finds out by the missing heartbeat and runs the task again. The
+first comparison has a spark-submit of its own, all later ones go to a Spark that was started once. What is
+refused or fails: `test_real_refusals`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -33,13 +34,25 @@ KILLED = "canary/replace_members"
 
 
 @pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
+def submit_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where Airflow looks for spark-submit first; there is none yet."""
+    return tmp_path_factory.mktemp("path")
+
+
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A spark-submit that hands its job to a Spark that runs already."""
+    with warm_spark(tmp_path_factory.mktemp("spark")) as submit:
+        yield submit
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory, submit_folder: Path) -> Iterator[Real]:
     """A sandbox with Airflow whose tasks die once at the canary, and once where it is undone."""
     patient = dict.fromkeys((MemberKind.OLD, MemberKind.AWARE), SESSION)  # nobody is meant to lose one
-    with warm_spark(tmp_path_factory.mktemp("spark")) as submit:
-        variables = {**KILL, "PATH": first_on_path(submit.parent)}
-        with real_airflow(tmp_path_factory.mktemp("sandbox"), variables, patient) as found:
-            yield found
+    variables = {**KILL, "PATH": first_on_path(submit_folder)}
+    with real_airflow(tmp_path_factory.mktemp("sandbox"), variables, patient) as found:
+        yield found
 
 
 def resumed(real: Real) -> list[str]:
@@ -55,10 +68,18 @@ def twice(real: Real, dag: str, run: str) -> dict[str, int]:
     return {task: tries for task, tries in attempts.items() if task.endswith(".act") and tries > 1}
 
 
-def test_an_approved_run_moves_the_group_although_its_task_was_killed(real: Real) -> None:
+def test_an_approved_run_moves_the_group_although_its_task_was_killed(
+    real: Real, submit_folder: Path, warm: Path
+) -> None:
     """Task process and supervisor killed -9 in the canary's act: same end, no second act, green."""
+    found_first = submit_folder / warm.name
+
+    def warm_up(tasks: dict[str, str]) -> None:
+        if tasks.get("canary.compare_before") == "success" and not found_first.exists():
+            found_first.symlink_to(warm)
+
     yes = {"approve_plan": "Approve", "approve_toggle": "Approve"}
-    state = real.run("migrate_coordination", "approved", CONF, yes)
+    state = real.run("migrate_coordination", "approved", CONF, yes, warm_up)
     assert state == "success", real.status()
     view = real.view()
     assert (real.status().state, acts_of(real.events())) == (RunState.MOVED, ["canary", "roll", "toggle"])
@@ -74,6 +95,7 @@ def test_an_approved_run_moves_the_group_although_its_task_was_killed(real: Real
     }
     assert len(jobs) == 8, "canary, roll, toggle and soak: a Spark task before and after each"
     assert len({str(job["output"]) for job in jobs.values()}) == 8
+    assert found_first.exists(), "all but the first went to the Spark that runs already"
 
 
 def test_roll_back_after_the_toggle_restores_the_old_members(real: Real) -> None:

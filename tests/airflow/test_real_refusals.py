@@ -1,7 +1,7 @@
 """Runs in a real Airflow that are refused, rejected, expire, or fail a proof, on real servers.
 
 One sandbox for all of them, in order: each run leaves the group as the next one needs it. Airflow submits its
-Spark jobs to a Spark that was started once; a spark-submit for each: `test_toy_run`.
+Spark jobs to a Spark that was started once; one with a spark-submit of its own: `test_real_airflow`.
 """
 
 from __future__ import annotations
