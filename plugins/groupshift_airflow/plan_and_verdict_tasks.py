@@ -237,15 +237,17 @@ class Verdict(RunTask):
             return
         with self.opened() as journaled:
             held = journaled.tools.runs.held(self.run)
-            ours = held is not None and held.holder == self.holder
+            holder = held.holder if held is not None else "nobody"
+            ours = holder == self.holder
             if journaled.record.state.is_open:
-                lost = f"{held.holder if held else 'nobody'} has it: look there"
+                lost = f"{holder} has it: look there"
                 said = self._left_open(journaled, context) if ours else f"run {self.run} is open and {lost}"
                 raise AirflowFailException(said)
             closing = closing_of(journaled.reader())
         self.log.info("run %s is %s: %s", self.run, closing.state, closing.reason)
         if not ours:
-            raise AirflowFailException(f"run {self.run} is {closing.state}, but not by this Airflow run")
+            by = f"not by this Airflow run: {holder} had it last"
+            raise AirflowFailException(f"run {self.run} is {closing.state}, but {by}")
         if self.back and closing.state in _UNCHANGED:
             return
         missed = closing.state not in ({RunState.ROLLED_BACK} if self.back else _OVER)
