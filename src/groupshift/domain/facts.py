@@ -9,6 +9,7 @@ from enum import StrEnum
 from groupshift.domain.group import GroupView
 from groupshift.domain.group_protocol import Aim
 from groupshift.domain.modes import MemberKind, Mode
+from groupshift.domain.old_members import Held
 from groupshift.domain.partitions import grouped
 
 
@@ -42,12 +43,13 @@ class Slot:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """Input of every rule. ``wanted`` is the mode that should be in effect, or the protocol that members are
-    to speak, None when it is open; ``earlier`` an earlier look at the same group, for rules that need two."""
+    to speak, None when it is open; ``earlier`` is what old members owned at an earlier look, for a rule that
+    needs two."""
 
     view: GroupView
     places: tuple[Slot, ...] = ()
     wanted: Mode | Aim | None = None
-    earlier: GroupView | None = None
+    earlier: tuple[Held, ...] | None = None
 
 
 def at_brokers(values: Iterable[tuple[str, int]]) -> list[str]:

@@ -17,6 +17,7 @@ from groupshift.domain.old_members import (
     commits_to_kafka,
     fits_of_each,
     fitting,
+    held_by_old,
     stands_still,
     worth_a_second_look,
 )
@@ -306,14 +307,14 @@ def in_zookeeper_mode(facts: Facts) -> Iterator[Says]:
 def old_commit_to_zookeeper(facts: Facts) -> Iterator[Says]:
     """§9 line 6: beside migration-aware members, whom they meet in zookeeper mode, the coordinator refuses
     their commits, and with ``dual.commit.enabled`` nothing is written to ZooKeeper either."""
-    view, then = facts.view, facts.earlier
+    now, then = held_by_old(facts.view), facts.earlier
     if then is None:
-        if worth_a_second_look(view):
+        if worth_a_second_look(now):
             yield Says("second_look_needed")
         return
-    proven = commits_to_kafka(then, view)
+    proven = commits_to_kafka(then, now)
     sentence = "commits_to_kafka" if proven else "znode_stands_still"
-    for member, partitions in (proven or stands_still(then, view)).items():
+    for member, partitions in (proven or stands_still(then, now)).items():
         yield Says(sentence, member=member, partitions=partitions)
 
 

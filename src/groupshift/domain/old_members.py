@@ -7,7 +7,7 @@ Source: docs/reference/zookeeper-coordination.md §§5, 6.1, 6.2, 9.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from groupshift.domain.assignment import SCHEMES, Assignment, assign, consumer_of, threads_by_topic
@@ -55,25 +55,26 @@ def held_now(view: GroupView) -> tuple[Held, ...]:
     )
 
 
-def _held_by_old(view: GroupView) -> dict[TopicPartition, Held]:
+def held_by_old(view: GroupView) -> tuple[Held, ...]:
+    """Return what old members own, sorted."""
     old = {member.member_id for member in view.of_kind(MemberKind.OLD)}
-    return {held.at: held for held in held_now(view) if held.member_id in old}
+    return tuple(held for held in held_now(view) if held.member_id in old)
 
 
-def worth_a_second_look(view: GroupView) -> bool:
+def worth_a_second_look(held: Iterable[Held]) -> bool:
     """Whether a partition under an old owner has an offset in Kafka that is not behind ZooKeeper's.
 
     Old members that commit to ZooKeeper leave none, or one that an earlier move left behind."""
-    return any(held.kafka >= max(held.znode, 0) for held in _held_by_old(view).values())
+    return any(each.kafka >= max(each.znode, 0) for each in held)
 
 
-def commits_to_kafka(then: GroupView, now: GroupView) -> dict[str, tuple[TopicPartition, ...]]:
+def commits_to_kafka(then: Iterable[Held], now: Iterable[Held]) -> dict[str, tuple[TopicPartition, ...]]:
     """Old members whose partitions' offset in Kafka advanced between two looks, beyond what either
     store had held, while they owned them all the time."""
     return _between(then, now, lambda before, after: after.kafka > max(before.kafka, before.znode))
 
 
-def stands_still(then: GroupView, now: GroupView) -> dict[str, tuple[TopicPartition, ...]]:
+def stands_still(then: Iterable[Held], now: Iterable[Held]) -> dict[str, tuple[TopicPartition, ...]]:
     """Old members whose offset node stood still behind Kafka's offset although records arrived."""
     return _between(
         then,
@@ -83,14 +84,14 @@ def stands_still(then: GroupView, now: GroupView) -> dict[str, tuple[TopicPartit
 
 
 def _between(
-    then: GroupView, now: GroupView, says: Callable[[Held, Held], bool]
+    then: Iterable[Held], now: Iterable[Held], says: Callable[[Held, Held], bool]
 ) -> dict[str, tuple[TopicPartition, ...]]:
     """Per old member the partitions of an uninterrupted interval of which ``says`` is true."""
-    before, moved = _held_by_old(then), dict[str, tuple[TopicPartition, ...]]()
-    for partition, after in sorted(_held_by_old(now).items()):
-        met = before.get(partition)
+    before, moved = {held.at: held for held in then}, dict[str, tuple[TopicPartition, ...]]()
+    for after in now:
+        met = before.get(after.at)
         if met and (met.member_id, met.czxid) == (after.member_id, after.czxid) and says(met, after):
-            moved[after.member_id] = (*moved.get(after.member_id, ()), partition)
+            moved[after.member_id] = (*moved.get(after.member_id, ()), after.at)
     return moved
 
 

@@ -20,43 +20,23 @@ from enum import StrEnum
 from typing import Any
 
 from groupshift.domain.facts import Facts, sentence_list
-from groupshift.domain.group import GroupView, Member
+from groupshift.domain.group import GroupView
 from groupshift.domain.group_rules import ask
 from groupshift.domain.modes import MemberKind, Mode
-from groupshift.domain.old_members import worth_a_second_look
+from groupshift.domain.old_members import Held, held_by_old, worth_a_second_look
 from groupshift.domain.partitions import grouped
 from groupshift.domain.plain import from_plain, shallow
 from groupshift.domain.plan import StageName
-from groupshift.domain.rows import OffsetRow
 from groupshift.domain.verdict import Finding, Readiness, Verdict
 from groupshift.errors import Rejected
 from groupshift.moves.coordination.rules import RULES
 
 
-def look_at(view: GroupView) -> GroupView | None:
+def look_at(view: GroupView) -> tuple[Held, ...] | None:
     """Return what the next scan needs of this one: the partitions that old members own, with their offsets in
     either store and their log ends. None unless a second look is worth it."""
-    if not worth_a_second_look(view):
-        return None
-    old = {member.member_id for member in view.of_kind(MemberKind.OLD)}
-    owners = tuple(each for each in view.owners if each.member_id in old)
-    held = {each.partition for each in owners}
-    return GroupView(
-        group=view.group,
-        taken_at_ms=view.taken_at_ms,
-        exists=True,
-        members=tuple(
-            Member(member_id=name, kind=MemberKind.OLD) for name in sorted({o.member_id for o in owners})
-        ),
-        owners=owners,
-        zookeeper_offsets=tuple(each for each in view.zookeeper_offsets if each.at in held),
-        kafka_offsets=tuple(
-            OffsetRow(group=view.group, topic=at.topic, partition=at.partition, offset=offset)
-            for at, offset in view.stores["Kafka"].items()
-            if at in held
-        ),
-        log_ends=tuple(end for at, end in view.ends.items() if at in held),
-    )
+    held = held_by_old(view)
+    return held if worth_a_second_look(held) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +180,7 @@ class GroupState:
     kafka_offsets: int = 0
     readiness: tuple[StageReadiness, ...] = ()
     problems: tuple[str, ...] = ()
-    held: GroupView | None = None
+    held: tuple[Held, ...] | None = None
 
     @property
     def members(self) -> int:

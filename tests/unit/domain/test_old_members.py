@@ -13,7 +13,7 @@ from groupshift.domain.group import GroupView, Member, Owner
 from groupshift.domain.group_protocol import KafkaGroup
 from groupshift.domain.group_rules import ask
 from groupshift.domain.modes import ABSENT_MODE, MemberKind
-from groupshift.domain.old_members import fitting, worth_a_second_look
+from groupshift.domain.old_members import fitting, held_by_old, worth_a_second_look
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rows import LogEndRow, OffsetRow
 from groupshift.domain.verdict import Finding, Verdict
@@ -40,7 +40,7 @@ def view(znode: int | None, kafka: int | None, end: int = 200, **changes: object
 
 def storage(then: GroupView | None, now: GroupView) -> Finding:
     """What C24 says."""
-    (finding,) = ask(("C24",), Facts(view=now, earlier=then))
+    (finding,) = ask(("C24",), Facts(view=now, earlier=held_by_old(then) if then else None))
     return finding
 
 
@@ -80,7 +80,10 @@ def test_only_an_uninterrupted_tenure_counts() -> None:
 
 def test_a_second_look_is_taken_only_where_it_can_tell_something() -> None:
     """No offset in Kafka, or one that ZooKeeper has passed, needs none; without it C24 is in doubt."""
-    assert [worth_a_second_look(view(*each)) for each in ((100, None), (100, 99), (100, 100), (None, 5))] == [
+    assert [
+        worth_a_second_look(held_by_old(view(*each)))
+        for each in ((100, None), (100, 99), (100, 100), (None, 5))
+    ] == [
         False,
         False,
         True,

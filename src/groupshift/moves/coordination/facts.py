@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from groupshift.domain.facts import Facts
 from groupshift.domain.modes import Mode
-from groupshift.domain.old_members import commits_to_kafka, worth_a_second_look
+from groupshift.domain.old_members import commits_to_kafka, held_by_old, worth_a_second_look
 from groupshift.domain.plan import MAX_GROUP, MAX_SOAK_S, Until
 from groupshift.domain.requests import option
 from groupshift.engine import group
@@ -111,12 +111,14 @@ def look(ports: CoordinationPorts, request: CoordinationRequest) -> LiveGroup:
 def looked_twice(ports: CoordinationPorts, first: Facts, again: Callable[[], Facts]) -> Facts:
     """Return the facts of a second look, up to one commit interval later, where there is reason to ask
     whether old members commit to Kafka (C24); else those of the first one."""
-    if not worth_a_second_look(first.view):
+    then = held_by_old(first.view)
+    if not worth_a_second_look(then):
         return first
     deadline = ports.clock.now_ms() + ports.terms.commit_interval_ms
     while True:
         ports.clock.sleep(_LOOK_AGAIN_S)
-        latest = replace(again(), earlier=first.view)
-        certain = commits_to_kafka(first.view, latest.view) or not worth_a_second_look(latest.view)
+        latest = replace(again(), earlier=then)
+        now = held_by_old(latest.view)
+        certain = commits_to_kafka(then, now) or not worth_a_second_look(now)
         if certain or ports.clock.now_ms() >= deadline:
             return latest
