@@ -71,7 +71,7 @@ test-fast: $(READY)  ## unit, engine, golden, property, conformance and architec
 
 .PHONY: test-spark
 test-spark: $(READY)  ## Spark jobs and checks, some on a real Spark cluster (a session for each process: a file stays in one)
-	$(PARTS) run spark --again -n 2 --dist loadfile --no-loadscope-reorder tests/spark
+	$(PARTS) run spark --again -n 2 --dist loadfile tests/spark
 
 .PHONY: test-live
 test-live: $(READY)  ## consumers, adapters, `groupshift run` and its report in Chromium (installed where it is missing and may), on real servers

@@ -14,12 +14,6 @@ from pyspark.sql import SparkSession
 from groupshift.adapters.spark_submit.java import java_home
 from groupshift.spark.expectations import Library
 from groupshift.spark.session import local_session
-from support.longest_first import longest_first
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whole proofs begin before everything else."""
-    longest_first(items)
 
 
 @pytest.fixture(scope="session")

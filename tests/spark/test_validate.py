@@ -23,8 +23,6 @@ from spark.snapshots import CANARY, OLD_THREE, canary_rules, offset, owner, snap
 from support.loaded import loads
 from support.small_disk import listing, needs_mount, small_disk
 
-pytestmark = pytest.mark.timeout(600)  # whole proofs, on a machine that may be busy
-
 Run = Callable[..., tuple[int, dict[str, Any], Path]]
 
 
