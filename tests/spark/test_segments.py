@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from groupshift.adapters.spark_submit.java import java_home
 from groupshift.errors import Broken, Rejected
 from groupshift.spark.segments import read_segments, scan_segments, segments
 from support.batch_encoder import TRANSACTIONAL, Record, batch, marker, message_set
@@ -210,14 +214,23 @@ def test_a_place_without_segments_is_refused(spark: SparkSession, tmp_path: Path
         segments(spark, "gopher://there/here")
 
 
-def test_the_tasks_that_scan_and_those_that_read_are_forked_from_one_process(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+ALONE = """
+import sys
+from groupshift.spark.segments import segments
+from groupshift.spark.session import local_session
+spark = local_session("daemons")
+segments(spark, sys.argv[1]).collect()
+children = spark.sparkContext._jvm.java.lang.ProcessHandle.current().children().toArray()
+print(sum("daemon" in each.info().commandLine().orElse("") for each in children))
+spark.stop()
+"""
+"""In a session that has run nothing before: how many processes Spark forks workers from."""
+
+
+def test_the_tasks_that_scan_and_those_that_read_are_forked_from_one_process(tmp_path: Path) -> None:
     """Spark forks the workers of an RDD from a second one, which loads all our code again."""
     write(tmp_path, 0, 0, batch(records(0)))
-    assert read(spark, tmp_path) == rows([0])
-    java = spark.sparkContext._jvm
-    assert java is not None
-    children = java.java.lang.ProcessHandle.current().children().toArray()
-    daemons = [each for each in children if "daemon" in each.info().commandLine().orElse("")]
-    assert len(daemons) == 1
+    environment = {**os.environ, "JAVA_HOME": str(java_home())}
+    alone = [sys.executable, "-c", ALONE, str(tmp_path)]
+    told = subprocess.run(alone, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    assert told.stdout.split()[-1:] == ["1"], told.stderr
