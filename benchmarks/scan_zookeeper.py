@@ -115,6 +115,7 @@ def write_settings(home: Home, zookeeper: str, bootstrap: str) -> Path:
 
 SCAN = """
 import json, resource, sys, time
+sys.modules["hypothesis"] = None  # of tests alone: not there where users install, or kio would import it
 began = time.monotonic()
 from groupshift.bootstrap.moves import build_scans
 from groupshift.settings import load

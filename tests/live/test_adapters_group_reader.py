@@ -104,7 +104,7 @@ def test_a_plain_consumer_is_seen_with_its_subscription(
     assert view.exists
     assert view.kafka.state == "Stable"
     assert view.partitions == {TopicPartition(one, 0), TopicPartition(two, 0), TopicPartition(two, 1)}
-    assert list(view.owners_of().values()) == [(member.member_id,)] * 3
+    assert list(view.owners_by_partition.values()) == [(member.member_id,)] * 3
     ((partition, offset),) = [(at.at, at.offset) for at in view.kafka_offsets]
     assert (partition, offset) == (TopicPartition(two, 1), 0)
     assert view.kafka_offsets[0].metadata == "note\0"  # what confluent-kafka stores for "note"
@@ -134,8 +134,8 @@ def test_an_aware_member_is_one_with_its_embedded_consumer(
     ]
     assert (view.members[0].client_id, view.members[0].version) == (aware, "9")
     assert view.effective_mode is Mode.ZOOKEEPER
-    assert all(owners == () for owners in view.owners_of().values())
-    assert len(view.owners_of()) == 4
+    assert all(owners == () for owners in view.owners_by_partition.values())
+    assert len(view.owners_by_partition) == 4
 
 
 @pytest.mark.parametrize("release", ["1.1.1", "0.10.2.2"])
@@ -164,7 +164,7 @@ def test_a_real_scala_member_becomes_a_verified_snapshot(
     view = views[-1]
     assert [(m.member_id, m.kind) for m in view.members] == [(member.member_id, MemberKind.OLD)]
     assert {owner.member_id for owner in view.owners} == {member.member_id}
-    assert list(view.owners_of().values()) == [(member.member_id,)] * 3
+    assert list(view.owners_by_partition.values()) == [(member.member_id,)] * 3
     assert view.problems == ()
     assert ledger == {TopicPartition(name, number): 39 for number in range(3)}
     store = ParquetEvidence(tmp_path)
@@ -314,7 +314,7 @@ def test_a_toggle_is_seen_in_what_every_aware_member_publishes(
 
         def joined() -> bool:
             view = reader.read(group)
-            held = view.owners_of()
+            held = view.owners_by_partition
             return (
                 view.migration_ids == tuple(members)
                 and {member.client_id for member in view.kafka.members} == set(members)

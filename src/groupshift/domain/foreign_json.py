@@ -17,11 +17,14 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Final
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Final, ParamSpec, TypeVar
 
 from groupshift.errors import Rejected
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 NODE_BYTES: Final = 4 * 1024 * 1024
 """ZooKeeper refuses nodes above 1 MiB unless it is told otherwise (``jute.maxbuffer``)."""
@@ -105,13 +108,20 @@ def whole_number(value: Any, where: str, *, low: int = 0, high: int = INT64) -> 
     return value
 
 
-@contextmanager
-def remedy(text: str) -> Iterator[None]:
-    """Add to each `Rejected` of a block, or of a function that this decorates, what to do about it."""
-    try:
-        yield
-    except Rejected as wrong:
-        raise Rejected(f"{wrong}; {text}") from None
+def remedy(text: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Add to each `Rejected` of the function that this decorates what to do about it."""
+
+    def decorate(read: Callable[P, T]) -> Callable[P, T]:
+        @wraps(read)
+        def reading(*args: P.args, **named: P.kwargs) -> T:
+            try:
+                return read(*args, **named)
+            except Rejected as wrong:
+                raise Rejected(f"{wrong}; {text}") from None
+
+        return reading
+
+    return decorate
 
 
 def shown(data: bytes | str | None, most: int = _SHOWN) -> str:

@@ -61,6 +61,8 @@ class Member(Awareness):
     def topics(self, known: Collection[str]) -> dict[str, int]:
         """Topic → streams; a wildcard is expanded over the ``known`` topics. Raises `Rejected` for one that
         cannot be evaluated."""
+        if self.pattern == Pattern.STATIC:
+            return dict(self.subscription)
         return Registration(subscription=self.subscription, pattern=Pattern(self.pattern)).topics(known)
 
 
@@ -183,7 +185,8 @@ class GroupView:
         members = (member for member in self.kafka.members if member.member_id in alone)
         return [(partition, member) for member in members for partition in member.assigned]
 
-    def owners_of(self) -> dict[TopicPartition, tuple[str, ...]]:
+    @cached_property
+    def owners_by_partition(self) -> dict[TopicPartition, tuple[str, ...]]:
         """Member ids owning each partition now: owner nodes, and Kafka assignments of members that
         the coordinator alone knows."""
         known = [(owner.partition, owner.member_id) for owner in self.owners]
@@ -278,7 +281,7 @@ def merge(taken_at_ms: int, zookeeper: GroupView, kafka: GroupView) -> GroupView
         *_topic_problems(zookeeper, kafka),
         *(each.problem for each in view.no_offsets if each.partition not in unread),
     )
-    return replace(view, problems=problems)
+    return view if problems == view.problems else replace(view, problems=problems)
 
 
 def _unread_patterns(zookeeper: GroupView) -> Iterator[str]:

@@ -156,7 +156,7 @@ def owned_once(facts: Facts) -> Iterator[Says]:
     """One owner node (or Kafka assignment of a plain member) a partition, of a live member."""
     view = facts.view
     live = {member.member_id for member in view.members}
-    owned = view.owners_of()
+    owned = view.owners_by_partition
     if not owned and view.members:
         yield Says("partitions_unread")
     for sentence, partitions in (
@@ -253,7 +253,7 @@ def even_share(facts: Facts) -> Iterator[Says]:
     members = view.of_zookeeper
     if any(topic not in counts for member in members for topic, _ in member.subscription):
         return
-    owned = Counter(owner for owners in view.owners_of().values() for owner in owners)
+    owned = Counter(owner for owners in view.owners_by_partition.values() for owner in owners)
     streams: Counter[str] = sum((Counter(dict(each.subscription)) for each in members), Counter())
     for member in members:
         low = sum(n * (counts[topic] // streams[topic]) for topic, n in member.subscription)

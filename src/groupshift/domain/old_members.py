@@ -7,7 +7,7 @@ Source: docs/reference/zookeeper-coordination.md §§5, 6.1, 6.2, 9.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from groupshift.domain.assignment import SCHEMES, Assignment, assign, consumer_of, threads_by_topic
@@ -38,8 +38,8 @@ class Held(NamedTuple):
         return TopicPartition(self.topic, self.partition)
 
 
-def held_now(view: GroupView) -> tuple[Held, ...]:
-    """Return every partition that has an owner node, sorted."""
+def held_now(view: GroupView, members: Collection[str] | None = None) -> tuple[Held, ...]:
+    """Return every partition that has an owner node, sorted; with ``members``, what these own."""
     znode, kafka = view.stores.values()
     return tuple(
         Held(
@@ -52,13 +52,14 @@ def held_now(view: GroupView) -> tuple[Held, ...]:
             end=view.ends[owner.partition].log_end if owner.partition in view.ends else NEVER,
         )
         for owner in sorted(view.owners, key=lambda owner: owner.partition)
+        if members is None or owner.member_id in members
     )
 
 
 def held_by_old(view: GroupView) -> tuple[Held, ...]:
     """Return what old members own, sorted."""
     old = {member.member_id for member in view.of_kind(MemberKind.OLD)}
-    return tuple(held for held in held_now(view) if held.member_id in old)
+    return held_now(view, old) if old else ()
 
 
 def worth_a_second_look(held: Iterable[Held]) -> bool:

@@ -348,7 +348,7 @@ def _delivered(run: Run[G], view: GroupView) -> Mapping[TopicPartition, int]:
     for each in (*view.zookeeper_offsets, *view.kafka_offsets):
         if each.offset > delivered.get(each.at, each.offset) + 1:
             beyond_ledger[each.at] = max(each.offset, beyond_ledger.get(each.at, 0))
-    kinds, owners = {member.member_id: member.kind for member in view.members}, view.owners_of()
+    kinds, owners = {member.member_id: member.kind for member in view.members}, view.owners_by_partition
     gaps = []
     for at, end in beyond_ledger.items():
         readers = (kinds[each] for each in owners.get(at, ()) if each in kinds)

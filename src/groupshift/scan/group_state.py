@@ -209,7 +209,7 @@ def state_of(observed: Observed, before: GroupState | None) -> GroupState:
     stamp = fingerprint(view, times)
     known = last_change_ms(times, by_ms)
     life = life_of(view)
-    owned = view.owners_of()
+    owned = view.owners_by_partition
     return GroupState(
         group=view.group,
         taken_at_ms=view.taken_at_ms,

@@ -284,7 +284,7 @@ def _view_of(reading: Reading) -> tuple[GroupView, NodeTimes]:
             f"members of {reading.paths.root} came and went during each of {_ATTEMPTS} "
             "readings: scan again once the group is at rest"
         )
-    return replace(view, problems=(*view.problems, *problems)), times
+    return replace(view, problems=(*view.problems, *problems)) if problems else view, times
 
 
 def _refused(path: str) -> str:

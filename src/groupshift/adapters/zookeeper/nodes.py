@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Final, TypeVar
 
@@ -66,19 +67,18 @@ def is_thread_id(group: str, text: str) -> bool:
     return text.startswith(f"{group}_") and _THREAD.fullmatch(text, len(group) + 1) is not None
 
 
-def client_of_registration(group: str, name: str, data: bytes) -> str | None:
+def client_of_registration(group: str, name: str, data: bytes, *, valid: bool = False) -> str | None:
     """Which other client writes such a node below ``ids``; None for the old consumer, and for what no client
-    writes."""
+    writes. ``valid`` where somebody read it as a registration before."""
     text = data[:20_000].decode("utf-8", errors="replace")
     if _HOST_AND_UUID.fullmatch(name):
         return PYKAFKA if is_topic_name(text) else GO
     if not name.startswith(f"{group}_"):
         return OTHER
-    try:
-        value = load_json(data, name)
-    except Rejected:
-        value = None
-    if isinstance(value, dict) and "subscription" in value:
+    value = None
+    with suppress(Rejected):
+        value = None if valid else load_json(data, name)
+    if valid or (isinstance(value, dict) and "subscription" in value):
         return NODE if _GROUP_AND_UUID.fullmatch(name) else None
     if isinstance(value, dict) and value.keys() <= _FRAGMENTS:
         return None  # a registration of the old consumer that lost its subscription
@@ -117,7 +117,7 @@ def member_of(registered: Node, migration: Node | None) -> tuple[Member, tuple[s
     remedy = "no old member can rebalance while it is there; stop or restart that member"
     registration, problems = _read(registered, "registration", parse_registration, nothing, remedy)
     if migration is None and registered.owner:
-        client = client_of_registration(group, name, registered.data)
+        client = client_of_registration(group, name, registered.data, valid=not problems)
         if client:
             problems = (f"registration {registered.path} holds {_shown(registered.data)}: {_living(client)}",)
     awareness, more = Awareness(), tuple[str, ...]()
