@@ -175,6 +175,8 @@ class KafkaCluster:
         self._connections: dict[int, BrokerConnection] = {}
         self.cluster_id = ""
         """The cluster's id, as of the last metadata; empty before."""
+        self.told_last: Mapping[str, int] = {}
+        """What `coordinators` told last of the groups that have one; empty after `close`."""
         self._cluster_ids: dict[str, str] | None = None
         self._sent = 0
         self._lock = threading.RLock()
@@ -314,6 +316,7 @@ class KafkaCluster:
                 errors[group] = code
             else:
                 nodes[group] = node
+        self.told_last = nodes
         return nodes, errors
 
     def coordinated(self, groups: Iterable[str]) -> dict[str, int]:
@@ -419,6 +422,7 @@ class KafkaCluster:
         for node_id in tuple(self._connections):
             self.drop(node_id)
         self._nodes.clear()
+        self.told_last = {}
         if self._observer:
             self.__dict__.pop("_access", None)
 

@@ -103,7 +103,6 @@ def _by_id(
     names = {id_of(topic_id): name for name, topic_id in ids.items()}
     ids_by_name = {name: topic_id.bytes for topic_id, name in names.items()}
     with_topics = [group for group, rows in groups.items() if any(row.topic in ids for row in rows)]
-    nodes, _ = cluster.coordinators(with_topics) if with_topics else ({}, {})
 
     def questions(connection: BrokerConnection, of_node: Sequence[str]) -> Iterator[tuple[Any, None]]:
         able = of_node if connection.highest(Api.OFFSET_FETCH) >= BY_ID else ()
@@ -111,19 +110,24 @@ def _by_id(
             like = connection.request(Api.OFFSET_FETCH, at_least=BY_ID, at_most=BY_ID, groups=())
             yield Encoded(like, fetch_by_id({group: groups[group] for group in part}, ids_by_name)), None
 
-    by_node = ((nodes[group], group) for group in with_topics if group in nodes)
-    return {
-        group.group_id: {
-            (name, each.partition_index): each.committed_offset
-            for topic in group.topics
-            if (name := names.get(topic.topic_id))
-            for each in topic.partitions
-            if not each.error_code
+    def answered(nodes: Mapping[str, int]) -> dict[str, dict[tuple[str, int], int]]:
+        by_node = ((nodes[group], group) for group in with_topics if group in nodes)
+        return {
+            group.group_id: {
+                (name, each.partition_index): each.committed_offset
+                for topic in group.topics
+                if (name := names.get(topic.topic_id))
+                for each in topic.partitions
+                if not each.error_code
+            }
+            for _, answer in cluster.ask_at(by_node, questions)
+            for group in answer.groups
+            if not group.error_code
         }
-        for _, answer in cluster.ask_at(by_node, questions)
-        for group in answer.groups
-        if not group.error_code
-    }
+
+    answers = answered(cluster.told_last)
+    moved = [group for group in with_topics if group not in answers]
+    return answers | answered(cluster.coordinators(moved)[0]) if moved else answers
 
 
 def fetch_by_id(groups: Mapping[str, Iterable[OffsetRow]], ids: Mapping[str, bytes]) -> bytes:

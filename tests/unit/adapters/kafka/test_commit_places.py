@@ -82,3 +82,25 @@ def test_each_offset_gets_the_id_of_the_topic_that_it_was_committed_for() -> Non
         *(None, None, renewed),
     ]
     assert [api for _, api, _ in world.asked].count(Api.OFFSET_FETCH) == 1
+
+
+def test_only_of_a_group_that_moved_the_coordinator_is_asked_for_again() -> None:
+    """The others are where the snapshot's last question found them."""
+    ids, offsets = {"orders": UUID(int=7)}, {TopicPartition("orders", 0): (5, "")}
+    groups = {name: FakeGroup(offsets=dict(offsets)) for name in ("moved", "still")}
+    world = FakeWorld(topics={"orders": [1]}, ids=ids, groups=groups, moved={"moved": 2})
+    topics = Topics(now={"orders": TopicNow(topic="orders", topic_id=id_text(ids["orders"]))})
+    rows = {group: committed(group, "orders") for group in groups}
+    cluster = world.observer()
+    cluster.coordinators(groups)
+    answered = with_topic_ids(cluster, rows, topics, lambda _: ())
+    assert [row.topic_id for row in answered] == [id_text(ids["orders"])] * 2
+    questions = [(api, node) for node, api, _ in world.asked if api is not Api.METADATA]
+    assert questions == [
+        (Api.FIND_COORDINATOR, 1),
+        (Api.OFFSET_FETCH, 1),
+        (Api.FIND_COORDINATOR, 1),
+        (Api.OFFSET_FETCH, 2),
+    ]
+    cluster.close()
+    assert not cluster.told_last, "an address that may be old is not kept"
