@@ -5,12 +5,14 @@ Chromium is installed where it is missing and this user may; else its absence is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from kazoo.client import KazooClient
 from playwright.sync_api import Browser, Page
 
 from groupshift.adapters.spark_submit.submit import SparkSubmit
@@ -23,8 +25,10 @@ from groupshift.settings import load
 from groupshift_sandbox.down import down
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.processes import wait_until
+from groupshift_sandbox.state import SandboxState
 from groupshift_sandbox.up import UpOptions, up
 from support.chromium import LOOK_MS, launched
+from support.field_sandbox import LEFT, leave_offsets, left_offsets
 from support.warm_spark import warm_spark
 
 GROUP, IDLE = "orders-app", 5
@@ -69,20 +73,37 @@ def watched(page: Page) -> Opened:
 
 @pytest.fixture(scope="session")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A real group moved until toggle and taken back, audited, and reported by the command line."""
+    """A real group with offsets that no member reads (F1), moved until toggle and taken back, audited, and
+    reported by the command line. With transactions and compaction, until the end: ``make matrix
+    MATRIX=offsets_of_the_field``."""
     home = Home(tmp_path_factory.mktemp("browser"))
     try:
         up(home, UpOptions(airflow=False, idle=(IDLE,)), lambda _line: None)
-        with warm_spark(home.root) as submit:
+        with warm_spark(home.root) as submit, left_over(home) as left:
             text = home.settings_file.read_text().replace("[spark]", f'[spark]\nsubmit = "{submit}"')
             home.settings_file.write_text(text + "[thresholds]\npatience_s = 60\nsettle_s = 240\n")
             run = moved_and_back(home)
+            assert left() == LEFT, "what no member reads was not touched"
             written, where = home.root / "report.html", ["--settings", str(home.settings_file)]
             assert main(["report", run, "--audit", "--output", str(written), *where]) == 0
             assert main(["verify-evidence", run, *where]) == 0
         yield written
     finally:
         down(home)
+
+
+@contextmanager
+def left_over(home: Home) -> Iterator[Callable[[], dict[str, int]]]:
+    """Leave offsets that no member reads; gives what tells them as they are now."""
+    addresses = SandboxState(home).addresses()
+    zookeeper = KazooClient(addresses["zookeeper"])
+    zookeeper.start(60)
+    try:
+        leave_offsets(zookeeper, addresses["kafka"])
+        yield lambda: left_offsets(zookeeper)
+    finally:
+        zookeeper.stop()
+        zookeeper.close()
 
 
 def moved_and_back(home: Home) -> str:

@@ -1,6 +1,6 @@
 """A run in a real Airflow is taken over at each of its phases, on real servers.
 
-While it acts and waits for its canary, and at its first gate: `tests/airflow/test_real_refusals.py`. Here by
+At its first gate: `tests/airflow/test_real_refusals.py`. While its canary waits by a rollback, later by
 somebody who claims the migration on the command line, and does nothing for as long as the run goes on: what
 reaches the journal, the evidence or a person from then on could only come from the run.
 """
@@ -8,6 +8,7 @@ reaches the journal, the evidence or a person from then on could only come from 
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from groupshift.adapters.drivers.process import ask
 from groupshift.bootstrap.moves import verified
 from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.run import RunState
+from groupshift.ports.runs import EventKind
 from groupshift.settings import load
 from groupshift_sandbox.processes import wait_until
 from support.real_airflow import CONF, HEARTBEAT, Real, acts_of, kinds_of, real_airflow
@@ -127,6 +129,35 @@ def close(real: Real) -> None:
     """Nothing was changed: whoever took it over ends it."""
     typed_again(real.home, "roll-back", real.status().run, "--take-over", "--execute", "--yes")
     assert real.status().state == RunState.REJECTED
+
+
+def test_u01_taken_over_while_its_canary_waits(real: Real) -> None:
+    """Nothing is measured, judged or asked beside the rollback that took it over: every event since bears the
+    rollback's token."""
+    over: list[str] = []
+
+    def take(tasks: dict[str, str]) -> None:
+        if tasks.get("canary.act") == "success" and not over:
+            over.append(real.status().run)
+            back = {"run": over[0], "to": "old_members", "take_over": True, "execute": True}
+            real.api.trigger("roll_back", "over", back)
+
+    conf = {**CONF, "until": "canary"}
+    state = real.run("migrate_coordination", "taken", conf, YES, take)
+    tasks = real.api.tasks("migrate_coordination", "taken")
+    assert (state, over) == ("failed", [real.status().run])
+    assert [task for task, end in tasks.items() if end == "failed"] == ["verdict"]
+    said = real.said("migrate_coordination", "taken", "verdict")
+    assert re.search("roll_back/over (has it: look there|had it last)", said), "it may have been back by then"
+    assert [*real.api.follow("roll_back", "over", real.run_s)][-1] == "success"
+    assert real.status().state == RunState.ROLLED_BACK
+    claims = [each for each in real.events() if each.kind is EventKind.CLAIMED]
+    other = next(each for each in claims if each.body["holder"] == "roll_back/over")
+    theirs = {each.token for each in claims if each.body["holder"] == "roll_back/over"}
+    later = {(each.token, str(each.kind)) for each in real.events() if each.seq > other.seq}
+    assert {number for number, kind in later if kind != "sealed"} <= theirs
+    assert len(real.asked("migrate_coordination", "taken")) == 1, "nobody was asked but for the plan"
+    assert set(kinds_of(real.view())) == {MemberKind.OLD}
 
 
 def test_u01_taken_over_while_the_others_are_replaced(real: Real) -> None:

@@ -34,7 +34,7 @@ def test_the_product_is_whole() -> None:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("cases", BATCHES.values(), ids=BATCHES)
 def test_fleets_are_moved(cases: tuple[Case, ...], running: Brokers, tmp_path: Path) -> None:
-    """As a case of `tests/live/test_protocol_pairs.py`, for each assignor."""
+    """As a case of `test_protocol_pairs`, for each assignor."""
     with moves(cases, running, tmp_path, len(cases)) as under_way:
         ended = {name: future.result() for name, future in under_way.items()}
     for case in cases:

@@ -50,6 +50,20 @@ BLANK = "deleted-topic/4"
 """Another of the topic that is gone; its node holds nothing."""
 
 
+def leave_offsets(zookeeper: KazooClient, bootstrap: str) -> None:
+    """Make the offset nodes that no member reads, and the live topic among theirs."""
+    create_topic(bootstrap, "payments-old", 1)
+    for name, offset in {**LEFT, BLANK: ""}.items():
+        zookeeper.create(f"/consumers/{GROUP}/offsets/{name}", str(offset).encode(), makepath=True)
+
+
+def left_offsets(zookeeper: KazooClient) -> dict[str, int]:
+    """The offset nodes that no member reads, as they are now."""
+    path = f"/consumers/{GROUP}/offsets/"
+    assert zookeeper.get(path + BLANK)[0] == b""
+    return {name: int(zookeeper.get(path + name)[0]) for name in LEFT}
+
+
 @dataclass
 class Writer(threading.Thread):
     """One record after the other over all partitions in turn; while ``transactional`` is set each in a
@@ -153,12 +167,6 @@ class Field:
         )
         return True
 
-    def left(self) -> dict[str, int]:
-        """The offset nodes that no member reads, as they are now."""
-        path = f"/consumers/{GROUP}/offsets/"
-        assert self.zookeeper.get(path + BLANK)[0] == b""
-        return {name: int(self.zookeeper.get(path + name)[0]) for name in LEFT}
-
 
 def _compacted(bootstrap: str) -> dict[int, int]:
     """Fill the topic with few keys, wait until compaction has left holes in every partition; the log ends."""
@@ -206,7 +214,6 @@ def _topics(bootstrap: str) -> None:
     }
     wanted = NewTopic(TOPIC, num_partitions=PARTITIONS, replication_factor=1, config=compact)
     admin.create_topics([wanted])[TOPIC].result(60)
-    create_topic(bootstrap, "payments-old", 1)
 
 
 @contextmanager
@@ -223,9 +230,7 @@ def field_sandbox(folder: Path, properties: Properties | None = None) -> Iterato
         legacy.seed_offsets(hosts, GROUP, TOPIC, PARTITIONS)
         zookeeper = KazooClient(hosts)
         zookeeper.start(60)
-        for name, offset in LEFT.items():
-            zookeeper.create(f"/consumers/{GROUP}/offsets/{name}", str(offset).encode(), makepath=True)
-        zookeeper.create(f"/consumers/{GROUP}/offsets/{BLANK}", b"")
+        leave_offsets(zookeeper, broker.address)
         writer = Writer(broker.address, following)
         writer.start()
         sandbox_up.write_fleet(home, options, hosts, broker)
@@ -291,7 +296,7 @@ def prove_there_and_back(field: Field, app: GroupApp, run: str, folder: Path) ->
     told = [f["reason"] for e in judged for f in e.body["findings"] if f["rule"] == "V25"]
     assert len(told) == len(judged), "each judgement tells of the offsets that nobody reads"
     assert all("no member reads it: kept as it is" in each for each in told), told
-    assert field.left() == LEFT
+    assert left_offsets(field.zookeeper) == LEFT
     field.writer.end()
     wait_until(lambda: _delivered(field), 90.0, "every record is delivered", every_s=1.0)
     audit = _audited(app, field, folder)

@@ -130,6 +130,9 @@ PAIRS = (
 """Every two values of two columns meet in some row. A way and its direction are one. Offline static ones
 are few: such a group is empty only when its members' sessions have ended."""
 
+SLICE = tuple(each for number, each in enumerate(PAIRS) if number in {0, 7, 8, 10, 11})
+"""Every value is in some row, and so is the refusal of data in an assignment."""
+
 EVERY = tuple(
     _case(way, to, members, assignor, client, release)
     for release, client, way, to, members, assignor in product(

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from groupshift.domain.foreign_json import load_object
@@ -225,8 +226,10 @@ def _checked(steps: Sequence[Step], about: Json | None) -> Plan:
     return plan_from(Plan(steps=tuple(checked), about=about or {}).text)
 
 
+@lru_cache(maxsize=4)
 def plan_from(text: str) -> Plan:
-    """Return the plan of `Plan.text`. Raises `Rejected` for another version and for whatever is no plan."""
+    """Return the plan of `Plan.text`; those of a run are wanted at each of its steps. Raises `Rejected` for
+    another version and for whatever is no plan."""
     data = load_object(text, "plan", at_most=_PLAN_BYTES)
     if data.get("version") != PLAN_VERSION:
         raise Rejected(

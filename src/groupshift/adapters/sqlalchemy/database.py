@@ -98,6 +98,7 @@ class Database:
         if self.kind == "sqlite" and self._url.database:
             _make_file(Path(self._url.database))
         self._engine = _engine(self._url)
+        self._engines = {reads: self._engine.execution_options(**{READS: reads}) for reads in (False, True)}
         self._ready = False
 
     def close(self) -> None:
@@ -167,8 +168,7 @@ class Database:
             time.sleep(pause_s)
 
     def _once(self, work: Callable[[Transaction], T], *, reads: bool) -> T:
-        engine = self._engine.execution_options(**{READS: reads})
-        with engine.connect() as connection, connection.begin() as begun:
+        with self._engines[reads].connect() as connection, connection.begin() as begun:
             transaction = Transaction(connection, self._folder)
             if transaction.postgresql:
                 waits = {"lock_ms": str(BUSY_MS), "statement_ms": str(STATEMENT_MS)}

@@ -1,6 +1,6 @@
 """An ordinary old group is moved there and back on the command line.
 
-In Airflow: ``make matrix MATRIX=airflow_field``.
+In Airflow: `test_airflow_field`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Twelve of the moves of `tests/matrix/test_protocol_moves.py`: every two values of two columns meet in one.
+"""Twelve of the moves of `test_protocol_moves`: every two values of two columns meet in one.
 
 Two moves are under way at a time, each of a fleet of five members; a broker of each release serves all its
 cases.
