@@ -103,10 +103,13 @@ def _by_id(
     names = {id_of(topic_id): name for name, topic_id in ids.items()}
     ids_by_name = {name: topic_id.bytes for topic_id, name in names.items()}
     with_topics = [group for group, rows in groups.items() if any(row.topic in ids for row in rows)]
+    too_old: set[str] = set()
 
     def questions(connection: BrokerConnection, of_node: Sequence[str]) -> Iterator[tuple[Any, None]]:
-        able = of_node if connection.highest(Api.OFFSET_FETCH) >= BY_ID else ()
-        for part in in_parts(able, _GROUPS_A_REQUEST):
+        if connection.highest(Api.OFFSET_FETCH) < BY_ID:
+            too_old.update(of_node)
+            return
+        for part in in_parts(of_node, _GROUPS_A_REQUEST):
             like = connection.request(Api.OFFSET_FETCH, at_least=BY_ID, at_most=BY_ID, groups=())
             yield Encoded(like, fetch_by_id({group: groups[group] for group in part}, ids_by_name)), None
 
@@ -126,7 +129,7 @@ def _by_id(
         }
 
     answers = answered(cluster.told_last)
-    moved = [group for group in with_topics if group not in answers]
+    moved = [group for group in with_topics if group not in answers and group not in too_old]
     return answers | answered(cluster.coordinators(moved)[0]) if moved else answers
 
 

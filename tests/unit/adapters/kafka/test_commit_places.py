@@ -15,7 +15,7 @@ from groupshift.adapters.kafka.wire import Api, fill, id_text, request_schema
 from groupshift.domain.commit_places import FORMER, TopicNow, Topics
 from groupshift.domain.partitions import TopicPartition, grouped
 from groupshift.domain.rows import OffsetRow
-from support.fake_brokers import FakeGroup, FakeWorld
+from support.fake_brokers import NEWEST, FakeGroup, FakeWorld
 
 TOPICS = {"orders": UUID(int=7), "grüße": UUID(int=2**127 + 5), "t" * 200: UUID(int=2**64)}
 ROWS = st.lists(
@@ -104,3 +104,20 @@ def test_only_of_a_group_that_moved_the_coordinator_is_asked_for_again() -> None
     ]
     cluster.close()
     assert not cluster.told_last, "an address that may be old is not kept"
+
+
+def test_coordinators_that_are_too_old_are_asked_nothing_more() -> None:
+    """Before Kafka 4.1 none answers by id: nobody is asked again who coordinates thousands of groups."""
+    offsets = {TopicPartition("orders", 0): (5, "")}
+    world = FakeWorld(
+        versions={**NEWEST, Api.OFFSET_FETCH: BY_ID - 1},
+        topics={"orders": [1]},
+        groups={"old": FakeGroup(offsets=dict(offsets))},
+    )
+    topics = Topics(now={"orders": TopicNow(topic="orders", topic_id=id_text(UUID(int=7)))})
+    cluster = world.observer()
+    cluster.coordinators(["old"])
+    world.asked.clear()
+    rows = {"old": committed("old", "orders")}
+    assert [row.topic_id for row in with_topic_ids(cluster, rows, topics, lambda _: ())] == [None]
+    assert world.asked == []
