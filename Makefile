@@ -42,7 +42,7 @@ demo: $(READY)  ## show a move on real servers (MOVE=coordination|protocol|downg
 	@$(BIN)/groupshift demo $(MOVE)
 
 .PHONY: test
-test: test-begin check test-fast test-spark test-servers  ## all checks and all tests
+test: test-begin check test-fast test-spark test-live test-airflow  ## all checks and all tests
 	@$(PARTS) end
 
 .PHONY: test-begin
@@ -67,15 +67,11 @@ check: $(READY)  ## ruff, mypy strict, import-linter
 
 .PHONY: test-fast
 test-fast: $(READY)  ## unit, engine, golden, property, conformance and architecture tests (no server)
-	$(PARTS) run fast -n 2 --dist worksteal tests/unit tests/engine tests/goldens tests/properties tests/conformance tests/architecture
+	$(PARTS) run fast -n 3 --dist worksteal tests/unit tests/engine tests/goldens tests/properties tests/conformance tests/architecture
 
 .PHONY: test-spark
 test-spark: $(READY)  ## Spark jobs and checks, some on a real Spark cluster (a session for each process: a file stays in one)
 	$(PARTS) run spark --again -n 2 --dist loadfile tests/spark
-
-.PHONY: test-servers
-test-servers: $(READY)  ## `test-airflow` and `test-live` at once: runs in Airflow wait a lot (a file stays in one process)
-	$(PARTS) run servers --again -n 4 --dist loadfile --no-loadscope-reorder tests/airflow tests/live tests/browser
 
 .PHONY: test-live
 test-live: $(READY)  ## consumers, adapters, `groupshift run` and its report in Chromium (installed where it is missing and may), on real servers
