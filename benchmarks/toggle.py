@@ -93,7 +93,7 @@ class Bench:
     def settled(self, mode: Mode) -> bool:
         """F7 holds, every member is in this mode, and every partition has one owner."""
         view: GroupView = self.groups.read(GROUP)
-        owners = view.owners_of()
+        owners = view.owners_by_partition
         return (
             len(view.migration_ids) == self.fleet.size
             and view.kafka.state == "Stable"
@@ -141,10 +141,10 @@ class Bench:
         """One old member more, with a share, and all in zookeeper mode."""
         view: GroupView = self.groups.read(GROUP)
         old = [member.member_id for member in view.members if member.kind is MemberKind.OLD]
-        owners = {each for every in view.owners_of().values() for each in every}
+        owners = {each for every in view.owners_by_partition.values() for each in every}
         ours = [member for member in view.members if member.kind is MemberKind.AWARE]
         flowing = any(each.at_ms >= since_ms for name in old for each in self._guest_ledger(name))
-        whole = len(view.owners_of()) == self.partitions
+        whole = len(view.owners_by_partition) == self.partitions
         return (
             bool(old) and whole and flowing and all(m.mode is Mode.ZOOKEEPER for m in ours) and bool(owners)
         )

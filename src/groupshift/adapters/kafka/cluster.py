@@ -175,8 +175,8 @@ class KafkaCluster:
         self._connections: dict[int, BrokerConnection] = {}
         self.cluster_id = ""
         """The cluster's id, as of the last metadata; empty before."""
-        self.told_last: Mapping[str, int] = {}
-        """What `coordinators` told last of the groups that have one; empty after `close`."""
+        self.told_last: dict[str, int] = {}
+        """What `coordinators` told last of each group that has one; empty after `close`."""
         self._cluster_ids: dict[str, str] | None = None
         self._sent = 0
         self._lock = threading.RLock()
@@ -314,9 +314,9 @@ class KafkaCluster:
         for group, node, code in coordinators_told(self._any(), sorted(set(groups))):
             if code:
                 errors[group] = code
+                self.told_last.pop(group, None)
             else:
-                nodes[group] = node
-        self.told_last = nodes
+                nodes[group] = self.told_last[group] = node
         return nodes, errors
 
     def coordinated(self, groups: Iterable[str]) -> dict[str, int]:

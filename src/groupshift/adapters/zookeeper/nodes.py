@@ -69,7 +69,8 @@ def is_thread_id(group: str, text: str) -> bool:
 
 def client_of_registration(group: str, name: str, data: bytes, *, valid: bool = False) -> str | None:
     """Which other client writes such a node below ``ids``; None for the old consumer, and for what no client
-    writes. ``valid`` where somebody read it as a registration before."""
+    writes. ``valid`` where somebody read it as a registration before: it is JSON then, unless it has a
+    backslash as only the old consumer writes it (§1.2)."""
     text = data[:20_000].decode("utf-8", errors="replace")
     if _HOST_AND_UUID.fullmatch(name):
         return PYKAFKA if is_topic_name(text) else GO
@@ -77,8 +78,8 @@ def client_of_registration(group: str, name: str, data: bytes, *, valid: bool = 
         return OTHER
     value = None
     with suppress(Rejected):
-        value = None if valid else load_json(data, name)
-    if valid or (isinstance(value, dict) and "subscription" in value):
+        value = {"subscription": {}} if valid and b"\\" not in data else load_json(data, name)
+    if isinstance(value, dict) and "subscription" in value:
         return NODE if _GROUP_AND_UUID.fullmatch(name) else None
     if isinstance(value, dict) and value.keys() <= _FRAGMENTS:
         return None  # a registration of the old consumer that lost its subscription

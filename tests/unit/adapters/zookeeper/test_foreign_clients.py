@@ -136,3 +136,11 @@ def test_a_registration_that_lost_its_subscription_is_the_old_consumers() -> Non
 
     assert client_of_registration("g", "g_m1-1", b'{"version":1}') is None
     assert client_of_registration("g", "g_m1-1", b'{"orders":1}') == KAFKA_07
+
+
+def test_a_backslash_that_is_not_escaped_is_the_old_consumers() -> None:
+    """kafka-node writes JSON; only the old consumer writes such a pattern, under whatever id it was given."""
+    lone = b'{"version":1,"subscription":{"a\\.b":2},"pattern":"white_list","timestamp":"1"}'
+    assert member_of(node(f"ids/g_{UUID}", lone), None)[1] == ()
+    ((said),) = member_of(node(f"ids/g_{UUID}", lone.replace(b"\\", b"\\\\")), None)[1]
+    assert "kafka-node" in said
