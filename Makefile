@@ -67,7 +67,7 @@ check: $(READY)  ## ruff, mypy strict, import-linter
 
 .PHONY: test-fast
 test-fast: $(READY)  ## unit, engine, golden, property, conformance and architecture tests (no server)
-	$(PARTS) run fast -n 3 --dist worksteal tests/unit tests/engine tests/goldens tests/properties tests/conformance tests/architecture
+	$(PARTS) run fast -n 4 --dist worksteal tests/goldens tests/properties tests/conformance tests/engine tests/unit tests/architecture
 
 .PHONY: test-spark
 test-spark: $(READY)  ## Spark jobs and checks, some on a real Spark cluster (a session for each process: a file stays in one)
@@ -75,7 +75,7 @@ test-spark: $(READY)  ## Spark jobs and checks, some on a real Spark cluster (a 
 
 .PHONY: test-live
 test-live: $(READY)  ## consumers, adapters, `groupshift run` and its report in Chromium (installed where it is missing and may), on real servers
-	$(PARTS) run live --again -n 3 --dist loadfile --no-loadscope-reorder tests/live tests/browser
+	$(PARTS) run live --again -n 4 --dist loadfile --no-loadscope-reorder tests/live tests/browser
 
 .PHONY: test-airflow
 test-airflow: $(READY)  ## DAGs, plugin and runs in a real Airflow (a file stays in one process: Airflow keeps state in it)

@@ -143,10 +143,10 @@ def _configuration(spec: AirflowSpec) -> dict[str, str]:
         "API__SECRET_KEY": keys["secret_key"],
         "API_AUTH__JWT_SECRET": keys["jwt_secret"],
         "DAG_PROCESSOR__REFRESH_INTERVAL": "5",
-        "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "240",  # a changed file is read at once
+        "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "1200",  # a changed file is read at once
         "DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT": "300",  # 50 s are short on a busy machine
         "CORE__DAGBAG_IMPORT_TIMEOUT": "240",
-        "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.3",
+        "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
         "SCHEDULER__TRIGGER_TIMEOUT_CHECK_INTERVAL": "5",
         "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": str(spec.heartbeat_timeout_s),
         "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "5",

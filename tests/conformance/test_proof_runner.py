@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 import zipfile
 from pathlib import Path
 
@@ -19,6 +20,13 @@ from groupshift_sandbox.processes import wait_until
 
 PROJECT = Path(__file__).resolve().parents[2]
 CLUSTER = {"master": "spark://master:7077", "python": "/opt/python"}
+
+
+@pytest.fixture(autouse=True)
+def _temporary(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A temporary folder of the test's own: a script writes no archive of classes, and a draft that nobody
+    finishes makes every JVM of the machine do without one for an hour."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("temporary")))
 
 
 def request(folder: Path) -> SparkJob:

@@ -3,15 +3,21 @@
 
 from __future__ import annotations
 
+import signal
 import sqlite3
+import sys
 import threading
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
+import sqlalchemy.engine.base
 from sqlalchemy import Connection, Engine, event, make_url
 
+from groupshift.adapters.sqlalchemy import database
 from groupshift.adapters.sqlalchemy.database import _engine
 from groupshift.adapters.sqlalchemy.runs import SqlRuns
 from groupshift.errors import Rejected, Transient
@@ -122,3 +128,43 @@ def test_a_database_that_has_its_tables_is_only_read_when_it_is_opened(url: str)
         event.remove(Engine, "before_cursor_execute", note)
     assert executed
     assert set(executed) <= {"BEGIN", "PRAGMA", "SELECT"}
+
+
+def _interrupted_at(line: int, url: str) -> bool:
+    """Read a journal, with Ctrl-C at this line that SQLAlchemy's engine or our own `Database` executes; False
+    where so many were not executed."""
+    files = {sqlalchemy.engine.base.__file__, database.__file__}
+    made, passed = SqlRuns(url), 0
+
+    def trace(frame: FrameType, what: str, _given: object) -> Any:
+        nonlocal passed
+        if what == "call":
+            return trace if frame.f_code.co_filename in files else None
+        passed += what == "line"
+        if what == "line" and passed == line:
+            sys.settrace(None)
+            signal.raise_signal(signal.SIGINT)
+        return trace
+
+    made.recent(1)  # opens it
+    former = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        made.recent(1)
+    finally:
+        sys.settrace(former)
+        made.close()
+    return passed >= line
+
+
+def test_ctrl_c_at_any_line_of_a_transaction_is_an_interrupt_and_nothing_else(url: str) -> None:
+    """An exception in the middle of a commit made SQLAlchemy fail with an error of its own, and the process
+    ended as if by a fault (exit code 5)."""
+    interrupts = 0
+    while interrupts < 10_000:
+        try:
+            if not _interrupted_at(interrupts + 1, url):
+                break
+        except KeyboardInterrupt:
+            interrupts += 1
+    assert 100 < interrupts < 10_000

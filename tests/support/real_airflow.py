@@ -59,13 +59,15 @@ class Real:
         for state in self.api.follow(dag, run, self.run_s):
             states.append(state)
             assert self.ended() == []
-            now, parked = time.monotonic(), self.api.questions(dag, run)
+            tasks = self.api.tasks(dag, run)
+            parked = self.api.questions(dag, run) if "awaiting_input" in tasks.values() else []
+            now = time.monotonic()
             since = {question: since.get(question, now) for question in parked}
             for question in [each for each in parked if now - since[each] >= OPEN_S]:
                 if question.task in answers:
                     self.api.answer(question, answers[question.task])
                     del since[question]
-            watch(self.api.tasks(dag, run))
+            watch(tasks)
         return states[-1]
 
     def ended(self) -> list[str]:

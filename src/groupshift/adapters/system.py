@@ -12,9 +12,10 @@ import gc
 import os
 import signal
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType
@@ -39,13 +40,31 @@ class SystemClock:
 @contextmanager
 def signalled(handler: Callable[[int, FrameType | None], Any], *signals: signal.Signals) -> Iterator[None]:
     """Within the block these signals call ``handler``, as `signal.signal` calls it; afterwards whom they did
-    before."""
-    former = {each: signal.signal(each, handler) for each in signals}
+    before. In a thread that is not the main one nothing is changed: Python gives that one all signals."""
+    main = threading.current_thread() is threading.main_thread()
+    former = {each: signal.signal(each, handler) for each in signals if main}
     try:
         yield
     finally:
         for each, before in former.items():
             signal.signal(each, before)
+
+
+@contextmanager
+def signals_wait() -> Iterator[None]:
+    """Within the block a signal that asks this process to end (Ctrl-C, SIGTERM, SIGHUP) waits for the end of
+    the block; sent again, it interrupts it. For what the exception that a signal raises must not leave half
+    done: SQLAlchemy takes a commit that was cut off for a fault of its own."""
+    came: list[int] = []
+
+    def first(number: int, _frame: FrameType | None) -> None:
+        came.append(number)
+        signal.signal(number, signal.default_int_handler)
+
+    with ExitStack() as after:
+        after.callback(lambda: list(map(signal.raise_signal, came)))
+        after.enter_context(signalled(first, signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+        yield
 
 
 _pauses: list[None] = []
@@ -92,8 +111,7 @@ class KillAtStep:
             return None
         text, _, point = setting.rpartition(".")
         try:
-            whom = Whom(environ.get("GROUPSHIFT_CRASH_WHOM", Whom.SELF.value))
-            return cls(text, CrashPoint(point), whom)
+            return cls(text, CrashPoint(point), Whom(environ.get("GROUPSHIFT_CRASH_WHOM", Whom.SELF)))
         except ValueError as error:
             raise Rejected(f"GROUPSHIFT_CRASH_AT_STEP {setting!r} is no <text>.<point>: {error}") from error
 
@@ -108,8 +126,7 @@ class KillAtStep:
 
 def cache_root() -> Path:
     """``GROUPSHIFT_CACHE``, by default ``groupshift`` below the user's cache folder: jars, Ivy, Java shim."""
-    named = os.environ.get("GROUPSHIFT_CACHE")
-    if named:
+    if named := os.environ.get("GROUPSHIFT_CACHE"):
         return Path(named).resolve()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").resolve() / "groupshift"
 

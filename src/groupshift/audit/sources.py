@@ -84,10 +84,8 @@ class Sources:
         unreadable = winner is not None and winner.status is not DecodeStatus.OK
         agrees = answered == logged and not (unreadable and logged is None)
         possible = {one.says for one in bracket} | (set() if before else {None})
-        details = answer and (
-            answer.metadata or "",
-            -1 if answer.leader_epoch is None else answer.leader_epoch,
-        )
+        epoch = -1 if answer is None or answer.leader_epoch is None else answer.leader_epoch
+        details = answer and (answer.metadata or "", epoch)
         alike = ((one.metadata, one.leader_epoch) == details for one in bracket if one.says == answered)
         by_retention = self._removed_by_retention(winner, live)
         behind = answered is not None and (node is None or node < answered)

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
@@ -78,7 +77,7 @@ class Teller:
         self.console, self._patience_s = console, patience_s
         self._status, self._step, self._changes = console.status("starting"), "", Changes()
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """Stop the spinner."""
         self._status.stop()
 
@@ -113,7 +112,7 @@ def _decided(teller: Teller, terms: Terms, then: Turn | None, question: Question
     """Answer a question: by ``--yes``, which never accepts a doubt, or as the person at the terminal does;
     None where nobody is there. The question is shown in either case."""
     console, choice = teller.console, None
-    teller.stop()
+    teller.close()
     console.heading(f"{question.does or question.gate}: run {question.run}")
     console.markdown(question_text(question))
     if terms.yes and Choice.APPROVE in question.answers:
@@ -167,21 +166,16 @@ def go_on(
     )
     run = claim(move, at.tools, ports, record, options, take_over=take_over)
     console.line("run ", styled(run.name, "bold"), f" of {record.target}")
-    main = threading.current_thread() is threading.main_thread()
-    ends = (signal.SIGTERM, signal.SIGHUP) if main else ()  # as Ctrl-C: the run is left in order
-    try:
-        with signalled(signal.default_int_handler, *ends):
+    try:  # a service that is stopped, a terminal that is closed, as Ctrl-C: the run is left in order
+        with closing(teller), signalled(signal.default_int_handler, signal.SIGTERM, signal.SIGHUP):
             turned = then(run) if then else None
             progress: Progress = Ended(closing=turned) if isinstance(turned, Closing) else drive(run)
     except KeyboardInterrupt:
-        teller.stop()
         return _interrupted(run, console)
     except GroupshiftError as why:
-        teller.stop()
         give_up(run, str(why))
         next_command(console, f"groupshift status {run.name}")
         raise
-    teller.stop()
     tell_progress(run, progress, as_json=as_json)
     return _code(run, progress)
 

@@ -99,7 +99,7 @@ def test_u14_a_process_that_is_asked_to_end_leaves_the_run_in_order(
     until(lambda: waits_for_a_person(bench), "the run asks a person")
     first.send_signal(how)
     code, _out, said = ended(first)
-    assert code == INTERRUPTED
+    assert code == INTERRUPTED, said
     run = bench.run
     assert f"interrupted: run {run} of group toy is running" in words(said)
     assert words(said).split("next: ")[-1].startswith(f"groupshift continue {run} --execute")

@@ -38,7 +38,7 @@ def test_a_run_in_a_pipe_tells_what_changes() -> None:
     for left in range(60, 0, -1):
         teller.tell(step, f"{left} s left")
     teller.tell(step, "all is as it was")
-    teller.stop()
+    teller.close()
     assert file.getvalue().split("\n") == ["12 soak/soak  looks on", "  60 s left", "  all is as it was", ""]
 
 

@@ -31,10 +31,9 @@ def ask(path: Path, request: dict[str, Any], answer_s: float = _ANSWER_S) -> dic
     Raises `Transient` when it cannot be reached or does not answer in time, `Rejected` for what it
     refuses and `Conflict` for a fenced run, each with the supervisor's own sentence."""
     try:
-        with closing(socket.socket(socket.AF_UNIX)) as connection:
+        with closing(socket.socket(socket.AF_UNIX)) as connection, socket_address(path) as address:
             connection.settimeout(answer_s)
-            with socket_address(path) as address:
-                connection.connect(address)
+            connection.connect(address)
             connection.sendall(json.dumps(request).encode() + b"\n")
             with connection.makefile("rb") as answers:
                 line = answers.readline()

@@ -51,9 +51,8 @@ def open_commits(cluster: KafkaCluster) -> dict[int, frozenset[OpenTransaction]]
         for each in answer.transaction_states:
             if each.error_code not in _GONE:
                 raise_for(each.error_code, f"broker {node} does not describe {each.transactional_id!r}")
-            at = OpenTransaction(
-                str(each.transactional_id), int(each.transaction_start_time.timestamp() * 1000)
-            )
+            since_ms = int(each.transaction_start_time.timestamp() * 1000)
+            at = OpenTransaction(str(each.transactional_id), since_ms)
             for topic in each.topics:
                 for partition in topic.partitions if topic.topic == OFFSETS_TOPIC else ():
                     by_partition[int(partition)].add(at)

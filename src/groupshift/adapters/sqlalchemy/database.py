@@ -26,6 +26,7 @@ from sqlalchemy import URL, Connection, Engine, TextClause, create_engine, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, OperationalError
 
+from groupshift.adapters.system import signals_wait
 from groupshift.domain.foreign_text_quoting import struck_out
 from groupshift.errors import Rejected, Transient
 
@@ -168,7 +169,7 @@ class Database:
             time.sleep(pause_s)
 
     def _once(self, work: Callable[[Transaction], T], *, reads: bool) -> T:
-        with self._engines[reads].connect() as connection, connection.begin() as begun:
+        with signals_wait(), self._engines[reads].connect() as connection, connection.begin() as begun:
             transaction = Transaction(connection, self._folder)
             if transaction.postgresql:
                 waits = {"lock_ms": str(BUSY_MS), "statement_ms": str(STATEMENT_MS)}
