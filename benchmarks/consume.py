@@ -180,7 +180,8 @@ def main() -> int:
     options = arguments.parse_args()
     if options.contender:
         servers = Servers(zookeeper=options.zookeeper, bootstrap=options.bootstrap)
-        contender(*options.contender, options.records, servers)
+        kind, way = options.contender
+        contender(kind, way, options.records, servers)
         return 0
     for artifact in ALL:
         jars(artifact)

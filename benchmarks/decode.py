@@ -198,7 +198,7 @@ def aims(figures: dict[str, Any]) -> list[Aim]:
     usual = median([each["segments"]["wall_s"] for each in rounds])
 
     def rate(arm: str) -> float:
-        return figures["records"] / median([each[arm] for each in figures["decoding"][1:]])
+        return float(figures["records"]) / median([each[arm] for each in figures["decoding"][1:]])
 
     return [
         Aim(name="decode_rate", value=rate("decode"), aim=1e6, at_least=True),

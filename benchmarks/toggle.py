@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +52,7 @@ from groupshift_sandbox.zookeeper import start_zookeeper
 
 GROUP, TOPIC, MEMBERS, RATE, RELEASE = "bench", "orders", 5, 20.0, "1.1.1"
 QUIET_S = 1.5
-PROPERTIES = {
+PROPERTIES: Mapping[str, Mapping[str, str]] = {
     MemberKind.AWARE: {
         "coordination.migration.partition.assignment.strategy": "roundrobin",
         "auto.commit.interval.ms": "1000",

@@ -197,7 +197,7 @@ def measure(options: argparse.Namespace, root: Path, peer: Path | None) -> dict[
         "planted": options.planted,
         "rounds": rounds,
         "peer": asdict(theirs) if theirs else None,
-        "peer_cut_off": bool(theirs) and theirs.code != 0,
+        "peer_cut_off": theirs is not None and theirs.code != 0,
     }
 
 

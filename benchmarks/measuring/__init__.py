@@ -81,11 +81,12 @@ def fresh_home() -> Iterator[Home]:
 def report(bench: str, aims: Iterable[Aim], raw: Mapping[str, Any] | Sequence[Any]) -> int:
     """Keep the raw figures, print a table and last one line of JSON; exit code 0 if every aim holds."""
     judged = list(aims)
-    result = {"bench": bench, "machine": machine(), "aims": [aim.data() for aim in judged]}
+    lines = [aim.data() for aim in judged]
+    result = {"bench": bench, "machine": machine(), "aims": lines}
     path = _RESULTS / f"{bench}-{time.strftime('%Y%m%d-%H%M%S')}.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps({**result, "raw": raw}, indent=1))
-    for aim in result["aims"]:
+    for aim in lines:
         print(f"{aim['name']:26} {aim['value']:8} {aim['aim']:8} {'holds' if aim['holds'] else 'MISSED'}")
     print(json.dumps({**result, "raw": path.name}))
     return 0 if all(aim.holds for aim in judged) else 1

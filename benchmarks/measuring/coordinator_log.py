@@ -24,7 +24,9 @@ TOPICS = (
     "t",
     "trades",
 )
-SHARES = {"commit": 0.85, "classic": 0.04, 3: 0.025, 4: 0.005, 5: 0.02, 6: 0.02, 7: 0.02, 8: 0.02}
+SHARES: dict[int | str, float] = {
+    "commit": 0.85, "classic": 0.04, 3: 0.025, 4: 0.005, 5: 0.02, 6: 0.02, 7: 0.02, 8: 0.02,
+}  # fmt: skip
 COMMITS = ("v1", "v3", "v3 noted", "v4", "v4 topic id")
 COMMIT_SHARES = (0.10, 0.35, 0.10, 0.225, 0.225)
 TOMBSTONES = 0.2

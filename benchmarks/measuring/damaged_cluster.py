@@ -132,7 +132,8 @@ def _past_the_coordinator(bootstrap: str, damaged: list[Damaged]) -> None:
         name, in_topic, number = one.key
         home = partition_of(name, LOG_PARTITIONS)
         key = encode_key(1, {"group": name, "topic": in_topic, "partition": number})
-        for away, value in _RECORDS.get(one.rule, lambda _: ())(offset(one.number, number)):
+        of_rule = _RECORDS.get(one.rule)
+        for away, value in of_rule(offset(one.number, number)) if of_rule else ():
             producer.produce(_OFFSETS, key=key, value=value, partition=(home + away) % LOG_PARTITIONS)
     if producer.flush(60):
         raise RuntimeError("records for the coordinators' log were not taken")

@@ -100,9 +100,10 @@ def _contender(source: str, where: str, output: str) -> None:
     begun = time.perf_counter()
     from pyspark.sql import SparkSession
 
-    from groupshift.spark.session import LOCAL, sharing_options
+    from groupshift.adapters.spark_submit.submit import sharing_options
+    from groupshift.spark.session import LOCAL
 
-    conf = _SESSION | LOCAL | ({} if source == "parquet" else _SMALL)
+    conf: dict[str, Any] = _SESSION | LOCAL | ({} if source == "parquet" else _SMALL)
     conf["spark.driver.extraJavaOptions"] += f" {sharing_options()}"
     loading = Thread(target=import_module, args=("groupshift.spark.coordinator_log",))
     loading.start()  # while the JVM starts

@@ -28,9 +28,10 @@ from pyspark.sql import DataFrame, SparkSession
 from groupshift.errors import Broken, Rejected
 from groupshift.spark.batches.coordinator_records import RAW_COLUMNS
 from groupshift.spark.batches.segment_files import filesystem
-from groupshift.spark.segments import AS_READ, Into, in_tasks, shared
+from groupshift.spark.segment_scan import shared
+from groupshift.spark.segments import AS_READ, Into, in_tasks
 
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Spark's workers do not have `measuring`
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]  # Spark's workers do not have `measuring`
 
 _BATCH = 1 << 14
 """Rows of one batch: few enough for what is decoded of them to stay in a processor's cache."""

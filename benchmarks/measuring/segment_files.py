@@ -36,7 +36,7 @@ def encoded(chunk: Chunk) -> Any:
         out,
         starts,
     )
-    _seal(chunk, ends, memoryview(out), starts)
+    _seal(chunk, ends, out.data, starts)
     return out[: starts[-1]]
 
 
@@ -51,7 +51,7 @@ def _seal(chunk: Chunk, ends: Any, out: memoryview, starts: Any) -> None:
         first = last
 
 
-@njit(nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def _varint(value: int, out: Any, at: int) -> Any:
     rest = (value << 1) ^ (value >> 63)
     while rest & ~0x7F:
@@ -62,7 +62,7 @@ def _varint(value: int, out: Any, at: int) -> Any:
     return at + 1
 
 
-@njit(nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def _width(value: int) -> Any:
     rest, width = (value << 1) ^ (value >> 63), 1
     while rest & ~0x7F:
@@ -71,7 +71,7 @@ def _width(value: int) -> Any:
     return width
 
 
-@njit(nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def _bodies(fixed: Any, variable: Any, ends: Any, out: Any, starts: Any) -> None:
     offsets, times, tombstones = fixed
     key_starts, keys, value_starts, values = variable

@@ -13,7 +13,7 @@ from itertools import combinations, product
 
 import pytest
 
-from support.protocol_cases import PAIRS, Case, Moved, brokers, moves
+from support.protocol_cases import PAIRS, Case, Moved, chosen_moves
 
 AT_ONCE = 2
 
@@ -23,10 +23,7 @@ def under_way(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Mapping[str, Future[Moved]]]:
     """The moves of the cases that were chosen, by name."""
-    chosen = {item.name for item in request.session.items}
-    cases = [each for each in PAIRS if f"test_a_fleet_is_moved[{each.name}]" in chosen]
-    folder = tmp_path_factory.mktemp("pairs")
-    with brokers(folder) as running, moves(cases, running, folder, AT_ONCE) as futures:
+    with chosen_moves(request, tmp_path_factory.mktemp("pairs"), PAIRS, AT_ONCE) as futures:
         yield futures
 
 

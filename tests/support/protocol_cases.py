@@ -342,3 +342,15 @@ def moves(
         yield {case.name: pool.submit(moved, case) for case in cases}
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def chosen_moves(
+    request: pytest.FixtureRequest, folder: Path, cases: Sequence[Case], at_once: int
+) -> Iterator[Mapping[str, Future[Moved]]]:
+    """Of these cases the moves of those whose test ``test_a_fleet_is_moved`` was chosen, as `moves` has them,
+    with brokers below this folder."""
+    tests = {item.name for item in request.session.items}
+    chosen = [each for each in cases if f"test_a_fleet_is_moved[{each.name}]" in tests]
+    with brokers(folder) as running, moves(chosen, running, folder, at_once) as futures:
+        yield futures
