@@ -20,6 +20,7 @@ from sqlalchemy import Connection, Engine, event, make_url
 from groupshift.adapters.sqlalchemy import database
 from groupshift.adapters.sqlalchemy.database import _engine
 from groupshift.adapters.sqlalchemy.runs import SqlRuns
+from groupshift.adapters.system import signalled
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.runs import Runs
 from support.runs_contention import *  # noqa: F403 - the suite's tests are this module's tests
@@ -131,8 +132,8 @@ def test_a_database_that_has_its_tables_is_only_read_when_it_is_opened(url: str)
 
 
 def _interrupted_at(line: int, url: str) -> bool:
-    """Read a journal, with Ctrl-C at this line that SQLAlchemy's engine or our own `Database` executes; False
-    where so many were not executed."""
+    """Read a journal, asked to end at this line that SQLAlchemy's engine or our own `Database` executes;
+    return whether it was executed."""
     files = {sqlalchemy.engine.base.__file__, database.__file__}
     made, passed = SqlRuns(url), 0
 
@@ -143,7 +144,7 @@ def _interrupted_at(line: int, url: str) -> bool:
         passed += what == "line"
         if what == "line" and passed == line:
             sys.settrace(None)
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGTERM)
         return trace
 
     made.recent(1)  # opens it
@@ -157,14 +158,15 @@ def _interrupted_at(line: int, url: str) -> bool:
     return passed >= line
 
 
-def test_ctrl_c_at_any_line_of_a_transaction_is_an_interrupt_and_nothing_else(url: str) -> None:
+def test_a_signal_at_any_line_of_a_transaction_is_an_interrupt_and_nothing_else(url: str) -> None:
     """An exception in the middle of a commit made SQLAlchemy fail with an error of its own, and the process
     ended as if by a fault (exit code 5)."""
-    interrupts = 0
-    while interrupts < 10_000:
-        try:
-            if not _interrupted_at(interrupts + 1, url):
-                break
-        except KeyboardInterrupt:
-            interrupts += 1
-    assert 100 < interrupts < 10_000
+    with signalled(signal.default_int_handler, signal.SIGTERM):
+        for line in range(1, 10_000):
+            try:
+                executed = _interrupted_at(line, url)
+            except KeyboardInterrupt:
+                continue
+            assert not executed, f"the signal at line {line} was lost"
+            break
+    assert 100 < line < 9_999
