@@ -41,6 +41,8 @@ class Recording(Processes):
     kills: Iterator[int] = field(default_factory=lambda: iter(()))
     at: dict[str, Callable[[], None]] = field(default_factory=dict)
     _left: int = 0
+    _rollbacks: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """The steps of the rollbacks that were begun, by run: its journal is read once for each."""
 
     def ports(self) -> Any:
         """See `Processes`."""
@@ -116,23 +118,29 @@ class Recording(Processes):
     def _name(self) -> str:
         return self.runs.recent(1)[0].run
 
+    def _back(self, run: str) -> list[dict[str, Any]]:
+        if run not in self._rollbacks:
+            begun = [each for each in self.runs.events(run) if each.kind is EventKind.ROLLBACK_BEGUN]
+            self._rollbacks[run] = [step for each in begun for step in each.body["plan"]["steps"]]
+        return self._rollbacks[run]
+
     def _step(self, key: str) -> Step | None:
-        events = [each for each in self.runs.events(self._name()) if each.kind is EventKind.ROLLBACK_BEGUN]
-        backs = [step for each in events for step in each.body["plan"]["steps"] if step["key"] == key]
-        if backs:
-            return Step(phase=backs[0]["phase"], kind=backs[0]["kind"], args=backs[0]["args"], key=key)
-        return plan_from(self.runs.find(self._name()).plan).step(key)
+        name = self._name()
+        for back in self._back(name):
+            if back["key"] == key:
+                return Step(phase=back["phase"], kind=back["kind"], args=back["args"], key=key)
+        return plan_from(self.runs.find(name).plan).step(key)
 
     def _written(self, _result: object, of: tuple[str, str, object], *_rest: object) -> str:
         run, attempt, moment = of
-        plans = [each for each in self.runs.events(run) if each.kind is EventKind.ROLLBACK_BEGUN]
-        steps = list(plan_from(self.runs.find(run).plan).steps)
-        phases = {each.phase for each in steps}
-        phases |= {each["phase"] for back in plans for each in back.body["plan"]["steps"]}
+        phases = {each.phase for each in plan_from(self.runs.find(run).plan).steps}
+        phases |= {each["phase"] for each in self._back(run)}
         phase = next(each for each in sorted(phases) if f"-{moment}-{each.replace('_', '-')}-" in attempt)
         return f"snapshot {moment} {phase}"
 
     def _journaled(self, _result: object, entry: Entry) -> None:
+        if any(each.kind is EventKind.ROLLBACK_BEGUN for each in entry.events):
+            self._rollbacks.clear()
         for event in entry.events:
             self._event(event)
 
