@@ -58,8 +58,7 @@ class ZookeeperSettings:
         if self.hosts.strip():
             ensemble = zookeeper_ensemble(self.hosts, "zookeeper.hosts", chroot=False)
             object.__setattr__(self, "hosts", ensemble.hosts)
-        wrong = chroot_problem(self.chroot)
-        if wrong:
+        if wrong := chroot_problem(self.chroot):
             raise Rejected(f"zookeeper.chroot cannot be used: {wrong}")
 
 

@@ -37,6 +37,10 @@ class SystemClock:
         time.sleep(seconds)
 
 
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""What asks a process to end: Ctrl-C, a service that is stopped, a terminal that is closed."""
+
+
 @contextmanager
 def signalled(handler: Callable[[int, FrameType | None], Any], *signals: signal.Signals) -> Iterator[None]:
     """Within the block these signals call ``handler``, as `signal.signal` calls it; afterwards whom they did
@@ -52,10 +56,11 @@ def signalled(handler: Callable[[int, FrameType | None], Any], *signals: signal.
 
 @contextmanager
 def signals_wait() -> Iterator[None]:
-    """Within the block a signal that asks this process to end (Ctrl-C, SIGTERM, SIGHUP) waits for the end of
-    the block; sent again, it interrupts it. For what the exception that a signal raises must not leave half
-    done: SQLAlchemy takes a commit that was cut off for a fault of its own."""
+    """Within the block Ctrl-C, SIGTERM and SIGHUP wait for its end where they would raise KeyboardInterrupt;
+    sent again, they interrupt it. For what an exception must not leave half done: SQLAlchemy takes a commit
+    that was cut off for a fault of its own. A signal that raises nothing has its effect at once."""
     came: list[int] = []
+    raising = [each for each in ENDS if signal.getsignal(each) is signal.default_int_handler]
 
     def first(number: int, _frame: FrameType | None) -> None:
         came.append(number)
@@ -63,7 +68,7 @@ def signals_wait() -> Iterator[None]:
 
     with ExitStack() as after:
         after.callback(lambda: list(map(signal.raise_signal, came)))
-        after.enter_context(signalled(first, signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+        after.enter_context(signalled(first, *raising))
         yield
 
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 from typer import Option
 
-from groupshift.adapters.system import signalled
+from groupshift.adapters.system import signalled, signals_wait
 from groupshift.cli.options import Execute, option, run_name, who
 from groupshift.cli.output import next_command
 from groupshift.cli.run_output import tell_progress
@@ -164,17 +164,22 @@ def go_on(
         submit=at.submit,
         decide=partial(_decided, teller, terms, then),
     )
-    run = claim(move, at.tools, ports, record, options, take_over=take_over)
-    console.line("run ", styled(run.name, "bold"), f" of {record.target}")
-    try:  # a service that is stopped, a terminal that is closed, as Ctrl-C: the run is left in order
+    run: Run[Any] | None = None
+    try:  # whatever asks the process to end is as Ctrl-C: a run that was claimed is left in order
         with closing(teller), signalled(signal.default_int_handler, signal.SIGTERM, signal.SIGHUP):
+            with signals_wait():
+                run = claim(move, at.tools, ports, record, options, take_over=take_over)
+            console.line("run ", styled(run.name, "bold"), f" of {record.target}")
             turned = then(run) if then else None
             progress: Progress = Ended(closing=turned) if isinstance(turned, Closing) else drive(run)
     except KeyboardInterrupt:
+        if run is None:
+            raise
         return _interrupted(run, console)
     except GroupshiftError as why:
-        give_up(run, str(why))
-        next_command(console, f"groupshift status {run.name}")
+        if run is not None:
+            give_up(run, str(why))
+            next_command(console, f"groupshift status {run.name}")
         raise
     tell_progress(run, progress, as_json=as_json)
     return _code(run, progress)

@@ -205,8 +205,7 @@ class Waves:
 
         What this scan has toggled before is done, and what failed before counts: waves that are run again
         have no new budget. Raises `Rejected` when a value of the rules cannot be used."""
-        problems = check(self.rules)
-        if problems:
+        if problems := check(self.rules):
             raise Rejected(f"the waves cannot be started: {'; '.join(problems)}; correct it and run again")
         noted = self.fleet.scans.toggles(self.record.ensemble, self.record.number) if execute else ()
         before = [each for each in noted if each.to is to]

@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
@@ -95,6 +96,27 @@ def test_who_asks_twice_does_not_wait() -> None:
         work()
     assert done == ["first"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.usefixtures("as_interrupts")
+def test_the_handlers_of_before_are_back_behind_the_block() -> None:
+    """All of them, also of signals that did not come."""
+    with signals_wait():
+        assert not {signal.getsignal(each) for each in ASKS_TO_END} & {signal.default_int_handler}
+    assert {signal.getsignal(each) for each in ASKS_TO_END} == {signal.default_int_handler}
+
+
+def _other(_number: int, _frame: object) -> None:
+    """A handler of somebody else's."""
+
+
+@pytest.mark.parametrize(
+    "handler", [signal.SIG_DFL, signal.SIG_IGN, _other], ids=["default", "ignored", "own"]
+)
+def test_a_signal_that_raises_nothing_does_not_wait(handler: Any) -> None:
+    """A service that is stopped ends at once, what is ignored stays so, and Airflow hears of its own."""
+    with signalled(handler, *ASKS_TO_END), signals_wait():
+        assert [signal.getsignal(each) for each in ASKS_TO_END] == [handler] * 3
 
 
 def test_a_thread_of_its_own_changes_no_handler() -> None:

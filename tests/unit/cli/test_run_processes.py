@@ -10,9 +10,11 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from groupshift.adapters.sqlalchemy.runs import SqlRuns
 from groupshift.cli.main import UNREAD
 from groupshift.cli.run_driving import INTERRUPTED
 from groupshift.domain.run import RunState
@@ -105,6 +107,32 @@ def test_u14_a_process_that_is_asked_to_end_leaves_the_run_in_order(
     assert words(said).split("next: ")[-1].startswith(f"groupshift continue {run} --execute")
     bench.target.write("plugged", "yes")
     assert bench.call("continue", run, "--execute", "--yes") == 0
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP])
+def test_u14_a_process_that_is_asked_to_end_while_it_claims_the_run_leaves_it_in_order(
+    bench: ToyBench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], how: signal.Signals
+) -> None:
+    """The claim is written before the signal has its effect: nobody has to take over."""
+    bench.target.write("plugged", "yes")
+    assert bench.call("toy", "run", *bench.request(), "--execute") == 6
+    capsys.readouterr()
+    claim = SqlRuns.claim
+
+    def interrupted(*of: Any, **more: Any) -> int:
+        signal.raise_signal(how)
+        return claim(*of, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SqlRuns, "claim", interrupted)
+        assert bench.call("continue", bench.run, "--execute", "--yes") == INTERRUPTED
+    assert f"groupshift continue {bench.run} --execute" in words(capsys.readouterr().err)
+    runs = bench.runs()
+    held = runs.held(bench.run)
+    runs.close()
+    assert held is not None
+    assert (held.token, held.stopped) == (2, True)
+    assert bench.call("continue", bench.run, "--execute", "--yes") == 0
 
 
 def test_a_pipe_that_nobody_reads_stops_no_run(bench: ToyBench) -> None:

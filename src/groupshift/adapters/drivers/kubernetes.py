@@ -272,8 +272,7 @@ def _configuration(settings: KubernetesSettings) -> Configuration:
         raise Rejected(
             f"the Kubernetes API cannot be reached ({error}); name fleet.kubernetes.server or .kubeconfig"
         ) from error
-    wrong = api_server_problem(made.host, "the Kubernetes API server")
-    if wrong:
+    if wrong := api_server_problem(made.host, "the Kubernetes API server"):
         raise Rejected(f"{wrong}; correct fleet.kubernetes.server, or the server in the kubeconfig")
     token = str(made.api_key.get("authorization", ""))
     if not (token.isascii() and token.isprintable()):

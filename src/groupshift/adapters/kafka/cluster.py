@@ -51,11 +51,9 @@ def access_of(properties: Mapping[str, str], timeout_s: float = 7.0) -> Access:
     or password, a login or certificates that the protocol does not use, and files that cannot be loaded; no
     sentence quotes a secret.
     """
-    unknown = sorted(set(properties) - KEYS)
-    if unknown:
+    if unknown := sorted(set(properties) - KEYS):
         raise _unusable(f"{unknown[0]!r} means nothing to an observer; known are {', '.join(sorted(KEYS))}")
-    without_effect = login_problem(properties)
-    if without_effect:
+    if without_effect := login_problem(properties):
         raise _unusable(without_effect)
     protocol = _choice("security.protocol", properties.get("security.protocol") or "PLAINTEXT", PROTOCOLS)
     access = Access(client_id=properties.get("client.id", "groupshift"), timeout_s=timeout_s)
@@ -379,8 +377,7 @@ class KafkaCluster:
         """Which of these brokers is not registered, or what `replicas_lacking` says of every topic, or this
         one, as each of them tells it; empty when all is whole. Raises `BrokerError`."""
         registered = {node.node_id for node in self.brokers()}
-        missing = sorted(set(brokers) - registered)
-        if missing:
+        if missing := sorted(set(brokers) - registered):
             return f"broker {', '.join(map(str, missing))} is not registered"
         answers = (metadata(self.broker(node), [topic] if topic else None) for node in sorted(brokers))
         return next((lack for each in answers if (lack := replicas_lacking(each.topics, brokers))), "")

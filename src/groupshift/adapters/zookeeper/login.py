@@ -158,8 +158,7 @@ def read_tool_login(user: tuple[str, str], properties: Mapping[str, str]) -> Zoo
     have the keys above. Raises `Rejected` with everything that is wrong."""
     problems: list[str] = []
     login = read_login(properties, "", problems)
-    unknown = sorted(set(properties) - set(KEYS))
-    if unknown:
+    if unknown := sorted(set(properties) - set(KEYS)):
         problems.append(f"{unknown[0]!r} is unknown; known are {', '.join(KEYS)}")
     name, password = user
     if name and login.username:
