@@ -76,8 +76,7 @@ class JmxToolGauges:
             ) from missing
         except subprocess.TimeoutExpired as late:
             raise Transient(f"JMX at {where} does not answer in {self._timeout_s:g} s") from late
-        values = list(gauges(done.stdout))
-        if values:
+        if values := list(gauges(done.stdout)):
             return broker(address, values)
         raise _without_answer(address, done.stderr)
 

@@ -137,8 +137,7 @@ def undrained(run: Expanding, view: PlacementView) -> str:
     """Return who still uses groups, and why that may not be all; empty when nobody does."""
     if unseen := hidden(run, view):
         return unseen
-    busy = busy_groups(view.cluster)
-    if busy:
+    if busy := busy_groups(view.cluster):
         return f"members are in {naming(busy, _ALL)}; stop them"
     return transacting(view)
 
