@@ -42,16 +42,8 @@ demo: $(READY)  ## show a move on real servers (MOVE=coordination|protocol|downg
 	@$(BIN)/groupshift demo $(MOVE)
 
 .PHONY: test
-test: test-begin  ## all checks and all tests (Airflow waits for much of its time: its tests are beside the others)
-	@$(MAKE) --no-print-directory -j 2 test-airflow test-beside-airflow
+test: test-begin check test-fast test-spark test-live test-airflow  ## all checks and all tests
 	@$(PARTS) end
-
-.PHONY: test-beside-airflow
-test-beside-airflow: $(READY)
-	@$(MAKE) --no-print-directory check
-	@$(MAKE) --no-print-directory test-fast
-	@$(MAKE) --no-print-directory test-spark
-	@$(MAKE) --no-print-directory test-live
 
 .PHONY: test-begin
 test-begin: $(READY)
@@ -83,11 +75,11 @@ test-spark: $(READY)  ## Spark jobs and checks, some on a real Spark cluster (a 
 
 .PHONY: test-live
 test-live: $(READY)  ## consumers, adapters, `groupshift run` and its report in Chromium (installed where it is missing and may), on real servers
-	$(PARTS) run live --again -n 3 --dist loadfile --no-loadscope-reorder tests/live tests/browser
+	$(PARTS) run live --again -n 4 --dist loadfile --no-loadscope-reorder tests/live tests/browser
 
 .PHONY: test-airflow
 test-airflow: $(READY)  ## DAGs, plugin and runs in a real Airflow (a file stays in one process: Airflow keeps state in it)
-	$(PARTS) run airflow --again -n 2 --dist loadfile --no-loadscope-reorder tests/airflow
+	$(PARTS) run airflow --again -n 3 --dist loadfile --no-loadscope-reorder tests/airflow
 
 .PHONY: test-browser
 test-browser: $(READY)  ## of `test-live` the report of a real run in Chromium

@@ -3,17 +3,13 @@ line an event on standard error, the process's log file."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from groupshift.adapters.spark_submit.java import java_binary
-from groupshift.adapters.spark_submit.submit import archive_options
 from groupshift_sandbox.home import Home
 
 _LOG4J_2 = 4
-_ARCHIVES = 12
-"""Archives of classes that stay: one of each release that is used."""
 _TEXT = """log4j.rootLogger={level}, stderr
 log4j.appender.stderr=org.apache.log4j.ConsoleAppender
 log4j.appender.stderr.Target=System.err
@@ -32,14 +28,6 @@ def java_argv(
         logs if writes_log4j(release) else "-Dorg.slf4j.simpleLogger.showDateTime=true",
         "-cp", classes, main, *arguments,
     ]  # fmt: skip
-
-
-def shared_classes(classes: str) -> list[str]:
-    """Options of a server that is started now: it maps the classes that an earlier one with this class path
-    loaded, or writes them down when it ends (`archive_options`). A broker of 4.3.1 is ready in half of the
-    time (1.0 s instead of 1.9 s; an archive has some 45 MB)."""
-    digest = hashlib.sha256(f"{java_binary()}\n{classes}".encode()).hexdigest()[:16]
-    return archive_options("server", digest, _ARCHIVES).split()
 
 
 def writes_log4j(release: str) -> bool:

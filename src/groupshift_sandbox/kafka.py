@@ -13,7 +13,7 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Transient
 from groupshift_sandbox.artifacts import BROKER, JAXB, LOGGING, Artifact, class_path
 from groupshift_sandbox.home import Home
-from groupshift_sandbox.jvm import java_argv, shared_classes, write_properties
+from groupshift_sandbox.jvm import java_argv, write_properties
 from groupshift_sandbox.node_properties import listener_properties
 from groupshift_sandbox.processes import Command, Running, await_start, free_port, start, wait_until
 from groupshift_sandbox.state import SandboxState
@@ -62,14 +62,13 @@ def start_kafka(home: Home, zookeeper: str, options: KafkaOptions = KafkaOptions
     relayed = tuple(
         RelayedListener(port=free_port(), advertised_port=free_port()) for _ in range(options.relayed)
     )
-    classes = zookeeper_class_path(options.release)
     argv = java_argv(
         home,
         "kafka.Kafka",
         write_properties(home, NAME, broker_properties(home, zookeeper, port, relayed, options)),
-        classes=classes,
+        classes=zookeeper_class_path(options.release),
         heap=options.heap,
-        options=[*options.java, *shared_classes(classes)],
+        options=options.java,
         release=options.release.version,
     )
     process = start(home, Command(name=NAME, argv=argv))

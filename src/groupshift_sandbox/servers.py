@@ -12,7 +12,7 @@ from groupshift_sandbox.artifacts import BROKERS, LOGGING, SIMPLE_LOGGING, class
 from groupshift_sandbox.broker_log import mark_start
 from groupshift_sandbox.cluster_file import save
 from groupshift_sandbox.home import Home
-from groupshift_sandbox.jvm import java_argv, shared_classes, write_properties, writes_log4j
+from groupshift_sandbox.jvm import java_argv, write_properties, writes_log4j
 from groupshift_sandbox.layout import Cluster, Node, Role, ServerOptions
 from groupshift_sandbox.node_properties import node_properties
 from groupshift_sandbox.processes import (
@@ -63,8 +63,7 @@ def new_node(
 def start_node(cluster: Cluster, node: Node) -> Running:
     """Start a node (again) with its present release and properties, without waiting: see `await_node`."""
     options, home = cluster.options, cluster.home
-    java = [*options.java, *shared_classes(broker_class_path(node.release))]
-    argv = node_argv(cluster, node, "kafka.Kafka", heap=options.heap, options=java)
+    argv = node_argv(cluster, node, "kafka.Kafka", heap=options.heap, options=options.java)
     mark_start(log_of(cluster, node), f"{node.name} with Kafka {node.release}")
     return start(home, Command(name=node.name, argv=argv))
 

@@ -78,8 +78,9 @@ class Teller:
         self._status, self._step, self._changes = console.status("starting"), "", Changes()
 
     def close(self) -> None:
-        """Stop the spinner."""
-        self._status.stop()
+        """Stop the spinner, also of a terminal that is gone."""
+        with suppress(OSError):
+            self._status.stop()
 
     def tell(self, step: Step, text: str) -> None:
         """Say what a step does or waits for."""
@@ -165,22 +166,24 @@ def go_on(
         decide=partial(_decided, teller, terms, then),
     )
     run: Run[Any] | None = None
-    try:  # whatever asks the process to end is as Ctrl-C: a run that was claimed is left in order
-        with closing(teller), signalled(signal.default_int_handler, signal.SIGTERM, signal.SIGHUP):
-            with signals_wait():
-                run = claim(move, at.tools, ports, record, options, take_over=take_over)
-            console.line("run ", styled(run.name, "bold"), f" of {record.target}")
-            turned = then(run) if then else None
-            progress: Progress = Ended(closing=turned) if isinstance(turned, Closing) else drive(run)
-    except KeyboardInterrupt:
-        if run is None:
+    # whatever asks the process to end is as Ctrl-C: a run that was claimed is left in order
+    with signalled(signal.default_int_handler, signal.SIGTERM, signal.SIGHUP):
+        try:
+            with closing(teller):
+                with signals_wait():
+                    run = claim(move, at.tools, ports, record, options, take_over=take_over)
+                console.line("run ", styled(run.name, "bold"), f" of {record.target}")
+                turned = then(run) if then else None
+                progress: Progress = Ended(closing=turned) if isinstance(turned, Closing) else drive(run)
+        except KeyboardInterrupt:
+            if run is None:
+                raise
+            return _interrupted(run, console)
+        except GroupshiftError as why:
+            if run is not None:
+                give_up(run, str(why))
+                next_command(console, f"groupshift status {run.name}")
             raise
-        return _interrupted(run, console)
-    except GroupshiftError as why:
-        if run is not None:
-            give_up(run, str(why))
-            next_command(console, f"groupshift status {run.name}")
-        raise
     tell_progress(run, progress, as_json=as_json)
     return _code(run, progress)
 
@@ -204,7 +207,7 @@ def _taken_over(at: Session, record: RunRecord, console: Console) -> bool:
 
 def _interrupted(run: Run[Any], console: Console) -> int:
     """Leave the run to the next process, and say where it stands (U14)."""
-    with suppress(GroupshiftError):
+    with suppress(GroupshiftError), signals_wait():
         leave(run, f"interrupted by {run.options.who}")
     state = run.tools.runs.find(run.name).state
     console.line(

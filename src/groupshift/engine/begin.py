@@ -170,8 +170,8 @@ def claim(
         others = () if now.is_open else tools.runs.in_the_way(run.target)
         if now not in _NEVER_ACTS and not any(each.run != run.run for each in others):
             move.fence(claimed, "claimed")
-    except GroupshiftError as why:
-        give_up(claimed, str(why))
+    except (GroupshiftError, KeyboardInterrupt) as why:
+        give_up(claimed, str(why) or "interrupted")
         raise
     return claimed
 

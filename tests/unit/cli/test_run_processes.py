@@ -109,6 +109,21 @@ def test_u14_a_process_that_is_asked_to_end_leaves_the_run_in_order(
     assert bench.call("continue", run, "--execute", "--yes") == 0
 
 
+def test_u14_a_process_that_is_asked_to_end_twice_leaves_the_run_in_order(bench: ToyBench) -> None:
+    """Shell and kernel both tell that a terminal was closed: the second one meets what the first began."""
+    first = bench.process("toy", "run", *bench.request(), "--execute", "--yes")
+    until(lambda: waits_for_a_person(bench), "the run asks a person")
+    for how in (signal.SIGHUP, signal.SIGTERM):  # two, so that Python does not take them for one
+        first.send_signal(how)
+    code, _out, said = ended(first)
+    assert code in {INTERRUPTED, -signal.SIGTERM}, said  # the second may come when all is done
+    runs = bench.runs()
+    held = runs.held(bench.run)
+    runs.close()
+    assert held is not None
+    assert held.stopped
+
+
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP])
 def test_u14_a_process_that_is_asked_to_end_while_it_claims_the_run_leaves_it_in_order(
     bench: ToyBench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], how: signal.Signals

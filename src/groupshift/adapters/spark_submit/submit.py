@@ -243,16 +243,10 @@ def sharing_options(java: str | None = None) -> str:
 
     ``java`` is the home of the Java that will run; default: ``JAVA_HOME``, else the one on the path.
     """
-    return archive_options("spark", _digest(java), _KEPT)
-
-
-def archive_options(kind: str, digest: str, kept: int) -> str:
-    """As `sharing_options`, for another program: an archive of this ``kind`` for each ``digest`` of what it
-    depends on (Java and class path, as text that names no path); ``kept`` of a kind stay, the newest."""
     folder = own_folder(FOLDER)
     if folder is None or any(letter.isspace() or letter in "\"'" for letter in str(folder)):
         return ""
-    archive = folder / f"{kind}-{digest}.jsa"
+    archive = folder / f"spark-{_digest(java)}.jsa"
     draft = archive.with_suffix(".draft")
     with suppress(OSError):
         _put_in_place(draft, archive)
@@ -260,7 +254,7 @@ def archive_options(kind: str, digest: str, kept: int) -> str:
             return f"-XX:SharedArchiveFile={archive} {_QUIET}"
         draft.touch(exist_ok=False)
         with suppress(OSError):  # another start removes them, too
-            for old in sorted(folder.glob(f"{kind}-*"), key=lambda path: -path.stat().st_mtime)[kept:]:
+            for old in sorted(folder.glob("spark-*"), key=lambda path: -path.stat().st_mtime)[_KEPT:]:
                 old.unlink()
         return f"-XX:ArchiveClassesAtExit={draft} {_QUIET}"
     return ""
