@@ -114,7 +114,7 @@ def register(spark: SparkSession, changes: AllowedChanges) -> None:
     answers = [tuple(each[name] for name in _ANSWERED) for each in changes.log]
     spark.createDataFrame(answers, _ANSWERS).createOrReplaceTempView("log_answers")
     for name in ("leftovers", "undelivered", "differences"):
-        spark.sql(statement("checks", name)).createOrReplaceTempView(name)
+        spark.sql(statement("checks", name)).coalesce(1).cache().createOrReplaceTempView(name)
 
 
 def run(
