@@ -9,12 +9,14 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from groupshift.adapters.sqlalchemy.runs import SqlRuns
+from groupshift.cli import run_driving
 from groupshift.cli.main import UNREAD
 from groupshift.cli.run_driving import INTERRUPTED
 from groupshift.domain.run import RunState
@@ -49,6 +51,14 @@ def waits_for_a_person(bench: ToyBench) -> bool:
         )
     finally:
         runs.close()
+
+
+def stopped(bench: ToyBench) -> bool:
+    """Whether the process that had the run said that it does nothing more."""
+    runs = bench.runs()
+    held = runs.held(bench.run)
+    runs.close()
+    return held is not None and held.stopped
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
@@ -117,11 +127,7 @@ def test_u14_a_process_that_is_asked_to_end_twice_leaves_the_run_in_order(bench:
         first.send_signal(how)
     code, _out, said = ended(first)
     assert code in {INTERRUPTED, -signal.SIGTERM}, said  # the second may come when all is done
-    runs = bench.runs()
-    held = runs.held(bench.run)
-    runs.close()
-    assert held is not None
-    assert held.stopped
+    assert stopped(bench)
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP])
@@ -148,6 +154,45 @@ def test_u14_a_process_that_is_asked_to_end_while_it_claims_the_run_leaves_it_in
     assert held is not None
     assert (held.token, held.stopped) == (2, True)
     assert bench.call("continue", bench.run, "--execute", "--yes") == 0
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP])
+def test_u14_a_second_signal_waits_until_the_run_is_left(
+    bench: ToyBench, monkeypatch: pytest.MonkeyPatch, how: signal.Signals
+) -> None:
+    """A service that is stopped, and then its terminal is closed: the first one's word is written whole."""
+    bench.target.write("plugged", "yes")
+    assert bench.call("toy", "run", *bench.request(), "--execute") == 6
+    leave = run_driving.leave
+
+    def asked_again(*of: Any) -> None:
+        signal.raise_signal(how)
+        leave(*of)
+
+    with monkeypatch.context() as patched, suppress(KeyboardInterrupt):
+        patched.setattr(run_driving, "drive", lambda _run: signal.raise_signal(signal.SIGTERM))
+        patched.setattr(run_driving, "leave", asked_again)
+        bench.call("continue", bench.run, "--execute", "--yes")
+    assert stopped(bench)
+
+
+def test_u14_a_terminal_that_is_gone_keeps_no_run(bench: ToyBench) -> None:
+    """What is said of the interrupt goes nowhere; the run is left in order all the same."""
+    ours, theirs = pty.openpty()
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
+    process = bench.process("toy", "run", *bench.request(), "--execute", "--yes", **streams)
+    os.close(theirs)
+
+    def waits() -> bool:
+        if select.select([ours], [], [], 0)[0]:
+            os.read(ours, 65536)  # its buffer is small, and who writes to a full one waits
+        return waits_for_a_person(bench)
+
+    until(waits, "the run asks a person")
+    os.close(ours)
+    process.send_signal(signal.SIGHUP)
+    process.wait(timeout=PATIENT_S)
+    assert stopped(bench)
 
 
 def test_a_pipe_that_nobody_reads_stops_no_run(bench: ToyBench) -> None:

@@ -122,3 +122,15 @@ def test_coordinators_that_are_too_old_are_asked_nothing_more() -> None:
     rows = {"old": committed("old", "orders")}
     assert [row.topic_id for row in with_topic_ids(cluster, rows, topics, lambda _: ())] == [None]
     assert world.asked == []
+
+
+def test_a_group_without_a_coordinator_has_none_that_is_remembered() -> None:
+    """Its former one would be asked first, and no longer answers for it."""
+    world = FakeWorld(groups={"lost": FakeGroup()})
+    cluster = world.observer()
+    assert cluster.coordinators(["lost"]) == ({"lost": 1}, {})
+    assert cluster.told_last == {"lost": 1}
+    world.hidden_groups.add("lost")
+    nodes, errors = cluster.coordinators(["lost"])
+    assert (nodes, list(errors)) == ({}, ["lost"])
+    assert cluster.told_last == {}
