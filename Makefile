@@ -50,7 +50,7 @@ test-begin: $(READY)
 	@$(PARTS) begin
 
 .PHONY: test-landed
-test-landed: $(READY)  ## write what passed at the second try in the last `make test` into tests/second_tries.json
+test-landed: $(READY)  ## write the second tries of the last `make test` and the seconds of its files into tests/*.json
 	@$(PARTS) landed
 
 .PHONY: test-field
@@ -71,11 +71,11 @@ test-fast: $(READY)  ## unit, engine, golden, property, conformance and architec
 
 .PHONY: test-spark
 test-spark: $(READY)  ## Spark jobs and checks, some on a real Spark cluster (a session for each process: a file stays in one)
-	$(PARTS) run spark --again -n 2 --dist loadfile tests/spark
+	$(PARTS) run spark --again -n 2 --dist loadfile --no-loadscope-reorder tests/spark
 
 .PHONY: test-live
 test-live: $(READY)  ## consumers, adapters, `groupshift run` and its report in Chromium (installed where it is missing and may), on real servers
-	$(PARTS) run live --again -n 4 --dist loadfile --no-loadscope-reorder tests/live tests/browser
+	$(PARTS) run live --again -n 3 --dist loadfile --no-loadscope-reorder tests/live tests/browser
 
 .PHONY: test-airflow
 test-airflow: $(READY)  ## DAGs, plugin and runs in a real Airflow (a file stays in one process: Airflow keeps state in it)

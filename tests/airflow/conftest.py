@@ -1,4 +1,3 @@
-# ruff: noqa: E402 - the environment comes first
 """One Airflow for all tests of this folder: its environment is set before anything imports Airflow."""
 
 from __future__ import annotations
@@ -27,13 +26,6 @@ os.environ.update(
     AIRFLOW__API__SECRET_KEY="1" * 64,
 )
 (HOME / "passwords.json").write_text('{"admin": "admin", "viewer": "viewer"}')
-
-from support.longest_first import longest_first
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whole moves in a real Airflow begin before everything else."""
-    longest_first(items)
 
 
 @pytest.fixture(scope="session")

@@ -37,18 +37,12 @@ from groupshift_sandbox.processes import (
 )
 from groupshift_sandbox.zookeeper import start_zookeeper
 from support.coordinators_ready import await_coordinators
-from support.longest_first import longest_first
 from support.started import started
 
 RELAYED_LISTENERS = 6
 LOG_TAIL_LINES = 30
 UNTOUCHED = {"offsets.retention.check.interval.ms": "86400000"}
 """The coordinator writes no tombstone of its own while a test compares its log."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whole moves begin before everything else."""
-    longest_first(items)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

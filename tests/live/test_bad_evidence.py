@@ -27,6 +27,7 @@ from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.kraft import start_kraft
 from groupshift_sandbox.processes import marked, stop
 from support.small_disk import listing, small_disk
+from support.warm_spark import LITTLE_DATA
 
 pytestmark = pytest.mark.timeout(900)  # a job of Spark, on a machine that may do something else, too
 
@@ -116,7 +117,7 @@ def test_b5_the_log_of_the_coordinators_is_gone(
     assert "__consumer_offsets" in said
     assert untouched in said
     monkeypatch.setenv("JAVA_HOME", str(java_home()))
-    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--driver-memory 1g pyspark-shell")
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", LITTLE_DATA)
     output = tmp_path / "out"
     given = ["--brokers", untouched, "--partitions", "50", "--output", str(output)]
     assert read_coordinator_log.main(given) == REJECTED

@@ -25,6 +25,7 @@ from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.layout import Cluster
 from groupshift_sandbox.processes import wait_until
 from support.group_probe import GroupProbe
+from support.warm_spark import LITTLE_DATA
 
 pytestmark = pytest.mark.timeout(900)  # comparisons in Spark, on a machine that may do something else, too
 
@@ -40,7 +41,7 @@ def spark() -> Iterator[SparkSession]:
     """The session that every comparison of this module gets."""
     patch = pytest.MonkeyPatch()
     patch.setenv("JAVA_HOME", str(java_home()))
-    patch.setenv("PYSPARK_SUBMIT_ARGS", "--driver-memory 1g pyspark-shell")
+    patch.setenv("PYSPARK_SUBMIT_ARGS", LITTLE_DATA)
     session = large_session("groupshift compare tests")
     yield session
     session.stop()

@@ -24,6 +24,8 @@ STATE = ROOT / ".groupshift" / "suite"
 """What the parts of this run came to: one JSON file a part, and ``begin``."""
 LANDINGS = ROOT / "tests" / "second_tries.json"
 """The lists of the last landings, newest last; in the repository."""
+FILE_SECONDS = ROOT / "tests" / "file_seconds.json"
+"""Seconds by file of tests on real servers in the last landing, the longest first; in the repository."""
 MOST = 3
 """More tests than these may not pass at the second try in one run."""
 REMEMBERED = 5
@@ -36,7 +38,8 @@ BEGIN = "begin"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
     """One part of a run: seconds it took, tests that were run and skipped, what failed for good, what passed
-    at the second try, and the seconds of each test (set-up and tear-down included)."""
+    at the second try, the seconds of its slowest tests and, where it has second tries, those of each file
+    (set-up and tear-down included)."""
 
     name: str
     seconds: float
@@ -45,6 +48,7 @@ class Part:
     failed: tuple[str, ...] = ()
     second_tries: tuple[str, ...] = ()
     durations: Mapping[str, float] = field(default_factory=dict)
+    files: Mapping[str, float] = field(default_factory=dict)
 
 
 class Recorder:
@@ -110,6 +114,7 @@ def run(name: str, arguments: list[str], *, again: bool) -> int:
         failed=failed,
         second_tries=passed_later,
         durations={test: round(seconds, 2) for test, seconds in _slowest(recorder.durations)},
+        files=_by_file(recorder.durations) if again else {},
     )
     _keep(part)
     _print_part(part)
@@ -154,9 +159,13 @@ def landed() -> int:
     every = json.loads(LANDINGS.read_text())["landings"]
     before = [each for each in every if each.get("began") != began]  # one run is one landing
     LANDINGS.write_text(json.dumps({"landings": [*before, entry][-REMEMBERED:]}, indent=2) + "\n")
-    print(
-        f"{LANDINGS.relative_to(ROOT)}: {len(tests)} second tries of the run at {entry['commit']}; commit it"
-    )
+    known = json.loads(FILE_SECONDS.read_text()) if FILE_SECONDS.exists() else {}
+    files = {file: round(seconds, 1) for part in kept() for file, seconds in part.files.items()}
+    here = {file: seconds for file, seconds in (known | files).items() if (ROOT / file).exists()}
+    longest = dict(sorted(here.items(), key=lambda item: (-item[1], item[0])))
+    FILE_SECONDS.write_text(json.dumps(longest, indent=2) + "\n")
+    print(f"{len(tests)} second tries and {len(files)} files' seconds of the run at {entry['commit']}")
+    print(f"commit {LANDINGS.relative_to(ROOT)} and {FILE_SECONDS.relative_to(ROOT)}")
     return 0
 
 
@@ -188,6 +197,15 @@ def _verdict(second_tries: Iterable[str]) -> int:
     for problem in found:
         print(f"red: {problem}")
     return int(bool(found))
+
+
+def _by_file(durations: Mapping[str, float]) -> dict[str, float]:
+    """The seconds of each file's tests, however many workers ran them."""
+    files: dict[str, float] = {}
+    for test, seconds in durations.items():
+        file = test.partition("::")[0]
+        files[file] = files.get(file, 0.0) + seconds
+    return {file: round(seconds, 2) for file, seconds in files.items()}
 
 
 def _slowest(durations: Mapping[str, float]) -> list[tuple[str, float]]:

@@ -14,7 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from groupshift.adapters.spark_submit.java import java_home
+from groupshift.adapters.spark_submit.submit import BRIEF
 
+LITTLE_DATA = f'--driver-memory 1g --driver-java-options "{BRIEF}" pyspark-shell'
+"""``PYSPARK_SUBMIT_ARGS`` of a test that lets a job start its own session."""
 SUBMIT = """#!{python}
 import json, os, socket, sys
 job = next(n for n, each in enumerate(sys.argv) if each.endswith(".py") and n)

@@ -119,6 +119,28 @@ def test_one_run_is_one_landing_however_often_it_is_written_down(tree: Path) -> 
     assert lists == [1, 2]
 
 
+def test_a_landing_keeps_the_seconds_of_the_files_on_real_servers(tree: Path) -> None:
+    """They say what begins first in the next run. What did not run keeps its seconds while it is there."""
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    waits = "import time\ndef test_one():\n    time.sleep({0})\ndef test_two():\n    time.sleep({0})\n"
+    for number, seconds in ((1, 0.05), (2, 0.8), (3, 0)):
+        (tree / "tests" / f"test_{number}.py").write_text(waits.format(seconds))
+    (tree / "tests" / "file_seconds.json").write_text('{"tests/test_3.py": 3.5, "tests/gone.py": 9.0}')
+    subprocess.run([*git, "init", "-q"], cwd=tree, check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "tests"], cwd=tree, check=True)
+    for verb in (
+        ["begin"],
+        ["run", "fast", "-q", "tests/test_3.py"],
+        ["run", "live", "--again", "-q", "tests/test_1.py", "tests/test_2.py"],
+        ["landed"],
+    ):
+        assert _run(tree, *verb).returncode == 0
+    table = json.loads((tree / "tests" / "file_seconds.json").read_text())
+    assert list(table) == ["tests/test_3.py", "tests/test_2.py", "tests/test_1.py"]
+    assert table["tests/test_3.py"] == 3.5
+    assert 0.1 <= table["tests/test_1.py"] < 1.6 <= table["tests/test_2.py"]
+
+
 @pytest.mark.parametrize(
     ("tries", "landings", "said"),
     [
