@@ -171,8 +171,10 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
                 return over
             step = upcoming(run)
             job = _job_of(run, step) if self.submits and self.beside and step is not None else None
-            if job is not None and step is not None and run.records[step.key].token == run.token:
-                self.submit(context, job, settings)
+            if job is not None and step is not None:
+                run.refresh()
+                if run.records[step.key].token == run.token:
+                    self.submit(context, job, settings)
             over = self.react(context, run, advance(run), settings)
             if over is not None:
                 return over

@@ -1,4 +1,4 @@
 SELECT seq, at_ms, token, kind, step, body
 FROM run_event
-WHERE run = :run AND (:step = '' OR step = :step)
+WHERE run = :run AND seq > :after
 ORDER BY seq;

@@ -159,7 +159,7 @@ class World:
 
     def kinds(self, name: str, step: str = "") -> list[EventKind]:
         """The kinds of a run's events."""
-        return [each.kind for each in self.runs.events(name, step=step)]
+        return [each.kind for each in self.runs.events(name) if not step or each.step == step]
 
     def record_of(self, name: str, step: str) -> Any:
         """The record of the step with this name, None where it has none."""

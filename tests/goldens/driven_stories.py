@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,7 @@ class Driven:
         return found
 
     def _killing(self, kill_at: int = 0, before: str = "") -> KillAt:
+        @cache  # of one process, in which no other rollback begins
         def name(step: str) -> str:
             return name_of(self.driver.runs, self.run, step)
 

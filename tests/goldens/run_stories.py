@@ -154,7 +154,7 @@ class Recording(Processes):
             case EventKind.GATE_ANSWERED if step is not None:
                 self.recorder.did(f"{step.phase} gate: {event.body['choice']}")
             case EventKind.NOTED if step is not None:
-                begun = self.runs.events(self._name(), step=event.step)
+                begun = (each for each in self.runs.events(self._name()) if each.step == event.step)
                 if sum(each.kind is EventKind.NOTED for each in begun) == 1:
                     self.recorder.did("soak begins")
             case EventKind.ROLLBACK_BEGUN:

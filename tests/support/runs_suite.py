@@ -158,7 +158,8 @@ def test_an_entry_is_written_whole_and_in_order(runs: Runs) -> None:
     assert runs.steps("r") == {"1": last, "2": a_step("2")}
     assert (runs.find("r").state, runs.find("r").updated_at_ms) == (RunState.RUNNING, 8)
     assert [each.seq for each in runs.events("r")] == [1, 2, 3, 4]
-    (found,) = runs.events("r", step="1")
+    assert [each.seq for each in runs.events("r", after=1)] == [2, 3, 4]
+    (found,) = (each for each in runs.events("r") if each.step == "1")
     assert (found.kind, found.step, found.body, found.token, found.at_ms) == (
         EventKind.NOTED,
         "1",

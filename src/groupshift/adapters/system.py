@@ -111,8 +111,7 @@ class KillAtStep:
         None when no point is asked for.
 
         Raises `Rejected` for a point that does not exist."""
-        setting = environ.get("GROUPSHIFT_CRASH_AT_STEP", "")
-        if not setting:
+        if not (setting := environ.get("GROUPSHIFT_CRASH_AT_STEP", "")):
             return None
         text, _, point = setting.rpartition(".")
         try:

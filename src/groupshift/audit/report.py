@@ -121,8 +121,7 @@ def _now(audit: Audit) -> Iterator[tuple[Cell, ...]]:
     remedies = Counter((one.kind, one.remedy) for one in looked.suspicious)
     for (kind, remedy), count in remedies.most_common():
         yield Word(f"{count:,} {kind}", tag="strong"), "", f": {remedy}."
-    groups = list(dict.fromkeys(one.group for one in looked.suspicious))
-    if not groups:
+    if not (groups := list(dict.fromkeys(one.group for one in looked.suspicious))):
         yield "Then audit again.", ""
         return
     more = "" if len(groups) <= NAMED else f" (and the other {len(groups) - NAMED:,})"

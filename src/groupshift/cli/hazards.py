@@ -45,8 +45,7 @@ def hazards(  # noqa: PLR0913 - the options of a verb
     if target and move is not Comparison.DOWNGRADE:
         raise Rejected(f"--target {target} is for --move downgrade only; leave it out")
     versions = {**client_versions(client or ()), **broker_versions(broker or (), target)}
-    both = sorted({*(having or ())} & {*(lacking or ())})
-    if both:
+    if both := sorted({*(having or ())} & {*(lacking or ())}):
         raise Rejected(f"{', '.join(both)} is named by --with and by --without; say which")
     traits = {**dict.fromkeys(having or (), True), **dict.fromkeys(lacking or (), False)}
     findings = hazards_of(move, Facts(versions=versions, traits=traits))

@@ -101,8 +101,7 @@ def _assess(
         facts, findings = assess(move, at.tools, ports, request, patience_s=patience)
         in_the_way = at.runs.in_the_way(target)
     if page is not None:
-        text = move.assessment_page(request, facts)
-        if not text:
+        if not (text := move.assessment_page(request, facts)):
             raise Rejected(f"an assessment of {move.name} has no page: leave --output out, or take --json")
         output.write_page(page, text)
     obstacles, observed = move.obstacles(request, facts, findings), move.observed(request, facts)

@@ -37,8 +37,7 @@ def parameters(
         named = [one for one in (info.default, *(info.param_decls or ())) if isinstance(one, str)]
         flags.update(named or [f"--{each.name.replace('_', '-')}"])
     options = options_of(move.request)
-    taken = [option.flag for option in options if option.flag in flags]
-    if taken:
+    if taken := [option.flag for option in options if option.flag in flags]:
         raise Rejected(f"move {move.name} has options that every move has: {', '.join(taken)}; rename them")
     return (*(_parameter(option) for option in options if assesses or not option.assesses), *later)
 

@@ -100,8 +100,7 @@ def _parts(state: ClusterState, output: Path) -> Iterator[render.Shown]:
     """How many rows each table has, what of a snapshot is not told here, and what could not be read."""
     counts = ((name, f"{len(rows):,}") for name, rows in state.tables().items())
     yield Table(f"snapshot of cluster {state.cluster_id}", ("table", "rows"), counts, numbers=("rows",))
-    in_zookeeper = sum(row.type == ReadFrom.ZOOKEEPER for row in state.groups)
-    if in_zookeeper:
+    if in_zookeeper := sum(row.type == ReadFrom.ZOOKEEPER for row in state.groups):
         yield (
             f"a snapshot holds offsets but no members of groups read in ZooKeeper ({in_zookeeper:,} here); "
             "members of one: groupshift coordination assess --group GROUP"

@@ -164,8 +164,7 @@ def _demands(
         if _SHA256.fullmatch(str(result.get("commits_sha256"))):
             demands[below(result["commits"])] = Demand(sha256=str(result["commits_sha256"]))
         job, outcome = result.get("spark_job"), result.get("outcome")
-        base = below(job["output"]) if isinstance(job, Mapping) else ""
-        if base:
+        if base := below(job["output"]) if isinstance(job, Mapping) else "":
             outputs.add(base)
         if isinstance(outcome, Mapping):
             within = all(str(path).startswith(f"{base}/") for path in outcome)

@@ -79,8 +79,7 @@ def show(run: Run[P], gate: Step) -> str:
 
 def question_of(run: Run[P], gate: Step, checked: Checked) -> Question:
     """Return what somebody is asked at a gate or review that was shown. Raises `Conflict` when it was not."""
-    shown = run.events(gate.key, EventKind.GATE_SHOWN)
-    if not shown:
+    if not (shown := run.events(gate.key, EventKind.GATE_SHOWN)):
         raise Conflict(f"gate {gate.key} of run {run.name} was never shown; run it again")
     asks, done = gate.kind == APPROVE, {key for key, e in run.records.items() if e.state is StepState.DONE}
     covered = (each for each in run.plan.steps if run.plan.gate_of(each) == gate and each.key not in done)
@@ -213,8 +212,7 @@ def outdated(run: Run[P], step: Step) -> tuple[str, ...]:
 
     The first step that a gate covers compares with what the gate showed; a later one with what the last judge
     that passed met. Raises `Conflict` when the gate was never answered with yes."""
-    gate = run.plan.gate_of(step)
-    if gate is None:
+    if (gate := run.plan.gate_of(step)) is None:
         return ()
     yes, records = _approval(run, gate), run.records
     if yes is None:

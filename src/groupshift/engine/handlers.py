@@ -83,8 +83,7 @@ class Approve(Calm[P]):
 
     def check(self, run: Run[P], step: Step, record: StepRecord) -> Checked:
         """See `Handler`."""
-        answered = gates.answer_of(run, step.key)
-        if answered is None:
+        if (answered := gates.answer_of(run, step.key)) is None:
             return Checked(outcome=Outcome.PERSON, detail=f"gate {step.key} waits for an approval")
         who, choice = answered.body["who"], answered.body["choice"]
         outcome, detail = Outcome.DECLINED, f"gate {step.key} was declined by {who}"
@@ -166,8 +165,7 @@ class Compare(Handler[P]):
         record = run.records[step.key]
         if record.state is StepState.INTENDED and self.stands(run, step, record) is Standing.MADE:
             return {JOB: record.result[JOB]}
-        altered = [each for each in self.doubts(run, step) if each.rule == "J02"]
-        if altered:
+        if altered := [each for each in self.doubts(run, step) if each.rule == "J02"]:
             return {"findings": findings_data(altered), "outcome": {}}
         return self.job(run, step, _snapshots(run, step), run.attempt(step))
 

@@ -131,6 +131,8 @@ class Run(Generic[P]):
         """What was accepted and is not journaled yet."""
         self._record: RunRecord | None = None
         self._plans: tuple[Plan, ...] | None = None
+        self._records: Mapping[str, StepRecord] | None = None
+        self._events: tuple[Event, ...] = ()
 
     @classmethod
     def reader(cls, move: Move[P], tools: Tools, ports: P, name: str) -> Run[P]:
@@ -141,6 +143,7 @@ class Run(Generic[P]):
 
     def refresh(self) -> RunRecord:
         """Read the run anew. Raises `Fenced` when another claim has it."""
+        self._records = None
         claim = self.tools.runs.held(self.name)
         if claim is None or claim.token != self.token:
             by = f"run {claim.holder} took this run over; " if claim else ""
@@ -190,14 +193,20 @@ class Run(Generic[P]):
 
     @property
     def records(self) -> Mapping[str, StepRecord]:
-        """What is journaled of every step of the run, there and back, by key; read anew at each access."""
-        return self.tools.runs.steps(self.name)
+        """What is journaled of every step of the run, there and back, by key. A claim reads it anew after
+        each `refresh` and `write`: tasks of one holder take turns, and where another claim has the run, the
+        next write raises `Fenced`. A reader reads it anew at each access."""
+        if self._records is None or not self.token:
+            self._records = self.tools.runs.steps(self.name)
+        return self._records
 
     def events(self, step: str = "", *kinds: EventKind) -> tuple[Event, ...]:
         """The history, oldest first: of one step where ``step`` is its key, of these kinds where any is
         named."""
-        every = self.tools.runs.events(self.name, step=step)
-        return tuple(each for each in every if each.kind in kinds) if kinds else every
+        read = self._events[-1].seq if self._events else 0  # nothing is ever put before what was read
+        self._events += self.tools.runs.events(self.name, after=read)
+        own = (each for each in self._events if not step or each.step == step)
+        return tuple(each for each in own if not kinds or each.kind in kinds)
 
     @property
     def begun(self) -> dict[str, StepRecord]:
@@ -235,8 +244,7 @@ class Run(Generic[P]):
             Fenced: another claim has the run.
             Conflict: the run is closed, or the step was never intended.
         """
-        known = self.records.get(step.key)
-        if known is None:
+        if (known := self.records.get(step.key)) is None:
             raise Conflict(f"step {step.key} of run {self.name} was never intended; run it again")
         self.write(steps=(self.put(step, known.state, known),))
 
@@ -247,6 +255,7 @@ class Run(Generic[P]):
         entry = Entry(
             run=self.name, at_ms=self.now(), token=self.token, events=events, steps=tuple(steps), state=state
         )
+        self._records = None
         self.tools.runs.append(entry)
         if state is not None:
             self._plans = None  # it may be that of another rollback

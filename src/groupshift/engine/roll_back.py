@@ -69,6 +69,7 @@ def begin_roll_back(run: Run[P], to: str, because: str = "") -> bool:
     target = run.record.target
     require_free(target, (each for each in run.tools.runs.in_the_way(target) if each.run != run.name))
     run.move.fence(run, "rolling_back")
+    run.refresh()
     facts = run.move.look_back(run.ports, run.request)
     _require_open(run, facts)
     plan = run.move.roll_back_plan(run, run.begun, facts, to)

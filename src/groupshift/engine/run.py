@@ -71,8 +71,7 @@ def drive(run: Run[P]) -> Progress:
                 run.write(stopped_event(step, Checked(outcome=Outcome.WAIT, detail="paused")))
                 return progress
             case Asks(step=step, question=question):
-                reply = run.options.decide(question)
-                if reply is None:
+                if (reply := run.options.decide(question)) is None:
                     detail = f"gate {step.key} waits for an answer"
                     doubts = () if step.kind == APPROVE else question.findings  # with their remedies
                     checked = Checked(outcome=Outcome.PERSON, findings=doubts, detail=detail)
@@ -196,8 +195,7 @@ def _begin(run: Run[P], following: _Next) -> Progress:
             run.write(steps=(taken,))
             return look(run, step, taken)
     if standing is not Standing.MADE:
-        blocked = _blocked(run, step)
-        if blocked is not None:
+        if (blocked := _blocked(run, step)) is not None:
             return blocked
         handler_of(run.move, step).fence(run, step)
     if record is not None and standing in {Standing.AS_MET, Standing.MADE}:
@@ -221,14 +219,12 @@ def _blocked(run: Run[P], step: Step) -> Progress | None:
         answered = run.records.get(gate.key)
         if answered is not None and answered.left_out:
             return leave_out(run, step, answered.left_out)
-    if gate is not None and changes(run.move, step):
-        changed = outdated(run, step)
-        if changed:
-            said = Checked(outcome=Outcome.WAIT, detail=f"not as approved: {'; '.join(changed[:5])}")
-            if run.patient(step, "as approved"):
-                return Waits(step=step, checked=said)
-            void(run, gate, changed)
-            return Moved(step=gate)
+    if gate is not None and changes(run.move, step) and (changed := outdated(run, step)):
+        said = Checked(outcome=Outcome.WAIT, detail=f"not as approved: {'; '.join(changed[:5])}")
+        if run.patient(step, "as approved"):
+            return Waits(step=step, checked=said)
+        void(run, gate, changed)
+        return Moved(step=gate)
     checked = checked_by(lambda: handler_of(run.move, step).allowed(run, step), Outcome.ERROR)
     if checked.outcome in {Outcome.PASS, Outcome.INCONCLUSIVE}:
         return None

@@ -162,8 +162,8 @@ class Runs(Protocol):
     def steps(self, run: str) -> Mapping[str, StepRecord]:
         """Return what is journaled of each step, by key."""
 
-    def events(self, run: str, *, step: str = "") -> tuple[Event, ...]:
-        """Return the history in order, of one step where ``step`` is its key."""
+    def events(self, run: str, *, after: int = 0) -> tuple[Event, ...]:
+        """Return the events after number ``after``, in order; of one run they are numbered from 1."""
 
     def close(self) -> None:
         """Close all connections."""

@@ -201,8 +201,7 @@ def _phase(name: str, own: Sequence[Event], steps: Mapping[str, Step]) -> Lane:
     begin, end = own[0].at_ms, own[-1].at_ms
     took = f"{name}: {clock(begin)} to {clock(end)}, {duration(end - begin)}"
     over = [Bar(from_ms=begin, to_ms=end, title=took, look="stage")]
-    acts = [event.at_ms for event in own if steps[event.step].kind not in _MEASURES]
-    if acts:
+    if acts := [event.at_ms for event in own if steps[event.step].kind not in _MEASURES]:
         over.append(Bar(from_ms=acts[0], to_ms=acts[-1], title=f"{name} acted, and settled", look="act"))
     dots = []
     for event in own:
@@ -290,8 +289,7 @@ _CLASSES = ("lost", "extra", "regressed", "advanced", "metadata_only")
 def _offsets(group: GroupHistory) -> Section:
     """How the committed offsets of each comparison differ, by class, and the first rows of each that its
     phase does not allow."""
-    compared = [each for each in group.compared if each.counts]
-    if not compared:
+    if not (compared := [each for each in group.compared if each.counts]):
         return section("Committed offsets", "Nothing was compared yet.")
     rows: list[list[Cell]] = []
     for each in compared:

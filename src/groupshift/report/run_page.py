@@ -251,14 +251,14 @@ class Closed:
         record = self._runs.find(run)
         return replace(record, state=RunState(self._closing["state"])) if run == self._run else record
 
-    def events(self, run: str, *, step: str = "") -> tuple[Event, ...]:
+    def events(self, run: str, *, after: int = 0) -> tuple[Event, ...]:
         """Return events as `Runs` does; those of the closed run end with its end."""
-        events_so_far = self._runs.events(run, step=step)
-        if run != self._run or step:
-            return events_so_far
+        if run != self._run:
+            return self._runs.events(run, after=after)
+        events_so_far = self._runs.events(run)
         seq = events_so_far[-1].seq + 1 if events_so_far else 1
         closed = Event(seq=seq, at_ms=self._at_ms, token=0, kind=EventKind.CLOSED, body=self._closing)
-        return (*events_so_far, closed)
+        return tuple(each for each in (*events_so_far, closed) if each.seq > after)
 
 
 def closed_reader(move: Move[P], runs: Runs, clock: Clock, run: str, closing: Json | None = None) -> Run[P]:

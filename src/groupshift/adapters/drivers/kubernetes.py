@@ -77,8 +77,7 @@ class KubernetesFleet:
                 "write replicas too; nothing was changed: plan the move online, or with the driver manual, "
                 f"and scale the workloads of group {change.group} to 0 and back when it asks for it"
             )
-        workloads = self._workloads(change.group)
-        if not workloads:
+        if not (workloads := self._workloads(change.group)):
             raise Rejected(
                 f"namespace {self._api.namespace} has no Deployment or StatefulSet with the label "
                 f"{GROUP}={change.group}; put it on those whose pods are the members"
@@ -122,14 +121,12 @@ class KubernetesFleet:
         resource = WORKLOADS[workload.kind]
         for _ in range(_TRIES):
             demand_acceptable(workload, change)
-            patch = decide(workload, change, self._template)
-            if patch is None:
+            if (patch := decide(workload, change, self._template)) is None:
                 return
             try:
                 self._api.patch(resource, workload.name, patch)
             except Conflict:
-                document = self._api.read(resource, workload.name)
-                if document is None:
+                if (document := self._api.read(resource, workload.name)) is None:
                     raise Conflict(
                         f"{workload.kind} {workload.name} was removed meanwhile; look and decide again"
                     ) from None
@@ -164,8 +161,7 @@ class KubernetesFleet:
     def _template(self, workload: Workload, revision: str) -> Mapping[str, Any] | None:
         """The pod template of a revision; None when the history no longer has it."""
         resource = "controllerrevisions" if workload.stateful else "replicasets"
-        document = self._api.read(resource, revision) if revision else None
-        if document is None:
+        if (document := self._api.read(resource, revision) if revision else None) is None:
             return None
         template = dict((document["data"] if workload.stateful else document)["spec"]["template"])
         metadata = dict(template.get("metadata") or {})
@@ -202,8 +198,7 @@ class KubernetesApi:
     def patch(self, resource: str, name: str, change: Mapping[str, Any]) -> Document:
         """Apply a strategic merge patch. Raises `Conflict` when ``metadata.resourceVersion`` in it is no
         longer the document's, or the document is gone."""
-        answer = self._request("PATCH", self._path(resource, name), body=change)
-        if answer is None:
+        if (answer := self._request("PATCH", self._path(resource, name), body=change)) is None:
             raise Conflict(f"{resource}/{name} is gone")
         return answer
 

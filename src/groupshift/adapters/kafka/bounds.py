@@ -67,8 +67,7 @@ def _entity(schema: Any) -> _Value:
     """A message or a part of one: its fields in order, then its tagged fields."""
     plain, tagged = [], {}
     for field in dataclasses.fields(schema):
-        tag = field.metadata.get("tag")
-        if tag is None:
+        if (tag := field.metadata.get("tag")) is None:
             plain.append(_field(schema, field))
         else:
             tagged[tag] = _field(schema, field).skip

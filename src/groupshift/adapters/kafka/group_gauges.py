@@ -84,8 +84,7 @@ class JmxToolGauges:
 def gauges(said: str) -> Iterator[Gauge]:
     """The attributes in what the tool prints as properties; its line with the time is none."""
     for line in said.splitlines():
-        match = _LINE.fullmatch(line.strip())
-        if match:
+        if match := _LINE.fullmatch(line.strip()):
             pairs = (pair.partition("=") for pair in match["keys"].split(","))
             yield {key: value for key, _, value in pairs}, match["attribute"], match["value"]
 

@@ -181,8 +181,7 @@ class Place:
         Raises:
             Broken: it is gone, or as `read`.
         """
-        data = self.read()
-        if data is None:
+        if (data := self.read()) is None:
             raise Broken(
                 f"evidence file {self.path} is gone: bring it back, and take no decision on this evidence"
             )

@@ -59,8 +59,7 @@ class SqlRuns:
 
     def find(self, run: str) -> RunRecord:
         """See the port."""
-        records = self._runs("find_run", run=run)
-        if not records:
+        if not (records := self._runs("find_run", run=run)):
             raise _unknown(run)
         return records[0]
 
@@ -135,9 +134,9 @@ class SqlRuns:
         rows = self._database.rows("list_steps", run=run)
         return {row["key"]: from_plain(StepRecord, _read(row, "intent", "result")) for row in rows}
 
-    def events(self, run: str, *, step: str = "") -> tuple[Event, ...]:
+    def events(self, run: str, *, after: int = 0) -> tuple[Event, ...]:
         """See the port."""
-        rows = self._database.rows("list_events", run=run, step=step)
+        rows = self._database.rows("list_events", run=run, after=after)
         events: list[Event] = []
         for row in rows:
             try:

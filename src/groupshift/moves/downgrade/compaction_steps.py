@@ -55,8 +55,7 @@ class Compact(Handler[DowngradePorts]):
         run.hold(step)
         run.ports.cluster.force_compaction()
         run.tools.clock.sleep(_CHURN_S)
-        log = look_at(run.ports.views, run.ports.log, run.request).log
-        if log is None:
+        if (log := look_at(run.ports.views, run.ports.log, run.request).log) is None:
             return waits("the log was not read")
         if log.new_types:
             count, types = sum(log.new_types.values()), ", ".join(map(str, log.new_types))

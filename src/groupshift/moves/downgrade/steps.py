@@ -208,8 +208,7 @@ class AwaitSnapshot(Handler[DowngradePorts]):
 
     def intend(self, run: Downgrading, step: Step) -> Json:
         """Up to where the metadata log is committed now. Raises `Transient`."""
-        quorum = run.ports.views.look().quorum
-        if quorum is None:
+        if (quorum := run.ports.views.look().quorum) is None:
             raise Transient("no controller tells the metadata quorum; run it again")
         return {"offset": quorum.high_watermark}
 

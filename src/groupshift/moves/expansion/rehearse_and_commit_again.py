@@ -210,8 +210,7 @@ class Rehearse(_Committing):
     def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
         """Whether all was taken. Where offsets changed since the snapshot it is no copy any more: only the
         rollback helps."""
-        changed = record.result["changed"]
-        if changed:
+        if changed := record.result["changed"]:
             names = ", ".join(changed)
             detail = f"offsets of {names} changed since the snapshot; take the run back, and begin anew"
             return Checked(outcome=Outcome.FAIL, detail=detail, only_rollback_helps=True)

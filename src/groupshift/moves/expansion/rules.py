@@ -144,8 +144,7 @@ def listed_once(facts: PlacementFacts) -> Iterator[Says]:
 @_rule("X07")
 def at_home(facts: PlacementFacts) -> Iterator[Says]:
     """Live records elsewhere than the count in force says: lost, stale, or only residue."""
-    log = facts.log
-    if log is None:
+    if (log := facts.log) is None:
         yield Says("log_unread")
         return
     if log.others_wrote:
