@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -59,19 +60,22 @@ def record(source: IO[str], ledger: IO[str], member: str) -> int:
 
 
 def _announce(zookeeper: str, group: str, member: str, state: Path) -> None:
-    """Write the state file when the member's registration is there; gives up silently with the process."""
-    client = KazooClient(hosts=zookeeper, timeout=10.0, read_only=False)
-    registration = f"/consumers/{group}/ids/{member}"
-    while True:
+    """Write the state file when the member's registration is there; gives up silently with the process. A
+    question whose answer is lost with ZooKeeper's restart is asked anew, by a client of its own."""
+    registration, there = f"/consumers/{group}/ids/{member}", False
+    while not there:
+        client = KazooClient(hosts=zookeeper, timeout=10.0, read_only=False)
         try:
             client.start(timeout=5.0)
-            if client.exists(registration):
-                break
+            while not there:
+                there = client.exists_async(registration).get(timeout=5.0) is not None
+                time.sleep(0.1)
         except (KazooException, client.handler.timeout_exception):
-            client.stop()
-        time.sleep(0.1)
-    client.stop()
-    client.close()
+            time.sleep(0.1)
+        finally:
+            with suppress(KazooException):
+                client.stop()
+                client.close()
     at_ms = time.time_ns() // 1_000_000
     write_document(state, {"member": member, "pid": os.getpid(), "state": "running", "at_ms": at_ms})
 
