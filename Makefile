@@ -10,6 +10,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
 PARTS  := $(BIN)/python tests/support/parts.py
+SERVERS := -n 4 --dist loadfile --no-loadscope-reorder
 UV     := 0.13.9
 BUILDS := 1.33.0
 
@@ -42,7 +43,7 @@ demo: $(READY)  ## show a move on real servers (MOVE=coordination|protocol|downg
 	@$(BIN)/groupshift demo $(MOVE)
 
 .PHONY: test
-test: test-begin check test-fast test-spark test-live test-airflow  ## all checks and all tests
+test: test-begin check test-fast test-servers  ## all checks and all tests
 	@$(PARTS) end
 
 .PHONY: test-begin
@@ -69,17 +70,21 @@ check: $(READY)  ## ruff, mypy strict, import-linter
 test-fast: $(READY)  ## unit, engine, golden, property, conformance and architecture tests (no server)
 	$(PARTS) run fast -n 3 --dist worksteal tests/goldens tests/properties tests/conformance tests/engine tests/unit tests/architecture
 
+.PHONY: test-servers
+test-servers: $(READY)  ## the four below in one run (a file stays in one process, and so do all that hold a Spark session)
+	$(PARTS) run servers --again $(SERVERS) tests/spark tests/live tests/browser tests/airflow
+
 .PHONY: test-spark
-test-spark: $(READY)  ## Spark jobs and checks, some on a real Spark cluster (a session for each process: a file stays in one)
-	$(PARTS) run spark --again -n 2 --dist loadfile --no-loadscope-reorder tests/spark
+test-spark: $(READY)  ## Spark jobs and checks, some on a real Spark cluster
+	$(PARTS) run spark --again tests/spark
 
 .PHONY: test-live
 test-live: $(READY)  ## consumers, adapters, `groupshift run` and its report in Chromium (installed where it is missing and may), on real servers
-	$(PARTS) run live --again -n 3 --dist loadfile --no-loadscope-reorder tests/live tests/browser
+	$(PARTS) run live --again $(SERVERS) tests/live tests/browser
 
 .PHONY: test-airflow
-test-airflow: $(READY)  ## DAGs, plugin and runs in a real Airflow (a file stays in one process: Airflow keeps state in it)
-	$(PARTS) run airflow --again -n 3 --dist loadfile --no-loadscope-reorder tests/airflow
+test-airflow: $(READY)  ## DAGs, plugin and runs in a real Airflow
+	$(PARTS) run airflow --again $(SERVERS) tests/airflow
 
 .PHONY: test-browser
 test-browser: $(READY)  ## of `test-live` the report of a real run in Chromium

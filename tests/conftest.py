@@ -2,6 +2,7 @@
 what takes longest begins first."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -10,7 +11,7 @@ pytest.register_assert_rewrite(
     *(f"support.{file.stem}" for file in Path(__file__).parent.glob("support/*.py"))
 )
 
-from support.longest_first import longest_first  # noqa: E402 - it is one of them
+from support.longest_first import OneFileAhead, longest_first  # noqa: E402 - it is one of them
 
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
@@ -19,3 +20,9 @@ settings.load_profile("untimed")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files on real servers begin in the order of their seconds; the others are not in the table."""
     longest_first(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneFileAhead | None:
+    """With ``--dist loadfile`` a worker gets its next file when its last test is to begin."""
+    return OneFileAhead(config, log) if config.getvalue("dist") == "loadfile" else None

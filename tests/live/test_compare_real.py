@@ -42,6 +42,8 @@ def spark() -> Iterator[SparkSession]:
     patch = pytest.MonkeyPatch()
     patch.setenv("JAVA_HOME", str(java_home()))
     patch.setenv("PYSPARK_SUBMIT_ARGS", LITTLE_DATA)
+    if (former := SparkSession.getActiveSession()) is not None:
+        former.stop()  # of other tests, and not set up as one for a comparison
     session = large_session("groupshift compare tests")
     yield session
     session.stop()

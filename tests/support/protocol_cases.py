@@ -130,7 +130,7 @@ PAIRS = (
 """Every two values of two columns meet in some row. A way and its direction are one. Offline static ones
 are few: such a group is empty only when its members' sessions have ended."""
 
-SLICE = tuple(each for number, each in enumerate(PAIRS) if number in {0, 7, 8, 10, 11})
+SLICE = tuple(each for number, each in enumerate(PAIRS) if number in {0, 7, 8, 10})
 """Every value is in some row, and so is the refusal of data in an assignment."""
 
 EVERY = tuple(

