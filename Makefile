@@ -62,9 +62,15 @@ test-field: $(READY)  ## lay the tests of field reports over an older commit and
 check: $(READY)  ## ruff, mypy strict, import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	MYPYPATH=plugins $(BIN)/mypy --ignore-missing-imports --explicit-package-bases plugins/groupshift_airflow
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync types plugin-types
 	$(BIN)/lint-imports --no-cache
+
+.PHONY: types plugin-types
+types: $(READY)
+	$(BIN)/mypy
+
+plugin-types: $(READY)
+	MYPYPATH=plugins $(BIN)/mypy --cache-dir .mypy_cache/plugin --ignore-missing-imports --explicit-package-bases plugins/groupshift_airflow
 
 .PHONY: test-fast
 test-fast: $(READY)  ## unit, engine, golden, property, conformance and architecture tests (no server)

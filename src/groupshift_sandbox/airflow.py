@@ -32,6 +32,21 @@ PROCESSES: Mapping[str, tuple[str, ...]] = {
 """Process name to the arguments of the ``airflow`` command, in the order in which they are to be started:
 what the others start asks the API server, and is lost when it gets no answer in time."""
 
+_LOCAL_SETTINGS = '''\
+"""Read by each process of this Airflow: the scheduler has what its tasks use before it forks them."""
+
+import sys
+
+if "scheduler" in sys.argv:
+    import groupshift.bootstrap.connect
+    import groupshift.bootstrap.moves
+    import groupshift.engine.begin
+    import groupshift.engine.gates
+    import groupshift.engine.roll_back
+    import groupshift.engine.run
+    import pyarrow.parquet
+'''
+
 PROJECT_VARIABLE = "GROUPSHIFT_PROJECT"
 _MIGRATE_S = 400.0
 _LOCKED_S = 60
@@ -165,7 +180,11 @@ def _secrets(spec: AirflowSpec) -> dict[str, str]:
 
 def prepare(spec: AirflowSpec) -> None:
     """Write the users' passwords and create the database. Raises `Transient` when that fails."""
-    spec.home.mkdir(parents=True, exist_ok=True)
+    folder = spec.home / "config"
+    folder.mkdir(parents=True, exist_ok=True)
+    own = folder / "airflow_local_settings.py"
+    if not own.exists():
+        own.write_text(_LOCAL_SETTINGS)
     write_document(spec.home / "passwords.json", {user: user for user in USERS})
     log = spec.home / "db-migrate.log"
     with log.open("w") as out:

@@ -201,15 +201,6 @@ def _proxy() -> Iterator[tuple[int, list[str], int]]:
         thread.join(10)
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """One Chromium for this module."""
-    from support.chromium import launched
-
-    with launched() as opened:
-        yield opened
-
-
 @pytest.fixture
 def ui(browser: Browser, behind: Behind) -> Iterator[Page]:
     """Airflow's UI, logged in, on a desktop that is light, without any complaint of the pages' policy."""

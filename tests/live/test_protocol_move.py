@@ -23,7 +23,7 @@ ROLLED_BACK = "rolled back to the classic protocol, proven equal"
 
 @pytest.fixture(scope="module")
 def submit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """One Spark for the module."""
+    """Hands its jobs to the Spark of this run."""
     with warm_spark(tmp_path_factory.mktemp("spark")) as command:
         yield str(command)
 

@@ -1,7 +1,7 @@
 """`groupshift run` on real servers: plants turn it red and take it back; kill -9 at any act does not.
 
-One sandbox of this module's own. Spark is started once: what the command line calls as ``spark-submit``
-hands the same job with the same arguments to the session of this process (`warm_spark`).
+One sandbox of this module's own. What the command line calls as ``spark-submit`` hands the same job with the
+same arguments to a session that all tests of the run share (`warm_spark`).
 """
 
 from __future__ import annotations

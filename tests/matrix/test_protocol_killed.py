@@ -45,7 +45,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def submit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """One Spark for the module."""
+    """Hands its jobs to the Spark of this run."""
     with warm_spark(tmp_path_factory.mktemp("spark")) as command:
         yield command
 

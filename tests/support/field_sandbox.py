@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +24,7 @@ from kazoo.client import KazooClient
 from groupshift.adapters.drivers.process import ask
 from groupshift.domain.run import RunState, SparkJob
 from groupshift.errors import Transient
-from groupshift.ports.runs import EventKind
+from groupshift.ports.runs import Event, EventKind
 from groupshift.settings import Settings, load
 from groupshift_sandbox import legacy
 from groupshift_sandbox import up as sandbox_up
@@ -288,14 +288,7 @@ def prove_there_and_back(field: Field, app: GroupApp, run: str, folder: Path) ->
     """Every verdict of a run that was rolled back is pass, no leftover was touched; every record was
     delivered and none is lost."""
     assert app.state(run) is RunState.ROLLED_BACK
-    events = app.tools.runs.events(run)
-    judged = [event for event in events if event.kind is EventKind.JUDGED]
-    assert len(judged) >= 8
-    assert {event.body["outcome"] for event in judged} == {"pass"}, [e.body for e in judged]
-    assert {f["verdict"] for e in judged for f in e.body["findings"]} == {"pass"}
-    told = [f["reason"] for e in judged for f in e.body["findings"] if f["rule"] == "V25"]
-    assert len(told) == len(judged), "each judgement tells of the offsets that nobody reads"
-    assert all("no member reads it: kept as it is" in each for each in told), told
+    judged_equal(app.tools.runs.events(run))
     assert left_offsets(field.zookeeper) == LEFT
     field.writer.end()
     wait_until(lambda: _delivered(field), 90.0, "every record is delivered", every_s=1.0)
@@ -303,6 +296,17 @@ def prove_there_and_back(field: Field, app: GroupApp, run: str, folder: Path) ->
     assert audit["verdict"] == "pass", audit["findings"]
     assert audit["lost"] == 0
     assert audit["empty_ranges"], "markers and holes were met, and the log was asked about them"
+
+
+def judged_equal(events: Iterable[Event]) -> None:
+    """Every comparison of a run there and back passed, and told of the offsets that nobody reads."""
+    judged = [event for event in events if event.kind is EventKind.JUDGED]
+    assert len(judged) >= 8
+    assert {event.body["outcome"] for event in judged} == {"pass"}, [e.body for e in judged]
+    assert {f["verdict"] for e in judged for f in e.body["findings"]} == {"pass"}
+    told = [f["reason"] for e in judged for f in e.body["findings"] if f["rule"] == "V25"]
+    assert len(told) == len(judged)
+    assert all("no member reads it: kept as it is" in each for each in told), told
 
 
 def _audited(app: GroupApp, field: Field, folder: Path) -> dict[str, Any]:

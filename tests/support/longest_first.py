@@ -57,10 +57,13 @@ def _name(file: Path) -> str:
 class OneFileAhead(LoadFileScheduling):
     """A worker gets its next file when the last test of its present one is to begin, which waits for that.
 
-    xdist gives it while two tests are left: a file waited 11 minutes behind a long one of two tests."""
+    xdist gives it while two tests are left: a file waited 11 minutes behind a long one of two tests. What is
+    left of a worker that died may be a file without tests: whoever gets it gets the next one, too."""
 
     def _reschedule(self, node: WorkerController) -> None:
-        if not self.workqueue or self._pending_of(self.assigned_work[node]) <= 1:
+        while self.workqueue and not node.shutting_down and self._pending_of(self.assigned_work[node]) <= 1:
+            self._assign_work_unit(node)
+        if not self.workqueue:
             super()._reschedule(node)
 
     def _split_scope(self, nodeid: str) -> str:

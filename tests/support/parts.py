@@ -2,7 +2,7 @@
 
     python tests/support/parts.py begin | run PART [--again] PYTEST-ARGUMENTS… | end | landed
 
-With ``--again`` (Spark, live and Airflow parts) the tests that failed are run once more, alone, at the end of
+With ``--again`` (tests on real servers) the tests that failed are run once more, alone, at the end of
 their part. What passes then is *passed at the second try*: the part is green and lists it. `problems` says
 when that is not good enough. A test on the list is a fault of the product or of the test: mend it first.
 """

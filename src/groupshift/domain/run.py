@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Literal, TypeAlias
 
 from groupshift.domain.foreign_json import load_object
@@ -159,7 +159,7 @@ def _require_words(step: Step, where: str) -> None:
         _require_words(step.undo, f"{where}, undo")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """The steps in their order, and what else people approve with them (``about``, JSON). Make it with
     `make_plan` or `make_rollback`: they give each step its key."""
@@ -172,7 +172,7 @@ class Plan:
         """The canonical JSON; equal plans have equal texts."""
         return canonical({"version": PLAN_VERSION, **asdict(self)})
 
-    @property
+    @cached_property
     def hash(self) -> str:
         """SHA-256 of `text`, in hex: what people approve."""
         return hashlib.sha256(self.text.encode()).hexdigest()

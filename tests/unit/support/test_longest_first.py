@@ -74,17 +74,45 @@ def test_third():
 """
 
 
-def test_no_file_waits_behind_two_tests_of_another(tmp_path: Path) -> None:
-    """Two workers and three files: the third goes to whoever is done first with its own. xdist alone gives
-    it to the first one at once."""
-    for name, text in {"conftest": WORKERS, "test_a": LONG, "test_b": SHORT, "test_c": THIRD}.items():
-        (tmp_path / f"{name}.py").write_text(text)
-    told = subprocess.run(
+DIES = """
+import os
+from pathlib import Path
+
+def test_first():
+    pass
+
+def test_dies_once():
+    if not Path("died").exists():
+        Path("died").touch()
+        os._exit(1)
+"""
+
+
+def run_on_two_workers(folder: Path, files: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run these files of tests by our scheduler."""
+    for name, text in {"conftest": WORKERS, **files}.items():
+        (folder / f"{name}.py").write_text(text)
+    return subprocess.run(
         [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", "."],
-        cwd=tmp_path,
+        cwd=folder,
         env={"PYTHONPATH": str(ROOT / "tests")},
         capture_output=True,
         text=True,
+        timeout=90,
         check=False,
     )
+
+
+def test_no_file_waits_behind_two_tests_of_another(tmp_path: Path) -> None:
+    """Two workers and three files: the third goes to whoever is done first with its own. xdist alone gives
+    it to the first one at once."""
+    told = run_on_two_workers(tmp_path, {"test_a": LONG, "test_b": SHORT, "test_c": THIRD})
     assert told.returncode == 0, told.stdout + told.stderr
+
+
+def test_a_run_ends_after_a_worker_died(tmp_path: Path) -> None:
+    """Its finished files come back without tests; whoever gets those goes on all the same."""
+    files = {f"test_{name}": SHORT for name in "abcefgh"}
+    told = run_on_two_workers(tmp_path, {**files, "test_d": DIES})
+    last = told.stdout.strip().splitlines()[-1]
+    assert (told.returncode, "1 failed, 16 passed" in last) == (1, True), told.stdout + told.stderr

@@ -70,3 +70,13 @@ def test_what_runs_instead_stays_in_the_worker(place: Path) -> None:
         assert submitted(submit, *JOB).returncode == 3
     assert seen == [["--before", "here"]]
     assert list(place.glob("groupshift-spark-*")) == []
+
+
+@pytest.mark.usefixtures("owner")
+def test_after_an_error_that_no_job_foresees_the_next_one_gets_a_new_process(place: Path) -> None:
+    """The session may be of no use any more; the error is told as spark-submit tells it."""
+    with warm_spark(place) as submit:
+        told = submitted(submit, "/anywhere/no_such_job.py")
+        assert told.returncode == 1
+        assert "No module named 'groupshift.jobs.no_such_job'" in told.stdout
+        assert submitted(submit, *JOB).returncode == 2

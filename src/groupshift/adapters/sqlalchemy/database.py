@@ -62,9 +62,11 @@ class Transaction:
     folder: str
 
     def rows(self, query: str | TextClause, **values: object) -> list[dict[str, Any]]:
-        """Return the rows of a query, by column; none of a statement that returns none."""
+        """Return the rows of a query, by column."""
         statement = statement_of(self.folder, query) if isinstance(query, str) else query
-        return [row._asdict() for row in self.connection.execute(statement, values)]
+        rows = self.connection.execute(statement, values)
+        columns = tuple(rows.keys())
+        return [dict(zip(columns, row, strict=True)) for row in rows]
 
     def execute(self, name: str, values: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> int:
         """Execute a statement with these values, or with each of several; returns the number of rows that it
@@ -248,9 +250,10 @@ def _prepare_lite(connection: Any, _record: object) -> None:
 
 
 def _begin_lite(connection: Connection) -> None:
-    """Writers take the lock at once: one that reads first and writes later could lose a race."""
-    reads = connection.get_execution_options().get(READS)
-    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+    """Writers take the lock at once: one that reads first and writes later could lose a race. A query is a
+    transaction of its own."""
+    if not connection.get_execution_options().get(READS):
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 _PASSING = frozenset({"40001", "40P01", "57P01", "57P02", "57P03"})
