@@ -10,7 +10,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
 PARTS  := $(BIN)/python tests/support/parts.py
-SERVERS := -n 4 --dist loadfile --no-loadscope-reorder
+SERVERS := -n 3 --dist loadfile --no-loadscope-reorder
 UV     := 0.13.9
 BUILDS := 1.33.0
 

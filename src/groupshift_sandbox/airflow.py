@@ -36,15 +36,17 @@ _LOCAL_SETTINGS = '''\
 """Read by each process of this Airflow: the scheduler has what its tasks use before it forks them."""
 
 import sys
+from contextlib import suppress
 
 if "scheduler" in sys.argv:
-    import groupshift.bootstrap.connect
-    import groupshift.bootstrap.moves
-    import groupshift.engine.begin
-    import groupshift.engine.gates
-    import groupshift.engine.roll_back
-    import groupshift.engine.run
-    import pyarrow.parquet
+    with suppress(ImportError):
+        import groupshift.bootstrap.connect
+        import groupshift.bootstrap.moves
+        import groupshift.engine.begin
+        import groupshift.engine.gates
+        import groupshift.engine.roll_back
+        import groupshift.engine.run
+        import pyarrow.parquet
 '''
 
 PROJECT_VARIABLE = "GROUPSHIFT_PROJECT"

@@ -31,6 +31,7 @@ from groupshift.domain.verdict import Verdict
 from groupshift.report import page as pages
 from groupshift_sandbox.airflow_api import AirflowApi
 from groupshift_sandbox.processes import free_port, wait_until
+from support.chromium import keep
 from support.disk_evidence import FullProof
 from support.kept_runs import held_run, kept_processes
 
@@ -202,7 +203,7 @@ def _proxy() -> Iterator[tuple[int, list[str], int]]:
 
 
 @pytest.fixture
-def ui(browser: Browser, behind: Behind) -> Iterator[Page]:
+def ui(browser: Browser, behind: Behind, tmp_path: Path) -> Iterator[Page]:
     """Airflow's UI, logged in, on a desktop that is light, without any complaint of the pages' policy."""
     context = browser.new_context(viewport={"width": 1300, "height": 900}, color_scheme="light")
     page = context.new_page()
@@ -216,7 +217,7 @@ def ui(browser: Browser, behind: Behind) -> Iterator[Page]:
     page.wait_for_url(lambda url: "/auth/" not in url)
     behind.strayed.clear()
     yield page
-    _look(page, "last")
+    keep(page, "last", tmp_path)
     context.close()
     assert (behind.strayed, complaints) == ([], [])
 
@@ -258,28 +259,24 @@ def _switch(page: Page, theme: str) -> None:
     )
 
 
-def _look(page: Page, name: str) -> None:
-    """Keep a picture for people, where they ask for it."""
-    if where := os.environ.get("GROUPSHIFT_PICTURES"):
-        page.screenshot(path=str(Path(where) / f"{name}.png"))
-
-
-def test_f08_the_menu_leads_to_the_pages_behind_the_path(ui: Page, behind: Behind) -> None:
+def test_f08_the_menu_leads_to_the_pages_behind_the_path(ui: Page, behind: Behind, tmp_path: Path) -> None:
     """Menu, list, run, report, and back: all below the path."""
     ui.get_by_role("button", name="Browse").click()
     ui.get_by_text("Groupshift", exact=True).click()
     listed = _shown(ui, "newest first")
     assert listed.url.startswith(f"{behind.url}/groupshift/")
-    _look(ui, "menu")
+    keep(ui, "menu", tmp_path)
     listed.get_by_role("link", name=behind.run).click()
     one = _shown(ui, "Plan hash")
     assert one.url.startswith(f"{behind.url}/groupshift/runs/{behind.run}/")
     one.locator("a[href*='reports/']").first.click()
     _shown(ui, "What was compared")
-    _look(ui, "menu-report")
+    keep(ui, "menu-report", tmp_path)
 
 
-def test_u06_the_tab_of_a_run_and_its_gate_are_behind_the_path(ui: Page, behind: Behind) -> None:
+def test_u06_the_tab_of_a_run_and_its_gate_are_behind_the_path(
+    ui: Page, behind: Behind, tmp_path: Path
+) -> None:
     """The tab says who holds it and leads to the question of the run."""
     ui.goto(f"{behind.url}/dags/migrate_coordination/runs/{RUN}")
     ui.get_by_role("link", name="Groupshift", exact=True).click()
@@ -287,11 +284,11 @@ def test_u06_the_tab_of_a_run_and_its_gate_are_behind_the_path(ui: Page, behind:
     assert tab.url.startswith(f"{behind.url}/groupshift/run")
     assert f"run {RUN}" in tab.locator("dl").inner_text()
     assert tab.locator("meta[http-equiv=refresh]").count() == 1
-    _look(ui, "tab")
+    keep(ui, "tab", tmp_path)
     tab.get_by_role("link", name=QUESTION).click()
     ui.wait_for_url(f"{behind.url}/dags/migrate_coordination/runs/{RUN}/tasks/approve_plan/required_actions")
     ui.get_by_text(QUESTION).first.wait_for()
-    _look(ui, "gate")
+    keep(ui, "gate", tmp_path)
 
 
 def test_f08_the_link_of_a_task_is_behind_the_path(ui: Page, behind: Behind) -> None:
@@ -330,30 +327,32 @@ def test_f08_a_browser_comes_back_behind_the_path_after_its_login(browser: Brows
 
 @pytest.mark.parametrize(("first", "then"), [("dark", "light"), ("light", "dark")])
 def test_u07_pages_and_reports_follow_the_switch_of_airflow(
-    ui: Page, behind: Behind, first: str, then: str
+    ui: Page, behind: Behind, first: str, then: str, tmp_path: Path
 ) -> None:
     """As they open, and while they are looked at; the desktop is light all the time."""
     grounds = {"dark": (DARK, REPORT_DARK), "light": (LIGHT, REPORT_LIGHT)}
     _switch(ui, first)
     ui.goto(f"{behind.url}/dags/migrate_coordination/runs/{RUN}/plugin/groupshift-run")
     _ground(ui, "Plan hash", grounds[first][0])
-    _look(ui, f"tab-{first}")
+    keep(ui, f"tab-{first}", tmp_path)
     _switch(ui, then)
     _ground(ui, "Plan hash", grounds[then][0])
     _shown(ui, "Plan hash").locator("a[href*='reports/']").first.click()
     _ground(ui, "What was compared", grounds[then][1])
-    _look(ui, f"report-{then}")
+    keep(ui, f"report-{then}", tmp_path)
     _switch(ui, first)
     _ground(ui, "What was compared", grounds[first][1])
-    _look(ui, f"report-{first}")
+    keep(ui, f"report-{first}", tmp_path)
 
 
-def test_u07_a_report_that_is_a_tab_follows_the_switch_and_may_run_nothing(ui: Page, behind: Behind) -> None:
+def test_u07_a_report_that_is_a_tab_follows_the_switch_and_may_run_nothing(
+    ui: Page, behind: Behind, tmp_path: Path
+) -> None:
     """The audit of a run; the report of a run opened alone is as the desktop is."""
     _switch(ui, "dark")
     ui.goto(f"{behind.url}/dags/audit_offsets/runs/{quote(AUDIT_RUN)}/plugin/groupshift-run")
     _ground(ui, "No offset differs", REPORT_DARK)
-    _look(ui, "audit-dark")
+    keep(ui, "audit-dark", tmp_path)
     _switch(ui, "light")
     _ground(ui, "No offset differs", REPORT_LIGHT)
     alone = f"{behind.url}/groupshift/runs/{behind.run}/report"

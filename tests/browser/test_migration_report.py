@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser
 
 from browser.conftest import Opened, watched
 from groupshift.bootstrap.moves import journal
@@ -21,6 +19,7 @@ from groupshift.report.kept_evidence import kept_of
 from groupshift.report.run_page import closed_reader, document_of
 from groupshift.settings import load
 from groupshift_sandbox.home import Home
+from support.chromium import keep
 from support.coordination_runs import make_coordination
 
 pytestmark = pytest.mark.timeout(2700)  # the first one waits for Chromium and a run there and back
@@ -46,15 +45,6 @@ CONTRAST = """() => {
   return {bad, looked};
 }"""
 """Every element with text of its own whose contrast with its background is below WCAG AA."""
-
-
-def keep(page: Page, name: str, tmp_path: Path, *, whole: bool = False) -> Path:
-    """A screenshot; copied to the folder GROUPSHIFT_SCREENSHOTS where that is set."""
-    path = tmp_path / f"{name}.png"
-    page.screenshot(path=path, full_page=whole)
-    if wanted := os.environ.get("GROUPSHIFT_SCREENSHOTS"):
-        shutil.copy(path, Path(wanted) / path.name)
-    return path
 
 
 def test_it_opens_from_its_file_and_asks_for_nothing(opened: Opened, report: Path) -> None:

@@ -7,8 +7,9 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 PATIENT = ("-o", "DPkg::Lock::Timeout=300", "-o", "Acquire::Retries=3")
 """Options of apt-get: another one may be running, or the network be down for a moment."""
@@ -36,3 +37,12 @@ def launched() -> Iterator[Browser]:
         )
         yield opened
         opened.close()
+
+
+def keep(page: Page, name: str, folder: Path, *, whole: bool = False) -> Path:
+    """A screenshot in this folder; copied to the folder GROUPSHIFT_SCREENSHOTS where that is set."""
+    file = folder / f"{name}.png"
+    page.screenshot(path=file, full_page=whole)
+    if wanted := os.environ.get("GROUPSHIFT_SCREENSHOTS"):
+        shutil.copy(file, Path(wanted) / file.name)
+    return file

@@ -1,6 +1,6 @@
 """The order of files for several workers: what takes longest begins first, so that no worker is left with it
-alone at the end (with ``--no-loadscope-reorder``, which would begin with the most tests); no file waits for a
-worker that is busy with another; and all files that hold a Spark session stay in one worker, which pays once
+alone at the end (with ``--no-loadscope-reorder``, which would begin with the most tests); no file waits for
+more than one test of another; and all files that hold a Spark session stay in one worker, which pays once
 for what it takes to load its classes."""
 
 from __future__ import annotations
@@ -61,6 +61,8 @@ class OneFileAhead(LoadFileScheduling):
     left of a worker that died may be a file without tests: whoever gets it gets the next one, too."""
 
     def _reschedule(self, node: WorkerController) -> None:
+        if node not in self.registered_collections:
+            return  # it was started for one that died, and does not know its tests yet
         while self.workqueue and not node.shutting_down and self._pending_of(self.assigned_work[node]) <= 1:
             self._assign_work_unit(node)
         if not self.workqueue:

@@ -31,7 +31,9 @@ from groupshift.adapters.spark_submit.submit import BRIEF
 LITTLE_DATA = f'--driver-memory 1g --driver-java-options "{BRIEF}" pyspark-shell'
 """``PYSPARK_SUBMIT_ARGS`` of a test that lets a job start its own session."""
 SOCKET = "spark.sock"
-STARTED_S, LOOKS_S, TRIES = 60.0, 0.5, 3
+STARTED_S, LOOKS_S = 60.0, 0.5
+ANSWERED_S = 60.0
+"""For how long a job is submitted again because the process ended before it answered."""
 SUBMIT = """#!{python}
 import json, os, socket, sys
 job = next(n for n, each in enumerate(sys.argv) if each.endswith(".py") and n)
@@ -103,15 +105,15 @@ def warm_spark(folder: Path, jobs: Jobs | None = None) -> Iterator[Path]:
 
 def _handed_on(name: str, arguments: list[str]) -> tuple[int, str]:
     """Let the process of this run that holds the session run the job; the next one if that ends before."""
-    answer = ""
-    for _ in range(TRIES):
+    end = time.monotonic() + ANSWERED_S
+    while time.monotonic() < end:
         with _connected() as talk, contextlib.suppress(ConnectionError):
             talk.sendall(json.dumps([name, arguments]).encode() + b"\n")
-            answer = talk.makefile().readline()
-        if answer:
-            break
-    code, output = json.loads(answer)
-    return code, output
+            if answer := talk.makefile().readline():
+                code, output = json.loads(answer)
+                return code, output
+        time.sleep(LOOKS_S)
+    raise RuntimeError(f"Spark of the tests does not answer {name}, see its log in {_folder()}")
 
 
 def _owner() -> int:
@@ -119,10 +121,13 @@ def _owner() -> int:
     return os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
 
 
+def _folder() -> Path:
+    return Path(tempfile.gettempdir()) / f"groupshift-spark-{os.getuid()}-{_owner()}"
+
+
 def _connected() -> socket.socket:
     """A connection to that process, which is started if this is the first job of the run."""
-    owner = _owner()
-    folder = Path(tempfile.gettempdir()) / f"groupshift-spark-{os.getuid()}-{owner}"
+    folder = _folder()
     folder.mkdir(mode=0o700, exist_ok=True)
     with (folder / "lock").open("w") as one_at_a_time:
         fcntl.flock(one_at_a_time, fcntl.LOCK_EX)
@@ -138,7 +143,7 @@ def _connected() -> socket.socket:
                     raise RuntimeError(f"Spark of the tests did not start, see {folder}/log") from refused
             else:
                 return talk
-            started = started or _started(folder, owner)
+            started = started or _started(folder, _owner())
             time.sleep(0.1)
 
 
@@ -157,13 +162,16 @@ def _started(folder: Path, owner: int) -> subprocess.Popen[bytes]:
 
 class _Session:
     """Runs jobs in the session of this process, as ``spark-submit`` does; ``over`` after an error that no job
-    foresees: the session may be of no use any more, and the next job gets a new process."""
+    foresees: the session may be of no use any more, and the next job gets a new process, as do those that
+    wait for their turn here."""
 
     def __init__(self) -> None:
         self.over = threading.Event()
 
     def run(self, name: str, arguments: list[str]) -> tuple[int, str]:
-        """The exit code of a job, and what it printed."""
+        """The exit code of a job, and what it printed. Raises `ConnectionAbortedError` when it is over."""
+        if self.over.is_set():
+            raise ConnectionAbortedError
         printed, code = io.StringIO(), 1
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
             try:

@@ -46,13 +46,15 @@ def test_two_workers_share_a_process_that_ends_with_their_run(
     """Exit code and output are those of the job; the process is gone with its folder soon after its owner."""
     for name in "12":
         (place / name).mkdir()
+    served = set()
     with warm_spark(place / "1") as one, warm_spark(place / "2") as two:
         for submit in (one, two):
             told = submitted(submit, *JOB)
             assert told.returncode == 2
             assert "--after" in told.stdout
-    (folder,) = place.glob("groupshift-spark-*")
-    assert (folder / warm.SOCKET).exists()
+            (folder,) = place.glob("groupshift-spark-*")
+            served.add((folder / warm.SOCKET).stat().st_ctime_ns)
+    assert len(served) == 1
     owner.communicate(b"\n")
     wait_until(lambda: not folder.exists(), 20.0, "the process ended")
 
@@ -79,4 +81,7 @@ def test_after_an_error_that_no_job_foresees_the_next_one_gets_a_new_process(pla
         told = submitted(submit, "/anywhere/no_such_job.py")
         assert told.returncode == 1
         assert "No module named 'groupshift.jobs.no_such_job'" in told.stdout
+        (socket,) = place.glob(f"groupshift-spark-*/{warm.SOCKET}")
+        first = socket.stat().st_ctime_ns
         assert submitted(submit, *JOB).returncode == 2
+        assert socket.stat().st_ctime_ns != first
