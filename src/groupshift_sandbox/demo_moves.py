@@ -4,6 +4,7 @@ types, and what came of it. Each command is shown before it runs."""
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -59,7 +60,7 @@ Offsets = Mapping[tuple[str, int], tuple[int, str]]
 
 
 @dataclass(slots=True, kw_only=True)
-class MoveDemo:
+class MoveDemo(ABC):
     """A move there and, where a way leads back, back. What it changes is ``what``; ``groups`` are those whose
     committed offsets have to stay equal, ``request`` are options of the move, ``more`` those of its run."""
 
@@ -73,17 +74,17 @@ class MoveDemo:
     groups: ClassVar[tuple[str, ...]] = GROUPS
     returns: ClassVar[bool] = True
 
+    @abstractmethod
     def prepare(self) -> None:
         """Start what the move works on."""
-        raise NotImplementedError
 
+    @abstractmethod
     def state(self) -> str:
         """What the move changes, as it is now."""
-        raise NotImplementedError
 
+    @abstractmethod
     def changed(self, start: str, there: str) -> bool:
         """Whether the state is what the move was asked for."""
-        raise NotImplementedError
 
     def proofs(self) -> Sequence[Proof]:
         """What else there is to show at the end."""

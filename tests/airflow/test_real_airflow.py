@@ -17,6 +17,7 @@ from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.run import RunState
 from groupshift.ports.runs import EventKind
 from groupshift_sandbox.ledger import read_ledgers
+from groupshift_sandbox.state import SandboxState
 from support.late_stamps import second_owners
 from support.real_airflow import CONF, GROUP, HEARTBEAT, Real, acts_of, first_on_path, kinds_of, real_airflow
 from support.warm_spark import warm_spark
@@ -110,3 +111,9 @@ def test_roll_back_after_the_toggle_restores_the_old_members(real: Real) -> None
     old = {path.stem for path in real.home.configuration.glob("m*.properties")}
     told = read_ledgers(real.home.ledgers, GROUP)
     assert second_owners(told, {f"{GROUP}_{name}" for name in old}) == []
+
+
+def test_the_scheduler_of_the_sandbox_has_loaded_what_its_tasks_use(real: Real) -> None:
+    """Before it forks them: the last library of the list (`groupshift_sandbox.airflow`) is in its memory."""
+    scheduler = SandboxState(real.home).processes()["airflow-scheduler"]
+    assert "/pyarrow/_parquet" in Path(f"/proc/{scheduler['pid']}/maps").read_text()

@@ -104,6 +104,17 @@ def test_an_opener_of_a_file_that_is_held_for_good_is_told(
     other.close()
 
 
+def test_a_query_does_not_wait_for_who_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It sees what was committed before; a query that took the writer's lock would end with "locked"."""
+    monkeypatch.setattr("groupshift.adapters.sqlalchemy.database.BUSY_MS", 200)
+    file = tmp_path / "journal.db"
+    _looked_at(f"sqlite:///{file}")
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    _looked_at(f"sqlite:///{file}")
+    other.close()
+
+
 def test_f14_a_journal_in_postgresql_uses_the_library_that_we_name_with_any_sqlalchemy() -> None:
     """Where the URL names none; before 2.1 SQLAlchemy takes psycopg2, which nobody was told to install."""
     for url, driver in (

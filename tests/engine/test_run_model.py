@@ -87,6 +87,7 @@ def test_the_hash_covers_steps_and_what_else_is_approved() -> None:
         make_plan([step, step], {"x": 1}),
     ]
     assert len({each.hash for each in plans}) == len(plans)
+    assert replace(plans[0], about={"x": 2}).hash == plans[1].hash, "a hash that was read does not stay"
 
 
 def test_keys_are_place_phase_kind_and_subject() -> None:

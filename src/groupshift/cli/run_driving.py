@@ -166,8 +166,9 @@ def go_on(
         decide=partial(_decided, teller, terms, then),
     )
     run: Run[Any] | None = None
-    # whatever asks the process to end is as Ctrl-C: a run that was claimed is left in order
-    with signalled(signal.default_int_handler, signal.SIGTERM, signal.SIGHUP):
+    # whatever asks the process to end is as Ctrl-C: a run that was claimed is left in order; nohup is obeyed
+    ends = (each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) != signal.SIG_IGN)
+    with signalled(signal.default_int_handler, *ends):
         try:
             with closing(teller):
                 with signals_wait():

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from groupshift.adapters.sqlalchemy.runs import SqlRuns
+from groupshift.adapters.system import signalled
 from groupshift.cli import run_driving
 from groupshift.cli.main import UNREAD
 from groupshift.cli.run_driving import INTERRUPTED
@@ -193,6 +194,18 @@ def test_u14_a_terminal_that_is_gone_keeps_no_run(bench: ToyBench) -> None:
     process.send_signal(signal.SIGHUP)
     process.wait(timeout=PATIENT_S)
     assert stopped(bench)
+
+
+def test_u14_nohup_keeps_a_run_that_its_terminal_leaves(bench: ToyBench) -> None:
+    """What starts it ignores the hang-up, so the run goes on to its end."""
+    with signalled(signal.SIG_IGN, signal.SIGHUP):
+        process = bench.process("toy", "run", *bench.request(), "--execute", "--yes")
+    until(lambda: waits_for_a_person(bench), "the run asks a person")
+    process.send_signal(signal.SIGHUP)
+    bench.target.write("plugged", "yes")
+    code, out, said = ended(process)
+    assert code == 0, said
+    assert "finalised" in out
 
 
 def test_a_pipe_that_nobody_reads_stops_no_run(bench: ToyBench) -> None:
