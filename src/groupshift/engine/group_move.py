@@ -121,7 +121,7 @@ class GroupSteps:
     ``gate`` the approval that covers what comes next (empty: that of the plan)."""
 
     def __init__(self, terms: GroupTerms) -> None:
-        self.steps = [approval("plan", "asks to approve the plan")]
+        self.steps = [approval("plan", "approve the plan")]
         self.latest = self.gate = ""
         self.terms = terms
 

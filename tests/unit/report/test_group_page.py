@@ -127,7 +127,7 @@ def test_phases_gates_verdicts_and_modes_are_in_the_picture(moved: tuple[Coordin
     assert "toggle/approve: approve by bob" in svg
     assert svg.count('class="dot pass"') == 8
     assert "Who decided" in text
-    assert "asks to approve the toggle" in text
+    assert "approve the toggle" in text
 
 
 def test_without_ledger_and_audit_owners_are_drawn_as_they_were_seen(group: GroupHistory) -> None:

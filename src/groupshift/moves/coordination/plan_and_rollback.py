@@ -225,7 +225,7 @@ class _Parts(GroupSteps):
     def toggles(self) -> None:
         """Write the mode node, behind a rehearsal of what takes it back and an approval of its own."""
         self.add(_step(REHEARSE, patience_s=self.terms.patience_s))
-        self.add(approval(StageName.TOGGLE, "asks to approve the toggle"))
+        self.add(approval(StageName.TOGGLE, "approve the toggle"))
         self.gate = TOGGLE_GATE
         back = _set_mode(_UNDO_TOGGLE, Mode.ZOOKEEPER, self.terms)
         act = _set_mode(StageName.TOGGLE, Mode.KAFKA, self.terms, undo=back)

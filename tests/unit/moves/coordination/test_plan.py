@@ -244,4 +244,4 @@ def test_a_gate_says_the_pause_of_what_it_lets_happen(group: CoordinationProcess
     assert plan.pause.startswith("3 members are replaced, and each time the group rebalances")
     assert "all partitions rest until each has its owner in Kafka. Besides, 3 members are" in toggle.pause
     assert last.pause.startswith("no member is replaced")
-    assert (plan.later, last.optional) == ("asks to approve the toggle", True)
+    assert (plan.later, last.optional) == ("approve the toggle", True)
