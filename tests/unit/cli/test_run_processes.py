@@ -8,7 +8,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,13 @@ PATIENT_S = 90.0
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ToyBench:
     """A toy; its person does nothing by itself."""
     return toy_bench(monkeypatch, tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def hang_ups_are_heard() -> Iterator[None]:
+    """Also where the tests themselves were started by ``nohup``."""
+    with signalled(signal.SIG_DFL, signal.SIGHUP):
+        yield
 
 
 def until(met: Callable[[], bool], what: str) -> None:
