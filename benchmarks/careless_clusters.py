@@ -235,7 +235,7 @@ def measured(home: Home, kind: str, stretch_s: float) -> tuple[dict[str, int], d
 def main() -> int:
     """Measure both kinds and report."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--stretch", type=float, default=8.0, help="seconds that members run at each stage")
+    parser.add_argument("--stretch", type=float, default=8.0, help="seconds that members run at each phase")
     parser.add_argument("--kind", choices=("NEW", "OLD"), action="append", help="one of them only")
     given = parser.parse_args()
     figures: dict[str, dict[str, int]] = {}

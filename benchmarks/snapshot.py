@@ -6,7 +6,7 @@ groups, descriptions, stable offsets and log ends; the peer is ``kafka-consumer-
 members. Both run again and again in turn; medians count.
 
 * ``cli_ratio``: wall time of the peer's process / time of ``LiveGroupSnapshots.take`` in a process that runs
-  already, connections made anew each time, as an operator or a stage does it.
+  already, connections made anew each time, as an operator or a phase does it.
 * ``process_ratio``: wall time of the peer's process / that of ``groupshift snapshot --all``, which
   also writes Parquet.
 * ``differences``: rows (group, topic, partition, committed offset, log end) that are not in both.

@@ -142,6 +142,6 @@ class AuditVerdict(AuditTask):
                 of = f"{left} of {summary['keys']} committed offsets"
                 what = f"{of} differ between their sources without an explanation"
             raise AirflowFailException(
-                f"{what}: see the run's tab 'Migration', {place},"
+                f"{what}: see the run's tab 'Groupshift', {place},"
                 " and docs/reference/audit-rules.md for each kind"
             )

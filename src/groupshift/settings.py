@@ -140,7 +140,7 @@ class SparkSettings:
 class Thresholds:
     """Numbers that decide. ``patience_s``: how long a judge looks again before it calls a live rule
     failed (a restarting member is back within it); ``settle_s``: how long the command line waits for
-    a stage to settle; ``commit_interval_ms``: auto commit interval of the members;
+    a phase to settle; ``commit_interval_ms``: auto commit interval of the members;
     ``commit_slack_records``: added to what one commit interval produces; ``gate_expiry_s``: age at
     which what a gate showed is no longer an approval.
 

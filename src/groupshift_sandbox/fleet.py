@@ -133,7 +133,7 @@ class FleetMemory:
         if token < highest:
             raise Conflict(
                 f"token {token} of {fence} is void: a run with token {highest} was here since; "
-                "nothing was changed, look at the migration with: groupshift status"
+                "nothing was changed, look at the run with: groupshift status"
             )
 
     def accept(self, change_id: str, slots: list[str], to: MemberKind) -> bool:

@@ -41,68 +41,68 @@ class MemoryEvidence:
         new = _manifest(key, manifest.taken_at_ms, forged) if rehash else manifest
         self.snapshots[key] = (new, forged)
 
-    def manifest(self, migration: str, stage: str, moment: Moment) -> Manifest | None:
+    def manifest(self, run: str, phase: str, moment: Moment) -> Manifest | None:
         """See the port."""
-        key = (migration, stage, moment)
+        key = (run, phase, moment)
         if key not in self.snapshots:
             return None
         manifest, tables = self.snapshots[key]
         if _manifest(key, manifest.taken_at_ms, tables).digest != manifest.digest:
-            raise Broken(f"a file of snapshot {stage}/{moment} is not what its manifest says")
+            raise Broken(f"a file of snapshot {phase}/{moment} is not what its manifest says")
         return manifest
 
-    def read(self, migration: str, stage: str, moment: Moment) -> Mapping[str, Sequence[Row]]:
+    def read(self, run: str, phase: str, moment: Moment) -> Mapping[str, Sequence[Row]]:
         """See the port."""
-        if self.manifest(migration, stage, moment) is None:
-            raise Rejected(f"there is no snapshot {stage}/{moment} of {migration}")
-        return self.snapshots[migration, stage, moment][1]
+        if self.manifest(run, phase, moment) is None:
+            raise Rejected(f"there is no snapshot {phase}/{moment} of {run}")
+        return self.snapshots[run, phase, moment][1]
 
-    def path(self, migration: str, *parts: str) -> str:
+    def path(self, run: str, *parts: str) -> str:
         """See the port."""
-        return "/".join(("memory:", migration, *parts))
+        return "/".join(("memory:", run, *parts))
 
-    def write_text(self, migration: str, *parts: str, text: str) -> str:
+    def write_text(self, run: str, *parts: str, text: str) -> str:
         """See the port."""
-        self.texts[self.path(migration, *parts)] = text
-        return self.path(migration, *parts)
+        self.texts[self.path(run, *parts)] = text
+        return self.path(run, *parts)
 
-    def read_text(self, migration: str, *parts: str) -> str | None:
+    def read_text(self, run: str, *parts: str) -> str | None:
         """See the port."""
-        text = self.texts.get(self.path(migration, *parts))
-        made = self._contents(migration).get("/".join(parts)) if text is None else None
+        text = self.texts.get(self.path(run, *parts))
+        made = self._contents(run).get("/".join(parts)) if text is None else None
         return made().decode() if made else text
 
-    def rows(self, migration: str, *parts: str) -> Sequence[Row] | None:
+    def rows(self, run: str, *parts: str) -> Sequence[Row] | None:
         """See the port; a derived table is kept as the JSON text of its rows."""
-        text = self.texts.get(self.path(migration, *parts))
+        text = self.texts.get(self.path(run, *parts))
         return None if text is None else json.loads(text)
 
-    def files(self, migration: str) -> tuple[str, ...]:
+    def files(self, run: str) -> tuple[str, ...]:
         """See the port."""
-        return tuple(sorted(self._contents(migration)))
+        return tuple(sorted(self._contents(run)))
 
-    def irregular(self, migration: str) -> Mapping[str, str]:  # noqa: ARG002 - here are only files
+    def irregular(self, run: str) -> Mapping[str, str]:  # noqa: ARG002 - here are only files
         """See the port."""
         return {}
 
-    def measured(self, migration: str, path: str) -> StoredFile | None:
+    def measured(self, run: str, path: str) -> StoredFile | None:
         """See the port."""
-        made = self._contents(migration).get(path)
+        made = self._contents(run).get(path)
         if made is None:
             return None
         data = made()
         return StoredFile(path=path, bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
 
-    def _contents(self, migration: str) -> dict[str, Callable[[], bytes]]:
+    def _contents(self, run: str) -> dict[str, Callable[[], bytes]]:
         """What would be on disk, and how to make it: texts, and tables of snapshots with their manifests."""
-        folder = self.path(migration) + "/"
+        folder = self.path(run) + "/"
         contents: dict[str, Callable[[], bytes]] = {
             path.removeprefix(folder): text.encode
             for path, text in self.texts.items()
             if path.startswith(folder)
         }
         for key, (manifest, tables) in self.snapshots.items():
-            if key[0] == migration:
+            if key[0] == run:
                 where = f"{key[1]}/{key[2]}"
                 contents[f"{where}/{MANIFEST}"] = partial(_text, key, manifest.taken_at_ms, manifest.files)
                 contents |= {f"{where}/{name}": partial(_bytes, tables, name) for name in TABLES}
@@ -118,15 +118,15 @@ def _bytes(tables: Mapping[str, Sequence[Row]], name: str) -> bytes:
 
 def _text(key: _Key, taken_at_ms: int, files: Sequence[FileEntry]) -> bytes:
     """The manifest as it would be on disk."""
-    where = {"migration": key[0], "stage": key[1], "moment": key[2], "taken_at_ms": taken_at_ms}
+    where = {"run": key[0], "phase": key[1], "moment": key[2], "taken_at_ms": taken_at_ms}
     return json.dumps({**where, "files": [asdict(each) for each in files]}, sort_keys=True).encode()
 
 
 def _manifest(key: _Key, taken_at_ms: int, tables: Mapping[str, Sequence[Row]]) -> Manifest:
     files = tuple(_entry(name, tables) for name in TABLES)
     return Manifest(
-        migration=key[0],
-        stage=key[1],
+        run=key[0],
+        phase=key[1],
         moment=key[2],
         taken_at_ms=taken_at_ms,
         digest=hashlib.sha256(_text(key, taken_at_ms, files)).hexdigest(),
@@ -164,8 +164,8 @@ class MemoryProof:
         self.evidence.texts[f"{arguments['--output']}/verdict.json"] = json.dumps(verdict)
 
     def _snapshot(self, path: str) -> tuple[Manifest, Mapping[str, Sequence[Row]]]:
-        _, migration, stage, moment = path.rsplit("/", 3)
-        return self.evidence.snapshots[migration, stage, Moment(moment)]
+        _, run, phase, moment = path.rsplit("/", 3)
+        return self.evidence.snapshots[run, phase, Moment(moment)]
 
 
 def _compare(

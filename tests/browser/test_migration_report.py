@@ -76,7 +76,7 @@ def written_down(report: Path) -> tuple[Event, ...]:
 
 def test_the_pictures_have_names_and_show_what_happened(opened: Opened, report: Path) -> None:
     """Run, owners and lag by role; both writes of the mode node in each; hand-overs with gaps in red; each
-    pass and each answer of the journal, which a busy machine may make say more than one of a stage."""
+    pass and each answer of the journal, which a busy machine may make say more than one of a phase."""
     page = opened.page
     for name in ("The run over time", "Owners over time", "Lag over time"):
         picture = page.get_by_role("img", name=name)

@@ -16,7 +16,7 @@ from groupshift.errors import Broken, Rejected
 from groupshift.ports.evidence import EvidenceStore
 from groupshift_testing.evidence import MemoryEvidence
 
-WHERE = ("mig-1", "canary", Moment.BEFORE)
+WHERE = ("run-1", "canary", Moment.BEFORE)
 LOG_ENDS = [
     {"topic": "orders", "partition": 0, "log_start": 0, "log_end": 2**40},
     {"topic": "orders", "partition": 1, "log_start": 3, "log_end": 9},
@@ -52,22 +52,22 @@ def test_a_snapshot_is_what_was_written_last(any_store: EvidenceStore) -> None:
     assert any_store.manifest(*WHERE) == second
     assert any_store.read(*WHERE)["log_ends"] == LOG_ENDS[:1]
     assert any_store.read(*WHERE)["owners"] == [OWNER]
-    assert (second.migration, second.stage, second.moment, second.taken_at_ms) == (*WHERE, 43)
+    assert (second.run, second.phase, second.moment, second.taken_at_ms) == (*WHERE, 43)
     rows = {entry.table: entry.rows for entry in second.files}
     assert rows == {name: {"log_ends": 1, "owners": 1}.get(name, 0) for name in TABLES}
 
 
 def test_a_snapshot_that_was_never_taken_is_none(any_store: EvidenceStore) -> None:
-    """Reading one is refused; another moment of the same stage is another snapshot."""
+    """Reading one is refused; another moment of the same phase is another snapshot."""
     any_store.write(WHERE, 42, {})
-    assert any_store.manifest("mig-1", "canary", Moment.AFTER) is None
+    assert any_store.manifest("run-1", "canary", Moment.AFTER) is None
     with pytest.raises(Rejected, match="there is no snapshot"):
-        any_store.read("mig-1", "canary", Moment.AFTER)
+        any_store.read("run-1", "canary", Moment.AFTER)
 
 
 def folder(store: ParquetEvidence) -> Path:
     """The snapshot's folder."""
-    return Path(store.path("mig-1", "canary", "before"))
+    return Path(store.path("run-1", "canary", "before"))
 
 
 def test_what_was_written_is_read_back(store: ParquetEvidence) -> None:
@@ -79,7 +79,7 @@ def test_what_was_written_is_read_back(store: ParquetEvidence) -> None:
     assert tables["owners"] == [OWNER]
     assert tables["members"] == []
     assert store.manifest(*WHERE) == written
-    assert (written.taken_at_ms, written.migration, written.stage) == (42, "mig-1", "canary")
+    assert (written.taken_at_ms, written.run, written.phase) == (42, "run-1", "canary")
 
 
 def test_the_manifest_names_rows_bytes_and_hash_of_each_file(store: ParquetEvidence) -> None:
@@ -164,11 +164,11 @@ def test_an_altered_manifest_is_broken(store: ParquetEvidence, change) -> None:
 def test_a_snapshot_copied_from_elsewhere_is_broken(store: ParquetEvidence) -> None:
     """A manifest says what it is of."""
     store.write(WHERE, 42, {})
-    other = Path(store.path("mig-1", "toggle", "before"))
+    other = Path(store.path("run-1", "toggle", "before"))
     other.parent.mkdir()
     folder(store).rename(other)
     with pytest.raises(Broken, match="copied"):
-        store.manifest("mig-1", "toggle", Moment.BEFORE)
+        store.manifest("run-1", "toggle", Moment.BEFORE)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_rows_that_do_not_fit_are_refused_before_anything_is_written(
 
 @pytest.mark.parametrize("part", ["", "..", "a/b", "a\\b"])
 def test_a_path_stays_below_its_root(store: ParquetEvidence, part: str) -> None:
-    """A migration or stage is one plain name."""
+    """A run or phase is one plain name."""
     with pytest.raises(Rejected, match="plain name"):
         store.path(part, "canary")
 
@@ -211,55 +211,55 @@ def test_a_root_may_be_a_uri(tmp_path: Path) -> None:
     store = ParquetEvidence(root)
     store.write(WHERE, 42, {"log_ends": LOG_ENDS})
     assert store.read(*WHERE)["log_ends"] == LOG_ENDS
-    assert store.path("mig-1", "canary") == f"{root}/mig-1/canary"
+    assert store.path("run-1", "canary") == f"{root}/run-1/canary"
 
 
 def test_a_small_text_is_read_back_and_a_missing_one_is_none(store: ParquetEvidence) -> None:
     """Rules and verdicts live beside the snapshots; rewriting replaces the whole text."""
-    assert store.read_text("mig-1", "canary", "validation-after", "verdict.json") is None
+    assert store.read_text("run-1", "canary", "validation-after", "verdict.json") is None
     for text in ("a longer first text", "{}"):
-        path = store.write_text("mig-1", "canary", "validation-after", "rules.json", text=text)
+        path = store.write_text("run-1", "canary", "validation-after", "rules.json", text=text)
         assert Path(path).read_text() == text
-        assert store.read_text("mig-1", "canary", "validation-after", "rules.json") == text
+        assert store.read_text("run-1", "canary", "validation-after", "rules.json") == text
 
 
 def test_every_file_is_listed_and_measured(any_store: EvidenceStore) -> None:
     """Relative paths of snapshots and texts alike; size and SHA-256 of what is there now."""
-    assert any_store.files("mig-1") == ()
+    assert any_store.files("run-1") == ()
     manifest = any_store.write(WHERE, 42, {"log_ends": LOG_ENDS})
-    any_store.write_text("mig-1", "canary", "validation-after", "verdict.json", text="{}")
+    any_store.write_text("run-1", "canary", "validation-after", "verdict.json", text="{}")
     any_store.write_text("mig-2", "other.json", text="{}")
-    paths = any_store.files("mig-1")
+    paths = any_store.files("run-1")
     assert paths == tuple(sorted(paths))
     assert "canary/validation-after/verdict.json" in paths
     assert len(paths) == len(TABLES) + 2
-    measured = any_store.measured("mig-1", f"canary/before/{MANIFEST}")
+    measured = any_store.measured("run-1", f"canary/before/{MANIFEST}")
     assert measured is not None
     assert measured.sha256 == manifest.digest
-    text = any_store.measured("mig-1", "canary/validation-after/verdict.json")
+    text = any_store.measured("run-1", "canary/validation-after/verdict.json")
     assert text is not None
     assert (text.bytes, text.sha256) == (2, hashlib.sha256(b"{}").hexdigest())
-    assert any_store.measured("mig-1", "canary/absent") is None
+    assert any_store.measured("run-1", "canary/absent") is None
 
 
 def test_rows_of_a_derived_table_are_read_or_absent(store: ParquetEvidence) -> None:
     """A torn file is broken evidence, not an empty table."""
-    assert store.rows("mig-1", "canary", "differences.parquet") is None
+    assert store.rows("run-1", "canary", "differences.parquet") is None
     store.write(WHERE, 42, {"log_ends": LOG_ENDS})
-    assert store.rows("mig-1", "canary", "before", "log_ends.parquet") == LOG_ENDS
+    assert store.rows("run-1", "canary", "before", "log_ends.parquet") == LOG_ENDS
     path = folder(store) / "log_ends.parquet"
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(Broken, match=r"log_ends\.parquet cannot be read"):
-        store.rows("mig-1", "canary", "before", "log_ends.parquet")
+        store.rows("run-1", "canary", "before", "log_ends.parquet")
 
 
 def test_a_snapshot_of_a_newer_release_is_refused(store: ParquetEvidence) -> None:
     """By the store and by the job; its form and what to do are named, nothing is called altered."""
-    folder = Path(store.path("mig-1", "canary", "before"))
-    store.write(("mig-1", "canary", Moment.BEFORE), 5, {})
+    folder = Path(store.path("run-1", "canary", "before"))
+    store.write(("run-1", "canary", Moment.BEFORE), 5, {})
     path = folder / MANIFEST
     path.write_text(json.dumps({**json.loads(path.read_text()), "version": FORM + 1}))
     with pytest.raises(Rejected, match=f"is of form {FORM + 1}, this release reads forms up to {FORM}"):
-        store.manifest("mig-1", "canary", Moment.BEFORE)
+        store.manifest("run-1", "canary", Moment.BEFORE)
     with pytest.raises(Rejected, match="use the release that wrote it, or a newer one"):
         verify(folder, of=SnapshotOf.GROUP)

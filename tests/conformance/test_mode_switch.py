@@ -138,9 +138,9 @@ def test_deleting_what_is_absent_is_fine(switch: ModeSwitch, group: str) -> None
     assert switch.read(group) == ABSENT_MODE
 
 
-def holder(token: int, migration: str = "m") -> Holder:
+def holder(token: int, run: str = "m") -> Holder:
     """A claim."""
-    return Holder(migration=migration, token=token)
+    return Holder(run=run, token=token)
 
 
 def test_only_the_last_holder_writes(switch: ModeSwitch, group: str) -> None:
@@ -149,11 +149,11 @@ def test_only_the_last_holder_writes(switch: ModeSwitch, group: str) -> None:
     node = switch.compare_and_set(group, ABSENT_MODE, Mode.KAFKA, holder=holder(1))
     switch.take(group, holder(2))
     switch.take(group, holder(2))
-    with pytest.raises(Conflict, match="run 1 of migration m"):
+    with pytest.raises(Conflict, match="run 1 of run m"):
         switch.compare_and_set(group, node, Mode.ZOOKEEPER, holder=holder(1))
-    with pytest.raises(Conflict, match="run 1 of migration m"):
+    with pytest.raises(Conflict, match="run 1 of run m"):
         switch.delete(group, node, holder=holder(1))
-    with pytest.raises(Conflict, match="run 1 of migration m"):
+    with pytest.raises(Conflict, match="run 1 of run m"):
         switch.take(group, holder(1))
     assert switch.read(group) == node
     after = switch.compare_and_set(group, node, Mode.ZOOKEEPER, holder=holder(2))
@@ -163,10 +163,10 @@ def test_only_the_last_holder_writes(switch: ModeSwitch, group: str) -> None:
 
 
 def test_the_next_migration_takes_over(switch: ModeSwitch, group: str) -> None:
-    """Tokens rise within one migration; another one's first claim ends the former's."""
+    """Tokens rise within one run; another one's first claim ends the former's."""
     switch.take(group, holder(7, "first"))
     switch.take(group, holder(1, "second"))
-    with pytest.raises(Conflict, match=r"names run 1 of migration second|run 1 of migration second does"):
+    with pytest.raises(Conflict, match=r"names run 1 of run second|run 1 of run second does"):
         switch.compare_and_set(group, ABSENT_MODE, Mode.KAFKA, holder=holder(7, "first"))
     assert switch.compare_and_set(group, ABSENT_MODE, Mode.KAFKA, holder=holder(1, "second")).version == 0
 
@@ -209,7 +209,7 @@ def test_a_foreign_fence_node_is_taken_over(real: ModeSwitch, zookeeper: str, gr
         real.compare_and_set(group, ABSENT_MODE, Mode.KAFKA, holder=holder(1))
     real.take(group, holder(1))
     data, stat = operator.get(f"/consumers/{group}/migration/fence")
-    assert (data, stat.ephemeralOwner) == (b'{"migration":"m","token":1}', 0)
+    assert (data, stat.ephemeralOwner) == (b'{"run":"m","token":1}', 0)
     operator.stop()
     operator.close()
 

@@ -31,7 +31,7 @@ def _temporary(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 
 def request(folder: Path) -> SparkJob:
     """A job that writes below ``folder``."""
-    return SparkJob(job="validate.py", arguments=("--stage", "canary"), output=str(folder / "out"))
+    return SparkJob(job="validate.py", arguments=("--phase", "canary"), output=str(folder / "out"))
 
 
 def submit(folder: Path, script: str, timeout_s: int = 30, **settings: object) -> SparkSubmit:
@@ -49,7 +49,7 @@ def test_the_job_gets_master_arguments_and_environment(tmp_path: Path) -> None:
     runner.run(request(tmp_path))
     first, second = (tmp_path / "out" / LOG).read_text().splitlines()
     assert "--master local[3]" in first
-    assert first.endswith("validate.py --stage canary")
+    assert first.endswith("validate.py --phase canary")
     assert second.split()[:2] == ["127.0.0.1", "/j"]
     assert Path(second.split()[2]).exists()
 

@@ -98,7 +98,7 @@ class Small(Move[list[str]]):
         return make_plan(self.steps)
 
 
-class Stage:
+class Phase:
     """One small move and its processes."""
 
     def __init__(self, move: Small) -> None:

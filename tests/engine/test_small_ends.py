@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from small_world import DO, UNDO, Act, Nothing, Small, Stage, chooses, said
+from small_world import DO, UNDO, Act, Nothing, Phase, Small, chooses, said
 
 from groupshift.domain.reactions_to_verdicts import Choice, OnFail
 from groupshift.domain.run import (
@@ -43,14 +43,14 @@ def test_a_rollback_may_have_a_gate_of_its_own() -> None:
             undo = Step(phase="p", kind="undo", undoes="01 p/do")
             return make_rollback([gate, undo], len(run.rollbacks()) + 1)
 
-    stage = Stage(Asks(DO))
-    stage.drive()
-    begin_roll_back(stage.claim(), "start")
-    assert isinstance(stage.drive(decide=chooses(Choice.REJECT)), Stopped)
-    assert (stage.state, stage.done) == (RunState.ROLLING_BACK, ["do"])
-    assert answer_of(stage.claim(), "back 1/01 back/approve back") is None
-    assert isinstance(stage.drive(decide=chooses(Choice.APPROVE)), Ended)
-    assert stage.done == ["do", "undo"]
+    phase = Phase(Asks(DO))
+    phase.drive()
+    begin_roll_back(phase.claim(), "start")
+    assert isinstance(phase.drive(decide=chooses(Choice.REJECT)), Stopped)
+    assert (phase.state, phase.done) == (RunState.ROLLING_BACK, ["do"])
+    assert answer_of(phase.claim(), "back 1/01 back/approve back") is None
+    assert isinstance(phase.drive(decide=chooses(Choice.APPROVE)), Ended)
+    assert phase.done == ["do", "undo"]
 
 
 def test_a_fence_of_the_move_is_raised_when_claimed_and_when_a_rollback_begins() -> None:
@@ -62,12 +62,12 @@ def test_a_fence_of_the_move_is_raised_when_claimed_and_when_a_rollback_begins()
             raised.append((run.token, when))
 
     gate = Step(phase="ask", kind="approve", subject="plan")
-    stage = Stage(Fences(gate, DO))
-    stage.drive()
+    phase = Phase(Fences(gate, DO))
+    phase.drive()
     assert raised == []
-    stage.drive(decide=chooses(Choice.APPROVE))
-    begin_roll_back(stage.claim(), "start")
-    stage.drive()
+    phase.drive(decide=chooses(Choice.APPROVE))
+    begin_roll_back(phase.claim(), "start")
+    phase.drive()
     assert [when for _, when in raised] == ["claimed", "rolling_back", "claimed"]
     assert raised == sorted(raised)
 
@@ -80,30 +80,30 @@ def test_no_fence_of_a_rollback_is_raised_while_another_open_run_is_in_the_way()
         def fence(self, run, when):
             raised.append(when)
 
-    stage = Stage(Fences(DO))
-    stage.drive()
-    claimed = stage.claim()
+    phase = Phase(Fences(DO))
+    phase.drive()
+    claimed = phase.claim()
     raised.clear()
     options = RunOptions(who="bob", holder="other")
-    stage.clock.sleep(1)
-    other = begin(stage.move, stage.tools(), stage.done, Nothing(), options, execute=True).run
+    phase.clock.sleep(1)
+    other = begin(phase.move, phase.tools(), phase.done, Nothing(), options, execute=True).run
     with pytest.raises(Conflict, match=f"run {other} .* is in the way of one of group t"):
         begin_roll_back(claimed, "start")
-    again = stage.claim()
+    again = phase.claim()
     with pytest.raises(Conflict, match=f"run {other} .* is in the way of one of group t"):
         begin_roll_back(again, "start")
-    assert (raised, stage.state) == ([], RunState.MOVED), "nor by the claim"
+    assert (raised, phase.state) == ([], RunState.MOVED), "nor by the claim"
 
 
 def test_a_run_that_was_turned_since_it_was_read_is_not_driven_on() -> None:
     """The state is read again right after the claim."""
-    stage = Stage(Small(DO, do=Act(said(Outcome.WAIT))))
-    stage.drive()
-    read = stage.runs.find(stage.run)
-    begin_roll_back(stage.claim(), "start")
+    phase = Phase(Small(DO, do=Act(said(Outcome.WAIT))))
+    phase.drive()
+    read = phase.runs.find(phase.run)
+    begin_roll_back(phase.claim(), "start")
     other = RunOptions(who="ann", holder="other")
     with pytest.raises(Conflict, match="was running and is rolling_back"):
-        claim(stage.move, stage.tools(), stage.done, read, other, take_over=True)
+        claim(phase.move, phase.tools(), phase.done, read, other, take_over=True)
 
 
 def test_what_is_accepted_of_a_step_that_repeats_counts_until_something_else_is_shown() -> None:
@@ -113,17 +113,17 @@ def test_what_is_accepted_of_a_step_that_repeats_counts_until_something_else_is_
         for kind in ("do", "look")
     ]
     first = Act(said(Outcome.FAIL, "a"))
-    stage = Stage(Small(*steps, do=first, look=Act(said(Outcome.FAIL, "b"))))
-    assert stage.drive().step.kind == "do"
-    assert stage.drive(accept="01 p/do", who="bob").step.kind == "look"
+    phase = Phase(Small(*steps, do=first, look=Act(said(Outcome.FAIL, "b"))))
+    assert phase.drive().step.kind == "do"
+    assert phase.drive(accept="01 p/do", who="bob").step.kind == "look"
     first.looks = [said(Outcome.FAIL, "c")]
-    other = stage.drive(accept="02 p/look")
+    other = phase.drive(accept="02 p/look")
     assert (other.step.kind, "c" in other.checked.detail) == ("do", True), "nobody accepted that"
-    assert stage.drive(accept="01 p/do", who="bob").step.kind == "look"
-    ended = stage.drive(accept="02 p/look")
+    assert phase.drive(accept="01 p/do", who="bob").step.kind == "look"
+    ended = phase.drive(accept="02 p/look")
     assert isinstance(ended, Ended)
-    assert stage.runs.steps(stage.run)["01 p/do"].result["accepted_by"] == "bob"
-    words = [each for each in stage.runs.events(stage.run) if each.kind is EventKind.ACCEPTED]
+    assert phase.runs.steps(phase.run)["01 p/do"].result["accepted_by"] == "bob"
+    words = [each for each in phase.runs.events(phase.run) if each.kind is EventKind.ACCEPTED]
     assert [(each.step, each.body["who"]) for each in words] == [
         ("01 p/do", "bob"),
         ("01 p/do", "bob"),
@@ -148,11 +148,11 @@ class Asking(Act):
 
 def test_what_was_accepted_for_an_act_is_journaled_with_it() -> None:
     """The look behind it stops the process, and the next one passes: the end is red all the same."""
-    stage = Stage(Small(DO, do=Asking(said(Outcome.FAIL), PASSED)))
-    stage.move.on_fail = OnFail.STOP
-    assert stage.drive().checked.outcome is Outcome.PERSON
-    assert stage.drive(accept="01 p/do").checked.outcome is Outcome.FAIL
-    ended = stage.drive()
+    phase = Phase(Small(DO, do=Asking(said(Outcome.FAIL), PASSED)))
+    phase.move.on_fail = OnFail.STOP
+    assert phase.drive().checked.outcome is Outcome.PERSON
+    assert phase.drive(accept="01 p/do").checked.outcome is Outcome.FAIL
+    ended = phase.drive()
     assert isinstance(ended, Ended)
     assert ended.closing.verdict is Verdict.FAIL
 
@@ -161,8 +161,8 @@ def test_what_could_not_be_measured_and_was_accepted_is_red() -> None:
     """The worst of the findings is an error, the outcome a failure."""
     step = Step(phase="p", kind="do", undo=UNDO, on_difference=OnDifference.ASKED)
     findings = (Finding(rule="S1", verdict=Verdict.ERROR, reason="not read"),)
-    stage = Stage(Small(step, do=Act(Checked(outcome=Outcome.FAIL, findings=findings))))
-    assert isinstance(stage.drive(), Stopped)
-    ended = stage.drive(accept="01 p/do")
+    phase = Phase(Small(step, do=Act(Checked(outcome=Outcome.FAIL, findings=findings))))
+    assert isinstance(phase.drive(), Stopped)
+    ended = phase.drive(accept="01 p/do")
     assert ended.closing.verdict is Verdict.FAIL
     assert "only accepted" in ended.closing.reason

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from small_world import DO, UNDO, Act, Small, Stage, chooses, said
+from small_world import DO, UNDO, Act, Phase, Small, chooses, said
 from toy_world import Killed
 
 from groupshift.domain.reactions_to_verdicts import Choice
@@ -41,14 +41,14 @@ from groupshift.ports.runs import EventKind
 def test_what_heals_within_the_patience_is_no_failure() -> None:
     """What lasts longer is one; an error likewise."""
     heals = said(Outcome.FAIL, heals=True)
-    stage = Stage(Small(DO, do=Act(heals, said(Outcome.ERROR, heals=True), PASSED)))
-    assert isinstance(stage.drive(), Ended)
-    assert (stage.state, stage.done) == (RunState.MOVED, ["do"])
-    stage = Stage(Small(DO, do=Act(heals)))
-    began = stage.clock.now_ms()
-    assert isinstance(stage.drive(), Ended)
-    assert (stage.state, stage.done) == (RunState.ROLLED_BACK, ["do", "undo"])
-    assert stage.clock.now_ms() - began >= stage.move.patience_s * 1000
+    phase = Phase(Small(DO, do=Act(heals, said(Outcome.ERROR, heals=True), PASSED)))
+    assert isinstance(phase.drive(), Ended)
+    assert (phase.state, phase.done) == (RunState.MOVED, ["do"])
+    phase = Phase(Small(DO, do=Act(heals)))
+    began = phase.clock.now_ms()
+    assert isinstance(phase.drive(), Ended)
+    assert (phase.state, phase.done) == (RunState.ROLLED_BACK, ["do", "undo"])
+    assert phase.clock.now_ms() - began >= phase.move.patience_s * 1000
 
 
 def test_an_approval_that_repeats_is_asked_by_each_holder_until_something_is_begun() -> None:
@@ -63,11 +63,11 @@ def test_an_approval_that_repeats_is_asked_by_each_holder_until_something_is_beg
 
     first = Step(phase="p", kind="look")
     person = said(Outcome.PERSON)
-    stage = Stage(Small(gate, first, DO, look=Act(person, person, PASSED), do=Act(said(Outcome.WAIT))))
+    phase = Phase(Small(gate, first, DO, look=Act(person, person, PASSED), do=Act(said(Outcome.WAIT))))
     for holder, times in (("one", 1), ("one", 1), ("two", 2), ("three", 2)):
-        stage.drive(decide=decide, holder=holder)
+        phase.drive(decide=decide, holder=holder)
         assert len(asked) == times, holder
-    assert stage.done.count("do") == 2
+    assert phase.done.count("do") == 2
 
 
 def test_only_what_was_touched_behind_it_ends_what_repeats() -> None:
@@ -80,13 +80,13 @@ def test_only_what_was_touched_behind_it_ends_what_repeats() -> None:
     last = Act(said(Outcome.WAIT))
     last.touches = True
     rehearse, act = Step(phase="p", kind="look", repeat=True), Step(phase="p", kind="last", undo=UNDO)
-    stage = Stage(Small(DO, rehearse, act, do=Touches(), look=looks, last=last))
-    stage.drive()
-    stage.drive()
-    assert stage.done.count("look") == 2
+    phase = Phase(Small(DO, rehearse, act, do=Touches(), look=looks, last=last))
+    phase.drive()
+    phase.drive()
+    assert phase.done.count("look") == 2
     last.standing = Standing.MADE
-    stage.drive()
-    assert (stage.done.count("do"), stage.done.count("look")) == (1, 2)
+    phase.drive()
+    assert (phase.done.count("do"), phase.done.count("look")) == (1, 2)
 
 
 def test_a_gate_waits_for_a_calm_moment_and_is_shown_as_it_is_then() -> None:
@@ -99,11 +99,11 @@ def test_a_gate_waits_for_a_calm_moment_and_is_shown_as_it_is_then() -> None:
         return tuple(hides) if len(looks) < 3 else ()
 
     gate = Step(phase="ask", kind="approve", subject="plan")
-    stage = Stage(Small(gate, DO, approve=Approve(calm=calm)))
-    assert isinstance(stage.drive(decide=chooses(Choice.APPROVE)), Ended)
+    phase = Phase(Small(gate, DO, approve=Approve(calm=calm)))
+    assert isinstance(phase.drive(decide=chooses(Choice.APPROVE)), Ended)
     assert len(looks) == 3
-    stage = Stage(Small(gate, DO, approve=Approve(calm=lambda *_: tuple(hides))))
-    assert isinstance(stage.drive(decide=chooses(Choice.APPROVE)), Ended)
+    phase = Phase(Small(gate, DO, approve=Approve(calm=lambda *_: tuple(hides))))
+    assert isinstance(phase.drive(decide=chooses(Choice.APPROVE)), Ended)
 
 
 def test_a_rollback_is_planned_of_what_is_met_behind_the_fence() -> None:
@@ -117,9 +117,9 @@ def test_a_rollback_is_planned_of_what_is_met_behind_the_fence() -> None:
             late = tuple(Step(phase="late", kind="undo", subject=each) for each in facts if each == "late")
             return make_rollback(late, 1)
 
-    stage = Stage(Fences(DO))
-    stage.drive()
-    run = stage.claim()
+    phase = Phase(Fences(DO))
+    phase.drive()
+    run = phase.claim()
     assert begin_roll_back(run, "start")
     assert [each.name for each in run.plan.steps] == ["late/undo late"]
 
@@ -135,11 +135,11 @@ def test_what_closes_a_rollback_while_its_fence_is_raised_closes_it() -> None:
             verdict = Verdict.FAIL if "late" in facts else Verdict.PASS
             return Finding(rule="X01", verdict=verdict, reason="it was finalised")
 
-    stage = Stage(Closes(DO))
-    stage.drive()
+    phase = Phase(Closes(DO))
+    phase.drive()
     with pytest.raises(Rejected, match="cannot be rolled back: X01: it was finalised"):
-        begin_roll_back(stage.claim(), "start")
-    assert stage.state is RunState.MOVED
+        begin_roll_back(phase.claim(), "start")
+    assert phase.state is RunState.MOVED
 
 
 def test_a_claim_that_cannot_raise_its_fence_is_given_back() -> None:
@@ -149,13 +149,13 @@ def test_a_claim_that_cannot_raise_its_fence_is_given_back() -> None:
         def fence(self, run, when):
             raise Transient("no quorum")
 
-    stage = Stage(Unfenced(DO))
+    phase = Phase(Unfenced(DO))
     with pytest.raises(Transient, match="no quorum"):
-        stage.claim()
-    held = stage.runs.held(stage.run)
+        phase.claim()
+    held = phase.runs.held(phase.run)
     assert held is not None
     assert held.stopped
-    assert stage.runs.events(stage.run)[-1].body["detail"] == "no quorum"
+    assert phase.runs.events(phase.run)[-1].body["detail"] == "no quorum"
 
 
 def test_a_job_that_failed_left_no_answer() -> None:
@@ -170,8 +170,8 @@ def test_a_job_that_failed_left_no_answer() -> None:
         def act(self, run, step, intent):
             return SparkJob(job="j", output=run.attempt(step))
 
-    stage = Stage(Small(DO, do=Proves(said(Outcome.ERROR))))
-    stopped = stage.drive(submit=submit, decide=chooses(Choice.STOP))
+    phase = Phase(Small(DO, do=Proves(said(Outcome.ERROR))))
+    stopped = phase.drive(submit=submit, decide=chooses(Choice.STOP))
     assert isinstance(stopped, Stopped)
     assert len(set(jobs)) == 2
 
@@ -189,21 +189,21 @@ def test_a_series_goes_on_until_time_and_number_are_enough() -> None:
 
     args = {"seconds": 6, "every_s": 4, "samples": 4}
     watch = Step(phase="p", kind="series", args=args, patience_s=60)
-    stage = Stage(Small(DO, watch, series=Series(sample, judged)))
-    began = stage.clock.now_ms()
-    assert isinstance(stage.drive(), Ended)
-    assert stage.runs.steps(stage.run)["02 p/series"].result["samples"] == 4
-    assert stage.state is RunState.MOVED
+    phase = Phase(Small(DO, watch, series=Series(sample, judged)))
+    began = phase.clock.now_ms()
+    assert isinstance(phase.drive(), Ended)
+    assert phase.runs.steps(phase.run)["02 p/series"].result["samples"] == 4
+    assert phase.state is RunState.MOVED
 
 
 def test_a_soak_forgives_what_heals_and_nothing_else() -> None:
     """A failure within it stays one, although a later look passes; what failed is there for a judge."""
     args = {"seconds": 4, "every_s": 2, "heals_s": 3}
 
-    def soaks(*looks: Checked) -> Stage:
+    def soaks(*looks: Checked) -> Phase:
         left = list(looks)
         step = Step(phase="p", kind="soak", args=args, on_difference=OnDifference.EVIDENCE)
-        return Stage(Small(DO, step, soak=Soak(lambda *_: left.pop(0) if len(left) > 1 else left[0])))
+        return Phase(Small(DO, step, soak=Soak(lambda *_: left.pop(0) if len(left) > 1 else left[0])))
 
     for looks, failed in (
         ((said(Outcome.FAIL, heals=True), PASSED), 0),
@@ -211,17 +211,17 @@ def test_a_soak_forgives_what_heals_and_nothing_else() -> None:
         ((said(Outcome.FAIL, heals=True),), 1),
         ((said(Outcome.FAIL, heals=True), PASSED, said(Outcome.FAIL, heals=True), PASSED), 0),
     ):
-        stage = soaks(*looks)
-        assert isinstance(stage.drive(), Ended)
-        assert len(stage.runs.steps(stage.run)["02 p/soak"].result["findings"]) == failed
+        phase = soaks(*looks)
+        assert isinstance(phase.drive(), Ended)
+        assert len(phase.runs.steps(phase.run)["02 p/soak"].result["findings"]) == failed
 
 
 def test_the_evidence_of_a_rollback_that_failed_is_sealed_although_the_run_stays_open() -> None:
     """Somebody will look at it."""
     sealed: list[RunState] = []
-    stage = Stage(Small(DO, undo=Act(said(Outcome.FAIL))))
-    stage.drive()
-    run = stage.claim()
+    phase = Phase(Small(DO, undo=Act(said(Outcome.FAIL))))
+    phase.drive()
+    run = phase.claim()
 
     def seal(_run: str, closing: dict) -> Sealing:
         return Sealing(body={"sha256": "ab"}, write=lambda: sealed.append(RunState(closing["state"])))
@@ -230,22 +230,22 @@ def test_the_evidence_of_a_rollback_that_failed_is_sealed_although_the_run_stays
     begin_roll_back(run, "start")
     assert isinstance(drive(run), Stopped)
     assert sealed == [RunState.ROLLING_BACK]
-    kinds = [each.kind for each in stage.runs.events(stage.run)]
+    kinds = [each.kind for each in phase.runs.events(phase.run)]
     assert kinds[-2:] == [EventKind.SEALED, EventKind.STOPPED]
-    assert stage.state is RunState.ROLLING_BACK
+    assert phase.state is RunState.ROLLING_BACK
 
 
 def test_what_a_rollback_finds_can_be_accepted_where_the_plan_says_so() -> None:
     """It stops all the same, and the end is red."""
     undo = replace(UNDO, on_difference=OnDifference.ACCEPTABLE)
-    stage = Stage(Small(replace(DO, undo=undo), undo=Act(said(Outcome.FAIL))))
-    stage.drive()
-    begin_roll_back(stage.claim(), "start")
-    stopped = stage.drive()
+    phase = Phase(Small(replace(DO, undo=undo), undo=Act(said(Outcome.FAIL))))
+    phase.drive()
+    begin_roll_back(phase.claim(), "start")
+    stopped = phase.drive()
     assert isinstance(stopped, Stopped)
     assert not stopped.waits
     assert "--accept 'back 01 p/do'" in stopped.checked.detail
-    ended = stage.drive(accept="back 01 p/do")
+    ended = phase.drive(accept="back 01 p/do")
     assert isinstance(ended, Ended)
     assert (ended.closing.state, ended.closing.verdict) == (RunState.ROLLED_BACK, Verdict.FAIL)
 
@@ -263,43 +263,43 @@ def test_evidence_that_could_not_be_measured_decides_nothing() -> None:
         assert len(asked) < 20, "it measures anew for ever"
         return (missing,)
 
-    stage = Stage(Small(DO, judges, judge=Judge(rules)))
-    assert isinstance(stage.drive(), Ended)
-    assert (stage.state, stage.done) == (RunState.MOVED, ["do"])
+    phase = Phase(Small(DO, judges, judge=Judge(rules)))
+    assert isinstance(phase.drive(), Ended)
+    assert (phase.state, phase.done) == (RunState.MOVED, ["do"])
 
 
 def test_a_question_is_open_until_it_is_answered_or_the_run_went_on_without_it() -> None:
     """A later look may pass, and a rollback asks nothing of the way there."""
     doubt = said(Outcome.INCONCLUSIVE)
     for later in ("passes", "rolls back"):
-        stage = Stage(Small(DO, Step(phase="p", kind="look"), look=Act(doubt, doubt, PASSED)))
-        stage.drive()
-        assert status_of(stage.runs, stage.run).question == "02 p/look"
-        run = stage.claim()
+        phase = Phase(Small(DO, Step(phase="p", kind="look"), look=Act(doubt, doubt, PASSED)))
+        phase.drive()
+        assert status_of(phase.runs, phase.run).question == "02 p/look"
+        run = phase.claim()
         if later == "rolls back":
             assert begin_roll_back(run, "start")
         else:
-            while stage.runs.steps(stage.run)["02 p/look"].state is not StepState.DONE:
+            while phase.runs.steps(phase.run)["02 p/look"].state is not StepState.DONE:
                 advance(run)
-        assert stage.state.is_open
-        assert status_of(stage.runs, stage.run).question == "", later
+        assert phase.state.is_open
+        assert status_of(phase.runs, phase.run).question == "", later
 
 
 def test_what_was_never_made_is_no_step_that_was_late() -> None:
     """A person did not let it act: the run waits, whatever the plan says of a step that settles late."""
     step = replace(DO, when_late=WhenLate.JUDGE)
-    stage = Stage(Small(step, do=Act(allowed=lambda: said(Outcome.PERSON, "stop the clients"))))
-    stopped = stage.drive(waits_for_people=True)
+    phase = Phase(Small(step, do=Act(allowed=lambda: said(Outcome.PERSON, "stop the clients"))))
+    stopped = phase.drive(waits_for_people=True)
     assert isinstance(stopped, Stopped)
-    assert (stopped.waits, stage.done, stage.state) == (True, [], RunState.APPROVED)
+    assert (stopped.waits, phase.done, phase.state) == (True, [], RunState.APPROVED)
 
 
 def test_who_is_killed_while_it_seals_a_failed_rollback_has_shown_nothing() -> None:
     """So nothing can be accepted by the next process."""
     undo = replace(UNDO, on_difference=OnDifference.ACCEPTABLE)
-    stage = Stage(Small(replace(DO, undo=undo), undo=Act(said(Outcome.FAIL))))
-    stage.drive()
-    run = stage.claim()
+    phase = Phase(Small(replace(DO, undo=undo), undo=Act(said(Outcome.FAIL))))
+    phase.drive()
+    run = phase.claim()
     begin_roll_back(run, "start")
 
     def dies() -> None:
@@ -308,19 +308,19 @@ def test_who_is_killed_while_it_seals_a_failed_rollback_has_shown_nothing() -> N
     run.tools = replace(run.tools, seal=lambda _run, _closing: Sealing(body={"sha256": "ab"}, write=dies))
     with pytest.raises(Killed):
         drive(run)
-    assert isinstance(stage.drive(accept="back 01 p/do"), Stopped)
-    assert isinstance(stage.drive(accept="back 01 p/do"), Ended)
+    assert isinstance(phase.drive(accept="back 01 p/do"), Stopped)
+    assert isinstance(phase.drive(accept="back 01 p/do"), Ended)
 
 
 def test_taking_back_what_changed_nothing_frees_the_target() -> None:
     """And begins no rollback; of what moved it begins one."""
-    stage = Stage(Small(Step(phase="ask", kind="approve", subject="plan"), DO))
-    assert not take_back(stage.claim(), "start")
-    assert (stage.state, stage.done) == (RunState.REJECTED, [])
-    stage = Stage(Small(DO))
-    stage.drive()
-    assert take_back(stage.claim(), "start")
-    assert stage.state is RunState.ROLLING_BACK
+    phase = Phase(Small(Step(phase="ask", kind="approve", subject="plan"), DO))
+    assert not take_back(phase.claim(), "start")
+    assert (phase.state, phase.done) == (RunState.REJECTED, [])
+    phase = Phase(Small(DO))
+    phase.drive()
+    assert take_back(phase.claim(), "start")
+    assert phase.state is RunState.ROLLING_BACK
 
 
 def test_who_approves_a_plan_sees_what_was_asked_before_it() -> None:
@@ -332,6 +332,6 @@ def test_who_approves_a_plan_sees_what_was_asked_before_it() -> None:
             return (found,)
 
     asked: list[Question] = []
-    stage = Stage(Asks(Step(phase="ask", kind="approve", subject="plan"), DO))
-    stage.drive(decide=asked.append)
+    phase = Phase(Asks(Step(phase="ask", kind="approve", subject="plan"), DO))
+    phase.drive(decide=asked.append)
     assert asked[0].findings == (found,)

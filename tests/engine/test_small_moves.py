@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from small_world import DO, UNDO, Act, Small, Stage, chooses, said
+from small_world import DO, UNDO, Act, Phase, Small, chooses, said
 from toy_world import Killed
 
 from groupshift.domain.reactions_to_verdicts import Choice, OnFail
@@ -41,10 +41,10 @@ from groupshift.ports.runs import EventKind
 
 def test_a_plan_without_an_approve_step_is_approved_by_who_runs_it() -> None:
     """As a scan's run."""
-    stage = Stage(Small(DO))
-    assert stage.state is RunState.APPROVED
-    assert isinstance(stage.drive(), Ended)
-    assert (stage.state, stage.done) == (RunState.MOVED, ["do"])
+    phase = Phase(Small(DO))
+    assert phase.state is RunState.APPROVED
+    assert isinstance(phase.drive(), Ended)
+    assert (phase.state, phase.done) == (RunState.MOVED, ["do"])
 
 
 class HalfWay(Small):
@@ -60,158 +60,158 @@ class HalfWay(Small):
 def test_a_move_says_how_far_a_run_goes_back_by_itself() -> None:
     """A failure takes it back as far as that; without a word of the move to the first place it names."""
     for kind, to in ((HalfWay, "half"), (Small, "start")):
-        stage = Stage(kind(DO, do=Act(said(Outcome.FAIL))))
-        assert isinstance(stage.drive(), Ended)
-        (begun,) = [e for e in stage.runs.events(stage.run) if e.kind is EventKind.ROLLBACK_BEGUN]
-        assert (begun.body["to"], stage.state) == (to, RunState.ROLLED_BACK)
+        phase = Phase(kind(DO, do=Act(said(Outcome.FAIL))))
+        assert isinstance(phase.drive(), Ended)
+        (begun,) = [e for e in phase.runs.events(phase.run) if e.kind is EventKind.ROLLBACK_BEGUN]
+        assert (begun.body["to"], phase.state) == (to, RunState.ROLLED_BACK)
 
 
 def test_a_step_may_act_before_each_look() -> None:
     """What it returned and what the looks found are kept together."""
     again = said(Outcome.WAIT, act_again=True, result={"left": 2})
-    stage = Stage(Small(DO, do=Act(again, again, PASSED)))
-    stage.drive()
-    assert stage.done == ["do", "do", "do"]
-    assert stage.runs.steps(stage.run)["01 p/do"].result == {"acts": 3, "left": 2}
+    phase = Phase(Small(DO, do=Act(again, again, PASSED)))
+    phase.drive()
+    assert phase.done == ["do", "do", "do"]
+    assert phase.runs.steps(phase.run)["01 p/do"].result == {"acts": 3, "left": 2}
 
 
 @pytest.mark.parametrize("late", list(WhenLate))
 def test_a_wait_that_is_over_has_three_ends(late: WhenLate) -> None:
     """Judged as it is, parked, or ended where nothing was changed."""
     waits = Step(phase="p", kind="wait", when_late=late, patience_s=5)
-    stage = Stage(Small(waits, DO, wait=Act(said(Outcome.WAIT))))
-    before = stage.clock.now_ms()
-    progress = stage.drive()
-    assert 5_000 <= stage.clock.now_ms() - before < 9_000
+    phase = Phase(Small(waits, DO, wait=Act(said(Outcome.WAIT))))
+    before = phase.clock.now_ms()
+    progress = phase.drive()
+    assert 5_000 <= phase.clock.now_ms() - before < 9_000
     match late:
         case WhenLate.JUDGE:
             assert isinstance(progress, Ended)
-            assert stage.done == ["wait", "do"]
+            assert phase.done == ["wait", "do"]
         case WhenLate.PARK:
             assert isinstance(progress, Stopped)
-            assert (progress.waits, stage.state) == (True, RunState.APPROVED)
-            assert stage.runs.steps(stage.run)["01 p/wait"].state is StepState.INTENDED
-            stage.drive()
-            assert stage.done == ["wait", "wait"], "the request may have been lost"
+            assert (progress.waits, phase.state) == (True, RunState.APPROVED)
+            assert phase.runs.steps(phase.run)["01 p/wait"].state is StepState.INTENDED
+            phase.drive()
+            assert phase.done == ["wait", "wait"], "the request may have been lost"
         case WhenLate.END:
             assert isinstance(progress, Stopped)
-            assert stage.state is RunState.REJECTED
+            assert phase.state is RunState.REJECTED
 
 
 @pytest.mark.parametrize("anew", [True, False])
 def test_tasks_of_one_holder_may_find_the_run_further_on(*, anew: bool) -> None:
     """What one has read before the other went on is no conflict, not even the end, and the run is not given
     up; for another holder it is one."""
-    stage = Stage(Small(DO, do=Act(said(Outcome.WAIT), PASSED)))
-    first, options = stage.claim(), RunOptions(who="ann", holder="cli")
-    read = stage.runs.find(stage.run)
+    phase = Phase(Small(DO, do=Act(said(Outcome.WAIT), PASSED)))
+    first, options = phase.claim(), RunOptions(who="ann", holder="cli")
+    read = phase.runs.find(phase.run)
     advance(first)
-    assert (read.state, stage.state) == (RunState.APPROVED, RunState.RUNNING)
-    beside = claim(stage.move, stage.tools(), stage.done, read, options, anew=anew)
+    assert (read.state, phase.state) == (RunState.APPROVED, RunState.RUNNING)
+    beside = claim(phase.move, phase.tools(), phase.done, read, options, anew=anew)
     assert (beside.token == first.token) is not anew
-    held = stage.runs.held(stage.run)
+    held = phase.runs.held(phase.run)
     assert held is not None
     assert not held.stopped
     assert isinstance(drive(beside), Ended)
-    later = claim(stage.move, stage.tools(), stage.done, read, options, anew=anew)
+    later = claim(phase.move, phase.tools(), phase.done, read, options, anew=anew)
     assert later.refresh().state is RunState.MOVED
     with pytest.raises(Conflict, match="was approved and is moved by another process since"):
-        claim(stage.move, stage.tools(), stage.done, read, RunOptions(who="ann", holder="other"))
+        claim(phase.move, phase.tools(), phase.done, read, RunOptions(who="ann", holder="other"))
 
 
 def test_a_doubt_is_asked_about_and_may_be_accepted() -> None:
     """The run may end green; who let it go on is journaled; the approver must be allowed."""
-    stage = Stage(Small(DO, do=Act(said(Outcome.INCONCLUSIVE))))
+    phase = Phase(Small(DO, do=Act(said(Outcome.INCONCLUSIVE))))
     asked = []
-    stage.drive(decide=asked.append)
+    phase.drive(decide=asked.append)
     assert asked[0].answers == (Choice.GO_ON, Choice.ROLL_BACK, Choice.STOP)
-    ended = stage.drive(decide=chooses(Choice.GO_ON))
+    ended = phase.drive(decide=chooses(Choice.GO_ON))
     assert isinstance(ended, Ended)
     assert (ended.closing.state, ended.closing.verdict) == (RunState.MOVED, Verdict.PASS)
-    words = [each for each in stage.runs.events(stage.run) if each.kind is EventKind.ACCEPTED]
+    words = [each for each in phase.runs.events(phase.run) if each.kind is EventKind.ACCEPTED]
     assert [(each.body["who"], each.body["verdict"]) for each in words] == [("bob", "inconclusive")]
 
 
 def test_a_program_is_told_which_doubt_waits_for_an_answer() -> None:
     """Where nobody is there to answer, what was found stays in the journal with its remedy."""
-    stage = Stage(Small(DO, do=Act(said(Outcome.INCONCLUSIVE, "half is unread"))))
-    stopped = stage.drive(decide=lambda _question: None)
+    phase = Phase(Small(DO, do=Act(said(Outcome.INCONCLUSIVE, "half is unread"))))
+    stopped = phase.drive(decide=lambda _question: None)
     assert isinstance(stopped, Stopped)
     assert (stopped.waits, stopped.checked.sentences) == (True, ("S1: half is unread",))
-    (last,) = [each for each in stage.runs.events(stage.run) if each.kind is EventKind.STOPPED]
+    (last,) = [each for each in phase.runs.events(phase.run) if each.kind is EventKind.STOPPED]
     assert [each["reason"] for each in last.body["findings"]] == ["half is unread"]
-    assert status_of(stage.runs, stage.run).waits_for == "gate 01 p/do waits for an answer"
+    assert status_of(phase.runs, phase.run).waits_for == "gate 01 p/do waits for an answer"
 
 
 def test_an_answer_to_a_doubt_counts_for_that_doubt_only() -> None:
     """Another reason is another question."""
-    stage = Stage(Small(DO, do=Act(said(Outcome.INCONCLUSIVE, "a"), said(Outcome.INCONCLUSIVE, "b"))))
+    phase = Phase(Small(DO, do=Act(said(Outcome.INCONCLUSIVE, "a"), said(Outcome.INCONCLUSIVE, "b"))))
     asked = []
 
     def decide(question: Any) -> Answer | None:
         asked.append(question)
         return chooses(Choice.GO_ON)(question) if len(asked) == 1 else None
 
-    assert isinstance(stage.drive(decide=decide), Stopped)
+    assert isinstance(phase.drive(decide=decide), Stopped)
     assert [each.detail for each in asked] == ["a", "b"]
 
 
 def test_who_stops_at_a_doubt_is_not_rolled_back_and_who_rolls_back_is() -> None:
     """Neither on nor back; the next process asks again."""
-    stage = Stage(Small(DO, do=Act(said(Outcome.INCONCLUSIVE))))
-    stage.move.stop_frees = False
-    stopped = stage.drive(decide=chooses(Choice.STOP))
+    phase = Phase(Small(DO, do=Act(said(Outcome.INCONCLUSIVE))))
+    phase.move.stop_frees = False
+    stopped = phase.drive(decide=chooses(Choice.STOP))
     assert isinstance(stopped, Stopped)
-    assert (stage.state, stage.done) == (RunState.RUNNING, ["do"])
-    ended = stage.drive(decide=chooses(Choice.ROLL_BACK))
+    assert (phase.state, phase.done) == (RunState.RUNNING, ["do"])
+    ended = phase.drive(decide=chooses(Choice.ROLL_BACK))
     assert isinstance(ended, Ended)
     assert (ended.closing.state, ended.closing.verdict) == (RunState.ROLLED_BACK, Verdict.FAIL)
-    assert stage.done[-1] == "undo"
+    assert phase.done[-1] == "undo"
     assert "bob chose to roll back" in ended.closing.reason
 
 
 def test_an_error_is_measured_once_more_by_each_process() -> None:
     """Then somebody decides; in a rollback it stops."""
-    stage = Stage(Small(DO, do=Act(said(Outcome.ERROR)), undo=Act(said(Outcome.ERROR))))
-    stage.move.stop_frees = False
+    phase = Phase(Small(DO, do=Act(said(Outcome.ERROR)), undo=Act(said(Outcome.ERROR))))
+    phase.move.stop_frees = False
     for number in (1, 2):
-        stopped = stage.drive(decide=chooses(Choice.STOP))
+        stopped = phase.drive(decide=chooses(Choice.STOP))
         assert isinstance(stopped, Stopped)
-        assert stage.done == ["do", "do"] * number
-    begin_roll_back(stage.claim(), "start")
-    stopped = stage.drive()
+        assert phase.done == ["do", "do"] * number
+    begin_roll_back(phase.claim(), "start")
+    stopped = phase.drive()
     assert isinstance(stopped, Stopped)
     assert not stopped.waits
-    assert (stage.done[4:], stage.state) == (["undo", "undo"], RunState.ROLLING_BACK)
+    assert (phase.done[4:], phase.state) == (["undo", "undo"], RunState.ROLLING_BACK)
 
 
 def test_an_error_is_measured_again_from_the_snapshot_on() -> None:
     """Where the step names it."""
     first = Step(phase="p", kind="first")
     error = said(Outcome.ERROR, redo_from="01 p/first")
-    stage = Stage(Small(first, DO, first=Act(), do=Act(error, PASSED)))
-    assert isinstance(stage.drive(), Ended)
-    assert stage.done == ["first", "do", "first", "do"]
+    phase = Phase(Small(first, DO, first=Act(), do=Act(error, PASSED)))
+    assert isinstance(phase.drive(), Ended)
+    assert phase.done == ["first", "do", "first", "do"]
 
 
 def test_a_redo_of_no_earlier_step_is_broken() -> None:
     """A handler that names one is wrong."""
-    stage = Stage(Small(DO, DO, do=Act(said(Outcome.WAIT, redo_from="02 p/do"))))
+    phase = Phase(Small(DO, DO, do=Act(said(Outcome.WAIT, redo_from="02 p/do"))))
     with pytest.raises(Broken, match="no step before it"):
-        stage.drive()
+        phase.drive()
 
 
 def test_evidence_only_decides_nothing() -> None:
     """A comparison before an undo step is written down."""
-    stage = Stage(
+    phase = Phase(
         Small(
             Step(phase="p", kind="look", on_difference=OnDifference.EVIDENCE),
             DO,
             look=Act(said(Outcome.FAIL)),
         )
     )
-    assert isinstance(stage.drive(), Ended)
-    looked = [each for each in stage.runs.events(stage.run) if each.step == "01 p/look"]
+    assert isinstance(phase.drive(), Ended)
+    looked = [each for each in phase.runs.events(phase.run) if each.step == "01 p/look"]
     assert [each.body["findings"][0]["reason"] for each in looked if each.kind is EventKind.CHECKED] == [
         "because"
     ]
@@ -220,14 +220,14 @@ def test_evidence_only_decides_nothing() -> None:
 def test_what_only_a_rollback_helps_says_so_and_may_be_accepted_all_the_same() -> None:
     """The flag is journaled; whoever reads it names the rollback."""
     step = Step(phase="p", kind="do", undo=UNDO, on_difference=OnDifference.ONLY_ROLLBACK_HELPS)
-    stage = Stage(Small(step, do=Act(said(Outcome.FAIL))))
-    stage.move.on_fail = OnFail.STOP
-    stopped = stage.drive()
+    phase = Phase(Small(step, do=Act(said(Outcome.FAIL))))
+    phase.move.on_fail = OnFail.STOP
+    stopped = phase.drive()
     assert isinstance(stopped, Stopped)
     assert stopped.checked.only_rollback_helps
-    last = [each for each in stage.runs.events(stage.run) if each.kind is EventKind.STOPPED][-1]
+    last = [each for each in phase.runs.events(phase.run) if each.kind is EventKind.STOPPED][-1]
     assert last.body["only_rollback_helps"] is True
-    ended = stage.drive(accept="01 p/do")
+    ended = phase.drive(accept="01 p/do")
     assert isinstance(ended, Ended)
     assert ended.closing.verdict is Verdict.FAIL, "what was only accepted is red"
 
@@ -236,23 +236,23 @@ def test_what_is_accepted_is_what_was_shown_last() -> None:
     """Another difference is shown first."""
     step = Step(phase="p", kind="do", undo=UNDO, on_difference=OnDifference.ACCEPTABLE)
     looks = [said(Outcome.FAIL, each) for each in ("a", "b", "b", "b")]
-    stage = Stage(Small(step, do=Act(*looks)))
+    phase = Phase(Small(step, do=Act(*looks)))
     for _ in range(2):
-        stopped = stage.drive(accept="01 p/do")
+        stopped = phase.drive(accept="01 p/do")
         assert isinstance(stopped, Stopped)
-    assert isinstance(stage.drive(accept="01 p/do"), Ended)
+    assert isinstance(phase.drive(accept="01 p/do"), Ended)
 
 
 def test_a_claim_cannot_accept_what_it_has_shown_itself() -> None:
     """A sensor that keeps its token is no second process."""
     step = Step(phase="p", kind="do", undo=UNDO, on_difference=OnDifference.ACCEPTABLE)
-    stage = Stage(Small(step, do=Act(said(Outcome.FAIL))))
-    stage.drive()
+    phase = Phase(Small(step, do=Act(said(Outcome.FAIL))))
+    phase.drive()
     options = RunOptions(who="ann", holder="cli", accept="01 p/do")
-    same = claim(stage.move, stage.tools(), stage.done, stage.runs.find(stage.run), options, anew=False)
+    same = claim(phase.move, phase.tools(), phase.done, phase.runs.find(phase.run), options, anew=False)
     assert same.token == 1
     assert isinstance(drive(same), Stopped)
-    assert isinstance(stage.drive(accept="01 p/do"), Ended)
+    assert isinstance(phase.drive(accept="01 p/do"), Ended)
 
 
 def test_a_process_that_is_overtaken_right_before_a_resumed_act_changes_nothing() -> None:
@@ -261,10 +261,10 @@ def test_a_process_that_is_overtaken_right_before_a_resumed_act_changes_nothing(
 
     def allowed() -> Checked:
         if overtakes:
-            stage.runs.claim(stage.run, "other", 1, anew=True, take_over=True)
+            phase.runs.claim(phase.run, "other", 1, anew=True, take_over=True)
         return PASSED
 
-    stage = Stage(Small(DO, do=Act(allowed=allowed)))
+    phase = Phase(Small(DO, do=Act(allowed=allowed)))
 
     class Dies:
         def reached(self, _step: str, point: CrashPoint) -> None:
@@ -272,17 +272,17 @@ def test_a_process_that_is_overtaken_right_before_a_resumed_act_changes_nothing(
                 raise Killed
 
     with pytest.raises(Killed):
-        stage.drive(Dies())
+        phase.drive(Dies())
     overtakes.append(1)
     with pytest.raises(Fenced):
-        stage.drive()
-    assert stage.done == ["do"]
+        phase.drive()
+    assert phase.done == ["do"]
 
 
 def test_what_was_journaled_and_told_nobody_was_not_shown() -> None:
     """A process that dies before it stops has shown nothing."""
     step = Step(phase="p", kind="do", undo=UNDO, on_difference=OnDifference.ACCEPTABLE)
-    stage = Stage(Small(step, do=Act(said(Outcome.FAIL))))
+    phase = Phase(Small(step, do=Act(said(Outcome.FAIL))))
 
     class Dies:
         def reached(self, _step: str, point: CrashPoint) -> None:
@@ -290,9 +290,9 @@ def test_what_was_journaled_and_told_nobody_was_not_shown() -> None:
                 raise Killed
 
     with pytest.raises(Killed):
-        stage.drive(Dies())
-    assert isinstance(stage.drive(accept="01 p/do"), Stopped)
-    assert isinstance(stage.drive(accept="01 p/do"), Ended)
+        phase.drive(Dies())
+    assert isinstance(phase.drive(accept="01 p/do"), Stopped)
+    assert isinstance(phase.drive(accept="01 p/do"), Ended)
 
 
 def test_a_finalise_that_is_declined_keeps_the_rollback() -> None:
@@ -302,33 +302,33 @@ def test_a_finalise_that_is_declined_keeps_the_rollback() -> None:
     last = Step(phase="end", kind="last", undo=IRREVERSIBLE, optional=True, gate="end/approve end")
     for how in ("declined", "not allowed", "made"):
         refuses = Act(allowed=lambda: said(Outcome.FAIL, "a member came back"))
-        stage = Stage(Small(plan, DO, gate, last, last=refuses if how == "not allowed" else Act()))
+        phase = Phase(Small(plan, DO, gate, last, last=refuses if how == "not allowed" else Act()))
 
         def decide(question: Any, how: str = how) -> Answer:
             refused = how == "declined" and "end" in question.gate
             return chooses(Choice.REJECT if refused else Choice.APPROVE)(question)
 
-        ended = stage.drive(decide=decide)
+        ended = phase.drive(decide=decide)
         assert isinstance(ended, Ended)
         assert ended.closing.verdict is Verdict.PASS
         assert ended.closing.state is (RunState.FINALISED if how == "made" else RunState.MOVED), how
         if how != "made":
-            assert stage.done == ["do"]
-            assert begin_roll_back(stage.claim(), "start")
+            assert phase.done == ["do"]
+            assert begin_roll_back(phase.claim(), "start")
         else:
             with pytest.raises(Rejected, match="finalised"):
-                begin_roll_back(stage.claim(), "start")
+                begin_roll_back(phase.claim(), "start")
 
 
 def test_a_yes_counts_for_as_long_as_the_settings_say() -> None:
     """Not for as long as most places have it."""
-    stage = Stage(Small(Step(phase="ask", kind="approve", subject="plan"), DO))
-    run = stage.claim()
+    phase = Phase(Small(Step(phase="ask", kind="approve", subject="plan"), DO))
+    run = phase.claim()
     run.tools = replace(run.tools, gate_expiry_s=60)
     advance(run)
     asks = advance(run)
     assert isinstance(asks, Asks)
-    stage.clock.sleep(70)
+    phase.clock.sleep(70)
     late = chooses(Choice.APPROVE)(asks.question)
     with pytest.raises(Conflict, match="longer than 60 s"):
         answer(run, asks.step.key, late)
@@ -347,20 +347,20 @@ def test_finalise_makes_all_that_a_gate_covers_and_asks_that_gate_again() -> Non
 
         moods = [said(Outcome.FAIL, "a member came back")] if first is Choice.APPROVE else []
         refuses = Act(allowed=lambda moods=moods: moods[0] if moods else PASSED)
-        stage = Stage(Small(plan, DO, gate, kept, last, keep=Act(), last=refuses))
-        assert isinstance(stage.drive(decide=then), Ended)
-        assert (stage.state, stage.done.count("last")) == (RunState.MOVED, 0)
+        phase = Phase(Small(plan, DO, gate, kept, last, keep=Act(), last=refuses))
+        assert isinstance(phase.drive(decide=then), Ended)
+        assert (phase.state, phase.done.count("last")) == (RunState.MOVED, 0)
         moods.clear()
-        assert begin_finalise(stage.claim())
+        assert begin_finalise(phase.claim())
         asked: list[str] = []
 
         def decide(question: Any, asked: list[str] = asked) -> Answer:
             asked.append(question.gate)
             return chooses(Choice.APPROVE)(question)
 
-        assert isinstance(stage.drive(decide=decide), Ended)
-        assert (stage.state, asked) == (RunState.FINALISED, ["03 end/approve end"])
-        assert (stage.done.count("keep"), stage.done.count("last")) == (1, 1)
+        assert isinstance(phase.drive(decide=decide), Ended)
+        assert (phase.state, asked) == (RunState.FINALISED, ["03 end/approve end"])
+        assert (phase.done.count("keep"), phase.done.count("last")) == (1, 1)
 
 
 def test_what_was_made_before_it_was_to_be_made_again_is_undone_though_its_gate_says_no() -> None:
@@ -378,17 +378,17 @@ def test_what_was_made_before_it_was_to_be_made_again_is_undone_though_its_gate_
     act = Step(phase="p", kind="do", undo=UNDO, gate="p/approve more")
     look = Step(phase="p", kind="look")
     again = said(Outcome.WAIT, redo_from="03 p/do")
-    stage = Stage(Sees(plan, gate, act, look, look=Act(again, PASSED)))
+    phase = Phase(Sees(plan, gate, act, look, look=Act(again, PASSED)))
     answers = [Choice.APPROVE, Choice.REJECT]
 
     def decide(question: Any) -> Answer:
         return chooses(answers.pop(0) if "more" in question.gate else Choice.APPROVE)(question)
 
-    assert isinstance(stage.drive(decide=decide), Ended)
-    assert (stage.done.count("do"), answers) == (1, [])
-    assert begin_roll_back(stage.claim(), "start")
-    assert isinstance(stage.drive(decide=chooses(Choice.APPROVE)), Ended)
-    assert stage.done[-1] == "undo"
+    assert isinstance(phase.drive(decide=decide), Ended)
+    assert (phase.done.count("do"), answers) == (1, [])
+    assert begin_roll_back(phase.claim(), "start")
+    assert isinstance(phase.drive(decide=chooses(Choice.APPROVE)), Ended)
+    assert phase.done[-1] == "undo"
 
 
 def test_a_snapshot_that_was_left_out_is_no_evidence_for_what_comes_later() -> None:
@@ -399,11 +399,11 @@ def test_a_snapshot_that_was_left_out_is_no_evidence_for_what_comes_later() -> N
     last = Step(phase="more", kind="last", undo=IRREVERSIBLE, optional=True, gate="more/approve more")
     taken = TakeSnapshot(lambda *_: {"folder": "f", "manifest_sha256": "0"}, lambda *_: "0")
     plan = Step(phase="ask", kind="approve", subject="plan")
-    stage = Stage(Small(plan, DO, end, keeps, more, last, snapshot=taken, last=Act()))
+    phase = Phase(Small(plan, DO, end, keeps, more, last, snapshot=taken, last=Act()))
     answers = {"plan": Choice.APPROVE, "end": Choice.REJECT, "more": Choice.APPROVE}
-    ended = stage.drive(decide=lambda each: chooses(answers[each.gate.rsplit(" ", 1)[1]])(each))
+    ended = phase.drive(decide=lambda each: chooses(answers[each.gate.rsplit(" ", 1)[1]])(each))
     assert isinstance(ended, Ended)
-    assert stage.state is RunState.FINALISED
+    assert phase.state is RunState.FINALISED
 
 
 @pytest.mark.parametrize("standing", list(Standing))
@@ -411,7 +411,7 @@ def test_a_cut_off_act_goes_on_by_how_it_stands(standing: Standing) -> None:
     """Made asks nothing and acts all the same; as met asks again and keeps its intent; other intends anew."""
     allowed = []
     handler = Act(allowed=lambda: allowed.append(1) or PASSED)
-    stage = Stage(Small(DO, do=handler))
+    phase = Phase(Small(DO, do=handler))
 
     class Dies:
         def reached(self, _step: str, point: CrashPoint) -> None:
@@ -419,21 +419,21 @@ def test_a_cut_off_act_goes_on_by_how_it_stands(standing: Standing) -> None:
                 raise Killed
 
     with pytest.raises(Killed):
-        stage.drive(Dies())
+        phase.drive(Dies())
     handler.standing = standing
-    stage.drive()
-    assert stage.done == ["do", "do"]
+    phase.drive()
+    assert phase.done == ["do", "do"]
     assert len(allowed) == (1 if standing is Standing.MADE else 2)
-    intents = [each for each in stage.runs.events(stage.run) if each.kind is EventKind.INTENDED]
+    intents = [each for each in phase.runs.events(phase.run) if each.kind is EventKind.INTENDED]
     assert len(intents) == (2 if standing is Standing.OTHER else 1)
-    assert stage.runs.steps(stage.run)["01 p/do"].intent == {"at": 1 if standing is Standing.OTHER else 0}
+    assert phase.runs.steps(phase.run)["01 p/do"].intent == {"at": 1 if standing is Standing.OTHER else 0}
 
 
 @pytest.mark.parametrize("standing", list(Standing))
 def test_what_another_claim_acted_and_nobody_read_back_is_asked_how_it_stands(standing: Standing) -> None:
     """Made is looked at and not made again."""
     handler = Act()
-    stage = Stage(Small(DO, do=handler))
+    phase = Phase(Small(DO, do=handler))
 
     class Dies:
         def reached(self, _step: str, point: CrashPoint) -> None:
@@ -441,21 +441,21 @@ def test_what_another_claim_acted_and_nobody_read_back_is_asked_how_it_stands(st
                 raise Killed
 
     with pytest.raises(Killed):
-        stage.drive(Dies())
+        phase.drive(Dies())
     handler.standing = standing
-    stage.drive()
-    assert len(stage.done) == (1 if standing is Standing.MADE else 2)
+    phase.drive()
+    assert len(phase.done) == (1 if standing is Standing.MADE else 2)
 
 
 def test_a_rehearsal_asks_the_step_and_what_undoes_it() -> None:
     """Before anything is changed."""
     rehearse = Step(phase="p", kind="rehearse", args={"steps": ["p/do"]})
     refuses = Act(allowed=lambda: said(Outcome.FAIL, "it could not be undone"))
-    stage = Stage(Small(rehearse, DO, rehearse=Rehearse(), undo=refuses))
-    stopped = stage.drive()
+    phase = Phase(Small(rehearse, DO, rehearse=Rehearse(), undo=refuses))
+    stopped = phase.drive()
     assert isinstance(stopped, Stopped)
     assert stopped.checked.sentences == ("S1: it could not be undone",)
-    assert (stage.state, stage.done) == (RunState.REJECTED, [])
+    assert (phase.state, phase.done) == (RunState.REJECTED, [])
 
 
 def test_a_snapshot_waits_for_calm_and_is_taken_as_it_is_when_patience_is_over() -> None:
@@ -468,8 +468,8 @@ def test_a_snapshot_waits_for_calm_and_is_taken_as_it_is_when_patience_is_over()
         return {"folder": name, "manifest_sha256": "s"}
 
     handler = TakeSnapshot[list[str]](take, lambda _run, _folder: "s", calm=lambda _run, _step: restless)
-    stage = Stage(Small(Step(phase="p", kind="take", subject="one", patience_s=5), DO, take=handler))
-    before = stage.clock.now_ms()
-    assert isinstance(stage.drive(), Ended)
-    assert stage.clock.now_ms() - before >= 5_000
+    phase = Phase(Small(Step(phase="p", kind="take", subject="one", patience_s=5), DO, take=handler))
+    before = phase.clock.now_ms()
+    assert isinstance(phase.drive(), Ended)
+    assert phase.clock.now_ms() - before >= 5_000
     assert len(took) == 1

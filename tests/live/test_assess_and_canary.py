@@ -12,7 +12,7 @@ import pytest
 
 from groupshift.consumers import MigratingConsumer
 from groupshift.domain.assignment import Assignor, TextForm, assign
-from groupshift.domain.plan import StageName, Until
+from groupshift.domain.plan import PhaseName, Until
 from groupshift.domain.run import Findings, RunState, Step, findings_from
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.ports.runs import EventKind
@@ -124,7 +124,7 @@ def test_a_canary_is_judged_beside_a_scala_member(
             else:
                 stack.enter_context(throttled(cluster, group, name, 0.2))
 
-        app.forward(run, instruct=once(deploy), phases=frozenset({"plan", StageName.CANARY}))
+        app.forward(run, instruct=once(deploy), phases=frozenset({"plan", PhaseName.CANARY}))
     findings = judged(app, run)
     found = {finding.rule: finding for finding in findings if finding.rule.startswith("K")}
     assert found["K01"].verdict is Verdict.PASS, found["K01"].reason

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from kazoo.client import KazooClient
 
-from groupshift.domain.plan import StageName
+from groupshift.domain.plan import PhaseName
 from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.registration import Registration, encode_awareness, encode_registration
 from groupshift.domain.requests import request_of
@@ -176,7 +176,7 @@ def test_the_ready_group_of_these_tests_is_ready(app: GroupApp, ready: Nodes) ->
     assessed = app.assess(ready.group)
     assert assessed.ready, assessed.failed()
     plan = plan_from(app.record(app.plan(ready.group)).plan)
-    assert plan.steps[1].phase == StageName.CANARY
+    assert plan.steps[1].phase == PhaseName.CANARY
 
 
 def test_an_unknown_group_is_refused(app: GroupApp, nodes: Nodes) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.plan import StageName, Until
+from groupshift.domain.plan import PhaseName, Until
 from groupshift.domain.run import Instruction, RunState, plan_from
 from groupshift.engine.gates import answer
 from groupshift.engine.move import Run
@@ -44,7 +44,7 @@ class Move:
         """Wait until the group knows exactly these members."""
         wait_until(lambda: self.kinds() == wanted, PATIENCE_S, f"members {wanted}", every_s=0.5)
 
-    def await_instruction(self, phase: StageName) -> str:
+    def await_instruction(self, phase: PhaseName) -> str:
         """Advance until a person is told what to do in this phase; what is said."""
         told: list[str] = []
 
@@ -123,7 +123,7 @@ def test_a_person_deploys_the_canary_and_takes_it_back(
     probe.await_shares(name, {each.member_id: 2 for each in old})
     move = begin(app, group)
     first = old[0].member_id
-    said(move.await_instruction(StageName.CANARY), f"- {first}", "MigratingConsumer")
+    said(move.await_instruction(PhaseName.CANARY), f"- {first}", "MigratingConsumer")
     assert isinstance(move.looks(), Waits)
     assert set(move.kinds().values()) == {MemberKind.OLD}, "the driver itself changed nothing"
 
@@ -136,7 +136,7 @@ def test_a_person_deploys_the_canary_and_takes_it_back(
     assert begin_roll_back(move.run, app.move.back_to[0])
     with pytest.raises(Fenced, match="run-2"):
         advance(former.run)
-    instruction = move.await_instruction(StageName.UNDO_MEMBERS)
+    instruction = move.await_instruction(PhaseName.UNDO_MEMBERS)
     said(instruction, "ZooKeeper consumer it ran before", f"{move.run.name}:undo_members")
     aware.stop()
     again = scala_member("1.1.1", "m1-3", [name], properties=properties)

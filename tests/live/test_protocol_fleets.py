@@ -44,7 +44,7 @@ def test_every_value_is_moved_once() -> None:
 def test_a_fleet_is_moved(case: Case, under_way: Mapping[str, Future[Moved]]) -> None:
     """Assessed first, then moved: offsets only go forward and end at the log's end, every record is
     delivered, one comes twice only where a partition changed hands, and the group is of the expected type
-    after each stage."""
+    after each phase."""
     moved = under_way[case.name].result()
     print(moved.told(case))
     assert moved.against(case) == {}

@@ -25,7 +25,7 @@ from kazoo.client import KazooClient
 from groupshift.adapters.drivers.process import ask
 from groupshift.domain.evidence import MANIFEST
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.plan import StageName, Until
+from groupshift.domain.plan import PhaseName, Until
 from groupshift.domain.run import RunState, SparkJob
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.run_end import Closing
@@ -219,7 +219,7 @@ def test_a_member_killed_and_held_down_is_named_and_taken_back(sandbox: Sandbox,
         sandbox.supervisor(verb="signal", slot="m3", signal="KILL")
 
     app.at.at[SETTLED] = kill
-    app.at.at[StageName.UNDO_MEMBERS] = lambda: _release(sandbox)
+    app.at.at[PhaseName.UNDO_MEMBERS] = lambda: _release(sandbox)
     with sandbox.jobs.by(compared_here(sandbox)):
         closing = forward(app, run)
     assert (closing.state, closing.verdict) == (RunState.ROLLED_BACK, Verdict.FAIL), closing

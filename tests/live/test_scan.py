@@ -25,7 +25,7 @@ from groupshift.bootstrap.moves import build_scans
 from groupshift.domain.group import GroupView
 from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.plan import StageName
+from groupshift.domain.plan import PhaseName
 from groupshift.domain.run import RunState
 from groupshift.domain.verdict import Readiness
 from groupshift.errors import Rejected, Transient
@@ -66,8 +66,8 @@ class Ensemble:
         """One group by the reader of one group."""
         return self.single.read(group)
 
-    def await_ready(self, group: str, stage: StageName) -> dict[str, GroupState]:
-        """Wait until a scan finds the group ready for a stage, without a warning; what that scan found."""
+    def await_ready(self, group: str, phase: PhaseName) -> dict[str, GroupState]:
+        """Wait until a scan finds the group ready for a phase, without a warning; what that scan found."""
         seen: dict[str, GroupState] = {}
 
         def ready() -> bool:
@@ -77,11 +77,11 @@ class Ensemble:
                 return False
             seen.clear()
             seen.update(latest)
-            found = seen[group].stage(stage)
+            found = seen[group].phase(phase)
             return found is not None and not found.findings
 
         try:
-            wait_until(ready, PATIENCE_S, f"{group} is ready for {stage}", every_s=0.5)
+            wait_until(ready, PATIENCE_S, f"{group} is ready for {phase}", every_s=0.5)
         except Transient as late:
             pytest.fail(f"{late}; last seen: {seen.get(group)}; now: {self.view(group)}")
         return seen
@@ -275,13 +275,13 @@ def test_a_scan_says_what_each_group_is_and_what_has_changed(
     commit_everywhere(ensemble, dead, orders)
     kazoo.ensure_path(f"/consumers/{unused}/ids")
     member = scala_member("1.1.1", "m1", [orders], seed=PARTITIONS)
-    states = ensemble.await_ready(group, StageName.CANARY)
+    states = ensemble.await_ready(group, PhaseName.CANARY)
     assert (states[dead].life, states[unused].life) == (Life.DEAD, Life.UNUSED)
     old = states[group]
     assert (old.life, old.old, old.owned, old.zookeeper_offsets) == (Life.ACTIVE, 1, PARTITIONS, PARTITIONS)
     assert old.lag == 0
-    assert old.stage(StageName.TOGGLE).state is Readiness.NOT_READY
-    assert any(finding.rule == "C13" for finding in old.stage(StageName.TOGGLE).findings)
+    assert old.phase(PhaseName.TOGGLE).state is Readiness.NOT_READY
+    assert any(finding.rule == "C13" for finding in old.phase(PhaseName.TOGGLE).findings)
     ensemble.await_quiet(dead, unused, group)
     member.stop()
     registered = f"/consumers/{group}/ids/{member.member_id}"
@@ -320,7 +320,7 @@ def test_rest_is_counted_from_the_last_change_that_zookeeper_tells(
     orders, zookeeper = topic(PARTITIONS), name("rest")
     legacy.seed_offsets(ensemble.zookeeper, zookeeper, orders, PARTITIONS)
     ensemble.member("zookeeper", zookeeper, "m1", orders)
-    ensemble.await_ready(zookeeper, StageName.CANARY)
+    ensemble.await_ready(zookeeper, PhaseName.CANARY)
     _, stat = kazoo.get(f"/consumers/{zookeeper}/owners/{orders}/{PARTITIONS - 1}")
     found = ensemble.scan()[zookeeper]
     newest = max(kazoo.get(f"/consumers/{zookeeper}/owners/{orders}/{n}")[1].ctime for n in range(PARTITIONS))
@@ -336,7 +336,7 @@ def test_waves_toggle_what_is_fit_and_take_it_back(ensemble: Ensemble, topic, ka
         commit_everywhere(ensemble, group, orders)
         ensemble.member("migrating", group, "m1", orders)
     for group in groups:
-        ensemble.await_ready(group, StageName.TOGGLE)
+        ensemble.await_ready(group, PhaseName.TOGGLE)
     scans = ensemble.scans
     assert set(groups) <= set(scans.fit(NOW))
     assert not set(groups) & set(scans.fit(WaveRules(stable_s=86_400)))
@@ -388,7 +388,7 @@ def test_a_group_that_does_not_settle_uses_the_budget_and_is_taken_back(
     for group in (first, second):
         commit_everywhere(ensemble, group, orders)
         ensemble.member("migrating", group, "m1", orders)
-        ensemble.await_ready(group, StageName.TOGGLE)
+        ensemble.await_ready(group, PhaseName.TOGGLE)
     ports = ensemble.scans.toggles.ports
     deaf = replace(ports.side, groups=_Deaf(ports.side.groups, first))
     hasty = replace(ports, side=deaf, terms=replace(ports.terms, settle_s=5, patience_s=5))

@@ -354,7 +354,7 @@ def test_the_tool_needs_to_describe_and_its_mode_node_is_its_own(secured, group,
         secured.zookeeper_tls, properties=secured.zookeeper_properties("operator")
     )
     try:
-        switch, holder = ZookeeperModeSwitch(connection), Holder(migration="a", token=1)
+        switch, holder = ZookeeperModeSwitch(connection), Holder(run="a", token=1)
         switch.take(group, holder)
         switch.compare_and_set(group, ABSENT_MODE, Mode.KAFKA, holder=holder)
     finally:

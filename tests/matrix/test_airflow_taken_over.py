@@ -1,7 +1,7 @@
 """A run in a real Airflow is taken over at each of its phases, on real servers.
 
 At its first gate: `tests/airflow/test_real_refusals.py`. While its canary waits by a rollback, later by
-somebody who claims the migration on the command line, and does nothing for as long as the run goes on: what
+somebody who claims the run on the command line, and does nothing for as long as the run goes on: what
 reaches the journal, the evidence or a person from then on could only come from the run.
 """
 

@@ -18,7 +18,7 @@ from confluent_kafka import Consumer
 from groupshift.bootstrap.moves import journal
 from groupshift.domain.group_protocol import Kind, Protocol, Way
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.plan import StageName
+from groupshift.domain.plan import PhaseName
 from groupshift.domain.run import RunState
 from groupshift.engine.progress import Paused, Stopped
 from groupshift.engine.questions import Question
@@ -31,8 +31,8 @@ from support.protocol_fleet import FleetOptions, ProtocolFleet, fleet_at, protoc
 from support.protocol_move import bench_of
 from support.warm_spark import warm_spark
 
-ONLINE = ((StageName.CANARY, StageName.ROLL), (StageName.CANARY,))
-OFFLINE = ((StageName.EMPTY, StageName.FILL), (StageName.FILL, StageName.EMPTY))
+ONLINE = ((PhaseName.CANARY, PhaseName.ROLL), (PhaseName.CANARY,))
+OFFLINE = ((PhaseName.EMPTY, PhaseName.FILL), (PhaseName.FILL, PhaseName.EMPTY))
 """Phases whose acts are killed there, and back: an act of a rollback has the key of what it undoes."""
 
 
@@ -86,12 +86,12 @@ class Killed:
             )
         return done.returncode
 
-    def everywhere(self, stages: Sequence[StageName], *arguments: str) -> None:
+    def everywhere(self, phases: Sequence[PhaseName], *arguments: str) -> None:
         """Repeat the same command, killed at each point of each of these acts, then left alone."""
-        for stage in stages:
+        for phase in phases:
             for point in CrashPoint:
-                code = self.groupshift(arguments, f"{stage}/replace_members.{point}")
-                assert code == -signal.SIGKILL, f"{stage}.{point} was never reached ({code})\n{self.tail()}"
+                code = self.groupshift(arguments, f"{phase}/replace_members.{point}")
+                assert code == -signal.SIGKILL, f"{phase}.{point} was never reached ({code})\n{self.tail()}"
         assert self.groupshift(arguments) == 0, self.tail()
 
     def tail(self) -> str:
@@ -106,17 +106,17 @@ class Killed:
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize(("way", "stages"), [(Way.ONLINE, ONLINE), (Way.OFFLINE, OFFLINE)], ids=list(Way))
+@pytest.mark.parametrize(("way", "phases"), [(Way.ONLINE, ONLINE), (Way.OFFLINE, OFFLINE)], ids=list(Way))
 def test_killed_at_every_point_of_every_act_it_reaches_the_same_end(
     way: Way,
-    stages: tuple[tuple[StageName, ...], tuple[StageName, ...]],
+    phases: tuple[tuple[PhaseName, ...], tuple[PhaseName, ...]],
     cluster: Cluster,
     group: str,
     tmp_path: Path,
     submit: Path,
 ) -> None:
     """There and back: each member is replaced once each way, and no record is lost."""
-    there, back = stages
+    there, back = phases
     options = FleetOptions(group=group, topic=f"killed-{group}")
     with fleet_at(cluster.bootstrap, tmp_path, options) as fleet, bench_of(fleet, tmp_path) as bench:
         file = settings_file(fleet, submit)

@@ -65,7 +65,7 @@ SEEDS = (
     ),
     b'{"partitions":{"0":[1,2],"1":[2,1],"10":[1]},"topic_id":"x","adding_replicas":{},"version":3}',
     b'{"version":"1","id":"1N7JbZwjS-aW9JCXTZUbGQ"}',
-    Holder(migration="m-1", token=3).encode(),
+    Holder(run="m-1", token=3).encode(),
     b"9223372036854775807",
     b"kafka",
     b"g_box.a-1486000000000-ab12cd34-0",

@@ -73,7 +73,7 @@ def _finding(text: str) -> Finding:
 
 TABLES: dict[str, Callable[[Any, str], None]] = {
     "line": lambda console, text: console.print(f"group {text}: gone"),
-    "styled line": lambda console, text: console.line("migration ", _styled(text), "."),
+    "styled line": lambda console, text: console.line("run ", _styled(text), "."),
     "heading": lambda console, text: console.heading(text),
     "findings": lambda console, text: console.print(output.findings_table([_finding(text)], "x")),
     "title": lambda console, text: console.print(output.findings_table([_finding("x")], f"group {text}")),
@@ -141,7 +141,7 @@ def test_f05_ids_are_never_broken_over_lines() -> None:
 
     ids = ("orders-of-the-team-20261125T012233-abcd", "a group with blanks " * 3 + "x", "c" * 120)
     for width in (40, 60, 80, 100):
-        table = Table("migrations", ("migration", "group", "client id", "reason"))
+        table = Table("runs", ("run", "group", "client id", "reason"))
         table.add_row(*ids, "nobody reads the group " * 20)
         found = _printed(lambda console, t=table: console.print(t), width)  # type: ignore[misc]
         assert all(each in found for each in ids), found

@@ -16,9 +16,9 @@ from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.adapters.parquet.store import schema_of
 from groupshift.domain.evidence import MANIFEST, Moment
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.plan import StageName
+from groupshift.domain.phase_rules import AllowedChanges
+from groupshift.domain.plan import PhaseName
 from groupshift.domain.snapshot import TABLES, ColumnType
-from groupshift.domain.stage_rules import AllowedChanges
 
 Rows = list[dict[str, Any]]
 Snapshot = dict[str, Rows]
@@ -30,7 +30,7 @@ _SQL = {
     ColumnType.BOOL: "BOOLEAN",
 }
 
-GROUP, MIGRATION = "payments", "mig-1"
+GROUP, RUN = "payments", "run-1"
 TAKEN_MS = 1_763_740_000_000
 PARTITIONS = range(6)
 
@@ -120,7 +120,7 @@ AWARE_KAFKA = tuple(member(f"m{number}-2", "aware", "kafka") for number in (1, 2
 def canary_rules() -> AllowedChanges:
     """One old member became an aware one."""
     return AllowedChanges(
-        stage=StageName.CANARY,
+        phase=PhaseName.CANARY,
         moment=Moment.AFTER,
         kafka_mode=False,
         gap=40,
@@ -133,7 +133,7 @@ def canary_rules() -> AllowedChanges:
 def toggle_rules() -> AllowedChanges:
     """The mode node became ``kafka``; nobody was replaced."""
     return AllowedChanges(
-        stage=StageName.TOGGLE, moment=Moment.AFTER, kafka_mode=True, gap=40, mode_text="kafka"
+        phase=PhaseName.TOGGLE, moment=Moment.AFTER, kafka_mode=True, gap=40, mode_text="kafka"
     )
 
 
@@ -156,11 +156,11 @@ def _literal(value: Any) -> str:
     return f"'{value}'" if isinstance(value, str) else str(value)
 
 
-def store(root: Path, stage: str, moment: Moment, tables: Snapshot, *, taken_at_ms: int = TAKEN_MS) -> Path:
+def store(root: Path, phase: str, moment: Moment, tables: Snapshot, *, taken_at_ms: int = TAKEN_MS) -> Path:
     """Write through the real evidence store; returns the snapshot's folder."""
     evidence = ParquetEvidence(root)
-    evidence.write((MIGRATION, stage, moment), taken_at_ms, tables)
-    return Path(evidence.path(MIGRATION, stage, moment.value))
+    evidence.write((RUN, phase, moment), taken_at_ms, tables)
+    return Path(evidence.path(RUN, phase, moment.value))
 
 
 def tamper(folder: Path, table: str, rows: Rows) -> None:

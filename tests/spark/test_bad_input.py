@@ -149,9 +149,9 @@ def test_b3_compare_two_clusters(tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_b4_compare_snapshots_of_two_plans(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Older than its plan; and each for a plan of its own."""
     rows = {"offsets": commits()}
-    plan = {"migration": "m-1", "hash": "a" * 64, "made_at_ms": TAKEN_MS - 1000}
+    plan = {"run": "m-1", "hash": "a" * 64, "made_at_ms": TAKEN_MS - 1000}
     first = write(tmp_path / "a", rows, plan=plan)
-    other = write(tmp_path / "b", rows, plan={**plan, "migration": "m-2", "hash": "b" * 64})
+    other = write(tmp_path / "b", rows, plan={**plan, "run": "m-2", "hash": "b" * 64})
     early = write(tmp_path / "c", rows, plan={**plan, "made_at_ms": TAKEN_MS + 1000})
     before = listing(tmp_path)
     arguments = ["--move", "downgrade", "--output", str(tmp_path / "out")]
@@ -164,10 +164,7 @@ def test_b4_compare_snapshots_of_two_plans(tmp_path: Path, capsys: pytest.Captur
     assert said.endswith("take it again")
     assert main(["compare", str(first), str(other), *arguments]) == REJECTED
     said = one_sentence(capsys)
-    assert (
-        "was taken for the plan bbbbbbbbbbbb… of migration m-2, that of migration m-1 is aaaaaaaaaaaa…"
-        in said
-    )
+    assert "was taken for the plan bbbbbbbbbbbb… of run m-2, that of run m-1 is aaaaaaaaaaaa…" in said
     assert listing(tmp_path) == before
 
 

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.plan import StageName
-from groupshift.domain.stage_rules import AllowedChanges, StageRule
+from groupshift.domain.phase_rules import AllowedChanges, PhaseRule
+from groupshift.domain.plan import PhaseName
 from groupshift.domain.verdict import Verdict
 from groupshift.spark import checks
 from groupshift.spark.checks import Ruled
@@ -43,7 +43,7 @@ def register(spark: SparkSession, moment: str, tables: Snapshot) -> None:
 def ask(
     spark: SparkSession,
     rules: AllowedChanges,
-    wanted: Sequence[StageRule] = checks.SNAPSHOT_CHECKS,
+    wanted: Sequence[PhaseRule] = checks.SNAPSHOT_CHECKS,
     *,
     itself: bool = False,
 ) -> tuple[Ruled, ...]:
@@ -278,7 +278,7 @@ def test_plain_members_are_not_asked_for_znodes_or_streams(spark: SparkSession) 
         for row in after["offsets"]
     ]
     changes = replace(
-        toggle_rules(), stage=StageName.RETIRE, replaced=3, old=MemberKind.AWARE, new=MemberKind.PLAIN
+        toggle_rules(), phase=PhaseName.RETIRE, replaced=3, old=MemberKind.AWARE, new=MemberKind.PLAIN
     )
     before = snapshot(AWARE_KAFKA, 520, kafka=True)
     before["subscriptions"][0]["streams"] = 2

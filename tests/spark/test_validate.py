@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from groupshift.adapters.parquet.compare_inputs import verify
 from groupshift.domain.evidence import MANIFEST, Moment, SnapshotOf
-from groupshift.domain.stage_rules import STAGE_RULES, AllowedChanges
+from groupshift.domain.phase_rules import PHASE_RULES, AllowedChanges
 from groupshift.errors import Broken, Rejected
 from groupshift.jobs import validate
 from groupshift.spark import validation
@@ -60,11 +60,11 @@ def rules_of(verdict: dict[str, Any], outcome: str) -> dict[str, str]:
     return {one["rule"]: one["reason"] for one in verdict["findings"] if one["verdict"] == outcome}
 
 
-def test_a_sound_stage_passes(run: Run, pair: tuple[Path, Path]) -> None:
+def test_a_sound_phase_passes(run: Run, pair: tuple[Path, Path]) -> None:
     """Every rule is named in the verdict, all differences are in Parquet, the report stands alone."""
     code, verdict, output = run(*pair)
     assert (code, verdict["verdict"], verdict["version"]) == (0, "pass", 1)
-    assert (verdict["migration"], verdict["stage"], verdict["moment"]) == ("mig-1", "canary", "after")
+    assert (verdict["run"], verdict["phase"], verdict["moment"]) == ("run-1", "canary", "after")
     assert verdict["counts"] == {"lost": 0, "extra": 0, "regressed": 0, "advanced": 5, "metadata_only": 0}
     assert set(rules_of(verdict, "pass")) == {f"V{number:02d}" for number in range(1, 27) if number != 23}
     assert verdict["manifests"] == {
@@ -198,9 +198,9 @@ def test_strays_and_absences_are_refused(pair: tuple[Path, Path]) -> None:
 def test_a_class_that_is_not_allowed_fails(
     run: Run, pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a stage does not allow is not allowed: the rules decide, not the class."""
-    strict = tuple(replace(rule, allowed="") if rule.rule == "V07" else rule for rule in STAGE_RULES)
-    monkeypatch.setattr(validation, "STAGE_RULES", strict)
+    """What a phase does not allow is not allowed: the rules decide, not the class."""
+    strict = tuple(replace(rule, allowed="") if rule.rule == "V07" else rule for rule in PHASE_RULES)
+    monkeypatch.setattr(validation, "PHASE_RULES", strict)
     _, verdict, output = run(*pair)
     assert list(rules_of(verdict, "fail")) == ["V07"]
     assert rules_of(verdict, "fail")["V07"].endswith("; and 2 more")

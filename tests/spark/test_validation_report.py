@@ -33,7 +33,7 @@ def test_many_rows_are_named_by_the_first_three() -> None:
 
 def test_a_refusal_says_what_was_wrong() -> None:
     """The page of altered evidence names the file and says that nothing was compared."""
-    text = refused(refusal("toggle", "after", "mig-1", f"file {HOSTILE} was changed"))
+    text = refused(refusal("toggle", "after", "run-1", f"file {HOSTILE} was changed"))
     assert "nothing was compared" in text
     assert "&lt;script&gt;" in text
     assert "<script>" not in text

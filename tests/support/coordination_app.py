@@ -94,7 +94,7 @@ class GroupApp:
         """Compare, behind whoever interferes."""
         asked = dict(zip(job.arguments[::2], job.arguments[1::2], strict=True))
         rules = json.loads(Path(asked["--rules"]).read_text())
-        self.at.reached(f"job {rules['moment']} {rules['stage']}")
+        self.at.reached(f"job {rules['moment']} {rules['phase']}")
         self.submits(job)
 
     def decide(self, question: Question) -> Answer | None:

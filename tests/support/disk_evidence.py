@@ -36,8 +36,8 @@ class DiskProof(MemoryProof):
     """The same comparison over snapshots that are read from disk."""
 
     def _snapshot(self, path: str) -> tuple[Manifest, Mapping[str, Sequence[Row]]]:
-        *_, migration, stage, moment = path.split("/")
-        key = (migration, stage, Moment(moment))
+        *_, run, phase, moment = path.split("/")
+        key = (run, phase, Moment(moment))
         manifest = self.evidence.manifest(*key)
         assert manifest is not None
         return manifest, self.evidence.read(*key)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from groupshift.domain.equality_rules import RULES, Comparison, EqualityRule
-from groupshift.domain.stage_rules import STAGE_RULES, Needed
+from groupshift.domain.phase_rules import PHASE_RULES, Needed
 
 BEGIN = "<!-- equality rules: made by support.equality_page -->"
 END = "<!-- end of equality rules -->"
@@ -48,15 +48,15 @@ _TITLES = {
 def markdown() -> str:
     """One table a move, in the order of `Comparison`, between the marks `BEGIN` and `END`."""
     sections = [_section(comparison, RULES[comparison]) for comparison in Comparison]
-    return "\n\n".join([BEGIN, *sections, _stages(), END])
+    return "\n\n".join([BEGIN, *sections, _phases(), END])
 
 
-def _stages() -> str:
-    """The rules around a stage of a group's move from ZooKeeper to Kafka, in the order of their numbers."""
-    rows = {rule.rule: (rule.holds, rule.hint, rule.only) for rule in STAGE_RULES}
+def _phases() -> str:
+    """The rules around a phase of a group's move from ZooKeeper to Kafka, in the order of their numbers."""
+    rows = {rule.rule: (rule.holds, rule.hint, rule.only) for rule in PHASE_RULES}
     rows |= {number: (*texts, ()) for number, texts in _OF_THE_JOB.items()}
     lines = [
-        "#### Stages of `coordination`",
+        "#### Phases of `coordination`",
         "",
         "| rule | holds when | else | asked of |",
         "|---|---|---|---|",

@@ -57,7 +57,7 @@ class Fleet:
 
 
 def change(change_id: str, *slots: str, to: MemberKind = MemberKind.AWARE, token: int = 1) -> Change:
-    """A change of this migration."""
+    """A change of this run."""
     return Change(change_id=change_id, group=GROUP, slots=slots, to=to, fence=FENCE, token=token)
 
 
@@ -171,7 +171,7 @@ def test_a_fenced_run_is_refused(fleet: Fleet) -> None:
         with pytest.raises(Conflict, match="token 1 of"):
             fleet.driver.start(late)
     assert fleet.members() == before
-    other = replace(change("other", first, token=1), fence="another-migration")
+    other = replace(change("other", first, token=1), fence="another-run")
     assert fleet.driver.start(other) == Started(change_id="other")
 
 

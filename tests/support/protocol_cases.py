@@ -86,7 +86,7 @@ class Case:
 
     @property
     def kinds(self) -> dict[str, Kind]:
-        """The type of the group after each stage: one native member makes it a group of type consumer, and
+        """The type of the group after each phase: one native member makes it a group of type consumer, and
         an empty one stays what it was."""
         new = Kind(self.to.value)
         if self.goes is Way.ONLINE:
@@ -145,7 +145,7 @@ EVERY = tuple(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
     """What a move showed: how it ended, the rules that refused it online before (empty: none), the type of
-    the group after each stage, what runs in the places, where a committed offset was lower than at the look
+    the group after each phase, what runs in the places, where a committed offset was lower than at the look
     before, offsets that are not the log's end in the end, and the members' account."""
 
     progress: Progress
@@ -187,7 +187,7 @@ class Moved:
 def move(case: Case, bootstrap: str, folder: Path) -> Moved:
     """Start the fleet of the case at a broker, assess, move it, and end it.
 
-    Offsets and the type of the group are looked at when the move begins, after each stage, and in the end."""
+    Offsets and the type of the group are looked at when the move begins, after each phase, and in the end."""
     options = case.options()
     with fleet_at(bootstrap, folder, options) as fleet, bench_of(fleet, folder) as bench:
         fleet.await_group(lambda found: len(found.members) == len(options.clients), "has all members")
@@ -267,7 +267,7 @@ def warned(found: Findings) -> bool:
 
 @dataclass(slots=True)
 class Seen:
-    """Types and committed offsets after each stage, in order."""
+    """Types and committed offsets after each phase, in order."""
 
     fleet: ProtocolFleet
     kinds: dict[str, Kind] = field(default_factory=dict)
@@ -277,10 +277,10 @@ class Seen:
         """Write down the offsets of now."""
         self.offsets.append((moment, self.fleet.committed()))
 
-    def stage(self, stage: str) -> None:
-        """Write down type and offsets after a stage."""
-        self.kinds[stage] = self.fleet.look().kind
-        self.look(stage)
+    def phase(self, phase: str) -> None:
+        """Write down type and offsets after a phase."""
+        self.kinds[phase] = self.fleet.look().kind
+        self.look(phase)
 
     def steps_back(self) -> list[str]:
         """Where an offset was lower than at the look before, as a clause each."""
@@ -293,11 +293,11 @@ class Seen:
         ]
 
 
-def looked_at(bench: ProtocolBench, stages: Mapping[str, Kind]) -> Seen:
-    """Looks at the group whenever one of these stages has passed."""
+def looked_at(bench: ProtocolBench, phases: Mapping[str, Kind]) -> Seen:
+    """Looks at the group whenever one of these phases has passed."""
     seen = Seen(bench.fleet)
-    for stage in stages:
-        bench.judged.after[stage] = partial(seen.stage, stage)
+    for phase in phases:
+        bench.judged.after[phase] = partial(seen.phase, phase)
     return seen
 
 

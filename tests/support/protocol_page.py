@@ -39,12 +39,12 @@ def markdown() -> str:
     answers = [_answers(event) for event in Event]
     rules = _rules("Rules of `protocol assess`", RULES)
     waits = _rules("Rules of `watch RUN`: is the group settled", SETTLED)
-    stages = _rules("Rules of the stages of `protocol run`", MOVE_RULES)
+    phases = _rules("Rules of the phases of `protocol run`", MOVE_RULES)
     watched = _rules("Rules of `watch RUN`: are its members there", WATCHED)
     sums = "### Rules of `downgrade assess --jmx`\n\n" + _table(
         ("rule", "passes when"), ((rule.number, rule.holds) for rule in group_gauges.RULES.values())
     )
-    return "\n\n".join([BEGIN, *answers, rules, stages, waits, watched, sums, END])
+    return "\n\n".join([BEGIN, *answers, rules, phases, waits, watched, sums, END])
 
 
 def _rules(title: str, rules: Rules[Any]) -> str:

@@ -1,4 +1,4 @@
--- The mode node holds what this stage writes, and the mode in effect is the one it asks for.
+-- The mode node holds what this phase writes, and the mode in effect is the one it asks for.
 SELECT CAST(NULL AS STRING) AS topic, CAST(NULL AS INT) AS partition,
        concat('the mode node holds ', coalesce(mode_text, 'nothing'), ' where ',
               coalesce(:mode_text, 'nothing'), ' was expected') AS reason

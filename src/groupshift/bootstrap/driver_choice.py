@@ -1,4 +1,4 @@
-"""The driver that a migration or run uses: who replaces members, and who replaces the nodes of a cluster.
+"""The driver that a run uses: who replaces members, and who replaces the nodes of a cluster.
 
 A small TOML file says who replaces nodes::
 

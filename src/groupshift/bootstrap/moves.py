@@ -255,7 +255,7 @@ def plan_of(settings: Settings, run: str, folder: Path | None = None) -> tuple[s
     """
     with journal(settings) as runs:
         record = runs.find(run)
-    plan = PlanOf(migration=run, hash=record.plan_hash, made_at_ms=record.created_at_ms)
+    plan = PlanOf(run=run, hash=record.plan_hash, made_at_ms=record.created_at_ms)
     if folder is not None:
         refuse_older(f"snapshot {folder}", SystemClock().now_ms(), plan)
     return record.target.name if record.target.kind == "group" else "", plan

@@ -21,7 +21,7 @@ from groupshift.cli.output import Shown, tell, verdict_text
 from groupshift.cli.terminal import Console, Table, joined, progress_bar, styled
 from groupshift.domain.foreign_text_quoting import command, visible
 from groupshift.domain.modes import Mode
-from groupshift.domain.plan import StageName
+from groupshift.domain.plan import PhaseName
 from groupshift.domain.verdict import Readiness
 from groupshift.engine.questions import utc
 from groupshift.errors import Rejected
@@ -200,11 +200,11 @@ def groups_parts(states: Iterable[GroupState], patterns: tuple[str, ...], limit:
     table = Table("groups", columns, numbers=("lag",))
     for state in chosen:
         rests_s = max(0, state.taken_at_ms - state.stable_since_ms) // 1000
-        then, why, next_stage = state.next, idle_text(state), Text("-")
+        then, why, next_phase = state.next, idle_text(state), Text("-")
         if then and then.findings:
             why = f"{then.findings[0].rule}: {then.findings[0].reason}"
         if then:
-            next_stage = joined(f"{then.stage}: ", styled(then.state, _READY[then.state]))
+            next_phase = joined(f"{then.phase}: ", styled(then.state, _READY[then.state]))
         table.add_row(
             state.group,
             styled(state.life, _LIFE[state.life]),
@@ -213,26 +213,26 @@ def groups_parts(states: Iterable[GroupState], patterns: tuple[str, ...], limit:
             next((f"{rests_s // size} {unit}" for size, unit in _UNITS if rests_s >= size), "0 s"),
             "?" if state.lag is None else str(state.lag),
             f"{state.zookeeper_offsets}/{state.kafka_offsets} of {state.partitions}",
-            next_stage,
+            next_phase,
             state.problems[0] if state.problems else why,
         )
     yield table or ("no group has such a name" if patterns else "there is no group")
     if len(chosen) == limit:
         yield styled(f"the first {limit} by urgency; --limit shows more, --json all", "dim")
     for state in chosen if patterns else ():
-        yield _rules_table(state) or f"group {visible(state.group)}: no stage is before it"
+        yield _rules_table(state) or f"group {visible(state.group)}: no phase is before it"
         yield from (styled(problem, "red") for problem in state.problems)
 
 
 def _rules_table(state: GroupState) -> Table:
-    """Each stage that a group has before it, with what its rules say."""
-    columns = ("stage", "readiness", "passed", "rule", "verdict", "reason", "hint")
+    """Each phase that a group has before it, with what its rules say."""
+    columns = ("phase", "readiness", "passed", "rule", "verdict", "reason", "hint")
     table = Table(f"group {visible(state.group)}, rule by rule", columns)
-    for stage in state.readiness:
-        opening = (stage.stage.value, styled(stage.state, _READY[stage.state]), " ".join(stage.passed))
-        if not stage.findings:
+    for phase in state.readiness:
+        opening = (phase.phase.value, styled(phase.state, _READY[phase.state]), " ".join(phase.passed))
+        if not phase.findings:
             table.add_row(*opening, "", "", "", "")
-        for each in stage.findings:
+        for each in phase.findings:
             table.add_row(*opening, each.rule, verdict_text(each.verdict), each.reason, each.hint)
             opening = ("", Text(), "")
     return table
@@ -250,7 +250,7 @@ def _next(scans: FleetScans, waves: WaveReport | None, patterns: tuple[str, ...]
         return "groupshift scan --toggle"
     for state in scans.states():
         following = state.next
-        if following and following.state is Readiness.READY and following.stage is StageName.CANARY:
+        if following and following.state is Readiness.READY and following.phase is PhaseName.CANARY:
             return command("groupshift", "coordination", "run", "--group", state.group)
         if following and following.state is not Readiness.READY:
             return command("groupshift", "scan", "--last", "--group", state.group)

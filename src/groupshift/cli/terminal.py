@@ -27,7 +27,7 @@ from groupshift.domain.foreign_text_quoting import visible
 Part = str | Text
 Rows = Iterable[Sequence[Part]]
 _NAMES = frozenset(
-    {"group", "migration", "run", "cluster", "member", "client id", "instance id", "host"}
+    {"group", "run", "cluster", "member", "client id", "instance id", "host"}
     | {"topic-partition", "file", "report", "slot"}
 )
 """Columns with what a person copies."""

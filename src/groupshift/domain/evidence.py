@@ -2,15 +2,15 @@
 
 The tables are in `groupshift.domain.snapshot`. Layout on disk::
 
-    <evidence>/<migration>/<stage>/<moment>/<table>.parquet + manifest.json
-    <evidence>/<migration>/<comparison>/{verdict.json, differences.parquet, report.html}
+    <evidence>/<run>/<phase>/<moment>/<table>.parquet + manifest.json
+    <evidence>/<run>/<comparison>/{verdict.json, differences.parquet, report.html}
 
 A snapshot of all groups of a cluster is one folder with ``manifest.json`` and Parquet files, several to a
 table where it is large (a file is the unit in which a comparison is resumed; a million rows is a good size)::
 
     {"version": 1, "cluster_id": "...", "taken_at_ms": 0, "unique_keys": true,
      "read_from": "kafka",                                # or zookeeper, in-force; absent: kafka
-     "plan": {"migration": "...", "hash": "...", "made_at_ms": 0},       # null without a plan
+     "plan": {"run": "...", "hash": "...", "made_at_ms": 0},       # null without a plan
      "files": [{"table": "offsets", "file": "offsets-00000.parquet", "rows": 0, "bytes": 0, "sha256": "..."}],
      "versions": {"groupshift": "0.1.0"}}
 
@@ -35,14 +35,14 @@ from groupshift.errors import Broken, Rejected
 
 
 class Moment(StrEnum):
-    """When a snapshot of a stage was taken."""
+    """When a snapshot of a phase was taken."""
 
     BEFORE = "before"
     AFTER = "after"
 
 
 class SnapshotOf(StrEnum):
-    """What a snapshot is of: one group, around a stage, or all groups of a cluster."""
+    """What a snapshot is of: one group, around a phase, or all groups of a cluster."""
 
     GROUP = "group"
     CLUSTER = "cluster"
@@ -91,7 +91,7 @@ class PlanOf:
     """The plan of a run as the journal keeps it: the run's name (empty: not told), the plan's SHA-256, and
     when it was made (epoch ms)."""
 
-    migration: str = ""
+    run: str = ""
     hash: str
     made_at_ms: int
 
@@ -101,7 +101,7 @@ class Manifest:
     """``manifest.json``: what a snapshot holds. ``digest`` is the SHA-256 of its bytes, ``taken_at_ms`` epoch
     milliseconds.
 
-    Of a stage's snapshot it names ``migration``, ``stage`` and ``moment``; of a cluster's the
+    Of a phase's snapshot it names ``run``, ``phase`` and ``moment``; of a cluster's the
     ``cluster_id``, whether its writer saw every key once (``unique_keys``), where groups were read, and the
     ``plan`` that it was taken for."""
 
@@ -109,8 +109,8 @@ class Manifest:
     digest: str
     files: tuple[FileEntry, ...]
     versions: Mapping[str, str] = field(default_factory=dict)
-    migration: str = ""
-    stage: str = ""
+    run: str = ""
+    phase: str = ""
     moment: Moment | None = None
     cluster_id: str = ""
     unique_keys: bool = False
@@ -133,7 +133,7 @@ def manifest_of(text: bytes, where: str, of: SnapshotOf) -> Manifest:
         data = load_object(text, "it", at_most=FILE_BYTES)
         form = whole_number(data["version"], "it: version", low=1)
         if form <= FORM:
-            for name in ("migration", "stage", "moment") if of is SnapshotOf.GROUP else ("cluster_id",):
+            for name in ("run", "phase", "moment") if of is SnapshotOf.GROUP else ("cluster_id",):
                 data[name]
             manifest: Manifest = built(Manifest, {**data, "digest": hashlib.sha256(text).hexdigest()})
             for at_ms in (manifest.taken_at_ms, manifest.plan.made_at_ms if manifest.plan else 0):
@@ -162,7 +162,7 @@ def refuse_older(what: str, taken_at_ms: int, plan: PlanOf) -> None:
     if taken_at_ms < plan.made_at_ms:
         raise Rejected(
             f"{what} was taken at {clock(taken_at_ms)}, before its plan of {clock(plan.made_at_ms)} "
-            f"(run {plan.migration or '?'}) was made: it says nothing about this move; take it again"
+            f"(run {plan.run or '?'}) was made: it says nothing about this move; take it again"
         )
 
 
@@ -176,8 +176,8 @@ def refuse_other(what: str, manifest: Manifest, plan: PlanOf) -> None:
     own = manifest.plan
     if own and own.hash != plan.hash:
         raise Rejected(
-            f"{what} was taken for the plan {own.hash[:12]}… of migration {own.migration or '?'}, that of "
-            f"migration {plan.migration} is {plan.hash[:12]}…: name the snapshots of this migration"
+            f"{what} was taken for the plan {own.hash[:12]}… of run {own.run or '?'}, that of "
+            f"run {plan.run} is {plan.hash[:12]}…: name the snapshots of this run"
         )
 
 

@@ -1,4 +1,4 @@
-"""A group and the brokers of its cluster at one moment: all that rules about a protocol migration read.
+"""A group and the brokers of its cluster at one moment: all that rules about a move of the protocol read.
 
 The group has its type, its epochs, and the protocol of each member; a broker has the settings by which it
 coordinates groups, and what follows from them.

@@ -15,7 +15,7 @@ from typing import Any
 from groupshift.domain.evidence import at_of, long_of
 from groupshift.domain.modes import Isolation, MemberKind
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.stage_rules import Snapshot
+from groupshift.domain.phase_rules import Snapshot
 
 
 class LogAnswer(StrEnum):

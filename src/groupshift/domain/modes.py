@@ -2,8 +2,8 @@
 
 Source: KIP-125 "Coordination Mode Toggle"; docs/reference/zookeeper-coordination.md §§8.3, 8.10 (F6, F7).
 
-The run that claimed the group's migration last may change the mode, as ZooKeeper remembers it:
-``/consumers/<g>/migration/fence`` holds the migration and its fencing token. No consumer, old or new,
+The process that claimed the group's run last may change the mode, as ZooKeeper remembers it:
+``/consumers/<g>/migration/fence`` holds the run and its fencing token. No consumer, old or new,
 reads children of ``migration`` other than ``ids`` and ``mode`` (docs/reference/zookeeper-coordination.md
 §1.1).
 """
@@ -96,23 +96,23 @@ def effective_mode(node: ModeNode, ids: Collection[str], migration_ids: Collecti
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """A run's claim: ``token`` rises with each claim of the same ``migration``."""
+    """A claim of a run: ``token`` rises with each claim of the same ``run``."""
 
-    migration: str
+    run: str
     token: int
 
     def fences(self, other: Holder) -> bool:
-        """Whether ``other`` is an earlier claim of the same migration.
+        """Whether ``other`` is an earlier claim of the same run.
 
-        Claims of two migrations have no order: one open migration a group is the journal's promise."""
-        return self.migration == other.migration and self.token > other.token
+        Claims of two runs have no order: one open run a group is the journal's promise."""
+        return self.run == other.run and self.token > other.token
 
     def encode(self) -> bytes:
         """The payload of the fence node."""
         return json.dumps(asdict(self), separators=(",", ":")).encode()
 
     def __str__(self) -> str:
-        return f"run {self.token} of migration {self.migration}"
+        return f"claim {self.token} of run {self.run}"
 
 
 def parse_holder(data: bytes | None) -> Holder | None:

@@ -1,4 +1,4 @@
-"""What is known of a group over the time of a migration: who owned which partition when, and the lag.
+"""What is known of a group over the time of a run: who owned which partition when, and the lag.
 
 Three sources, from the sharpest: the audit (ZooKeeper's transaction log, to the millisecond), the members'
 ledgers (first to last delivery of a run), and what was seen in snapshots and while a canary was watched.

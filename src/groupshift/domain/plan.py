@@ -1,4 +1,4 @@
-"""The vocabulary of moves of one group: stages, and how far a move and its rollback go.
+"""The vocabulary of moves of one group: phases, and how far a move and its rollback go.
 
 Source: docs/reference/concepts.md, "A move".
 """
@@ -15,8 +15,8 @@ MAX_GROUP = 249
 MAX_SOAK_S = 7 * 24 * 3600
 
 
-class StageName(StrEnum):
-    """A stage of a move, or of its way back."""
+class PhaseName(StrEnum):
+    """A phase of a move, or of its way back."""
 
     CANARY = "canary"
     """One (or a few) members are replaced by ones of the new kind."""
@@ -47,7 +47,7 @@ class StageName(StrEnum):
 
     @property
     def undoes(self) -> bool:
-        """True for a stage of the way back."""
+        """True for a phase of the way back."""
         return self.value.startswith("undo_")
 
 
@@ -90,8 +90,8 @@ class SetMode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
-    """One stage, and what it changes (None: nothing, the group is only judged)."""
+class Phase:
+    """One phase, and what it changes (None: nothing, the group is only judged)."""
 
-    name: StageName
+    name: PhaseName
     step: ReplaceMembers | SetMode | None

@@ -1,6 +1,6 @@
 """The evidence pack of a run: a manifest over every file of its folder, and how it is checked.
 
-Layout: ``<evidence>/<run>/{pack.json, pack.sig, journal.json, report.html, <stage>/…}``. ``pack.json``
+Layout: ``<evidence>/<run>/{pack.json, pack.sig, journal.json, report.html, <phase>/…}``. ``pack.json``
 names every other file but the signature with its size and SHA-256, so whoever knows its own SHA-256 (the
 journal does) or can check its signature can prove all of them, from the sealing on. Before it the journal
 does: it has the SHA-256 of each snapshot's manifest, which has those of the snapshot's files, and of whatever
@@ -166,7 +166,7 @@ class State(StrEnum):
     UNCHECKED = "unchecked"
     """Signed, and no public key was given."""
     UNSEALED = "unsealed"
-    """Written since the last sealing by a stage or an audit that is journaled; the next sealing names it."""
+    """Written since the last sealing by a phase or an audit that is journaled; the next sealing names it."""
     LEFT_OVER = "left over"
     """Left by a process that was killed or is still at work; nothing was decided on it."""
     BESIDE = "beside the evidence"

@@ -1,6 +1,6 @@
 """The tables, columns and keys of snapshots as data, and a group view as the rows of a snapshot's tables.
 
-`SCHEMA` defines each column once, for every move; the tables of a stage's snapshot (`TABLES`) and those of a
+`SCHEMA` defines each column once, for every move; the tables of a phase's snapshot (`TABLES`) and those of a
 cluster's (`CLUSTER_TABLES`) are selections; ``snapshot_tables.toml`` beside this module holds them all.
 Writers, readers and Spark schemas are made from these; nothing else names a column type.
 """
@@ -84,7 +84,7 @@ def _selected(tables: Mapping[str, _Selected]) -> Mapping[str, Table]:
 
 
 TABLES = _selected(_BOOK.group)
-"""Every table of a stage's snapshot, of one group, by name."""
+"""Every table of a phase's snapshot, of one group, by name."""
 CLUSTER_TABLES = _selected(_BOOK.cluster)
 """Every table of a cluster snapshot, by name."""
 KEY = CLUSTER_TABLES["offsets"].key

@@ -22,7 +22,16 @@ from groupshift.domain.group_rules import ask
 from groupshift.domain.log_gaps import Gap, LogAnswer, answers_data, gaps, isolation_of
 from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.plan import ReplaceMembers, SetMode, Stage, StageName
+from groupshift.domain.phase_rules import (
+    AllowedChanges,
+    allowed_changes,
+    records_per_interval,
+    restored_changes,
+)
+from groupshift.domain.phase_rules import (
+    Snapshot as Tables,
+)
+from groupshift.domain.plan import Phase, PhaseName, ReplaceMembers, SetMode
 from groupshift.domain.run import (
     PASSED,
     Checked,
@@ -37,15 +46,6 @@ from groupshift.domain.run import (
 )
 from groupshift.domain.seal import values_of
 from groupshift.domain.snapshot import snapshot_rows
-from groupshift.domain.stage_rules import (
-    AllowedChanges,
-    allowed_changes,
-    records_per_interval,
-    restored_changes,
-)
-from groupshift.domain.stage_rules import (
-    Snapshot as Tables,
-)
 from groupshift.domain.step_table import StepTable
 from groupshift.domain.tables import table_of
 from groupshift.domain.verdict import Judgement, Verdict
@@ -105,7 +105,7 @@ class _Table:
 
     assess: tuple[str, ...]
     settled: frozenset[str]
-    phases: Mapping[StageName, PhaseRules]
+    phases: Mapping[PhaseName, PhaseRules]
 
 
 class GroupRules(ABC, Generic[G]):
@@ -118,11 +118,11 @@ class GroupRules(ABC, Generic[G]):
 
     def before(self, step: Step) -> tuple[str, ...]:
         """Return what must hold right before the act."""
-        return self.phases[StageName(step.phase)].before
+        return self.phases[PhaseName(step.phase)].before
 
     def after(self, step: Step) -> tuple[str, ...]:
         """Return what must hold once the act has settled; nothing before it, when the act itself asks."""
-        return () if step.args.get("moment") == Moment.BEFORE else self.phases[StageName(step.phase)].after
+        return () if step.args.get("moment") == Moment.BEFORE else self.phases[PhaseName(step.phase)].after
 
     def settled(self, step: Step) -> tuple[str, ...]:
         """Return those of `after` that only need time."""
@@ -257,7 +257,7 @@ def comparison(run: Run[G], step: Step, snapshots: tuple[Snapshot, Snapshot], at
     """Return the comparison, with the rules that it reads. Raises `Rejected` for a snapshot that was
     taken before its plan was made."""
     evidence = run.ports.evidence
-    plan = PlanOf(migration=run.name, hash=run.record.plan_hash, made_at_ms=run.record.created_at_ms)
+    plan = PlanOf(run=run.name, hash=run.record.plan_hash, made_at_ms=run.record.created_at_ms)
     tables: list[Tables] = []
     for each in snapshots:
         taken, moment = each.folder.rsplit("/", 2)[1:]
@@ -312,7 +312,7 @@ def _allowed(run: Run[G], step: Step, before: Tables, after: Tables) -> AllowedC
         between = ReplaceMembers(slots=tuple(members["slots"]), old=old, new=new)
     produced = records_per_interval(before, after, terms.commit_interval_ms)
     changes = allowed_changes(
-        Stage(name=StageName(step.phase), step=between),
+        Phase(name=PhaseName(step.phase), step=between),
         Moment(step.args["moment"]),
         before,
         after,

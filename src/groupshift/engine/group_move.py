@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from groupshift.domain.evidence import Moment
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.plan import StageName
+from groupshift.domain.plan import PhaseName
 from groupshift.domain.run import (
     NOTHING,
     Json,
@@ -28,10 +28,10 @@ from groupshift.engine.replace_members import REPLACE_MEMBERS, ReplaceMembers, r
 from groupshift.ports.group import GroupTerms
 from groupshift.ports.runs import EventKind
 
-ONLINE = frozenset({StageName.CANARY, StageName.ROLL})
+ONLINE = frozenset({PhaseName.CANARY, PhaseName.ROLL})
 """The phases that replace members one after the other; one phase takes back both."""
 _step = StepTable("engine/steps.toml").step
-_RESTORES = ONLINE | {StageName.EMPTY}
+_RESTORES = ONLINE | {PhaseName.EMPTY}
 """Phases behind whose inverse the group is as it was before the run."""
 JUDGED_HEAD = ("step", "rule", "verdict", "reason")
 _GATE_S = 30
@@ -83,7 +83,7 @@ def members_at(slots: Sequence[str], old: MemberKind, new: MemberKind) -> dict[s
 
 
 def replacement(
-    phase: StageName,
+    phase: PhaseName,
     members: Mapping[str, Any],
     terms: GroupTerms,
     *,
@@ -103,10 +103,10 @@ def replacement(
     )
 
 
-def undoing(phase: StageName, members: Json, terms: GroupTerms, undoes: str = "") -> Step:
+def undoing(phase: PhaseName, members: Json, terms: GroupTerms, undoes: str = "") -> Step:
     """Return the step that takes back what a phase replaced."""
     back = {**members, "old": members["new"], "new": members["old"]}
-    inverse = StageName.UNDO_MEMBERS if phase in ONLINE else StageName(f"undo_{phase}")
+    inverse = PhaseName.UNDO_MEMBERS if phase in ONLINE else PhaseName(f"undo_{phase}")
     return replacement(inverse, back, terms, undoes=undoes)
 
 
@@ -129,7 +129,7 @@ class GroupSteps:
         """Add steps behind the gate of now."""
         self.steps += [each if each.gate else replace(each, gate=self.gate) for each in steps]
 
-    def replaces(self, phase: StageName, members: Mapping[str, Any], **around: Any) -> None:
+    def replaces(self, phase: PhaseName, members: Mapping[str, Any], **around: Any) -> None:
         """Replace the members at the places of ``members`` (as of `members_at`); none is no phase."""
         if members["slots"]:
             undo = undoing(phase, members, self.terms)
@@ -162,7 +162,7 @@ def taken_back(acts: Sequence[Step], slots: Sequence[str], terms: GroupTerms) ->
     """Return the inverse of acts of one kind as one act over all their places."""
     one, keys = acts[0], [each.key for each in acts]
     members = {**one.args, "slots": list(slots), "takes_back": keys}
-    act = undoing(StageName(one.phase), members, terms, undoes=one.key)
+    act = undoing(PhaseName(one.phase), members, terms, undoes=one.key)
     return Undo(act=act, keys=tuple(keys), restores=one.phase in _RESTORES)
 
 

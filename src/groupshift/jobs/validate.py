@@ -1,4 +1,4 @@
-"""Spark job: compare two snapshots of a group under the rules of one stage.
+"""Spark job: compare two snapshots of a group under the rules of one phase.
 
 ``spark-submit validate.py --before DIR --after DIR --output DIR --rules FILE``
 
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from groupshift.adapters.parquet.compare_inputs import verify
 from groupshift.domain.evidence import SnapshotOf
-from groupshift.domain.stage_rules import AllowedChanges
+from groupshift.domain.phase_rules import AllowedChanges
 from groupshift.errors import Broken, Transient
 from groupshift.jobs import ended
 from groupshift.spark import validation
@@ -57,12 +57,12 @@ def _validate(arguments: argparse.Namespace) -> Outcome:
     try:
         inputs = {moment: verify(folder, of=SnapshotOf.GROUP) for moment, folder in folders.items()}
     except Broken as altered:
-        migration = arguments.after.parent.parent.name
-        outcome = validation.refusal(changes.stage, changes.moment, migration, str(altered))
+        run = arguments.after.parent.parent.name
+        outcome = validation.refusal(changes.phase, changes.moment, run, str(altered))
         _leave(arguments.output, outcome, report.refused(outcome))
         raise
     library = Library()
-    spark = local_session(f"groupshift validate {changes.stage} {changes.moment}")
+    spark = local_session(f"groupshift validate {changes.phase} {changes.moment}")
     compared = validation.compare(spark, library, inputs, changes)
     write_parquet(arguments.output / DIFFERENCES, compared.differences, _COLUMNS)
     write_parquet(arguments.output / FAILING, failing_rows(compared.expectations), FAILING_COLUMNS)
@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--before", type=Path, required=True, help="folder of the earlier snapshot")
     parser.add_argument("--after", type=Path, required=True, help="folder of the later snapshot")
     parser.add_argument("--output", type=Path, required=True, help="folder that gets verdict and report")
-    parser.add_argument("--rules", type=Path, required=True, help="JSON that domain.stage_rules makes")
+    parser.add_argument("--rules", type=Path, required=True, help="JSON that domain.phase_rules makes")
     arguments = parser.parse_args(argv)
 
     def run() -> str:

@@ -128,7 +128,7 @@ class ModeSwitch(Protocol):
 
     def take(self, group: str, holder: Holder) -> None:
         """Remember ``holder`` as the one that may write. Raises `Conflict` when a later claim of the
-        same migration is remembered."""
+        same run is remembered."""
 
     def compare_and_set(
         self, group: str, expected: ModeNode, to: Mode, *, holder: Holder | None = None

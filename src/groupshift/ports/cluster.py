@@ -2,7 +2,7 @@
 
 * `GroupReader`: one immutable view of a group from ZooKeeper and Kafka together.
 * `GroupSnapshots` and the classes after it: all groups of a cluster at once, and a store for them.
-* `ProtocolViews`: one group and how each broker coordinates groups, for a protocol migration.
+* `ProtocolViews`: one group and how each broker coordinates groups, for a move of its protocol.
 * `DowngradeViews`: the whole cluster before its brokers go to an older release.
 * `PlacementViews`: where the groups of a cluster are coordinated, and by which partition count.
 * `Access`: whether the tool's own identities may do what a plan needs. `findings` says before a plan is made

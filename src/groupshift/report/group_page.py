@@ -61,7 +61,7 @@ _SHARP = {
 """What the bars of owners over time mean, by how sharp their times are."""
 _KEY = Key(
     [
-        ("stage", "measured"),
+        ("phase", "measured"),
         ("act", "acted, until it had settled"),
         ("waiting", "waited for a person"),
         ("✓ ? ! ✕", "verdict: passed, inconclusive, could not be measured, failed"),
@@ -200,7 +200,7 @@ def _phase(name: str, own: Sequence[Event], steps: Mapping[str, Step]) -> Lane:
     """A phase from its first to its last event, when it acted, and its verdicts."""
     begin, end = own[0].at_ms, own[-1].at_ms
     took = f"{name}: {clock(begin)} to {clock(end)}, {duration(end - begin)}"
-    over = [Bar(from_ms=begin, to_ms=end, title=took, look="stage")]
+    over = [Bar(from_ms=begin, to_ms=end, title=took, look="phase")]
     if acts := [event.at_ms for event in own if steps[event.step].kind not in _MEASURES]:
         over.append(Bar(from_ms=acts[0], to_ms=acts[-1], title=f"{name} acted, and settled", look="act"))
     dots = []

@@ -1,4 +1,4 @@
-"""A group in one scan: what it is, its mode, since when it is stable, which stage it is ready for, and what
+"""A group in one scan: what it is, its mode, since when it is stable, which phase it is ready for, and what
 changed since the last scan.
 
 Source: docs/reference/zookeeper-coordination.md §§8.3, 8.10 (F7), 9; KIP-125 (which groups can be toggled).
@@ -26,7 +26,7 @@ from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.old_members import Held, held_by_old, worth_a_second_look
 from groupshift.domain.partitions import grouped
 from groupshift.domain.plain import from_plain, shallow
-from groupshift.domain.plan import StageName
+from groupshift.domain.plan import PhaseName
 from groupshift.domain.verdict import Finding, Readiness, Verdict
 from groupshift.errors import Rejected
 from groupshift.moves.coordination.rules import RULES
@@ -98,14 +98,14 @@ def rest_of(now_ms: int, now: str, known_ms: int | None, before: GroupState | No
     return Rest(zookeeper_ms=changed_ms, kafka_ms=before.rest.kafka_ms if joined == old_joined else now_ms)
 
 
-_WORK: Mapping[StageName, Callable[[GroupView], bool]] = {
-    StageName.CANARY: lambda view: bool(view.of_kind(MemberKind.OLD)),
-    StageName.ROLL: lambda view: bool(view.of_kind(MemberKind.OLD)),
-    StageName.TOGGLE: lambda view: bool(view.ids) and view.effective_mode is not Mode.KAFKA,
-    StageName.RETIRE: lambda view: bool(view.of_kind(MemberKind.AWARE)),
-    StageName.FINALISE: lambda view: view.mode.data is not None,
+_WORK: Mapping[PhaseName, Callable[[GroupView], bool]] = {
+    PhaseName.CANARY: lambda view: bool(view.of_kind(MemberKind.OLD)),
+    PhaseName.ROLL: lambda view: bool(view.of_kind(MemberKind.OLD)),
+    PhaseName.TOGGLE: lambda view: bool(view.ids) and view.effective_mode is not Mode.KAFKA,
+    PhaseName.RETIRE: lambda view: bool(view.of_kind(MemberKind.AWARE)),
+    PhaseName.FINALISE: lambda view: view.mode.data is not None,
 }
-"""Whether a stage still has something to do in a group, of those a scan asks about, in the move's order."""
+"""Whether a phase still has something to do in a group, of those a scan asks about, in the move's order."""
 
 NEEDS_FLEET = frozenset({"C18"})
 """Rules about places of the fleet: a scan asks no fleet driver, so it says nothing about them."""
@@ -136,11 +136,11 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StageReadiness:
-    """One stage that has something to do in a group: numbers of the rules that passed, and what the others
-    said. A stage without a rule to ask is ready."""
+class PhaseReadiness:
+    """One phase that has something to do in a group: numbers of the rules that passed, and what the others
+    said. A phase without a rule to ask is ready."""
 
-    stage: StageName
+    phase: PhaseName
     passed: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
 
@@ -160,7 +160,7 @@ class GroupState:
     ``old``, ``aware`` and ``plain`` count members; ``requested`` is the mode node's text (empty: absent),
     ``mode`` the one in effect; ``owned`` counts partitions with an owner; ``zookeeper_offsets`` and
     ``kafka_offsets`` count partitions with a committed offset in that store; ``readiness`` holds the
-    stages that have something to do, in order; ``held`` is kept for the rules that need two looks."""
+    phases that have something to do, in order; ``held`` is kept for the rules that need two looks."""
 
     group: str
     taken_at_ms: int
@@ -178,7 +178,7 @@ class GroupState:
     lag: int | None = None
     zookeeper_offsets: int = 0
     kafka_offsets: int = 0
-    readiness: tuple[StageReadiness, ...] = ()
+    readiness: tuple[PhaseReadiness, ...] = ()
     problems: tuple[str, ...] = ()
     held: tuple[Held, ...] | None = None
 
@@ -188,13 +188,13 @@ class GroupState:
         return self.old + self.aware + self.plain
 
     @property
-    def next(self) -> StageReadiness | None:
-        """The first stage that has something to do; None when there is nothing left to move."""
+    def next(self) -> PhaseReadiness | None:
+        """The first phase that has something to do; None when there is nothing left to move."""
         return self.readiness[0] if self.readiness else None
 
-    def stage(self, name: StageName) -> StageReadiness | None:
-        """What is said about a stage, None when it has nothing to do."""
-        return next((each for each in self.readiness if each.stage is name), None)
+    def phase(self, name: PhaseName) -> PhaseReadiness | None:
+        """What is said about a phase, None when it has nothing to do."""
+        return next((each for each in self.readiness if each.phase is name), None)
 
     @property
     def stable_since_ms(self) -> int:
@@ -270,23 +270,23 @@ def lag_of(view: GroupView) -> int | None:
     return sum(lags) if lags else None
 
 
-def readiness_of(view: GroupView, before: GroupState | None = None) -> tuple[StageReadiness, ...]:
-    """Return what the rules before each stage with work say; each rule is asked once. What the last scan
+def readiness_of(view: GroupView, before: GroupState | None = None) -> tuple[PhaseReadiness, ...]:
+    """Return what the rules before each phase with work say; each rule is asked once. What the last scan
     (``before``) kept of the group is the first of two looks."""
-    stages = [stage for stage, has_work in _WORK.items() if has_work(view)]
+    phases = [phase for phase, has_work in _WORK.items() if has_work(view)]
     wanted = {
-        stage: [number for number in RULES.phases[stage].before if number not in NEEDS_FLEET]
-        for stage in stages
+        phase: [number for number in RULES.phases[phase].before if number not in NEEDS_FLEET]
+        for phase in phases
     }
     numbers = sorted({number for rules_of in wanted.values() for number in rules_of})
     facts = Facts(view=view, earlier=before.held if before else None)
     said = grouped((each.rule, each) for each in (ask(tuple(numbers), facts) if numbers else ()))
     readiness = []
-    for stage, rules_of in wanted.items():
+    for phase, rules_of in wanted.items():
         findings = [each for number in rules_of for each in said.get(number, ())]
         readiness.append(
-            StageReadiness(
-                stage=stage,
+            PhaseReadiness(
+                phase=phase,
                 passed=tuple(each.rule for each in findings if each.verdict is Verdict.PASS),
                 findings=tuple(each for each in findings if each.verdict is not Verdict.PASS),
             )
@@ -302,7 +302,7 @@ class Aspect(StrEnum):
     LIFE = "life"
     MEMBERS = "members"
     MODE = "mode"
-    NEXT = "next stage"
+    NEXT = "next phase"
     PARTITIONS = "partitions"
     MOVED = "at rest"
     """Same members and mode, but somebody restarted or partitions changed hands since the last scan."""
@@ -327,7 +327,7 @@ def members_text(state: GroupState) -> str:
 
 def next_text(state: GroupState) -> str:
     """``toggle: ready``, or ``-`` when there is nothing left to move."""
-    return f"{state.next.stage}: {state.next.state}" if state.next else "-"
+    return f"{state.next.phase}: {state.next.state}" if state.next else "-"
 
 
 def appeared(state: GroupState) -> Change:
@@ -359,7 +359,7 @@ def difference(before: GroupState, after: GroupState) -> tuple[Change, ...]:
 
 
 def state_data(state: GroupState) -> dict[str, Any]:
-    """Return the state as JSON, for ``scan --json``: each stage with its verdict, the rules that passed and
+    """Return the state as JSON, for ``scan --json``: each phase with its verdict, the rules that passed and
     what the others said. What only the next scan needs is left out."""
     data = asdict(replace(state, held=None))
     del data["held"]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from groupshift.domain.modes import Mode
-from groupshift.domain.plan import StageName
+from groupshift.domain.plan import PhaseName
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import GroupshiftError, Rejected
 from groupshift.ports.clock import Clock
@@ -19,7 +19,7 @@ from groupshift.scan.group_state import (
     Change,
     GroupState,
     Life,
-    StageReadiness,
+    PhaseReadiness,
     appeared,
     difference,
     state_of,
@@ -81,7 +81,7 @@ def _states(
             group=window[0],
             taken_at_ms=began_at_ms,
             life=Life.ACTIVE,
-            readiness=(StageReadiness(stage=StageName.TOGGLE, findings=(finding,)),),
+            readiness=(PhaseReadiness(phase=PhaseName.TOGGLE, findings=(finding,)),),
             problems=(problem,),
         )
     else:
@@ -121,7 +121,7 @@ class FleetScans:
                 life, members = state.life.value, state.members
                 totals.update({life: 1, "members": members, "problems": bool(state.problems)})
                 if state.life is Life.ACTIVE:
-                    totals[f"next {state.next.stage}" if state.next else "moved"] += 1
+                    totals[f"next {state.next.phase}" if state.next else "moved"] += 1
                 before = known.get(state.group)
                 if before is not None:
                     changes += difference(before, state)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from groupshift.domain.group_rules import ask
 from groupshift.domain.modes import Mode
-from groupshift.domain.plan import StageName, WayBack
+from groupshift.domain.plan import PhaseName, WayBack
 from groupshift.domain.run import RunState, StepState, plan_from
 from groupshift.domain.verdict import Judgement, Verdict
 from groupshift.engine.begin import begin, claim
@@ -162,7 +162,7 @@ class Toggles:
         facts = facts_of(self.ports.side, group, MANUAL, Mode.ZOOKEEPER)
         if ours is None and facts.view.mode.requested is not Mode.KAFKA:
             raise Rejected(f"the mode node of group {group} does not ask for kafka: nothing to take back")
-        judged = Judgement(findings=ask(RULES.phases[StageName.UNDO_TOGGLE].before, facts))
+        judged = Judgement(findings=ask(RULES.phases[PhaseName.UNDO_TOGGLE].before, facts))
         if judged.verdict in {Verdict.FAIL, Verdict.ERROR}:
             raise Rejected(f"group {group} cannot be taken back: {judged.reasons[0]}")
         if ours is not None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from groupshift.domain.modes import Mode
-from groupshift.domain.plan import StageName
+from groupshift.domain.plan import PhaseName
 from groupshift.scan.group_state import GroupState, Life
 from groupshift.scan.ports import ToggleRecord, ToggleState
 
@@ -57,7 +57,7 @@ def next_wave(todo: Sequence[str], failed: int, rules: WaveRules, brake: str) ->
 
 def unfit(state: GroupState, rules: WaveRules, now_ms: int) -> str:
     """Why a group is not toggled to kafka by itself; empty when it is fully migrated and at rest."""
-    toggle = state.stage(StageName.TOGGLE)
+    toggle = state.phase(PhaseName.TOGGLE)
     if state.life is not Life.ACTIVE or not state.aware:
         return f"{state.life}, without migration-aware members"
     if toggle is None:

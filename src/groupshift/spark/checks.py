@@ -15,12 +15,12 @@ from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from groupshift.domain.stage_rules import STAGE_RULES, AllowedChanges, StageRule
+from groupshift.domain.phase_rules import PHASE_RULES, AllowedChanges, PhaseRule
 from groupshift.domain.tables import shipped
 from groupshift.domain.verdict import Finding, Verdict, worst
 
 Rows = Sequence[Mapping[str, Any]]
-SNAPSHOT_CHECKS = tuple(rule for rule in STAGE_RULES if rule.statement)
+SNAPSHOT_CHECKS = tuple(rule for rule in PHASE_RULES if rule.statement)
 """The rules that a statement below ``sql/checks/snapshot`` asks."""
 _ANSWERS = "topic string, partition int, from_offset long, to_offset long, answer string, reason string"
 _ANSWERED = ("topic", "partition", "from", "to", "answer", "reason")
@@ -120,7 +120,7 @@ def register(spark: SparkSession, changes: AllowedChanges) -> None:
 def run(
     spark: SparkSession,
     changes: AllowedChanges,
-    wanted: Sequence[StageRule] = SNAPSHOT_CHECKS,
+    wanted: Sequence[PhaseRule] = SNAPSHOT_CHECKS,
     *,
     itself: bool = False,
 ) -> Iterator[Ruled]:

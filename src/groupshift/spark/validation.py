@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from groupshift.adapters.parquet.compare_inputs import Input
 from groupshift.domain.evidence import Store
+from groupshift.domain.phase_rules import PHASE_RULES, AllowedChanges
 from groupshift.domain.snapshot import TABLES
-from groupshift.domain.stage_rules import STAGE_RULES, AllowedChanges
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.spark import checks
 from groupshift.spark.checks import Judgement, Rows, Ruled, not_asked, offences, ruled
@@ -20,7 +20,7 @@ from groupshift.spark.compare.differences import read
 from groupshift.spark.expectations import Expected, Library, expectations, judged
 from groupshift.spark.session import versions
 
-CLASSES = tuple(rule.difference for rule in STAGE_RULES if rule.difference)
+CLASSES = tuple(rule.difference for rule in PHASE_RULES if rule.difference)
 """The classes of differences between offsets, in the order of their rules."""
 
 Unread = frozenset[tuple[str, int]]
@@ -33,8 +33,8 @@ class Outcome(Judgement):
     SHA-256 of both manifests (empty when one could not be read), ``expectations`` what each expectation
     said, ``versions`` the programs that took part."""
 
-    migration: str
-    stage: str
+    run: str
+    phase: str
     moment: str
     counts: Mapping[str, int]
     manifests: Mapping[str, str] = field(default_factory=dict)
@@ -88,8 +88,8 @@ def compare(
         judged("V22", "after", expected["after"]),
     ]
     outcome = Outcome(
-        migration=manifests["after"].migration,
-        stage=changes.stage,
+        run=manifests["after"].run,
+        phase=changes.phase,
         moment=changes.moment,
         results=tuple(sorted(results, key=lambda result: result.finding.rule)),
         counts=_counts(members_read),
@@ -124,7 +124,7 @@ def _counts(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
 def _by_class(rows: Sequence[Mapping[str, Any]], changes: AllowedChanges, *, itself: bool) -> list[Ruled]:
     """Differences of what members read, by class; of what they do not see `_left_over`."""
     results = []
-    for rule in (rule for rule in STAGE_RULES if rule.difference):
+    for rule in (rule for rule in PHASE_RULES if rule.difference):
         met = offences(row for row in rows if (row["table"], row["class"]) == ("offsets", rule.difference))
         holds = f"{rule.holds} ({len(met)})" if met else rule.holds
         if why := rule.unasked(changes, itself=itself) or rule.allowed:
@@ -159,12 +159,12 @@ def _is_allowed(row: Mapping[str, Any], failed: set[str], unread: Unread) -> boo
     if row["table"] in {"offsets", "log_ends"} and _is_of(unread, row):
         return "V25" not in failed
     if row["table"] == "offsets":
-        return any(rule.difference == row["class"] and rule.allowed for rule in STAGE_RULES)
-    return failed.isdisjoint(rule.rule for rule in STAGE_RULES if rule.table == row["table"])
+        return any(rule.difference == row["class"] and rule.allowed for rule in PHASE_RULES)
+    return failed.isdisjoint(rule.rule for rule in PHASE_RULES if rule.table == row["table"])
 
 
-def refusal(stage: str, moment: str, migration: str, reason: str) -> Outcome:
+def refusal(phase: str, moment: str, run: str, reason: str) -> Outcome:
     """Return the outcome when the evidence itself is not sound: nothing was compared."""
     hint = "take no decision on this evidence"
     results = (Ruled(finding=Finding(rule="V01", verdict=Verdict.FAIL, reason=reason, hint=hint)),)
-    return Outcome(migration=migration, stage=stage, moment=moment, results=results, counts=_counts(()))
+    return Outcome(run=run, phase=phase, moment=moment, results=results, counts=_counts(()))

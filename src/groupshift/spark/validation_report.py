@@ -43,9 +43,9 @@ def render(compared: Compared) -> str:
     """Return the whole HTML document."""
     outcome = compared.outcome
     group = compared.tables["after"]["group"]
-    what = f"Group {group[0]['group'] if group else 'unknown'}, migration {outcome.migration}"
+    what = f"Group {group[0]['group'] if group else 'unknown'}, run {outcome.run}"
     when = "right before the act" if outcome.moment == "before" else "after the act"
-    lead = f"{what}: two snapshots compared {when} of stage {outcome.stage}."
+    lead = f"{what}: two snapshots compared {when} of phase {outcome.phase}."
     return _page(
         outcome,
         lead,
@@ -60,14 +60,12 @@ def render(compared: Compared) -> str:
 
 def refused(outcome: Outcome) -> str:
     """Return the document when nothing was compared because the evidence itself is not sound."""
-    lead = (
-        f"Migration {outcome.migration}: nothing was compared, because the evidence is not what was written."
-    )
+    lead = f"Run {outcome.run}: nothing was compared, because the evidence is not what was written."
     return _page(outcome, lead, rules_section(outcome.results))
 
 
 def _page(outcome: Outcome, lead: str, *sections: Section) -> str:
-    title = f"Validation of {outcome.stage}, {outcome.moment}"
+    title = f"Validation of {outcome.phase}, {outcome.moment}"
     top = Headline(verdict=outcome.verdict)
     return render_page(Page(title=title, top=top, lead=lead, sections=sections))
 
@@ -189,7 +187,7 @@ def _sources(compared: Compared) -> Section:
         compared.inputs.items(),
         {
             "": lambda one: one[0],
-            "snapshot": lambda one: f"{one[1].manifest.stage} / {one[1].manifest.moment}",
+            "snapshot": lambda one: f"{one[1].manifest.phase} / {one[1].manifest.moment}",
             "taken at": lambda one: moment_utc(one[1].manifest.taken_at_ms),
             "files": lambda one: len(one[1].manifest.files),
             "SHA-256 of the manifest": lambda one: code(one[1].manifest.digest[:16]),

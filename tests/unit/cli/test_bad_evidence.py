@@ -173,7 +173,7 @@ def test_b4_compare_snapshots_that_are_not_of_this_plan(
     for name, taken_at_ms, of in (
         ("old", at_ms - 1, None),
         ("new", at_ms, None),
-        ("other", at_ms + 1, replace(plan, migration="m-2", hash="b" * 64)),
+        ("other", at_ms + 1, replace(plan, run="m-2", hash="b" * 64)),
     ):
         store.write(tmp_path / name, ClusterState(cluster_id="c", taken_at_ms=taken_at_ms), of)
     before = listing(tmp_path)
@@ -188,8 +188,8 @@ def test_b4_compare_snapshots_that_are_not_of_this_plan(
     assert f"(run {run}) was made" in said
     assert compared("new", "other") == REJECTED
     said = one_sentence(capsys)
-    assert f"snapshot {tmp_path / 'other'} was taken for the plan bbbbbbbbbbbb… of migration m-2" in said
-    assert f"that of migration {run} is {plan.hash[:12]}…: name the snapshots of this migration" in said
+    assert f"snapshot {tmp_path / 'other'} was taken for the plan bbbbbbbbbbbb… of run m-2" in said
+    assert f"that of run {run} is {plan.hash[:12]}…: name the snapshots of this run" in said
     assert listing(tmp_path) == before
 
 

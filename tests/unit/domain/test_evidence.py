@@ -18,7 +18,7 @@ FORM_1 = {
     "log_ends": "topic! partition:int32! log_start:int64! log_end:int64!",
     "ledger": "topic! partition:int32! last_delivered:int64!",
 }
-"""The tables of a stage's snapshot as release 0.1 writes them: ``!`` is never null."""
+"""The tables of a phase's snapshot as release 0.1 writes them: ``!`` is never null."""
 
 
 def written(column: Column) -> str:

@@ -12,7 +12,7 @@ from groupshift.domain.group import Owner
 from groupshift.domain.group_rules import RULES, ask
 from groupshift.domain.modes import MemberKind, Mode, ModeNode
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.plan import StageName, Until
+from groupshift.domain.plan import PhaseName, Until
 from groupshift.domain.verdict import Verdict
 from groupshift.moves.coordination import rules as rulebook
 from groupshift.moves.protocol import rules as protocol_rulebook
@@ -127,8 +127,8 @@ def test_assess_asks_for_the_toggle_where_it_comes_first() -> None:
 
 
 def test_the_preconditions_of_a_mode_write_are_those_of_f7() -> None:
-    """Every clause has its rule, and the stage that writes the mode asks it; the way back asks D11."""
-    there, back = (rulebook.RULES.phases[each].before for each in (StageName.TOGGLE, StageName.UNDO_TOGGLE))
+    """Every clause has its rule, and the phase that writes the mode asks it; the way back asks D11."""
+    there, back = (rulebook.RULES.phases[each].before for each in (PhaseName.TOGGLE, PhaseName.UNDO_TOGGLE))
     assert set(there) >= F7
     assert "C16" in back
     assert "C08" not in back, "zookeeper mode is the remedy (F6)"
@@ -145,10 +145,10 @@ def test_an_aware_member_is_in_both_directories_and_in_kafka() -> None:
         assert says in finding.reason
 
 
-@pytest.mark.parametrize("stage", [StageName.TOGGLE, StageName.UNDO_TOGGLE])
-def test_an_aware_group_may_be_toggled_both_ways(stage: StageName) -> None:
+@pytest.mark.parametrize("phase", [PhaseName.TOGGLE, PhaseName.UNDO_TOGGLE])
+def test_an_aware_group_may_be_toggled_both_ways(phase: PhaseName) -> None:
     """F7 holds for a healthy group of aware members."""
-    assert {f.verdict for f in ask(rulebook.RULES.phases[stage].before, facts(AWARE))} == {Verdict.PASS}
+    assert {f.verdict for f in ask(rulebook.RULES.phases[phase].before, facts(AWARE))} == {Verdict.PASS}
 
 
 def test_a_plain_member_beside_aware_ones_is_allowed_in_kafka_mode() -> None:
@@ -246,13 +246,13 @@ def test_an_unknown_group_is_one_finding_only() -> None:
 def test_every_rule_of_the_rulebook_exists_and_is_asked_somewhere() -> None:
     """No number without a rule, no rule without a use."""
     asked: set[str] = set()
-    known: set[StageName] = set()
+    known: set[PhaseName] = set()
     for rules in (rulebook.RULES, protocol_rulebook.RULES):
         asked |= {*rules.assess, *rules.only_time}
         asked |= {number for each in rules.phases.values() for number in (*each.before, *each.after)}
         known |= set(rules.phases)
     assert asked == set(RULES)
-    assert known == set(StageName)
+    assert known == set(PhaseName)
 
 
 def test_left_over_zookeeper_is_fine() -> None:
@@ -283,7 +283,7 @@ def test_f01_an_offset_that_no_member_reads_is_named_and_no_reason_to_fail(
     asked = facts(kind, leave)
     assert asked.view.leftovers == (at,)
     everything = tuple(
-        dict.fromkeys((*rulebook.RULES.assess, *rulebook.RULES.phases[StageName.TOGGLE].before))
+        dict.fromkeys((*rulebook.RULES.assess, *rulebook.RULES.phases[PhaseName.TOGGLE].before))
     )
     numbers = everything if kind is AWARE else rulebook.RULES.assess
     findings = ask(numbers, asked)

@@ -79,7 +79,7 @@ def test_u18_labels_of_a_report_keep_apart() -> None:
         _clear(owners(_intervals(topic, AT + 60_000), MODES, axis, {}))
 
 
-def test_u18_labels_of_a_stage_report_keep_apart() -> None:
+def test_u18_labels_of_a_phase_report_keep_apart() -> None:
     """The same marks over lanes that have a colour each, and numbers over 300 partitions."""
     axis = axis_of([AT - 1000, AT + 60_000])
     bar = Bar(from_ms=AT, to_ms=AT + 5, title="m", fill="#123")
@@ -162,12 +162,12 @@ def test_u18_no_two_greys_mean_different_things() -> None:
     """Of what lies on one time axis, one thing is grey; the others have a colour or an outline."""
     style = files("groupshift.report").joinpath("templates", "report.css").read_text(encoding="utf-8")
     greys = []
-    for name in ("cut", "stage", "act", "waiting", "claim"):
+    for name in ("cut", "phase", "act", "waiting", "claim"):
         rule = re.search(rf"svg \.{name} {{ ([^}}]*) }}", style)
         assert rule is not None
         if re.search(r"fill: var\(--(soft|line)\)", rule[1]):
             greys.append(name)
-    assert greys == ["stage"]
+    assert greys == ["phase"]
 
 
 def test_a_cell_without_owner_and_one_with_two_are_told() -> None:

@@ -11,7 +11,7 @@ from groupshift.domain.group import GroupView, NoOffset
 from groupshift.domain.group_protocol import KafkaGroup, KafkaMember
 from groupshift.domain.modes import ABSENT_MODE, MemberKind, Mode
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.plan import StageName
+from groupshift.domain.plan import PhaseName
 from groupshift.domain.rows import LogEndRow, OffsetRow
 from groupshift.domain.verdict import Readiness, Verdict
 from groupshift.errors import Rejected
@@ -83,14 +83,14 @@ def test_life_is_members_then_offsets(seen: GroupView, life: Life) -> None:
 
 
 def test_an_old_group_is_ready_for_the_canary_and_not_for_the_toggle() -> None:
-    """The first stage with work comes first; rules that passed are named, the others speak."""
+    """The first phase with work comes first; rules that passed are named, the others speak."""
     row = state(view())
     assert (row.old, row.aware, row.owned, row.partitions, row.lag) == (3, 0, 6, 6, 60)
-    assert [each.stage for each in row.readiness] == [StageName.CANARY, StageName.ROLL, StageName.TOGGLE]
+    assert [each.phase for each in row.readiness] == [PhaseName.CANARY, PhaseName.ROLL, PhaseName.TOGGLE]
     assert row.next is not None
     assert (row.next.state, row.next.findings) == (Readiness.READY, ())
     assert {"C02", "C05", "C11"} <= set(row.next.passed)
-    toggle = row.stage(StageName.TOGGLE)
+    toggle = row.phase(PhaseName.TOGGLE)
     assert toggle is not None
     assert toggle.state is Readiness.NOT_READY
     assert "C13" in {finding.rule for finding in toggle.findings}
@@ -100,13 +100,13 @@ def test_an_old_group_is_ready_for_the_canary_and_not_for_the_toggle() -> None:
 def test_an_aware_group_is_ready_for_the_toggle_only() -> None:
     """No old member, no canary; nothing is said about the places of a fleet that nobody asked."""
     row = state(view(MemberKind.AWARE))
-    assert [each.stage for each in row.readiness] == [StageName.TOGGLE, StageName.RETIRE]
+    assert [each.phase for each in row.readiness] == [PhaseName.TOGGLE, PhaseName.RETIRE]
     assert row.readiness[0].findings == ()
     assert "C18" not in {rule for each in row.readiness for rule in each.passed}
 
 
 def test_a_group_without_members_is_ready_for_nothing() -> None:
-    """Dead: no stage is offered."""
+    """Dead: no phase is offered."""
     row = state(bare(zookeeper_offsets=(COMMITTED,)))
     assert (row.life, row.readiness, row.next) == (Life.DEAD, (), None)
 
@@ -211,7 +211,7 @@ def test_a_state_survives_the_journal() -> None:
 
 
 def test_differences_name_what_changed_and_never_the_progress() -> None:
-    """Members, mode, life and the next stage; offsets and lag always change and are left out."""
+    """Members, mode, life and the next phase; offsets and lag always change and are left out."""
     old, aware = state(view()), state(view(MemberKind.AWARE))
     assert {change.aspect for change in difference(old, aware)} == {Aspect.MEMBERS, Aspect.NEXT}
     assert difference(old, replace(old, lag=0, taken_at_ms=7, zookeeper_offsets=1)) == ()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.scan.group_state import GroupState, Life, NodeTimes, Observed, StageReadiness, state_of
+from groupshift.scan.group_state import GroupState, Life, NodeTimes, Observed, PhaseReadiness, state_of
 from groupshift.scan.waves import (
     WaveRules,
     check,
@@ -85,7 +85,7 @@ def test_a_warning_is_enough_to_be_left_for_a_person() -> None:
     """Inconclusive is ready for a person at a gate, not for a wave."""
     state = aware()
     said = Finding(rule="C12", verdict=Verdict.INCONCLUSIVE, reason="an empty partition has no offset")
-    toggle = StageReadiness(stage=state.readiness[0].stage, findings=(said,))
+    toggle = PhaseReadiness(phase=state.readiness[0].phase, findings=(said,))
     assert unfit(replace(state, readiness=(toggle,)), RULES, state.taken_at_ms).startswith("C12")
 
 

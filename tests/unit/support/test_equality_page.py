@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from groupshift.domain.equality_rules import RULES
-from groupshift.domain.stage_rules import STAGE_RULES
+from groupshift.domain.phase_rules import PHASE_RULES
 from support.equality_page import BEGIN, END, markdown
 
 DOC = Path(__file__).resolve().parents[3] / "docs" / "reference" / "equality-rules.md"
@@ -28,8 +28,8 @@ def test_every_rule_is_a_row() -> None:
     assert len({row.split("|")[1] for row in rows}) == len(rows)
 
 
-def test_every_rule_of_a_stage_is_a_row() -> None:
+def test_every_rule_of_a_phase_is_a_row() -> None:
     """Those of the table, and those that the job judges itself: no number of a report is unknown."""
     shown = set(re.findall(r"^\| (V\d\d) ", markdown(), re.MULTILINE))
     said = set(re.findall(r'"(V\d\d)"', VALIDATION.read_text(encoding="utf-8")))
-    assert shown == {rule.rule for rule in STAGE_RULES} | said
+    assert shown == {rule.rule for rule in PHASE_RULES} | said

@@ -224,7 +224,7 @@ def demand_acceptable(workload: Workload, change: Change) -> None:
     if change.token < highest:
         raise Conflict(
             f"token {change.token} of {change.fence} is void: a run with token {highest} changed "
-            f"{title(workload.document)} since; look at the migration with: groupshift status"
+            f"{title(workload.document)} since; look at the run with: groupshift status"
         )
     known = workload.memory.find(change.change_id)
     if known is not None and (set(known.slots), known.to) != (set(change.slots), change.to):

@@ -1,4 +1,4 @@
-"""Live views of a cluster's brokers before a run: for a downgrade, for placement, for a protocol migration.
+"""Live views of a cluster's brokers before a run: for a downgrade, for placement, for a move of the protocol.
 
 Implements `groupshift.ports.cluster.DowngradeViews` (the whole cluster),
 `groupshift.ports.cluster.PlacementViews` (each broker by itself) and

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Literal
 
 from groupshift.domain.modes import Mode
-from groupshift.domain.plan import StageName, Until, WayBack
+from groupshift.domain.plan import PhaseName, Until, WayBack
 from groupshift.domain.run import (
     Checked,
     Findings,
@@ -89,7 +89,7 @@ class CoordinationMove(GroupMove[CoordinationPorts]):
         """Ask what the soak asked, in the mode that the run led to."""
         if run.going_back:
             return Checked(outcome=Outcome.PASS, detail="the run was taken back: there is nothing to watch")
-        checked = rules.RULES.soaks(run, Step(phase=StageName.SOAK, kind="soak"))
+        checked = rules.RULES.soaks(run, Step(phase=PhaseName.SOAK, kind="soak"))
         detail = "a group can change as long as it has members: watch it again after each change of them"
         return replace(checked, detail=detail, heals=False)
 

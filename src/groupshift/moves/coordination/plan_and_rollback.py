@@ -23,7 +23,7 @@ from groupshift.domain.group import GroupView
 from groupshift.domain.group_rules import leftovers, resets
 from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.old_members import shares
-from groupshift.domain.plan import StageName, Until, WayBack
+from groupshift.domain.plan import PhaseName, Until, WayBack
 from groupshift.domain.run import (
     APPROVE,
     IRREVERSIBLE,
@@ -66,9 +66,9 @@ WATCH = "watch_canary"
 REHEARSE = "rehearse"
 MANUAL = "manual"
 """The driver of a plan that replaces nobody: no fleet is asked."""
-TOGGLE_GATE, FINALISE_GATE = f"{StageName.TOGGLE}/approve", f"{StageName.FINALISE}/approve"
+TOGGLE_GATE, FINALISE_GATE = f"{PhaseName.TOGGLE}/approve", f"{PhaseName.FINALISE}/approve"
 _REACH = tuple(Until)
-_UNDO_TOGGLE = StageName.UNDO_TOGGLE
+_UNDO_TOGGLE = PhaseName.UNDO_TOGGLE
 
 
 def plan(request: CoordinationRequest, live: LiveGroup) -> Plan:
@@ -90,17 +90,17 @@ def plan(request: CoordinationRequest, live: LiveGroup) -> Plan:
     if watch_s:
         _require_watchable(watch_s, first, len(view.of_kind(MemberKind.OLD)), live.canary)
     parts = _Parts(live.terms)
-    parts.replaces(StageName.CANARY, members_at(first, MemberKind.OLD, MemberKind.AWARE))
+    parts.replaces(PhaseName.CANARY, members_at(first, MemberKind.OLD, MemberKind.AWARE))
     if watch_s:
         parts.add_watch(first, watch_s, live.canary)
     if Until.ROLL in reached:
         rest = [place.name for place in old if place.name not in first]
-        parts.replaces(StageName.ROLL, members_at(rest, MemberKind.OLD, MemberKind.AWARE))
+        parts.replaces(PhaseName.ROLL, members_at(rest, MemberKind.OLD, MemberKind.AWARE))
     if Until.TOGGLE in reached and view.effective_mode is not Mode.KAFKA:
         parts.toggles()
     if Until.RETIRE in reached:
         aware = [place.name for place in everywhere if place.kind is not MemberKind.PLAIN]
-        parts.replaces(StageName.RETIRE, members_at(aware, MemberKind.AWARE, MemberKind.PLAIN))
+        parts.replaces(PhaseName.RETIRE, members_at(aware, MemberKind.AWARE, MemberKind.PLAIN))
     if not parts.latest:
         raise Rejected(
             f"group {request.group} has nothing to move until {request.until} ({len(old)} old members, "
@@ -164,7 +164,7 @@ def mode_alone(group: str, to: Mode, terms: GroupTerms) -> Plan:
     without a gate, so that a run of it is approved by whoever begins it."""
     forward = to is Mode.KAFKA
     back = _set_mode(_UNDO_TOGGLE, Mode.ZOOKEEPER, terms)
-    act = _set_mode(StageName.TOGGLE, to, terms, undo=back) if forward else back
+    act = _set_mode(PhaseName.TOGGLE, to, terms, undo=back) if forward else back
     about = {
         "group": group,
         "driver": MANUAL,
@@ -193,7 +193,7 @@ def back_alone(there: Plan, records: Mapping[str, StepRecord], number: int, term
 
 def _judge_alone(act: Step, terms: GroupTerms) -> Step:
     """A toggle that fails is taken back; of what was taken back a person may accept how it is."""
-    forward = act.phase == StageName.TOGGLE
+    forward = act.phase == PhaseName.TOGGLE
     return _step(
         JUDGE,
         Moment.AFTER.value,
@@ -225,15 +225,15 @@ class _Parts(GroupSteps):
     def toggles(self) -> None:
         """Write the mode node, behind a rehearsal of what takes it back and an approval of its own."""
         self.add(_step(REHEARSE, patience_s=self.terms.patience_s))
-        self.add(approval(StageName.TOGGLE, "approve the toggle"))
+        self.add(approval(PhaseName.TOGGLE, "approve the toggle"))
         self.gate = TOGGLE_GATE
         back = _set_mode(_UNDO_TOGGLE, Mode.ZOOKEEPER, self.terms)
-        act = _set_mode(StageName.TOGGLE, Mode.KAFKA, self.terms, undo=back)
+        act = _set_mode(PhaseName.TOGGLE, Mode.KAFKA, self.terms, undo=back)
         self.measured(act)
 
     def finalises(self) -> None:
         """Remove what only the rollback needed, where somebody wants that."""
-        gate = replace(approval(StageName.FINALISE, "asks whether the mode node may go"), optional=True)
+        gate = replace(approval(PhaseName.FINALISE, "asks whether the mode node may go"), optional=True)
         patience_s = self.terms.patience_s
         act = _step(
             DELETE_MODE_NODE, optional=True, undo=IRREVERSIBLE, gate=FINALISE_GATE, patience_s=patience_s
@@ -242,7 +242,7 @@ class _Parts(GroupSteps):
 
 
 def _set_mode(
-    phase: StageName, to: Mode, terms: GroupTerms, *, undo: Step | NoUndo = NOTHING, undoes: str = ""
+    phase: PhaseName, to: Mode, terms: GroupTerms, *, undo: Step | NoUndo = NOTHING, undoes: str = ""
 ) -> Step:
     """The step that writes the mode node: ``undo`` on the way there, ``undoes`` (the key of a step) in a
     rollback."""
@@ -276,26 +276,26 @@ def _undone(there: Plan, records: Mapping[str, StepRecord], live: LiveGroup, to:
     """The acts of a rollback, last one of the way there first, each with the acts that it takes back."""
     terms, facts = live.terms, live.facts
     acts_done = acts_begun(there, records, {REPLACE_MEMBERS, SET_MODE})
-    begun = {StageName(each.phase): each for each in acts_done}
+    begun = {PhaseName(each.phase): each for each in acts_done}
 
-    def together(phases: Sequence[StageName]) -> Iterable[Undo]:
+    def together(phases: Sequence[PhaseName]) -> Iterable[Undo]:
         """Yield one inverse for the begun acts of these phases, over all their places; nothing where none
         was begun."""
         acts = [begun[each] for each in phases if each in begun]
         slots = sorted(slot for each in acts for slot in each.args["slots"])
         return (taken_back(acts, slots, terms),) if acts else ()
 
-    yield from together([StageName.RETIRE])
-    if toggled := begun.get(StageName.TOGGLE):
+    yield from together([PhaseName.RETIRE])
+    if toggled := begun.get(PhaseName.TOGGLE):
         act = _set_mode(_UNDO_TOGGLE, Mode.ZOOKEEPER, terms, undoes=toggled.key)
         yield Undo(act=act, keys=(toggled.key,))
     elif facts.view.mode.requested is Mode.KAFKA:
         yield Undo(act=_set_mode(_UNDO_TOGGLE, Mode.ZOOKEEPER, terms))
     if to is not WayBack.OLD_MEMBERS:
         return
-    yield from together([StageName.CANARY, StageName.ROLL])
+    yield from together([PhaseName.CANARY, PhaseName.ROLL])
     replaced = any(each.phase in ONLINE for each in there.steps)
     slots = [each.name for each in places_of(facts) if each.kind is not MemberKind.OLD]
     if slots and not replaced:
         members = {**members_at(slots, MemberKind.AWARE, MemberKind.OLD), "takes_back": []}
-        yield Undo(act=replacement(StageName.UNDO_MEMBERS, members, terms))
+        yield Undo(act=replacement(PhaseName.UNDO_MEMBERS, members, terms))

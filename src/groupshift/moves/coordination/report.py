@@ -15,7 +15,7 @@ from groupshift.domain.evidence import Moment, Row, Store
 from groupshift.domain.foreign_text_quoting import shell
 from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.plan import StageName, Until
+from groupshift.domain.plan import PhaseName, Until
 from groupshift.domain.run import Findings, Json, Plan, RunState, Step, findings_from
 from groupshift.engine.group_move import JUDGED_HEAD, group_sections
 from groupshift.engine.move import Run
@@ -123,7 +123,7 @@ def pause(_plan: Plan, ahead: Sequence[Step]) -> str:
     """Return how long reading is expected to pause in these steps."""
     places = [slot for each in ahead if each.kind == REPLACE_MEMBERS for slot in each.args["slots"]]
     toggles = [each for each in ahead if each.kind == SET_MODE]
-    owner = "in Kafka" if any(each.phase == StageName.TOGGLE for each in toggles) else "again"
+    owner = "in Kafka" if any(each.phase == PhaseName.TOGGLE for each in toggles) else "again"
     toggled = f"one rebalance of the whole group: all partitions rest until each has its owner {owner}."
     if toggles:
         return f"{toggled} Besides, {_replaced(places)}" if places else toggled

@@ -16,7 +16,7 @@ from groupshift.domain.group import GroupView
 from groupshift.domain.group_rules import ask
 from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.plain import from_plain
-from groupshift.domain.plan import StageName, Until
+from groupshift.domain.plan import PhaseName, Until
 from groupshift.domain.run import Findings, Json, Step
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.group import GroupRules, facts_now
@@ -35,7 +35,7 @@ def assessed(view: GroupView, until: Until) -> tuple[str, ...]:
     """Return what assess asks of this group: where the toggle would be the first act, its rules too."""
     toggles = until in KAFKA_MODE_FROM and view.effective_mode is not Mode.KAFKA
     first = toggles and view.of_kind(MemberKind.AWARE) and not view.of_kind(MemberKind.OLD)
-    return tuple(dict.fromkeys((*RULES.assess, *(RULES.phases[StageName.TOGGLE].before if first else ()))))
+    return tuple(dict.fromkeys((*RULES.assess, *(RULES.phases[PhaseName.TOGGLE].before if first else ()))))
 
 
 def assess(request: CoordinationRequest, live: LiveGroup) -> Findings:
@@ -54,7 +54,7 @@ class CoordinationRules(GroupRules[CoordinationPorts]):
     def wanted(self, run: Run[CoordinationPorts], step: Step) -> Mode | None:
         """See `GroupRules`. What soaks keeps the mode of the last act."""
         phases = (step.phase, *(each.phase for each in reversed(run.there.steps)))
-        modes = (self.phases[StageName(each)].mode for each in phases if each in self.phases)
+        modes = (self.phases[PhaseName(each)].mode for each in phases if each in self.phases)
         return next((each for each in modes if each is not None), None)
 
     def facts(self, run: Run[CoordinationPorts], step: Step) -> Facts:
@@ -69,7 +69,7 @@ class CoordinationRules(GroupRules[CoordinationPorts]):
 
 RULES = CoordinationRules("moves/coordination/phases.toml")
 _NEVER = frozenset({"C01", "C02"})
-HEALS = frozenset({*RULES.assess, *RULES.phases[StageName.TOGGLE].before}) - _NEVER
+HEALS = frozenset({*RULES.assess, *RULES.phases[PhaseName.TOGGLE].before}) - _NEVER
 """Rules of `assess` that only need time. A group that is not there, or has nobody to wait for, does not."""
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from groupshift.domain.foreign_json import shown
 from groupshift.domain.group_rules import ask
 from groupshift.domain.modes import Holder, Mode, ModeNode
-from groupshift.domain.plan import StageName
+from groupshift.domain.plan import PhaseName
 from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import (
     PASSED,
@@ -50,7 +50,7 @@ def take_fence(run: Run[CoordinationPorts]) -> None:
 
 def _holder(run: Run[CoordinationPorts]) -> Holder:
     """Whose writes of the mode node count: this run, by the token of its claim."""
-    return Holder(migration=run.name, token=run.token)
+    return Holder(run=run.name, token=run.token)
 
 
 class ApproveCoordination(Approve[CoordinationPorts]):
@@ -62,9 +62,9 @@ class ApproveCoordination(Approve[CoordinationPorts]):
         """See `Approve`."""
         if answered.token == run.token:
             return False
-        if step.phase == StageName.FINALISE:
+        if step.phase == PhaseName.FINALISE:
             return fingerprint_of(current(run)) != str(answered.body["fingerprint"])
-        if step.phase != StageName.TOGGLE:
+        if step.phase != PhaseName.TOGGLE:
             return super().is_old(run, step, answered)
         record = run.records.get(_toggle(run).key)
         if record is not None and record.state in {StepState.ACTED, StepState.DONE}:

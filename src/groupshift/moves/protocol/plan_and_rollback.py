@@ -15,7 +15,7 @@ from groupshift.domain.evidence import Moment
 from groupshift.domain.group_protocol import Protocol
 from groupshift.domain.group_rules import leftovers, resets
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.plan import StageName
+from groupshift.domain.plan import PhaseName
 from groupshift.domain.run import Plan, StepRecord, make_plan, make_rollback
 from groupshift.engine.group import LiveGroup, places_of, snapshot_name
 from groupshift.engine.group_move import (
@@ -60,15 +60,15 @@ def plan(request: ProtocolRequest, live: LiveGroup) -> Plan:
         )
     old, new, parts = KIND[request.to.other], KIND[request.to], GroupSteps(live.terms)
     if request.offline:  # who fills it is compared with the group before it was emptied, too
-        before = snapshot_name(Moment.BEFORE, StageName.EMPTY)
+        before = snapshot_name(Moment.BEFORE, PhaseName.EMPTY)
         changed = members_at(names, old, new)
-        parts.replaces(StageName.EMPTY, members_at(names, old, MemberKind.VACANT))
+        parts.replaces(PhaseName.EMPTY, members_at(names, old, MemberKind.VACANT))
         filled = members_at(names, MemberKind.VACANT, new)
-        parts.replaces(StageName.FILL, filled, base_after=before, since_base=changed)
+        parts.replaces(PhaseName.FILL, filled, base_after=before, since_base=changed)
     else:
         rest = () if request.canary_only else others[request.canary :]
-        parts.replaces(StageName.CANARY, members_at(others[: request.canary], old, new))
-        parts.replaces(StageName.ROLL, members_at(rest, old, new))
+        parts.replaces(PhaseName.CANARY, members_at(others[: request.canary], old, new))
+        parts.replaces(PhaseName.ROLL, members_at(rest, old, new))
     parts.measured(soaking(request.soak, live.terms))
     about = {
         "group": request.group,

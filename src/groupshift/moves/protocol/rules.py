@@ -12,7 +12,7 @@ from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.group_protocol import Aim, Policy, Protocol, Way
 from groupshift.domain.hazards import Facts as HazardFacts
 from groupshift.domain.hazards import Met, Role, Trait, broker_versions, client_versions, hazards_of
-from groupshift.domain.plan import StageName
+from groupshift.domain.plan import PhaseName
 from groupshift.domain.protocol import preflight
 from groupshift.domain.protocol.preflight import ProtocolFacts
 from groupshift.domain.run import Findings, Step
@@ -85,9 +85,9 @@ class ProtocolRules(GroupRules[ProtocolPorts]):
     def wanted(self, run: Run[ProtocolPorts], step: Step) -> Aim | None:
         """See `GroupRules`. Nothing while both protocols are at home."""
         aim: Aim = run.request.aim
-        if step.phase == StageName.SOAK and not run.there.about["whole"]:
+        if step.phase == PhaseName.SOAK and not run.there.about["whole"]:
             return None
-        return Aim(to=aim.to.other, way=aim.way) if StageName(step.phase).undoes else aim
+        return Aim(to=aim.to.other, way=aim.way) if PhaseName(step.phase).undoes else aim
 
 
 RULES = ProtocolRules("moves/protocol/phases.toml")

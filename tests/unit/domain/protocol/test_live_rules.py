@@ -1,4 +1,4 @@
-"""Rules that the stages of a protocol move ask: each passes, and each fails on what it is for."""
+"""Rules that the phases of a protocol move ask: each passes, and each fails on what it is for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from groupshift.domain.group import view_of
 from groupshift.domain.group_protocol import Aim, KafkaGroup, Kind, Policy, Protocol, ProtocolView, Way
 from groupshift.domain.group_rules import ask
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.plan import StageName
+from groupshift.domain.plan import PhaseName
 from groupshift.domain.protocol.live_rules import RULES
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.group import LiveGroup
@@ -88,11 +88,11 @@ def test_a_group_that_no_broker_knows_is_one_finding_only() -> None:
 def test_an_emptied_group_that_is_gone_can_be_filled_again() -> None:
     """One without commits is deleted when its last member leaves: neither way is shut by that."""
     gone = _facts(KafkaGroup(group="g", kind=Kind.ABSENT), OFFLINE)
-    for name in (StageName.FILL, StageName.UNDO_EMPTY):
+    for name in (PhaseName.FILL, PhaseName.UNDO_EMPTY):
         asked = rulebook.RULES.phases[name].before
         assert {finding.verdict for finding in ask(asked, gone)} == {Verdict.PASS}
     occupied = _facts(classic(1), DOWN)
-    assert {f.verdict for f in ask(rulebook.RULES.phases[StageName.UNDO_EMPTY].before, occupied)} == {
+    assert {f.verdict for f in ask(rulebook.RULES.phases[PhaseName.UNDO_EMPTY].before, occupied)} == {
         Verdict.PASS
     }
 

@@ -1,4 +1,4 @@
-"""What a stage allows to differ between two snapshots."""
+"""What a phase allows to differ between two snapshots."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import pytest
 
 from groupshift.domain.evidence import Moment
 from groupshift.domain.modes import MemberKind, Mode
-from groupshift.domain.plan import ReplaceMembers, SetMode, Stage, StageName
-from groupshift.domain.snapshot import snapshot_rows
-from groupshift.domain.stage_rules import (
-    STAGE_RULES,
+from groupshift.domain.phase_rules import (
+    PHASE_RULES,
     AllowedChanges,
     allowed_changes,
     records_per_interval,
     restored_changes,
 )
+from groupshift.domain.plan import Phase, PhaseName, ReplaceMembers, SetMode
+from groupshift.domain.snapshot import snapshot_rows
 from groupshift.errors import Rejected
 from support.simulated_group import make_group
 
-TOGGLE = Stage(name=StageName.TOGGLE, step=SetMode(to=Mode.KAFKA))
-CANARY = Stage(
-    name=StageName.CANARY, step=ReplaceMembers(slots=("m1",), old=MemberKind.OLD, new=MemberKind.AWARE)
+TOGGLE = Phase(name=PhaseName.TOGGLE, step=SetMode(to=Mode.KAFKA))
+CANARY = Phase(
+    name=PhaseName.CANARY, step=ReplaceMembers(slots=("m1",), old=MemberKind.OLD, new=MemberKind.AWARE)
 )
 
 
@@ -36,7 +36,7 @@ def pair():
     return before, snapshot_rows(bench.world.read(bench.world.group), {})
 
 
-def test_after_a_stage_its_step_says_what_may_differ() -> None:
+def test_after_a_phase_its_step_says_what_may_differ() -> None:
     """A toggle changes the mode node, a canary one member."""
     before, after = pair()
     toggle = allowed_changes(TOGGLE, Moment.AFTER, before, after, 7)
@@ -46,14 +46,14 @@ def test_after_a_stage_its_step_says_what_may_differ() -> None:
     assert (canary.mode_text, canary.kafka_mode) == (None, False)
 
 
-def test_before_a_stage_nothing_may_differ_but_offsets() -> None:
+def test_before_a_phase_nothing_may_differ_but_offsets() -> None:
     """Continuity between the snapshot before and the last one."""
     before, after = pair()
-    for stage in (TOGGLE, CANARY):
-        changes = allowed_changes(stage, Moment.BEFORE, before, after, 7)
+    for phase in (TOGGLE, CANARY):
+        changes = allowed_changes(phase, Moment.BEFORE, before, after, 7)
         assert (changes.replaced, changes.old, changes.new, changes.mode_text) == (0, None, None, None)
-    assert {rule.difference for rule in STAGE_RULES if rule.allowed} == {"advanced", "extra", "metadata_only"}
-    assert {rule.difference for rule in STAGE_RULES if rule.difference and not rule.allowed} == {
+    assert {rule.difference for rule in PHASE_RULES if rule.allowed} == {"advanced", "extra", "metadata_only"}
+    assert {rule.difference for rule in PHASE_RULES if rule.difference and not rule.allowed} == {
         "lost",
         "regressed",
     }
@@ -63,7 +63,7 @@ def test_a_way_back_restores_the_members_of_the_first_snapshot() -> None:
     """And may leave a mode node that says zookeeper where none was (D13)."""
     before, after = pair()
     again = ReplaceMembers(slots=("m1",), old=MemberKind.AWARE, new=MemberKind.OLD)
-    back = Stage(name=StageName.UNDO_MEMBERS, step=again)
+    back = Phase(name=PhaseName.UNDO_MEMBERS, step=again)
     changes = restored_changes(allowed_changes(back, Moment.AFTER, before, after, 7), "zookeeper")
     assert (changes.replaced, changes.old, changes.new, changes.mode_text) == (0, None, None, "zookeeper")
     assert AllowedChanges.from_data(json.loads(json.dumps(changes.to_data()))) == replace(changes, log=[])
@@ -73,7 +73,7 @@ def test_what_a_job_cannot_use_is_one_sentence() -> None:
     """The rules of another release, and ones that lack or spoil a key."""
     before, after = pair()
     data = allowed_changes(CANARY, Moment.AFTER, before, after, 7).to_data()
-    for spoilt in ({"version": 9}, {"stage": "party"}, {"gap": "many"}, {"old": "young"}):
+    for spoilt in ({"version": 9}, {"phase": "party"}, {"gap": "many"}, {"old": "young"}):
         with pytest.raises(Rejected, match=r"rules"):
             AllowedChanges.from_data({**data, **spoilt})
     with pytest.raises(Rejected, match="lack or spoil the key 'moment'"):

@@ -1,8 +1,8 @@
-"""When two snapshots of a group around a stage are equal: what the stage changes, and the numbered rules.
+"""When two snapshots of a group around a phase are equal: what the phase changes, and the numbered rules.
 
 `AllowedChanges` is handed to the Spark job ``validate`` as JSON: its fields under their names, and
-``version``. Whatever the stage, offsets may advance, be new and have other metadata; none may be lost or go
-back; and the set of partitions and the topics that the group subscribes stay. ``stage_rules.toml`` beside
+``version``. Whatever the phase, offsets may advance, be new and have other metadata; none may be lost or go
+back; and the set of partitions and the topics that the group subscribes stay. ``phase_rules.toml`` beside
 this module holds the rules that say so, with their numbers.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 from groupshift.domain.evidence import Moment, Row, long_of
 from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.plain import built
-from groupshift.domain.plan import ReplaceMembers, SetMode, Stage, StageName
+from groupshift.domain.plan import Phase, PhaseName, ReplaceMembers, SetMode
 from groupshift.domain.tables import table_of
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
@@ -39,7 +39,7 @@ class AllowedChanges:
     owners nor subscriptions are compared. ``log`` is what the log answered about offsets that advanced and
     were delivered to nobody (`groupshift.domain.log_gaps.answers_data`)."""
 
-    stage: StageName
+    phase: PhaseName
     moment: Moment
     kafka_mode: bool
     gap: int
@@ -71,7 +71,7 @@ class AllowedChanges:
                 raise Rejected(f"rules version {data['version']!r} is not {RULES_VERSION}; update groupshift")
             changes: AllowedChanges = built(cls, {each.name: data[each.name] for each in fields(cls)})
         except (KeyError, TypeError, ValueError) as error:
-            raise Rejected(f"the rules lack or spoil the key {error}; plan the migration again") from error
+            raise Rejected(f"the rules lack or spoil the key {error}; plan the run again") from error
         return changes
 
 
@@ -87,8 +87,8 @@ class Needed(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StageRule:
-    """One rule, by its number ``rule``; ``stage_rules.toml`` says what each other field is."""
+class PhaseRule:
+    """One rule, by its number ``rule``; ``phase_rules.toml`` says what each other field is."""
 
     holds: str
     hint: str
@@ -105,32 +105,32 @@ class StageRule:
     def unasked(self, changes: AllowedChanges, *, itself: bool) -> str:
         """Return why this rule is not asked of a comparison (``itself``: of a snapshot beside itself); empty
         where it is."""
-        canary = (changes.stage, changes.moment) == (StageName.CANARY, Moment.AFTER)
+        canary = (changes.phase, changes.moment) == (PhaseName.CANARY, Moment.AFTER)
         lacking = {
             Needed.KAFKA_MODE: "" if changes.kafka_mode else "not asked in zookeeper mode",
             Needed.MEMBERS: "not asked of an empty group" if changes.nobody else "",
-            Needed.CANARY: "" if canary else "asked after stage canary only",
+            Needed.CANARY: "" if canary else "asked after phase canary only",
             Needed.PAIR: "not asked, the snapshot is compared with itself" if itself else "",
         }
         return next((why for each in self.only if (why := lacking[each])), "")
 
 
-_READ = table_of(dict[str, dict[str, StageRule]], "domain/stage_rules.toml")
-STAGE_RULES = tuple(replace(rule, rule=number) for number, rule in _READ["rules"].items())
+_READ = table_of(dict[str, dict[str, PhaseRule]], "domain/phase_rules.toml")
+PHASE_RULES = tuple(replace(rule, rule=number) for number, rule in _READ["rules"].items())
 """Every rule about two snapshots of a group, in the order of their numbers."""
 
 
 def allowed_changes(
-    stage: Stage, moment: Moment, before: Snapshot, after: Snapshot, gap: int
+    phase: Phase, moment: Moment, before: Snapshot, after: Snapshot, gap: int
 ) -> AllowedChanges:
-    """What may differ between these two snapshots around (or, for ``before``, ahead of) a stage.
+    """What may differ between these two snapshots around (or, for ``before``, ahead of) a phase.
 
-    Ahead of a stage nothing may have changed but offsets; after it, what its step says. The group is meant to
-    be empty where this stage vacated it, or the one before it. Where ``before`` was
-    taken ahead of an earlier stage, ``stage`` holds both steps as one."""
-    text, step = before["group"][0]["mode_text"], stage.step
+    Ahead of a phase nothing may have changed but offsets; after it, what its step says. The group is meant to
+    be empty where this phase vacated it, or the one before it. Where ``before`` was
+    taken ahead of an earlier phase, ``phase`` holds both steps as one."""
+    text, step = before["group"][0]["mode_text"], phase.step
     changes = AllowedChanges(
-        stage=stage.name,
+        phase=phase.name,
         moment=moment,
         kafka_mode=after["group"][0]["effective_mode"] == Mode.KAFKA.value,
         gap=gap,
