@@ -37,7 +37,7 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.znodes import GroupPaths
 from groupshift_sandbox.artifacts import ALL, jars
 from groupshift_sandbox.faults import kill
-from groupshift_sandbox.fleet import FleetDefinition, Place, SlotDefinition
+from groupshift_sandbox.fleet import FleetDefinition, FleetSlot, SlotDefinition
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import KafkaOptions, create_topic, start_kafka
 from groupshift_sandbox.ledger import Delivery, read_ledger
@@ -83,7 +83,7 @@ class Group:
     name: str
     home: Home
     definition: FleetDefinition
-    places: dict[str, Place] = field(default_factory=dict)
+    places: dict[str, FleetSlot] = field(default_factory=dict)
     processes: dict[str, Running] = field(default_factory=dict)
     rounds: list[Round] = field(default_factory=list)
 
@@ -95,7 +95,7 @@ class Group:
     def start(self, slot: str) -> str:
         """A new incarnation; waits until it runs; its member id."""
         kind = KINDS[self.name]
-        place = self.places.setdefault(slot, Place(name=slot, kind=kind, wanted=kind))
+        place = self.places.setdefault(slot, FleetSlot(name=slot, kind=kind, wanted=kind))
         place.incarnation += 1
         process = start(self.home, member_command(self.home, self.definition, place))
         place.pid, place.ticks = process.pid, process.ticks

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from groupshift.domain.modes import MemberKind
-from groupshift_sandbox.fleet import FleetDefinition, Place, SlotDefinition
+from groupshift_sandbox.fleet import FleetDefinition, FleetSlot, SlotDefinition
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.members import is_ready, member_command
 from groupshift_sandbox.processes import Command, Running, is_running, send, start, wait_until
@@ -23,7 +23,7 @@ class Fleet:
 
     home: Home
     definition: FleetDefinition
-    places: list[Place] = field(default_factory=list)
+    places: list[FleetSlot] = field(default_factory=list)
     visits: int = 0
 
     @property
@@ -34,7 +34,7 @@ class Fleet:
     def start(self) -> None:
         """Start all at once, as new incarnations, and wait until each says it runs."""
         self.places = [
-            Place(name=slot.name, kind=slot.kind, wanted=slot.kind, incarnation=self._next(slot.name))
+            FleetSlot(name=slot.name, kind=slot.kind, wanted=slot.kind, incarnation=self._next(slot.name))
             for slot in self.definition.slots
         ]
         for place in self.places:
@@ -49,7 +49,7 @@ class Fleet:
             slots=(SlotDefinition(name=slot, release=release, kind=MemberKind.OLD),),
         )
         self.visits += 1
-        place = Place(name=slot, kind=MemberKind.OLD, wanted=MemberKind.OLD, incarnation=self.visits)
+        place = FleetSlot(name=slot, kind=MemberKind.OLD, wanted=MemberKind.OLD, incarnation=self.visits)
         return start(self.home, member_command(self.home, definition, place))
 
     def stop(self) -> None:

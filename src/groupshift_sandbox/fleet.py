@@ -69,7 +69,7 @@ class FleetDefinition:
 
 
 @dataclass(slots=True, kw_only=True)
-class Place:
+class FleetSlot:
     """What the supervisor remembers of one slot. ``kind`` is the present occupant's; ``wanted`` differs
     while ``pending`` (a change id) is to be applied, ``at_once`` or in its turn; ``change_id`` is the last
     one applied."""
@@ -96,7 +96,7 @@ class FleetMemory:
     """Desired state and accepted changes; ``queue`` holds slots waiting for replacement, in order;
     ``fences`` the highest token met under each fence."""
 
-    places: dict[str, Place]
+    places: dict[str, FleetSlot]
     changes: dict[str, dict[str, Any]] = field(default_factory=dict)
     queue: list[str] = field(default_factory=list)
     fences: dict[str, int] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class FleetMemory:
         """Every slot wanted as the definition says, nothing running."""
         return cls(
             places={
-                slot.name: Place(name=slot.name, kind=slot.kind, wanted=slot.kind)
+                slot.name: FleetSlot(name=slot.name, kind=slot.kind, wanted=slot.kind)
                 for slot in definition.slots
             }
         )
@@ -118,10 +118,10 @@ class FleetMemory:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> FleetMemory:
         """The inverse of `to_json`."""
-        places = {name: from_plain(Place, place) for name, place in document["places"].items()}
+        places = {name: from_plain(FleetSlot, place) for name, place in document["places"].items()}
         return cls(**{**document, "places": places})
 
-    def place(self, name: str) -> Place:
+    def place(self, name: str) -> FleetSlot:
         """The slot of this name. Raises `Rejected` for an unknown one."""
         if name not in self.places:
             raise Rejected(f"slot {name!r} is unknown; this fleet has {', '.join(sorted(self.places))}")
@@ -150,7 +150,7 @@ class FleetMemory:
             self._want(place, change_id, to)
         return True
 
-    def _want(self, place: Place, change_id: str, to: MemberKind) -> None:
+    def _want(self, place: FleetSlot, change_id: str, to: MemberKind) -> None:
         place.wanted = to
         place.at_once = MemberKind.VACANT in {to, place.kind}
         if place.name in self.queue:
@@ -161,7 +161,7 @@ class FleetMemory:
             place.pending = change_id
             self.queue.append(place.name)
 
-    def applied(self, place: Place) -> None:
+    def applied(self, place: FleetSlot) -> None:
         """The replacement of a slot is complete; nobody is left in a vacant one."""
         place.change_id, place.pending = place.pending, None
         if place.wanted is MemberKind.VACANT:
@@ -233,7 +233,7 @@ def next_actions(
     return actions
 
 
-def _replace(place: Place, now: Observed, stop_s: float) -> list[Action]:
+def _replace(place: FleetSlot, now: Observed, stop_s: float) -> list[Action]:
     if now.alive and place.kind is not place.wanted:
         if now.stopping_s is None:
             return [Action(verb=Verb.TERMINATE, slot=place.name)]

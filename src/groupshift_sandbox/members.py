@@ -12,7 +12,7 @@ from groupshift.errors import Rejected
 from groupshift_sandbox import legacy
 from groupshift_sandbox.client_members.commands import CLIENTS, ClientMember, Commit, GroupProtocol, command
 from groupshift_sandbox.client_members.events import read_events
-from groupshift_sandbox.fleet import FleetDefinition, Place, SlotDefinition
+from groupshift_sandbox.fleet import FleetDefinition, FleetSlot, SlotDefinition
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.processes import Command
 
@@ -22,15 +22,15 @@ _PROTOCOLS = {MemberKind.PLAIN: GroupProtocol.CLASSIC, MemberKind.NATIVE: GroupP
 _CONSUME_KIND = {MemberKind.AWARE: "migrating", MemberKind.PLAIN: "plain"}
 
 
-def member_id(definition: FleetDefinition, place: Place) -> str:
+def member_id(definition: FleetDefinition, place: FleetSlot) -> str:
     """``<group>_<slot>-<incarnation>``; ``<group>_<slot>`` of a static member, since a classic group goes on
     showing the client id of its first incarnation (seen at 4.3.1)."""
     static = any(slot.instance_id for slot in definition.slots if slot.name == place.name)
     return f"{definition.group}_{place.name if static else place.occupant}"
 
 
-def member_command(home: Home, definition: FleetDefinition, place: Place) -> Command:
-    """The command of the slot's present incarnation, of the kind `Place.kind`."""
+def member_command(home: Home, definition: FleetDefinition, place: FleetSlot) -> Command:
+    """The command of the slot's present incarnation, of the kind `FleetSlot.kind`."""
     slot = next(slot for slot in definition.slots if slot.name == place.name)
     if place.kind is MemberKind.OLD:
         return _scala(home, definition, slot, place)
@@ -39,7 +39,7 @@ def member_command(home: Home, definition: FleetDefinition, place: Place) -> Com
     return _consume(home, definition, slot, place)
 
 
-def _scala(home: Home, definition: FleetDefinition, slot: SlotDefinition, place: Place) -> Command:
+def _scala(home: Home, definition: FleetDefinition, slot: SlotDefinition, place: FleetSlot) -> Command:
     topics = slot.topics or definition.topics
     member = legacy.ScalaMember(
         release=slot.release,
@@ -52,7 +52,7 @@ def _scala(home: Home, definition: FleetDefinition, slot: SlotDefinition, place:
     return legacy.command(home, member)
 
 
-def _consume(home: Home, definition: FleetDefinition, slot: SlotDefinition, place: Place) -> Command:
+def _consume(home: Home, definition: FleetDefinition, slot: SlotDefinition, place: FleetSlot) -> Command:
     argv = [
         sys.executable, "-m", "groupshift.cli.consume",
         "--kind", _CONSUME_KIND[place.kind], "--group", definition.group,
@@ -69,7 +69,7 @@ def _consume(home: Home, definition: FleetDefinition, slot: SlotDefinition, plac
     return Command(name=place.occupant, argv=argv)
 
 
-def client_member(definition: FleetDefinition, slot: SlotDefinition, place: Place) -> ClientMember:
+def client_member(definition: FleetDefinition, slot: SlotDefinition, place: FleetSlot) -> ClientMember:
     """The slot's present incarnation as a client; a static member keeps its instance id over them."""
     (topic,) = slot.topics or definition.topics
     protocol = _PROTOCOLS[place.kind]
@@ -117,14 +117,14 @@ def _lacks(definition: FleetDefinition, slot: SlotDefinition, to: MemberKind) ->
     return "" if len(topics) == 1 else f"{slot.client} reads one topic here, not {', '.join(topics)}"
 
 
-def is_ready(home: Home, place: Place) -> bool:
+def is_ready(home: Home, place: FleetSlot) -> bool:
     """True when the present occupant itself has written that it is running, or, a client, that it was given
     its partitions, be there none for it. A native member of librdkafka does not say that there are none: it
     is ready when nothing at all has come for `QUIET_S`."""
     return _says_running(home, place) or _says_assigned(home, place)
 
 
-def _says_running(home: Home, place: Place) -> bool:
+def _says_running(home: Home, place: FleetSlot) -> bool:
     try:
         state = json.loads((home.members / f"{place.occupant}.json").read_text())
     except (FileNotFoundError, ValueError):
@@ -132,7 +132,7 @@ def _says_running(home: Home, place: Place) -> bool:
     return bool(state.get("pid") == place.pid and state.get("state") == "running")
 
 
-def _says_assigned(home: Home, place: Place) -> bool:
+def _says_assigned(home: Home, place: FleetSlot) -> bool:
     events = read_events(home.members / f"{place.occupant}.events.jsonl")
     begun = [each.at_ms for each in events if each.event == "started" and each.fields["pid"] == place.pid]
     if not begun:

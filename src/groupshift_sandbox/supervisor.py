@@ -27,7 +27,15 @@ from groupshift.adapters.drivers.process import socket_address
 from groupshift.domain.facts import SlotState
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import GroupshiftError, Rejected
-from groupshift_sandbox.fleet import Action, FleetDefinition, FleetMemory, Observed, Place, Verb, next_actions
+from groupshift_sandbox.fleet import (
+    Action,
+    FleetDefinition,
+    FleetMemory,
+    FleetSlot,
+    Observed,
+    Verb,
+    next_actions,
+)
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.members import demand_startable, is_ready, member_command, member_id
 from groupshift_sandbox.processes import Running, is_running, marked, send, send_all, spawn, stop
@@ -74,12 +82,12 @@ class Supervisor:
     def _note(self) -> None:
         write_document(self._home.supervisor_file, self.memory.to_json())
 
-    def _process(self, place: Place) -> Running | None:
+    def _process(self, place: FleetSlot) -> Running | None:
         if place.pid is None or place.ticks is None:
             return None
         return Running(name=place.occupant, pid=place.pid, ticks=place.ticks)
 
-    def _observe(self, place: Place) -> Observed:
+    def _observe(self, place: FleetSlot) -> Observed:
         timing, process = self._timings[place.name], self._process(place)
         alive = process is not None and is_running(process)
         if timing.alive and not alive:
@@ -118,7 +126,7 @@ class Supervisor:
             self.memory.applied(place)
             self._note()
 
-    def _launch(self, place: Place, timing: _Timing) -> None:
+    def _launch(self, place: FleetSlot, timing: _Timing) -> None:
         self._sweep(place)
         place.incarnation += 1
         place.kind, place.pid, place.ticks = place.wanted, None, None
@@ -135,13 +143,13 @@ class Supervisor:
         self._note()
         timing.alive, timing.ready = True, False
 
-    def _sweep(self, place: Place) -> None:
+    def _sweep(self, place: FleetSlot) -> None:
         """End what a dead leader may have left in its session."""
         former = self._process(place)
         if former is not None:
             send_all(former, signal.SIGKILL)
 
-    def _state(self, place: Place) -> SlotState:
+    def _state(self, place: FleetSlot) -> SlotState:
         process, timing = self._process(place), self._timings[place.name]
         if process is None or not is_running(process):
             return SlotState.CHANGING if place.pending is not None and not place.held else SlotState.DOWN
@@ -222,7 +230,7 @@ class Supervisor:
             stop(process)
 
 
-def _was_occupied(place: Place) -> bool:
+def _was_occupied(place: FleetSlot) -> bool:
     return place.incarnation > 0 and place.kind is not MemberKind.VACANT
 
 

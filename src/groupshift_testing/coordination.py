@@ -15,7 +15,7 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import CoordinationView
 from groupshift.domain.registration import parse_awareness, parse_registration
 from groupshift.errors import Conflict, Transient
-from groupshift.ports.consumer import CoordinationListener, OffsetNode, OffsetWrite, Session
+from groupshift.ports.consumer import CoordinationListener, OffsetNode, OffsetWrite, SessionState
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ class MemoryCoordination:
         """The link goes silent."""
         self._silent = True
         if self._listener is not None:
-            self._listener.session_changed(Session.SUSPENDED)
+            self._listener.session_changed(SessionState.SUSPENDED)
 
     def reconnect(self, *, expired: bool) -> None:
         """Come back, with the same session or (the server having expired it) a new one."""
@@ -107,7 +107,7 @@ class MemoryCoordination:
             self._session = self._server.tick()
         self._silent = False
         if self._listener is not None:
-            self._listener.session_changed(Session.CONNECTED)
+            self._listener.session_changed(SessionState.CONNECTED)
 
     def prove(self, answered: Callable[[float], None]) -> None:
         """Answers at once."""

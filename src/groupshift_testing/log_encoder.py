@@ -18,7 +18,7 @@ from typing import Any
 
 from groupshift.errors import Rejected
 from groupshift.log.codec import FORMS, MISSING
-from groupshift.log.schema import TYPES, Field, Kind, Layout, RecordType, Schema
+from groupshift.log.schema import TYPES, Field, FieldType, Layout, RecordType, Schema
 
 _MORE = 0x80
 _UUID_TEXT = 22
@@ -127,20 +127,20 @@ class _Writer:
         return self._length(len(value), ">i") + b"".join(parts)
 
     def _element(self, field: Field, value: Any, path: str, *, nullable: bool) -> bytes:
-        if field.kind is Kind.STRUCT:
+        if field.kind is FieldType.STRUCT:
             if nullable and value is None:
                 return bytes([MISSING[field.tag is not None]])
             return (b"\1" if nullable else b"") + self.struct(field.fields, value, path)
-        if field.kind is Kind.UUID:
+        if field.kind is FieldType.UUID:
             if len(value) != _UUID_TEXT:
                 raise ValueError(f"{value!r} is no UUID of {_UUID_TEXT} characters")
             return urlsafe_b64decode(f"{value}==")
         if field.kind in FORMS:
             return struct.pack(FORMS[field.kind], value)
-        form = ">h" if field.kind is Kind.STRING else ">i"
+        form = ">h" if field.kind is FieldType.STRING else ">i"
         if value is None:
             return self._length(None, form, nullable=nullable)
-        raw: bytes = value.encode() if field.kind is Kind.STRING else bytes.fromhex(value)
+        raw: bytes = value.encode() if field.kind is FieldType.STRING else bytes.fromhex(value)
         return self._length(len(raw), form) + raw
 
     def _length(self, length: int | None, form: str, *, nullable: bool = True) -> bytes:

@@ -21,7 +21,7 @@ from toy_world import World  # noqa: E402
 from groupshift.adapters.sqlalchemy.runs import SqlRuns  # noqa: E402 - the path comes first
 from groupshift.adapters.sqlalchemy.scans import SqlScans  # noqa: E402
 from groupshift.domain.modes import Mode  # noqa: E402
-from groupshift.scan.group_state import Aspect, Change  # noqa: E402
+from groupshift.scan.group_state import Aspect, GroupChange  # noqa: E402
 from groupshift.scan.ports import ToggleRecord, ToggleState  # noqa: E402
 
 EVIL = "<script>alert(1)</script>"
@@ -110,7 +110,7 @@ def test_u13_the_tab_of_a_scan_shows_what_it_found(
 
     scans = SqlScans(f"sqlite:///{tmp_path / 'groupshift' / 'journal.db'}")
     record = scans.begin("zk:2181", 1_700_000_000_000)
-    scans.put(record, (), [Change(group=EVIL, aspect=Aspect.MEMBERS, before="3 old", after="none")])
+    scans.put(record, (), [GroupChange(group=EVIL, aspect=Aspect.MEMBERS, before="3 old", after="none")])
     failed = ToggleRecord(
         group="orders-app",
         to=Mode.KAFKA,

@@ -16,7 +16,7 @@ from groupshift.adapters.kafka.wire import BrokerError
 from groupshift.adapters.system import SystemClock
 from groupshift.cli.main import main
 from groupshift.domain.group_protocol import POLICY, Kind, Protocol, Way
-from groupshift.domain.protocol.answers import Event, Outcome
+from groupshift.domain.protocol.answers import AnswerOutcome, CoordinatorEvent
 from groupshift.domain.protocol.live_rules import settled
 from groupshift.domain.verdict import Verdict
 from groupshift_sandbox.home import Home
@@ -38,7 +38,7 @@ def disabled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             stop(process, 10.0)
 
 
-def outcomes(given: list[Given]) -> dict[str, tuple[Outcome, int]]:
+def outcomes(given: list[Given]) -> dict[str, tuple[AnswerOutcome, int]]:
     """Of each event, after every prediction was held against the broker."""
     for each in given:
         each.check()
@@ -50,20 +50,20 @@ def test_policy_bidirectional_answers_as_predicted(kraft: Cluster) -> None:
     with story(kraft.bootstrap) as told:
         found = outcomes(list(told.events()))
     assert found == {
-        "native, no group": (Outcome.CREATED, 0),
-        "native, live classic": (Outcome.CONVERTS, 0),
-        "native, assignor with data": (Outcome.REFUSED, 69),
-        "native, live connect": (Outcome.REFUSED, 69),
-        "native, empty consumer": (Outcome.CONVERTS, 0),
-        "native, empty connect": (Outcome.CONVERTS, 0),
-        "classic, live consumer": (Outcome.ADMITTED, 0),
-        "last native leaves classic ones": (Outcome.CONVERTS, 0),
-        "last native leaves nobody": (Outcome.EMPTIED, 0),
-        "classic, empty consumer": (Outcome.CONVERTS, 0),
-        "classic, no group": (Outcome.CREATED, 0),
-        "native, instance id taken": (Outcome.REFUSED, 111),
-        "classic, no common assignor": (Outcome.REFUSED, 23),
-        "classic, twin of the last native": (Outcome.CONVERTS, 0),
+        "native, no group": (AnswerOutcome.CREATED, 0),
+        "native, live classic": (AnswerOutcome.CONVERTS, 0),
+        "native, assignor with data": (AnswerOutcome.REFUSED, 69),
+        "native, live connect": (AnswerOutcome.REFUSED, 69),
+        "native, empty consumer": (AnswerOutcome.CONVERTS, 0),
+        "native, empty connect": (AnswerOutcome.CONVERTS, 0),
+        "classic, live consumer": (AnswerOutcome.ADMITTED, 0),
+        "last native leaves classic ones": (AnswerOutcome.CONVERTS, 0),
+        "last native leaves nobody": (AnswerOutcome.EMPTIED, 0),
+        "classic, empty consumer": (AnswerOutcome.CONVERTS, 0),
+        "classic, no group": (AnswerOutcome.CREATED, 0),
+        "native, instance id taken": (AnswerOutcome.REFUSED, 111),
+        "classic, no common assignor": (AnswerOutcome.REFUSED, 23),
+        "classic, twin of the last native": (AnswerOutcome.CONVERTS, 0),
     }
 
 
@@ -71,11 +71,11 @@ def test_policy_disabled_answers_as_predicted(disabled: str) -> None:
     """Its last column: live groups keep their type and their members' protocol, empty ones convert."""
     with story(disabled) as told:
         found = outcomes(list(told.events()))
-    assert found["native, live classic"] == (Outcome.REFUSED, 69)
-    assert found["classic, live consumer"] == (Outcome.REFUSED, 23)
+    assert found["native, live classic"] == (AnswerOutcome.REFUSED, 69)
+    assert found["classic, live consumer"] == (AnswerOutcome.REFUSED, 23)
     assert "last native leaves classic ones" not in found
-    assert found["native, empty consumer"] == (Outcome.CONVERTS, 0)
-    assert found["classic, empty consumer"] == (Outcome.CONVERTS, 0)
+    assert found["native, empty consumer"] == (AnswerOutcome.CONVERTS, 0)
+    assert found["classic, empty consumer"] == (AnswerOutcome.CONVERTS, 0)
 
 
 def test_coordinator_31d_a_classic_member_is_never_admitted_where_the_policy_is_disabled(
@@ -107,7 +107,9 @@ def test_a_feature_that_was_taken_back_is_seen_by_the_next_look(disabled: str) -
             cluster.broker(broker.node_id), {"group.version": 0}, change=FeatureChange.SAFE_DOWNGRADE
         )
         try:
-            wait_until(lambda: told.predict(Event.NATIVE_JOINS, live.group).code == 35, PATIENCE_S, "35")
+            wait_until(
+                lambda: told.predict(CoordinatorEvent.NATIVE_JOINS, live.group).code == 35, PATIENCE_S, "35"
+            )
             found = told.look(live.group)
             assert (found.kind, found.state, found.members, found.empty) == (
                 Kind.CONSUMER,
@@ -115,7 +117,7 @@ def test_a_feature_that_was_taken_back_is_seen_by_the_next_look(disabled: str) -
                 (),
                 False,
             )
-            assert told.predict(Event.NATIVE_JOINS, live.group).number == "PN01"
+            assert told.predict(CoordinatorEvent.NATIVE_JOINS, live.group).number == "PN01"
             with pytest.raises(BrokerError, match=r"UNSUPPORTED_VERSION \(35\)"):
                 told.join_native(live.group)
             told.join_classic(left.group).check()
@@ -123,7 +125,9 @@ def test_a_feature_that_was_taken_back_is_seen_by_the_next_look(disabled: str) -
             update_features(cluster.broker(broker.node_id), {"group.version": 1})
             cluster.close()
         wait_until(
-            lambda: told.predict(Event.NATIVE_JOINS, live.group).code == 0, PATIENCE_S, "group.version 1"
+            lambda: told.predict(CoordinatorEvent.NATIVE_JOINS, live.group).code == 0,
+            PATIENCE_S,
+            "group.version 1",
         )
 
 

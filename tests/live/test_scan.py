@@ -29,7 +29,7 @@ from groupshift.domain.plan import PhaseName
 from groupshift.domain.run import RunState
 from groupshift.domain.verdict import Readiness
 from groupshift.errors import Rejected, Transient
-from groupshift.scan.group_state import Aspect, Change, GroupState, Life
+from groupshift.scan.group_state import Aspect, GroupChange, GroupState, Life
 from groupshift.scan.ports import ToggleState
 from groupshift.scan.scan import FleetScans
 from groupshift.scan.waves import WaveRules
@@ -98,7 +98,7 @@ class Ensemble:
 
         wait_until(quiet, PATIENCE_S, f"nothing of {groups} changes", every_s=0.5)
 
-    def changed(self, *groups: str) -> dict[tuple[str, Aspect], Change]:
+    def changed(self, *groups: str) -> dict[tuple[str, Aspect], GroupChange]:
         """What the last scan shows of these groups."""
         found = self.scans.changes(self.scans.last().record.number)
         return {(each.group, each.aspect): each for each in found if each.group in groups}

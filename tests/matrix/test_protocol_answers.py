@@ -18,7 +18,7 @@ from groupshift.domain.group_protocol import (
     Kind,
     Policy,
 )
-from groupshift.domain.protocol.answers import Outcome
+from groupshift.domain.protocol.answers import AnswerOutcome
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kraft import CONSUMER_PROTOCOL, KraftOptions, start_kraft
 from groupshift_sandbox.processes import marked, stop, wait_until
@@ -58,7 +58,7 @@ def test_the_coordinator_answers_as_predicted(release: str, policy: Policy, tmp_
     assert given[ADMITTED].code == (23 if refused else 0)
     if policy in UPGRADING:
         data = given["native, assignor with data"].predicted.outcome
-        assert data is (Outcome.CONVERTS if release == "3.9.2" else Outcome.REFUSED)
+        assert data is (AnswerOutcome.CONVERTS if release == "3.9.2" else AnswerOutcome.REFUSED)
 
 
 @contextmanager

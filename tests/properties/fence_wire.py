@@ -9,7 +9,7 @@ from typing import Any
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import CoordinationView
 from groupshift.errors import Transient
-from groupshift.ports.consumer import CoordinationListener, OffsetNode, OffsetWrite, Session
+from groupshift.ports.consumer import CoordinationListener, OffsetNode, OffsetWrite, SessionState
 from groupshift_testing.coordination import MemoryCoordination
 from properties import fence_time
 
@@ -83,7 +83,7 @@ class Wire:
 
     def _reconnect(self, *, expired: bool) -> None:
         if expired and self._listener is not None:
-            self._listener.session_changed(Session.LOST)
+            self._listener.session_changed(SessionState.LOST)
         self.suspended = False
         self.inner.reconnect(expired=expired)
         self.session = self.inner.session_id()
@@ -103,7 +103,7 @@ class Wire:
             self._owners_watched.discard(partition)
             self._events.append(lambda: self.told().owner_changed(partition))
 
-    def session_changed(self, session: Session) -> None:
+    def session_changed(self, session: SessionState) -> None:
         """At once: kazoo calls its listeners on the connection's thread."""
         self.told().session_changed(session)
 

@@ -15,7 +15,7 @@ from groupshift.moves.downgrade.releases import (
     Compaction,
     Current,
     Path,
-    Standing,
+    ReleaseOrder,
     Target,
     path,
     target_of,
@@ -81,7 +81,7 @@ def test_every_way_is_decided(current: Current, target: Target) -> None:
     """Open is possible, possible is older, and what must be lowered ends at what the target reads."""
     found = path(current, target)
     assert not is_open(found) or found.possible
-    assert not found.possible or found.standing is Standing.OLDER
+    assert not found.possible or found.standing is ReleaseOrder.OLDER
     for each in (*found.lowered, *found.fixed):
         assert each.level == current.features[each.feature] > each.to == target.line.supports(each.feature)
     assert not (found.changes and METADATA in {each.feature for each in found.lowered})

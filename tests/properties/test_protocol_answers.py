@@ -21,7 +21,15 @@ from groupshift.domain.group_protocol import (
     Protocol,
     Way,
 )
-from groupshift.domain.protocol.answers import Case, Event, Outcome, emptied, forecast, predict, way_back
+from groupshift.domain.protocol.answers import (
+    AnswerOutcome,
+    Case,
+    CoordinatorEvent,
+    emptied,
+    forecast,
+    predict,
+    way_back,
+)
 
 NAMES = st.sampled_from(["i1", "i2", None])
 ASSIGNORS = st.frozensets(st.sampled_from(["range", "roundrobin", "cooperative-sticky"]), max_size=2)
@@ -76,18 +84,18 @@ PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @PATIENT
-@given(event=st.sampled_from(Event), case=CASES)
-def test_there_is_always_one_answer_and_it_agrees_with_itself(event: Event, case: Case) -> None:
+@given(event=st.sampled_from(CoordinatorEvent), case=CASES)
+def test_there_is_always_one_answer_and_it_agrees_with_itself(event: CoordinatorEvent, case: Case) -> None:
     """A code where, and only where, a member is refused; a reason without a blank left in it."""
     found = predict(event, case)
     assert found.event is event
     assert found.refused == (found.code != 0) == bool(found.client)
     assert found.reason
     assert "{" not in found.reason
-    if found.outcome in {Outcome.STAYS, Outcome.EMPTIED}:
+    if found.outcome in {AnswerOutcome.STAYS, AnswerOutcome.EMPTIED}:
         assert found.kind is Kind.CONSUMER
-    if found.outcome in {Outcome.CONVERTS, Outcome.CREATED}:
-        wanted = {Event.NATIVE_JOINS: Kind.CONSUMER}.get(event, Kind.CLASSIC)
+    if found.outcome in {AnswerOutcome.CONVERTS, AnswerOutcome.CREATED}:
+        wanted = {CoordinatorEvent.NATIVE_JOINS: Kind.CONSUMER}.get(event, Kind.CLASSIC)
         assert found.kind is wanted
 
 
@@ -99,12 +107,12 @@ def test_a_live_group_never_changes_its_type_against_the_policy(case: Case, poli
     broker = BrokerSettings(heartbeats=1, listings=5, descriptions=6, properties=properties)
     asked = Case(group=case.group, broker=broker, instance_id=case.instance_id)
     for event, allowed in (
-        (Event.NATIVE_JOINS, (policy in UPGRADING)),
-        (Event.CLASSIC_JOINS, (policy in DOWNGRADING)),
-        (Event.LAST_NATIVE_LEAVES, (policy in DOWNGRADING)),
+        (CoordinatorEvent.NATIVE_JOINS, (policy in UPGRADING)),
+        (CoordinatorEvent.CLASSIC_JOINS, (policy in DOWNGRADING)),
+        (CoordinatorEvent.LAST_NATIVE_LEAVES, (policy in DOWNGRADING)),
     ):
         found = predict(event, asked)
-        if not case.group.empty and found.outcome in {Outcome.CONVERTS, Outcome.LATER}:
+        if not case.group.empty and found.outcome in {AnswerOutcome.CONVERTS, AnswerOutcome.LATER}:
             assert allowed, (event, found)
 
 
@@ -112,7 +120,7 @@ def test_a_live_group_never_changes_its_type_against_the_policy(case: Case, poli
 @given(case=CASES, policy=st.sampled_from(Policy))
 def test_policies_do_not_matter_to_an_empty_group(case: Case, policy: Policy) -> None:
     """Nor whether the policy is told."""
-    for event in (Event.NATIVE_JOINS, Event.CLASSIC_JOINS):
+    for event in (CoordinatorEvent.NATIVE_JOINS, CoordinatorEvent.CLASSIC_JOINS):
         properties = {**case.broker.properties, POLICY: policy.value}
         empty = emptied(case.group)
         told = BrokerSettings(

@@ -25,17 +25,17 @@ from groupshift.domain.rows import SubscriptionRow as Subscribed
 from groupshift.domain.verdict import Verdict
 from groupshift.spark.compare.comparing import DIFFERENCES, VERDICT, compare
 from groupshift.spark.compare.find_by_checksums import Request
-from groupshift.spark.compare.judging import Outcome
+from groupshift.spark.compare.judging import ComparisonOutcome
 from spark.cluster_snapshots import TAKEN_MS, Rows, Tables, commit, commits, one_group, write
 
-Run = Callable[..., tuple[Outcome, list[dict[str, Any]]]]
+Run = Callable[..., tuple[ComparisonOutcome, list[dict[str, Any]]]]
 
 
 @pytest.fixture
 def run(tmp_path: Path, spark: SparkSession) -> Run:
     """Write two snapshots and compare them; gives the outcome and the differences found."""
 
-    def job(before: Tables, after: Tables, **asked: Any) -> tuple[Outcome, list[dict[str, Any]]]:
+    def job(before: Tables, after: Tables, **asked: Any) -> tuple[ComparisonOutcome, list[dict[str, Any]]]:
         manifest = asked.pop("manifest", {})
         files = asked.pop("files", (1, 1))
         request = Request(

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from groupshift.domain.equality_rules import Comparison, Kind
+from groupshift.domain.equality_rules import Comparison, RuleKind
 from groupshift.domain.verdict import Verdict
 from groupshift.spark.compare.comparing import DIFFERENCES, compare
 from groupshift.spark.compare.find_by_checksums import Request
@@ -204,7 +204,7 @@ def test_a_rule_holds_and_breaks_where_it_says(
     assert broken == {name: {f"{prefix}{number}" for number in rules} for name, (_, rules) in cases.items()}
     assert outcome.verdict is Verdict.FAIL
     if other:
-        (offset,) = (one for one in outcome.results if one.about["demand"] == Kind.WITHIN)
+        (offset,) = (one for one in outcome.results if one.about["demand"] == RuleKind.WITHIN)
         assert offset.count == 2
 
 

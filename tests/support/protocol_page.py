@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from groupshift.domain import group_gauges
-from groupshift.domain.protocol.answers import TABLE, Event
+from groupshift.domain.protocol.answers import TABLE, CoordinatorEvent
 from groupshift.domain.protocol.live_rules import RULES as MOVE_RULES
 from groupshift.domain.protocol.live_rules import SETTLED
 from groupshift.domain.protocol.preflight import RULES
@@ -21,9 +21,9 @@ BEGIN = "<!-- protocol tables: made by support.protocol_page -->"
 END = "<!-- end of protocol tables -->"
 
 _TITLES = {
-    Event.NATIVE_JOINS: "A native member joins (ConsumerGroupHeartbeat with epoch 0)",
-    Event.CLASSIC_JOINS: "A classic member joins (JoinGroup)",
-    Event.LAST_NATIVE_LEAVES: "The last native member leaves",
+    CoordinatorEvent.NATIVE_JOINS: "A native member joins (ConsumerGroupHeartbeat with epoch 0)",
+    CoordinatorEvent.CLASSIC_JOINS: "A classic member joins (JoinGroup)",
+    CoordinatorEvent.LAST_NATIVE_LEAVES: "The last native member leaves",
 }
 _BLANKS = {
     "serves": "the consumer protocol is off (release, list of protocols, or feature)",
@@ -36,7 +36,7 @@ _BLANKS = {
 
 def markdown() -> str:
     """The answers, the rules of the preflight and those of the sensor, between `BEGIN` and `END`."""
-    answers = [_answers(event) for event in Event]
+    answers = [_answers(event) for event in CoordinatorEvent]
     rules = _rules("Rules of `protocol assess`", RULES)
     waits = _rules("Rules of `watch RUN`: is the group settled", SETTLED)
     phases = _rules("Rules of the phases of `protocol run`", MOVE_RULES)
@@ -52,7 +52,7 @@ def _rules(title: str, rules: Rules[Any]) -> str:
     return f"### {title}\n\n" + _table(("rule", "passes when"), rows)
 
 
-def _answers(event: Event) -> str:
+def _answers(event: CoordinatorEvent) -> str:
     rows = (
         (row.number, _sentence(row.reason), row.outcome, row.kind or "", row.error, row.remedy)
         for row in TABLE[event]

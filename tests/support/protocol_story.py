@@ -14,7 +14,13 @@ from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.wire import BrokerError
 from groupshift.adapters.system import SystemClock
 from groupshift.domain.group_protocol import KafkaGroup, Kind, Protocol
-from groupshift.domain.protocol.answers import Answer, Case, Event, Outcome, predict
+from groupshift.domain.protocol.answers import (
+    AnswerOutcome,
+    Case,
+    CoordinatorAnswer,
+    CoordinatorEvent,
+    predict,
+)
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.processes import wait_until
 from support.classic_member import ClassicMember, assignment
@@ -31,14 +37,14 @@ class Given:
     """One event: what was predicted, the error code that came, and the group afterwards."""
 
     name: str
-    predicted: Answer
+    predicted: CoordinatorAnswer
     code: int
     after: KafkaGroup
 
     def check(self) -> None:
         """The code is the predicted one; so is the type, where the member got in. What is not told (by
         brokers before 4.0) is not predicted."""
-        if self.predicted.outcome is Outcome.UNKNOWN:
+        if self.predicted.outcome is AnswerOutcome.UNKNOWN:
             return
         assert self.code == self.predicted.code, self
         if self.predicted.kind is not None:
@@ -160,14 +166,14 @@ class Story:
         wait_until(tried, PATIENCE_S, "a coordinator", every_s=0.2)
         return done[-1]
 
-    def predict(self, event: Event, group: str, **comes: Any) -> Answer:
+    def predict(self, event: CoordinatorEvent, group: str, **comes: Any) -> CoordinatorAnswer:
         """What the domain says of the group as it is now, once it has a coordinator that tells."""
         self.await_group(group, lambda found: found.kind is not Kind.UNKNOWN)
         view = self._views.look(group)
         return predict(event, Case(group=view.group, broker=view.settings, **comes))
 
     def _native(self, name: str, group: str, **stated: Any) -> Given:
-        predicted = self.predict(Event.NATIVE_JOINS, group, **stated)
+        predicted = self.predict(CoordinatorEvent.NATIVE_JOINS, group, **stated)
         code = self._code(lambda: StatedMember(self._at(group), group, [self.topic], **stated))
         return Given(name=name, predicted=predicted, code=code, after=self._after(group, predicted))
 
@@ -176,21 +182,21 @@ class Story:
         present = [each for each in self.look(group).members if each.speaks is not Protocol.CONSUMER]
         others = (frozenset({"range"}),) if present else ()
         predicted = self.predict(
-            Event.CLASSIC_JOINS, group, offers=frozenset(offers), others=others, **stated
+            CoordinatorEvent.CLASSIC_JOINS, group, offers=frozenset(offers), others=others, **stated
         )
         member = ClassicMember(self._at(group), group, [self.topic], offers=offers, **stated)
         code = self._code(member.join)
         return Given(name=name, predicted=predicted, code=code, after=self._after(group, predicted))
 
     def _last_leaves(self, name: str, last: NativeMember) -> Given:
-        predicted = self.predict(Event.LAST_NATIVE_LEAVES, last.group)
+        predicted = self.predict(CoordinatorEvent.LAST_NATIVE_LEAVES, last.group)
         last.leave()
         gone = self.await_group(last.group, lambda group: not group.speaking(Protocol.CONSUMER))
-        if predicted.outcome is Outcome.EMPTIED:
+        if predicted.outcome is AnswerOutcome.EMPTIED:
             assert (gone.kind, gone.state) == (Kind.CONSUMER, "Empty")
         return Given(name=name, predicted=predicted, code=0, after=gone)
 
-    def _after(self, group: str, predicted: Answer) -> KafkaGroup:
+    def _after(self, group: str, predicted: CoordinatorAnswer) -> KafkaGroup:
         """The group once it is as predicted: a coordinator tells what it has written to its log only."""
         if predicted.kind is None:
             return self.look(group)

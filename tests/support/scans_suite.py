@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from groupshift.domain.modes import Mode
-from groupshift.scan.group_state import Aspect, Change, GroupState, Life
+from groupshift.scan.group_state import Aspect, GroupChange, GroupState, Life
 from groupshift.scan.ports import Scans, ToggleRecord, ToggleState
 
 HERE = "zk:2181/kafka"
@@ -44,7 +44,7 @@ def test_changes_come_back_by_group_and_several_of_one_group_may_cross_a_page(sc
     """Each aspect once; storing a window again changes nothing."""
     record = scans.begin(HERE, 1)
     found = [
-        Change(group=group, aspect=aspect, before="a", after="b")
+        GroupChange(group=group, aspect=aspect, before="a", after="b")
         for group in ("x", "y")
         for aspect in (Aspect.LIFE, Aspect.MEMBERS, Aspect.MODE, Aspect.NEXT)
     ]

@@ -124,7 +124,7 @@ def toy_bench(monkeypatch: pytest.MonkeyPatch, folder: Path) -> ToyBench:
     monkeypatch.setattr(
         run_place, "tools_of", lambda runs, settings: replace(make(runs, settings), clock=bench.clock)
     )
-    monkeypatch.setattr(run_place.Session, "submit", lambda _session, job: spark(job))
+    monkeypatch.setattr(run_place.JournalSession, "submit", lambda _session, job: spark(job))
     monkeypatch.setattr(verbs, "app", verbs.built())
     return bench
 

@@ -21,7 +21,7 @@ from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 
 if TYPE_CHECKING:
-    from groupshift.spark.compare.judging import Outcome
+    from groupshift.spark.compare.judging import ComparisonOutcome
 
 
 def compare(  # noqa: PLR0913 - the options of a verb
@@ -61,7 +61,7 @@ def compare(  # noqa: PLR0913 - the options of a verb
     return 0 if outcome.verdict is Verdict.PASS else 1
 
 
-def _parts(outcome: Outcome, output: Path) -> Iterator[render.Shown]:
+def _parts(outcome: ComparisonOutcome, output: Path) -> Iterator[render.Shown]:
     yield render.findings_table(outcome.findings, f"equality, move {outcome.move}")
     if any(outcome.counts.values()):
         rows = ((name, f"{many:,}", f"{outcome.allowed[name]:,}") for name, many in outcome.counts.items())
@@ -72,7 +72,7 @@ def _parts(outcome: Outcome, output: Path) -> Iterator[render.Shown]:
     yield f"verdict: {output / 'verdict.json'}"
 
 
-def _next(outcome: Outcome, output: Path) -> str:
+def _next(outcome: ComparisonOutcome, output: Path) -> str:
     """What to do now: go on, look at the rows that differ, or where there are none at what else was found."""
     if outcome.verdict is Verdict.PASS:
         return f"keep {output} with the evidence, and go on"

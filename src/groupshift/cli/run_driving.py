@@ -20,7 +20,7 @@ from groupshift.adapters.system import signalled, signals_wait
 from groupshift.cli.options import Execute, option, run_name, who
 from groupshift.cli.output import next_command
 from groupshift.cli.run_output import tell_progress
-from groupshift.cli.run_place import Found, Session
+from groupshift.cli.run_place import Found, JournalSession
 from groupshift.cli.terminal import Changes, Console, choose, joined, styled
 from groupshift.domain.reactions_to_verdicts import Choice
 from groupshift.domain.run import RunState, Step, findings_from
@@ -189,7 +189,7 @@ def go_on(
     return _code(run, progress)
 
 
-def _taken_over(at: Session, record: RunRecord, console: Console) -> bool:
+def _taken_over(at: JournalSession, record: RunRecord, console: Console) -> bool:
     """Return True where a person says that the run is taken over from a process that has it (U2), False
     where none has it. Raises `Fenced` where nobody says so."""
     held = at.runs.held(record.run)

@@ -99,7 +99,7 @@ def place_of(where: Where, *, servers: bool = True, remembers: bool = True) -> P
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class JournalSession:
     """An open journal at a place."""
 
     place: Place
@@ -136,7 +136,7 @@ class Session:
 class Found:
     """A run of the journal, with its move."""
 
-    at: Session
+    at: JournalSession
     record: RunRecord
     move: Move[Any]
 
@@ -155,11 +155,11 @@ class Found:
 
 
 @contextmanager
-def session(place: Place) -> Iterator[Session]:
+def session(place: Place) -> Iterator[JournalSession]:
     """Open the journal of a place, and close it at the end.
 
     Raises:
         Rejected: the URL of the journal cannot be used.
     """
     with journal(place.settings) as runs:
-        yield Session(place=place, runs=runs, tools=tools_of(runs, place.settings))
+        yield JournalSession(place=place, runs=runs, tools=tools_of(runs, place.settings))

@@ -33,7 +33,7 @@ from groupshift.cli.run_output import (
     steps_table,
     tell_status,
 )
-from groupshift.cli.run_place import Found, Session, Where, place_of, placed, session
+from groupshift.cli.run_place import Found, JournalSession, Where, place_of, placed, session
 from groupshift.cli.terminal import Console
 from groupshift.domain.foreign_text_quoting import command, visible
 from groupshift.domain.run import Outcome, RunState
@@ -269,7 +269,7 @@ class _WrittenPage:
     troubles: tuple[str, ...] = ()
 
 
-def _written(at: Session, record: RunRecord, *, audit: bool = False) -> _WrittenPage:
+def _written(at: JournalSession, record: RunRecord, *, audit: bool = False) -> _WrittenPage:
     """Write the page of a run beside its evidence. That of a run that is over is sealed with it: it is
     written again only where an audit was added since, or where it was sealed without one. ``audit`` takes
     up what an audit of consumption left.

@@ -31,7 +31,7 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import Decision, Member
 from groupshift.domain.waking_old_members import advice, schemes_of_keepers
 from groupshift.errors import Conflict, GroupshiftError, Rejected, Transient
-from groupshift.ports.consumer import OffsetWrite, Session
+from groupshift.ports.consumer import OffsetWrite, SessionState
 
 _LOG = logging.getLogger(__name__)
 _RETRY_S = 0.2
@@ -110,9 +110,9 @@ class Reconciler:
 
     # CoordinationListener
 
-    def session_changed(self, session: Session) -> None:
+    def session_changed(self, session: SessionState) -> None:
         """Silence stops delivery at once (D10); the rest is done by the thread."""
-        if session is not Session.CONNECTED:
+        if session is not SessionState.CONNECTED:
             self._parts.delivery.change_lease(lambda lease: lease.suspend())
         self._loop.post(self._link_changed)
 

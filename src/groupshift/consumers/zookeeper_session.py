@@ -28,7 +28,7 @@ from groupshift.consumers.threads import daemon
 from groupshift.consumers.zookeeper_nodes import Observer, PartitionNodes
 from groupshift.domain.registration import Registration, encode_registration
 from groupshift.errors import Conflict, Transient
-from groupshift.ports.consumer import CoordinationListener, Session
+from groupshift.ports.consumer import CoordinationListener, SessionState
 
 _LOOK_S = 0.05
 
@@ -122,7 +122,7 @@ class ZookeeperCoordination(PartitionNodes, Observer):
 
     def _state_changed(self, state: str) -> None:
         if self._listener is not None:
-            self._listener.session_changed(Session(state.lower()))
+            self._listener.session_changed(SessionState(state.lower()))
 
     # -- registration ----------------------------------------------------------------------------
 

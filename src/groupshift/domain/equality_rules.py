@@ -33,7 +33,7 @@ class Comparison(StrEnum):
     """Groups were copied to another cluster, offsets translated (KIP-545)."""
 
 
-class Kind(StrEnum):
+class RuleKind(StrEnum):
     """What a rule demands of a field."""
 
     EQUAL = "equal"
@@ -58,7 +58,7 @@ class Kind(StrEnum):
     """Not compared."""
 
 
-class Place(StrEnum):
+class FieldTable(StrEnum):
     """The table in which a field is found."""
 
     OFFSETS = "offsets"
@@ -98,19 +98,19 @@ class FieldDemand:
     """What a table of the file demands of a field, why, and who says so (empty: who says it of the table).
 
     ``live`` is the kind that holds instead of ``kind`` while commits go on (`in_force` chooses), ``old`` and
-    ``new`` are values of `Kind.BECOMES`."""
+    ``new`` are values of `RuleKind.BECOMES`."""
 
-    kind: Kind
+    kind: RuleKind
     reason: str
     source: str = ""
-    live: Kind | None = None
+    live: RuleKind | None = None
     old: str = ""
     new: str = ""
 
     @property
     def text(self) -> str:
         """What is demanded, in a few words: ``equal``, ``consumer becomes classic``."""
-        words = f"{self.old} becomes {self.new}" if self.kind is Kind.BECOMES else str(self.kind)
+        words = f"{self.old} becomes {self.new}" if self.kind is RuleKind.BECOMES else str(self.kind)
         return f"{words}; while commits go on: {self.live}" if self.live else words
 
 
@@ -118,7 +118,7 @@ class FieldDemand:
 class FieldPlace:
     """Where a field is found, what it is in words, and the small tables that both snapshots must have."""
 
-    place: Place
+    place: FieldTable
     title: str
     tables: tuple[str, ...] = ()
 

@@ -26,7 +26,7 @@ from groupshift.spark.checks import to_json
 from groupshift.spark.expectations import FAILING_COLUMNS, Library, failing_rows
 from groupshift.spark.output import fresh, json_object, room_in, write_parquet, write_text
 from groupshift.spark.session import local_session
-from groupshift.spark.validation import Outcome
+from groupshift.spark.validation import ValidationOutcome
 
 VERDICT, REPORT, DIFFERENCES = "verdict.json", "report.html", "differences.parquet"
 FAILING = "failing_rows.parquet"
@@ -46,12 +46,12 @@ def read_rules(path: Path) -> AllowedChanges:
     return AllowedChanges.from_data(json_object(path, "--rules"))
 
 
-def _leave(output: Path, outcome: Outcome, page: str) -> None:
+def _leave(output: Path, outcome: ValidationOutcome, page: str) -> None:
     write_text(output / REPORT, page)
     write_text(output / VERDICT, to_json(outcome.to_data()))
 
 
-def _validate(arguments: argparse.Namespace) -> Outcome:
+def _validate(arguments: argparse.Namespace) -> ValidationOutcome:
     changes = read_rules(arguments.rules)
     folders = {"before": arguments.before, "after": arguments.after}
     try:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from groupshift.log.schema import Field, Kind, Schema
+from groupshift.log.schema import Field, FieldType, Schema
 
 Unknown = list[tuple[str, int, bytes]]
 """Unknown tags: path of their struct, tag, bytes."""
@@ -31,7 +31,13 @@ _Length = Callable[[bytes, int], tuple[int, int]]
 _MORE = 0x80
 _VARINT_BYTES = 5
 _LENGTH_LIMIT = 1 << 31
-FORMS = {Kind.INT8: ">b", Kind.INT16: ">h", Kind.UINT16: ">H", Kind.INT32: ">i", Kind.INT64: ">q"}
+FORMS = {
+    FieldType.INT8: ">b",
+    FieldType.INT16: ">h",
+    FieldType.UINT16: ">H",
+    FieldType.INT32: ">i",
+    FieldType.INT64: ">q",
+}
 """A number's layout, as `struct` writes it."""
 _UUID_BYTES = 16
 MISSING = {False: 0xFF, True: 0}
@@ -126,8 +132,8 @@ def _reader(field: Field, version: int, *, flexible: bool) -> Read:
     if not field.array:
         return element
     counted = _compact_length if flexible else _long_length
-    name, nullable, numbers = field.name, field.nullable, field.kind is Kind.INT32
-    least = struct.calcsize(FORMS[Kind.INT32]) if numbers else 1
+    name, nullable, numbers = field.name, field.nullable, field.kind is FieldType.INT32
+    least = struct.calcsize(FORMS[FieldType.INT32]) if numbers else 1
 
     def read(data: bytes, at: int, unknown: Unknown) -> tuple[list[Any] | None, int]:
         count, at = counted(data, at)
@@ -186,10 +192,10 @@ _short_length, _long_length = _classic_length(">h"), _classic_length(">i")
 
 
 def _element_reader(field: Field, version: int, *, flexible: bool) -> Read:
-    if field.kind is Kind.STRUCT:
+    if field.kind is FieldType.STRUCT:
         read = _struct_reader(field.fields, version, flexible=flexible)
         return read if field.array else _one_struct_reader(field, read)
-    if field.kind is Kind.UUID:
+    if field.kind is FieldType.UUID:
         return _uuid
     if field.kind in FORMS:
         form = struct.Struct(FORMS[field.kind])
@@ -205,7 +211,7 @@ def _uuid(data: bytes, at: int, _: Unknown) -> tuple[str, int]:
 def _bytes_reader(field: Field, *, flexible: bool) -> Read:
     """The reader of text, or of bytes as hex. Compact text of up to 126 bytes goes without a detour: that is
     most of what there is."""
-    text = field.kind is Kind.STRING
+    text = field.kind is FieldType.STRING
     length = _compact_length if flexible else _short_length if text else _long_length
     shown: Callable[[bytes], str] = bytes.decode if text else bytes.hex
     nullable, short = field.nullable and not field.array, text and flexible

@@ -38,7 +38,7 @@ Place = tuple[int, str, str, int]
 """Partition of the log, group, topic, partition: a stale copy in another partition is kept apart."""
 
 
-class Change(StrEnum):
+class CommitChange(StrEnum):
     """What became of a record."""
 
     LOST = "lost"
@@ -56,7 +56,7 @@ class RecordDifference:
     """One live commit that is not the same at two moments; ``now`` is the later one, or the earlier one where
     it is lost."""
 
-    change: Change
+    change: CommitChange
     now: LiveCommit
 
     def __str__(self) -> str:
@@ -98,19 +98,19 @@ def differences(
     further on in the log and extra ones are none; lost, rewritten and older ones always are."""
     former = {each.place: each for each in before}
     present = {each.place: each for each in after}
-    allowed = {Change.ANEW, Change.EXTRA} if anew else frozenset[Change]()
+    allowed = {CommitChange.ANEW, CommitChange.EXTRA} if anew else frozenset[CommitChange]()
     changes = (_difference(former.get(place), present.get(place)) for place in sorted({*former, *present}))
     return tuple(each for each in changes if each is not None and each.change not in allowed)
 
 
 def _difference(before: LiveCommit | None, after: LiveCommit | None) -> RecordDifference | None:
     if after is None:
-        return None if before is None else RecordDifference(change=Change.LOST, now=before)
+        return None if before is None else RecordDifference(change=CommitChange.LOST, now=before)
     if before is None:
-        return RecordDifference(change=Change.EXTRA, now=after)
+        return RecordDifference(change=CommitChange.EXTRA, now=after)
     if before.sha256 == after.sha256:
         return None
     if before.log_offset == after.log_offset:
-        return RecordDifference(change=Change.REWRITTEN, now=after)
+        return RecordDifference(change=CommitChange.REWRITTEN, now=after)
     further = after.log_offset > before.log_offset
-    return RecordDifference(change=Change.ANEW if further else Change.WENT_BACK, now=after)
+    return RecordDifference(change=CommitChange.ANEW if further else CommitChange.WENT_BACK, now=after)

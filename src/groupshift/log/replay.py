@@ -24,7 +24,7 @@ from groupshift.log.codec import Unreadable, message_reader
 from groupshift.log.decode import Decoded, DecodeStatus
 from groupshift.log.group_states import GroupFamily, GroupState, State, materialise
 from groupshift.log.releases import Coordinator, Loader, loader
-from groupshift.log.schema import TYPES, Family, Field, Kind, Layout
+from groupshift.log.schema import TYPES, Family, Field, FieldType, Layout
 
 _CLASSIC = 2
 
@@ -328,7 +328,7 @@ _ENOUGH = 2
 may be damaged."""
 _UNREAD = frozenset({DecodeStatus.ERROR, DecodeStatus.TRAILING_BYTES})
 _VERSION_BYTES = 2
-_EXTRA = Field("extra", Kind.INT16)
+_EXTRA = Field("extra", FieldType.INT16)
 (_KNOWN,) = TYPES[_CLASSIC].values
 *_BEFORE, _MEMBER = _KNOWN.fields
 _OTHERS = tuple(

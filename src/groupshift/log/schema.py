@@ -26,7 +26,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 
-class Kind(StrEnum):
+class FieldType(StrEnum):
     """What one element of a field is."""
 
     INT8 = "int8"
@@ -56,7 +56,7 @@ class Field:
     """
 
     name: str
-    kind: Kind
+    kind: FieldType
     _: KW_ONLY
     since: int = 0
     until: int | None = None
@@ -133,7 +133,7 @@ def _field(defined: Mapping[str, Any]) -> Field:
     kind = defined["type"].removeprefix("[]")
     return Field(
         defined["name"],
-        Kind.STRUCT if "fields" in defined else Kind(kind),
+        FieldType.STRUCT if "fields" in defined else FieldType(kind),
         since=since,
         until=until,
         array=defined["type"].startswith("[]"),

@@ -17,7 +17,7 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import CoordinationView
 
 
-class Session(StrEnum):
+class SessionState(StrEnum):
     """What is known about the session."""
 
     CONNECTED = "connected"
@@ -28,7 +28,7 @@ class Session(StrEnum):
 class CoordinationListener(Protocol):
     """Called on threads of the implementation; must return at once."""
 
-    def session_changed(self, session: Session) -> None:
+    def session_changed(self, session: SessionState) -> None:
         """The link was made (perhaps with a new session), went silent, or the session is gone."""
 
     def view_changed(self) -> None:

@@ -310,7 +310,7 @@ class Aspect(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class GroupChange:
     """One difference; ``before`` and ``after`` are short texts for people, empty where there was nothing."""
 
     group: str
@@ -330,17 +330,19 @@ def next_text(state: GroupState) -> str:
     return f"{state.next.phase}: {state.next.state}" if state.next else "-"
 
 
-def appeared(state: GroupState) -> Change:
+def appeared(state: GroupState) -> GroupChange:
     """A group that the last scan did not know."""
-    return Change(group=state.group, aspect=Aspect.APPEARED, after=f"{state.life}, {members_text(state)}")
+    return GroupChange(
+        group=state.group, aspect=Aspect.APPEARED, after=f"{state.life}, {members_text(state)}"
+    )
 
 
-def vanished(group: str, before: GroupState) -> Change:
+def vanished(group: str, before: GroupState) -> GroupChange:
     """A group that the last scan knew and that is gone from both systems."""
-    return Change(group=group, aspect=Aspect.VANISHED, before=f"{before.life}, {members_text(before)}")
+    return GroupChange(group=group, aspect=Aspect.VANISHED, before=f"{before.life}, {members_text(before)}")
 
 
-def difference(before: GroupState, after: GroupState) -> tuple[Change, ...]:
+def difference(before: GroupState, after: GroupState) -> tuple[GroupChange, ...]:
     """Every difference but those that always are there (lag, offsets that advance)."""
     aspects = [
         (Aspect.LIFE, before.life.value, after.life.value),
@@ -354,7 +356,7 @@ def difference(before: GroupState, after: GroupState) -> tuple[Change, ...]:
     if not changes and before.fingerprint != after.fingerprint:
         changes = [(Aspect.MOVED, "", "members restarted or partitions changed hands")]
     return tuple(
-        Change(group=after.group, aspect=aspect, before=then, after=now) for aspect, then, now in changes
+        GroupChange(group=after.group, aspect=aspect, before=then, after=now) for aspect, then, now in changes
     )
 
 

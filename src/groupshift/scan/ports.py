@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from groupshift.domain.modes import Mode
-from groupshift.scan.group_state import Change, GroupState, Observed
+from groupshift.scan.group_state import GroupChange, GroupState, Observed
 
 
 class ToggleState(StrEnum):
@@ -72,7 +72,7 @@ class Scans(Protocol):
     def known(self, ensemble: str, groups: Sequence[str]) -> Mapping[str, GroupState]:
         """The last state of those of ``groups`` that some scan saw."""
 
-    def put(self, record: ScanRecord, states: Sequence[GroupState], changes: Sequence[Change]) -> None:
+    def put(self, record: ScanRecord, states: Sequence[GroupState], changes: Sequence[GroupChange]) -> None:
         """Store states as the last ones and changes as those of this scan, in one transaction."""
 
     def sweep(self, record: ScanRecord) -> int:
@@ -81,7 +81,7 @@ class Scans(Protocol):
     def states(self, ensemble: str) -> Iterator[GroupState]:
         """The last state of every group."""
 
-    def changes(self, ensemble: str, number: int) -> Iterator[Change]:
+    def changes(self, ensemble: str, number: int) -> Iterator[GroupChange]:
         """What a scan found different."""
 
     def put_toggle(self, record: ScanRecord, toggle: ToggleRecord) -> None:

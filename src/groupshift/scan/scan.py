@@ -16,7 +16,7 @@ from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import GroupshiftError, Rejected
 from groupshift.ports.clock import Clock
 from groupshift.scan.group_state import (
-    Change,
+    GroupChange,
     GroupState,
     Life,
     PhaseReadiness,
@@ -116,7 +116,7 @@ class FleetScans:
             window = names[at : at + WINDOW]
             known = self.scans.known(ensemble, window)
             states = tuple(_states(self.reader, window, known, record.began_at_ms))
-            changes: list[Change] = []
+            changes: list[GroupChange] = []
             for state in states:
                 life, members = state.life.value, state.members
                 totals.update({life: 1, "members": members, "problems": bool(state.problems)})
@@ -147,7 +147,7 @@ class FleetScans:
         """The last state of every group, by name."""
         return self.scans.states(self.reader.name)
 
-    def changes(self, number: int) -> Iterator[Change]:
+    def changes(self, number: int) -> Iterator[GroupChange]:
         """What scan ``number`` found different from the one before, by group."""
         return self.scans.changes(self.reader.name, number)
 

@@ -28,7 +28,7 @@ Unread = frozenset[tuple[str, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome(Judgement):
+class ValidationOutcome(Judgement):
     """What a comparison came to. ``counts`` are offset differences per class; ``manifests`` the
     SHA-256 of both manifests (empty when one could not be read), ``expectations`` what each expectation
     said, ``versions`` the programs that took part."""
@@ -48,7 +48,7 @@ class Compared:
     """Everything the report shows: inputs and rows by moment, differences (rows of
     ``sql/checks/differences.sql`` plus ``allowed``), and what the expectations said by moment."""
 
-    outcome: Outcome
+    outcome: ValidationOutcome
     inputs: Mapping[str, Input]
     tables: Mapping[str, Mapping[str, Rows]]
     differences: Sequence[Mapping[str, Any]]
@@ -87,7 +87,7 @@ def compare(
         judged("V21", "before", expected["before"]),
         judged("V22", "after", expected["after"]),
     ]
-    outcome = Outcome(
+    outcome = ValidationOutcome(
         run=manifests["after"].run,
         phase=changes.phase,
         moment=changes.moment,
@@ -163,8 +163,8 @@ def _is_allowed(row: Mapping[str, Any], failed: set[str], unread: Unread) -> boo
     return failed.isdisjoint(rule.rule for rule in PHASE_RULES if rule.table == row["table"])
 
 
-def refusal(phase: str, moment: str, run: str, reason: str) -> Outcome:
+def refusal(phase: str, moment: str, run: str, reason: str) -> ValidationOutcome:
     """Return the outcome when the evidence itself is not sound: nothing was compared."""
     hint = "take no decision on this evidence"
     results = (Ruled(finding=Finding(rule="V01", verdict=Verdict.FAIL, reason=reason, hint=hint)),)
-    return Outcome(run=run, phase=phase, moment=moment, results=results, counts=_counts(()))
+    return ValidationOutcome(run=run, phase=phase, moment=moment, results=results, counts=_counts(()))

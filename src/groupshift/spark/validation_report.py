@@ -33,7 +33,7 @@ from groupshift.report.pictures import ownership
 from groupshift.report.svg_and_time_axis import palette
 from groupshift.spark.checks import Ruled
 from groupshift.spark.expectations import Expected
-from groupshift.spark.validation import CLASSES, Compared, Outcome
+from groupshift.spark.validation import CLASSES, Compared, ValidationOutcome
 
 FIRST = 10
 """How many differences of each class a report shows; all of them are in ``differences.parquet``."""
@@ -58,13 +58,13 @@ def render(compared: Compared) -> str:
     )
 
 
-def refused(outcome: Outcome) -> str:
+def refused(outcome: ValidationOutcome) -> str:
     """Return the document when nothing was compared because the evidence itself is not sound."""
     lead = f"Run {outcome.run}: nothing was compared, because the evidence is not what was written."
     return _page(outcome, lead, rules_section(outcome.results))
 
 
-def _page(outcome: Outcome, lead: str, *sections: Section) -> str:
+def _page(outcome: ValidationOutcome, lead: str, *sections: Section) -> str:
     title = f"Validation of {outcome.phase}, {outcome.moment}"
     top = Headline(verdict=outcome.verdict)
     return render_page(Page(title=title, top=top, lead=lead, sections=sections))

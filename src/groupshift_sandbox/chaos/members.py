@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from groupshift.domain.modes import MemberKind
 from groupshift_sandbox.chaos.schedule import Fleet
 from groupshift_sandbox.faults import Link, start_relay
-from groupshift_sandbox.fleet import FleetDefinition, Place, SlotDefinition
+from groupshift_sandbox.fleet import FleetDefinition, FleetSlot, SlotDefinition
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import Broker
 from groupshift_sandbox.members import is_ready, member_command, member_id
@@ -36,7 +36,7 @@ class Members:
 
     home: Home
     definition: FleetDefinition
-    places: dict[str, Place]
+    places: dict[str, FleetSlot]
     links: dict[str, tuple[Link, Link]]
     processes: dict[str, Running] = field(default_factory=dict)
 
@@ -72,7 +72,7 @@ class Members:
             group=group, topics=(topic,), zookeeper=zookeeper, bootstrap=broker.address,
             slots=tuple(slots), properties=PROPERTIES,
         )  # fmt: skip
-        places = {slot.name: Place(name=slot.name, kind=slot.kind, wanted=slot.kind) for slot in slots}
+        places = {slot.name: FleetSlot(name=slot.name, kind=slot.kind, wanted=slot.kind) for slot in slots}
         return cls(home=home, definition=definition, places=places, links=links)
 
     def member_id(self, slot: str) -> str:

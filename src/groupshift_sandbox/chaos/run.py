@@ -20,7 +20,7 @@ from groupshift.errors import Broken
 from groupshift_sandbox import faults
 from groupshift_sandbox.chaos.judgement import Judged, Pause, Ran, judge
 from groupshift_sandbox.chaos.members import Members
-from groupshift_sandbox.chaos.schedule import Act, Event, Fleet, draw_schedule
+from groupshift_sandbox.chaos.schedule import Act, ChaosEvent, Fleet, draw_schedule
 from groupshift_sandbox.faults import expire_session, restart_server
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import KafkaOptions, create_topic, log_ends, start_kafka
@@ -75,7 +75,7 @@ class Chaos:
     stopped: dict[str, int] = field(default_factory=dict)
     pauses: list[Pause] = field(default_factory=list)
 
-    def play(self, events: Sequence[Event]) -> Ran:
+    def play(self, events: Sequence[ChaosEvent]) -> Ran:
         """Start the members, carry everything out, wait for calm."""
         for slot in self.members.places:
             self.members.start(slot)
@@ -85,7 +85,7 @@ class Chaos:
             self.carry_out(event)
         return self.ran(self.settle(Mode.ZOOKEEPER))
 
-    def carry_out(self, event: Event) -> None:
+    def carry_out(self, event: ChaosEvent) -> None:
         """Wait for its time, then do it."""
         due = self.begun + event.at_s
         wait_until(lambda: time.monotonic() >= due, max(due - time.monotonic(), 0) + 5, str(event))

@@ -35,7 +35,7 @@ class Act(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class ChaosEvent:
     """``act`` on ``target`` (a slot, a mode or nothing) at ``at_s`` seconds after the start."""
 
     at_s: float
@@ -54,7 +54,7 @@ class Fleet:
     ours: tuple[str, ...] = ("c1", "c2", "c3", "c4")
 
 
-Draw = Callable[["_Drawing", float], Iterator[Event]]
+Draw = Callable[["_Drawing", float], Iterator[ChaosEvent]]
 
 
 @dataclass(slots=True)
@@ -83,44 +83,44 @@ class _Drawing:
 def _pair(first: Act, then: Act, lasts: tuple[float, float], *, ours_only: bool = False) -> Draw:
     """A fault that is undone after a while."""
 
-    def draw(drawing: _Drawing, at_s: float) -> Iterator[Event]:
+    def draw(drawing: _Drawing, at_s: float) -> Iterator[ChaosEvent]:
         slots = drawing.fleet.ours if ours_only else drawing.fleet.ours + drawing.fleet.old
         lasts_s = drawing.random.uniform(*lasts)
         slot = drawing.choose(slots, at_s, lasts_s)
         if slot is not None:
-            yield Event(at_s=at_s, act=first, target=slot)
-            yield Event(at_s=at_s + lasts_s, act=then, target=slot)
+            yield ChaosEvent(at_s=at_s, act=first, target=slot)
+            yield ChaosEvent(at_s=at_s + lasts_s, act=then, target=slot)
 
     return draw
 
 
-def _expire(drawing: _Drawing, at_s: float) -> Iterator[Event]:
+def _expire(drawing: _Drawing, at_s: float) -> Iterator[ChaosEvent]:
     slot = drawing.choose(drawing.fleet.ours + drawing.fleet.old, at_s, 0.0)
     if slot is not None:
-        yield Event(at_s=at_s, act=Act.EXPIRE, target=slot)
+        yield ChaosEvent(at_s=at_s, act=Act.EXPIRE, target=slot)
 
 
 def _server(act: Act) -> Draw:
-    def draw(_drawing: _Drawing, at_s: float) -> Iterator[Event]:
-        yield Event(at_s=at_s, act=act)
+    def draw(_drawing: _Drawing, at_s: float) -> Iterator[ChaosEvent]:
+        yield ChaosEvent(at_s=at_s, act=act)
 
     return draw
 
 
-def _toggle(drawing: _Drawing, at_s: float) -> Iterator[Event]:
+def _toggle(drawing: _Drawing, at_s: float) -> Iterator[ChaosEvent]:
     drawing.mode = Mode.KAFKA if drawing.mode is Mode.ZOOKEEPER else Mode.ZOOKEEPER
-    yield Event(at_s=at_s, act=Act.TOGGLE, target=drawing.mode.value)
+    yield ChaosEvent(at_s=at_s, act=Act.TOGGLE, target=drawing.mode.value)
 
 
-def _old_leave(drawing: _Drawing, at_s: float) -> Iterator[Event]:
+def _old_leave(drawing: _Drawing, at_s: float) -> Iterator[ChaosEvent]:
     """All old members leave for a while: only then can the group follow Kafka."""
     if drawing.free(drawing.fleet.old, at_s) != list(drawing.fleet.old):
         return
     away_s = drawing.random.uniform(10.0, 25.0)
     for slot in drawing.fleet.old:
         drawing.busy[slot] = at_s + away_s + 2.0
-        yield Event(at_s=at_s, act=Act.LEAVE, target=slot)
-        yield Event(at_s=at_s + away_s, act=Act.START, target=slot)
+        yield ChaosEvent(at_s=at_s, act=Act.LEAVE, target=slot)
+        yield ChaosEvent(at_s=at_s + away_s, act=Act.START, target=slot)
 
 
 _FAULTS: tuple[tuple[int, Draw], ...] = (
@@ -136,13 +136,13 @@ _FAULTS: tuple[tuple[int, Draw], ...] = (
 )
 
 
-def draw_schedule(seed: int, seconds: float, fleet: Fleet = Fleet()) -> tuple[Event, ...]:
+def draw_schedule(seed: int, seconds: float, fleet: Fleet = Fleet()) -> tuple[ChaosEvent, ...]:
     """Faults from `CALM_S` to before ``seconds``, every `GAP_S`; what is undone may be undone later.
 
     The same seed gives the same schedule."""
     drawing = _Drawing(random=random.Random(seed), fleet=fleet, busy={})  # noqa: S311 (no secret)
     weights, draws = zip(*_FAULTS, strict=True)
-    events: list[Event] = []
+    events: list[ChaosEvent] = []
     at_s = CALM_S
     while at_s < seconds:
         events += drawing.random.choices(draws, weights)[0](drawing, at_s)

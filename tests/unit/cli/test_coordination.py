@@ -58,7 +58,7 @@ def group(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CoordinationProces
     monkeypatch.setattr(run_place, "journal", journal)
     monkeypatch.setattr(run_place, "opened", opened)
     monkeypatch.setattr(run_place, "tools_of", tools)
-    monkeypatch.setattr(run_place.Session, "submit", submit)
+    monkeypatch.setattr(run_place.JournalSession, "submit", submit)
     return made
 
 

@@ -248,7 +248,7 @@ def test_a_doubt_is_never_accepted_by_yes_and_asked_in_a_terminal(
     bench: ToyBench, terminal: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A comparison that leaves nothing cannot be measured: roll back, or stop; the person rolls back."""
-    monkeypatch.setattr(run_place.Session, "submit", lambda _session, _job: None)
+    monkeypatch.setattr(run_place.JournalSession, "submit", lambda _session, _job: None)
     assert bench.call("toy", "run", *bench.request(), "--execute", "--yes") == 6
     assert "In doubt" in capsys.readouterr().err
     terminal[:] = ["roll back"]

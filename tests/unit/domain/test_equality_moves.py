@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from groupshift.domain.equality_rules import RULES, Comparison, Field, Kind, in_force
+from groupshift.domain.equality_rules import RULES, Comparison, Field, RuleKind, in_force
 
 
-def of(comparison: Comparison) -> dict[Field, Kind]:
+def of(comparison: Comparison) -> dict[Field, RuleKind]:
     """Kinds by field."""
     return {rule.field: rule.kind for rule in RULES[comparison]}
 
@@ -25,19 +25,19 @@ def test_a_downgrade_of_brokers_is_column_b_to_c() -> None:
     """§6.2, brokers: offsets and their bytes equal, assignment by coverage, generation may grow."""
     kinds = of(Comparison.DOWNGRADE)
     equal = (Field.GROUPS, Field.COMMITTED, Field.OFFSET, Field.LEADER_EPOCH, Field.METADATA, Field.RECORD)
-    assert {kinds[field] for field in (*equal, Field.TYPE, Field.CLIENT_IDS)} == {Kind.EQUAL}
-    assert kinds[Field.ASSIGNMENT] is Kind.COVERS
-    assert kinds[Field.GENERATION] is Kind.AT_LEAST
-    assert kinds[Field.STATE] is Kind.SETTLED
-    assert kinds[Field.PLACE] is Kind.IGNORE
+    assert {kinds[field] for field in (*equal, Field.TYPE, Field.CLIENT_IDS)} == {RuleKind.EQUAL}
+    assert kinds[Field.ASSIGNMENT] is RuleKind.COVERS
+    assert kinds[Field.GENERATION] is RuleKind.AT_LEAST
+    assert kinds[Field.STATE] is RuleKind.SETTLED
+    assert kinds[Field.PLACE] is RuleKind.IGNORE
 
 
 def test_a_change_of_protocol_is_column_a_to_b() -> None:
     """§6.2, consumers: the type changes as expected, member ids and assignors differ, offsets do not."""
     kinds = of(Comparison.PROTOCOL_BACK)
-    assert kinds[Field.TYPE] is Kind.BECOMES
-    assert kinds[Field.MEMBER_IDS] is kinds[Field.PROTOCOL] is kinds[Field.TOPIC_ID] is Kind.IGNORE
-    assert kinds[Field.OFFSET] is kinds[Field.INSTANCE_IDS] is kinds[Field.SUBSCRIBED] is Kind.EQUAL
+    assert kinds[Field.TYPE] is RuleKind.BECOMES
+    assert kinds[Field.MEMBER_IDS] is kinds[Field.PROTOCOL] is kinds[Field.TOPIC_ID] is RuleKind.IGNORE
+    assert kinds[Field.OFFSET] is kinds[Field.INSTANCE_IDS] is kinds[Field.SUBSCRIBED] is RuleKind.EQUAL
     texts = {move: _type(move) for move in (Comparison.PROTOCOL, Comparison.PROTOCOL_BACK)}
     assert texts == {
         Comparison.PROTOCOL: "classic becomes consumer",
@@ -53,7 +53,7 @@ def test_while_commits_go_on_offsets_may_advance_and_nothing_else_loosens_unsaid
     """The alternative is used only where a rule names one; afterwards no rule has two answers."""
     rest = {rule.field: rule for rule in in_force(RULES[Comparison.DOWNGRADE], live=False)}
     live = {rule.field: rule for rule in in_force(RULES[Comparison.DOWNGRADE], live=True)}
-    assert (rest[Field.OFFSET].kind, live[Field.OFFSET].kind) == (Kind.EQUAL, Kind.FORWARD)
+    assert (rest[Field.OFFSET].kind, live[Field.OFFSET].kind) == (RuleKind.EQUAL, RuleKind.FORWARD)
     changed = {field for field in Field if rest[field].kind is not live[field].kind}
     assert changed == {rule.field for rule in RULES[Comparison.DOWNGRADE] if rule.live}
     assert all(rule.live is None for rule in (*rest.values(), *live.values()))

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from groupshift.domain.equality_rules import FILE, RULES, Kind, read_demands
+from groupshift.domain.equality_rules import FILE, RULES, RuleKind, read_demands
 from groupshift.domain.tables import shipped
 from groupshift.errors import Rejected
 
@@ -46,6 +46,6 @@ def test_the_table_as_it_is_shipped_is_whole() -> None:
     assert read_demands(TABLE) == RULES
     for rule in (rule for rules in RULES.values() for rule in rules):
         assert ".md §" in rule.source, rule.number
-        assert bool(rule.old and rule.new) is (rule.kind is Kind.BECOMES), rule.number
+        assert bool(rule.old and rule.new) is (rule.kind is RuleKind.BECOMES), rule.number
     with pytest.raises(Rejected, match=re.escape("my.toml: ")):
         read_demands("# nothing", "my.toml")

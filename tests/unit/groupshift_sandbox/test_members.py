@@ -11,7 +11,7 @@ import pytest
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import Rejected
 from groupshift_sandbox.client_members.commands import CLIENTS, GroupProtocol
-from groupshift_sandbox.fleet import FleetDefinition, Place, SlotDefinition
+from groupshift_sandbox.fleet import FleetDefinition, FleetSlot, SlotDefinition
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.members import (
     QUIET_S,
@@ -33,9 +33,9 @@ def fleet(*slots: SlotDefinition, topics: tuple[str, ...] = ("orders",)) -> Flee
     )
 
 
-def place(kind: MemberKind, pid: int = 7) -> Place:
+def place(kind: MemberKind, pid: int = 7) -> FleetSlot:
     """The second occupant of m1."""
-    return Place(name="m1", kind=kind, wanted=kind, incarnation=2, pid=pid, ticks=1)
+    return FleetSlot(name="m1", kind=kind, wanted=kind, incarnation=2, pid=pid, ticks=1)
 
 
 def test_a_place_with_a_client_has_it_as_plain_and_as_native(tmp_path):

@@ -13,7 +13,7 @@ from groupshift.domain.modes import MemberKind
 from groupshift.errors import Rejected
 from groupshift_sandbox import supervisor
 from groupshift_sandbox.client_members.commands import CLIENTS
-from groupshift_sandbox.fleet import FleetDefinition, Place, SlotDefinition
+from groupshift_sandbox.fleet import FleetDefinition, FleetSlot, SlotDefinition
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.processes import Command, marked, stop, wait_until
 from groupshift_sandbox.state import write_document
@@ -35,7 +35,7 @@ class Crash(BaseException):
     """Stands for SIGKILL."""
 
 
-def member(home: Home, _definition: FleetDefinition, place: Place) -> Command:
+def member(home: Home, _definition: FleetDefinition, place: FleetSlot) -> Command:
     """An occupant."""
     events = str(home.members / f"{place.occupant}.events.jsonl")
     return Command(name=place.occupant, argv=[sys.executable, "-c", MEMBER, events])
@@ -174,7 +174,7 @@ def test_a_member_that_cannot_be_made_is_tried_again_later(
 ) -> None:
     """The daemon goes on with the others and says why in its log."""
 
-    def failing(at: Home, definition: FleetDefinition, place: Place) -> Command:
+    def failing(at: Home, definition: FleetDefinition, place: FleetSlot) -> Command:
         if place.occupant == "m1-1":
             raise Rejected("no such jar")
         return member(at, definition, place)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from groupshift.log import LogRecord
-from groupshift.log.commit_hashes import Change, LiveCommit, differences, live_commits
+from groupshift.log.commit_hashes import CommitChange, LiveCommit, differences, live_commits
 from support.coordinator_story import Line, classic, commit, record
 
 
@@ -67,15 +67,15 @@ def test_equal_records_have_no_difference_wherever_they_lie() -> None:
 @pytest.mark.parametrize(
     ("after", "change", "allowed"),
     [
-        ((H,), Change.LOST, False),
-        ((*BEFORE, replace(G, topic="other")), Change.EXTRA, True),
-        ((replace(G, sha256=OTHER, log_offset=9), H), Change.ANEW, True),
-        ((replace(G, sha256=OTHER), H), Change.REWRITTEN, False),
-        ((replace(G, sha256=OTHER, log_offset=-1), H), Change.WENT_BACK, False),
+        ((H,), CommitChange.LOST, False),
+        ((*BEFORE, replace(G, topic="other")), CommitChange.EXTRA, True),
+        ((replace(G, sha256=OTHER, log_offset=9), H), CommitChange.ANEW, True),
+        ((replace(G, sha256=OTHER), H), CommitChange.REWRITTEN, False),
+        ((replace(G, sha256=OTHER, log_offset=-1), H), CommitChange.WENT_BACK, False),
     ],
 )
 def test_every_change_is_named_and_only_new_commits_may_be_allowed(
-    after: tuple[LiveCommit, ...], change: Change, *, allowed: bool
+    after: tuple[LiveCommit, ...], change: CommitChange, *, allowed: bool
 ) -> None:
     """Lost, rewritten and older records are differences also while commits go on."""
     (found,) = differences(BEFORE, after, anew=False)
@@ -88,4 +88,4 @@ def test_every_change_is_named_and_only_new_commits_may_be_allowed(
 def test_the_same_offset_committed_at_another_time_is_other_bytes() -> None:
     """Nothing that a coordinator tells shows it."""
     (found,) = differences(live(commit("g")), live(commit("g"), commit("g", at=2)), anew=False)
-    assert found.change is Change.ANEW
+    assert found.change is CommitChange.ANEW

@@ -11,7 +11,7 @@ from typing import Any
 from pyarrow import fs
 
 from groupshift.adapters.parquet.store import (
-    Place,
+    StorePath,
     decoded,
     draft_of,
     encoded,
@@ -80,7 +80,7 @@ class ParquetAudits:
     def names(self, root: str) -> tuple[str, ...]:
         """The folders of audits right below ``root``, by name; none where it is not there.
 
-        Raises `Transient` when it cannot be listed, and as `Place.below`."""
+        Raises `Transient` when it cannot be listed, and as `StorePath.below`."""
         try:
             kept = [path.split("/") for path, _ in opened(root).below()]
         except OSError as failed:
@@ -103,12 +103,12 @@ class ParquetAudits:
         raise Rejected(f"there is no audit in {folder}: name the folder of one, or audit again")
 
 
-def opened(folder: str) -> Place:
+def opened(folder: str) -> StorePath:
     """Return the place of an audit; of a local one no link below the folder that it lies in is followed.
 
     Raises:
         Rejected: the URI cannot be opened.
     """
     where = folder if "://" in folder else str(Path(folder).absolute())
-    place = Place.of(where, repr(without_login(folder)), "name")
+    place = StorePath.of(where, repr(without_login(folder)), "name")
     return replace(place, root=posixpath.dirname(place.path)) if place.is_local else place

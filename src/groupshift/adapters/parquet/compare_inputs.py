@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from groupshift.adapters.parquet.store import Place
+from groupshift.adapters.parquet.store import StorePath
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.evidence import (
     MANIFEST,
@@ -70,7 +70,7 @@ def read_manifest(folder: Path, of: SnapshotOf = SnapshotOf.CLUSTER) -> Manifest
         Rejected: there is none, or a newer release wrote it.
         Broken: it cannot be read or understood.
     """
-    text = (Place.local(folder) / MANIFEST).read(FILE_BYTES)
+    text = (StorePath.local(folder) / MANIFEST).read(FILE_BYTES)
     if text is None:
         raise Rejected(f"snapshot {folder} has no {MANIFEST}: it is not finished; take it again")
     return manifest_of(text, str(folder / MANIFEST), of)

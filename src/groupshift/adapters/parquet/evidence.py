@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from groupshift.adapters.parquet.store import (
-    Place,
+    StorePath,
     decoded,
     encoded,
     entry_of,
@@ -129,13 +129,15 @@ class ParquetEvidence:
             raise unreadable(place.path, wrong) from wrong
         return StoredFile(path=path, bytes=size, sha256=digest)
 
-    def _at(self, run: str, *parts: str) -> Place:
+    def _at(self, run: str, *parts: str) -> StorePath:
         self.path(run, *parts)
-        root = Place.of(self._root, f"evidence root {without_login(self._root)!r}", "set [evidence] root to")
+        root = StorePath.of(
+            self._root, f"evidence root {without_login(self._root)!r}", "set [evidence] root to"
+        )
         return root / "/".join((run, *parts))
 
 
-def _parsed(folder: Place, text: bytes) -> Manifest:
+def _parsed(folder: StorePath, text: bytes) -> Manifest:
     """The manifest of a snapshot of a group, which names each table once, and no other file."""
     where = f"{folder.path}/{MANIFEST}"
     manifest = manifest_of(text, where, SnapshotOf.GROUP)

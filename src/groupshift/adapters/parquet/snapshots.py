@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from groupshift.adapters.parquet.store import (
-    Place,
+    StorePath,
     decoded,
     draft_of,
     encoded,
@@ -77,11 +77,11 @@ class ParquetClusterSnapshots:
 
     def digest(self, folder: Path) -> str:
         """See the port."""
-        return hashlib.sha256((Place.local(folder) / MANIFEST).required()).hexdigest()
+        return hashlib.sha256((StorePath.local(folder) / MANIFEST).required()).hexdigest()
 
     def offsets(self, folder: Path, digest: str) -> tuple[OffsetRow, ...]:
         """See the port."""
-        place, known = Place.local(folder), {each.name for each in fields(OffsetRow)}
+        place, known = StorePath.local(folder), {each.name for each in fields(OffsetRow)}
         text = (place / MANIFEST).verified(digest)
         return tuple(
             OffsetRow(**{name: row[name] for name in row if name in known})
@@ -115,12 +115,12 @@ class CommitHashFiles:
             raise Rejected(f"{path} is there already: the hashes of a snapshot are never overwritten")
         document = {"version": _FORM, "commits": [asdict(each) for each in commits]}
         data = (json.dumps(document, indent=0, ensure_ascii=False) + "\n").encode()
-        Place.local(path.parent).put({path.name: data})
+        StorePath.local(path.parent).put({path.name: data})
         return hashlib.sha256(data).hexdigest()
 
     def read(self, path: Path, sha256: str) -> tuple[LiveCommit, ...]:
         """See the port."""
-        data = (Place.local(path.parent) / path.name).verified(sha256)
+        data = (StorePath.local(path.parent) / path.name).verified(sha256)
         commits = load_object(data, str(path), at_most=FILE_BYTES)["commits"]
         return tuple(LiveCommit(**each) for each in commits)
 
@@ -161,5 +161,8 @@ def files_of(folder: Path) -> dict[str, str]:
         OSError: a file cannot be read.
         Broken: a folder cannot be listed.
     """
-    place, regular = Place.local(folder), (path for path, kind in Place.local(folder).below() if not kind)
+    place, regular = (
+        StorePath.local(folder),
+        (path for path, kind in StorePath.local(folder).below() if not kind),
+    )
     return {f"{folder.name}/{path}": (place / path).measured()[0] for path in sorted(regular)}

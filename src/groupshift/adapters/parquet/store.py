@@ -105,7 +105,7 @@ def manifest_bytes(about: Mapping[str, Any], files: Iterable[FileEntry]) -> byte
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StorePath:
     """A file or a folder: a file system of Arrow, and a path there.
 
     Of a local one only regular files are read, and no part of the path behind ``root`` may be a link: it
@@ -116,7 +116,7 @@ class Place:
     root: str
 
     @classmethod
-    def of(cls, where: str, what: str, then: str) -> Place:
+    def of(cls, where: str, what: str, then: str) -> StorePath:
         """Open an absolute path or a URI.
 
         Raises:
@@ -133,7 +133,7 @@ class Place:
         return cls(system, path, path)
 
     @classmethod
-    def local(cls, path: str | Path) -> Place:
+    def local(cls, path: str | Path) -> StorePath:
         """Return a path of the operating system, which is its own root."""
         where = str(Path(path).absolute())
         return cls(fs.LocalFileSystem(), where, where)
@@ -143,7 +143,7 @@ class Place:
         """True where the operating system opens the files."""
         return isinstance(self.system, fs.LocalFileSystem)
 
-    def __truediv__(self, below: str) -> Place:
+    def __truediv__(self, below: str) -> StorePath:
         return replace(self, path=f"{self.path}/{below}")
 
     def opened(self) -> Any:

@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from groupshift.adapters.sqlalchemy.database import Database, Transaction, statement_of
 from groupshift.domain.plain import from_plain
 from groupshift.errors import Conflict
-from groupshift.scan.group_state import Change, GroupState, state_from, state_text, vanished
+from groupshift.scan.group_state import GroupChange, GroupState, state_from, state_text, vanished
 from groupshift.scan.ports import ScanRecord, ToggleRecord
 
 VERSION = 1
@@ -70,7 +70,7 @@ class SqlScans:
         rows = self._database.rows(query, ensemble=ensemble, groups=list(groups)) if groups else []
         return {str(row["group"]): state_from(row["state"]) for row in rows}
 
-    def put(self, record: ScanRecord, states: Sequence[GroupState], changes: Sequence[Change]) -> None:
+    def put(self, record: ScanRecord, states: Sequence[GroupState], changes: Sequence[GroupChange]) -> None:
         """See the port."""
         about = {"ensemble": record.ensemble, "number": record.number}
         rows = [{**about, "group": each.group, "state": state_text(each)} for each in states]
@@ -98,11 +98,11 @@ class SqlScans:
         pages = self._pages("page_scan_states", "group", ensemble=ensemble)
         return (state_from(row["state"]) for rows in pages for row in rows)
 
-    def changes(self, ensemble: str, number: int) -> Iterator[Change]:
+    def changes(self, ensemble: str, number: int) -> Iterator[GroupChange]:
         """See the port."""
         about = {"ensemble": ensemble, "number": number, "aspect": ""}
         pages = self._pages("page_scan_changes", "group", "aspect", **about)
-        return (from_plain(Change, row) for rows in pages for row in rows)
+        return (from_plain(GroupChange, row) for rows in pages for row in rows)
 
     def put_toggle(self, record: ScanRecord, toggle: ToggleRecord) -> None:
         """See the port."""

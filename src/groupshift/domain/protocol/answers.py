@@ -28,7 +28,7 @@ from groupshift.domain.group_protocol import (
 from groupshift.domain.tables import table_of
 
 
-class Event(StrEnum):
+class CoordinatorEvent(StrEnum):
     """What a coordinator has to answer, or to react to."""
 
     NATIVE_JOINS = "a native member joins"
@@ -36,7 +36,7 @@ class Event(StrEnum):
     LAST_NATIVE_LEAVES = "the last native member leaves"
 
 
-class Outcome(StrEnum):
+class AnswerOutcome(StrEnum):
     """What becomes of it. ``later``: the group converts when the session of a static member ends."""
 
     CREATED = "a new group"
@@ -83,18 +83,22 @@ class Case:
         return self.group.kind is Kind.CONSUMER and not self.group.empty
 
 
-_EVENTS = {"PN": Event.NATIVE_JOINS, "PC": Event.CLASSIC_JOINS, "PL": Event.LAST_NATIVE_LEAVES}
+_EVENTS = {
+    "PN": CoordinatorEvent.NATIVE_JOINS,
+    "PC": CoordinatorEvent.CLASSIC_JOINS,
+    "PL": CoordinatorEvent.LAST_NATIVE_LEAVES,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class CoordinatorAnswer:
     """``number`` is the row; ``kind`` what the group is afterwards (None: not known); ``error`` Kafka's error
     code with its name; ``reason`` one clause, in the table with blanks for values of the case; ``client``
     what the member that came makes of it (in the table its name below ``clients``); ``remedy``
     what lets it in or the group convert."""
 
     number: str = ""
-    outcome: Outcome
+    outcome: AnswerOutcome
     kind: Kind | None = None
     error: str = ""
     reason: str
@@ -102,7 +106,7 @@ class Answer:
     remedy: str = ""
 
     @property
-    def event(self) -> Event:
+    def event(self) -> CoordinatorEvent:
         """What it answers."""
         return _EVENTS[self.number[:2]]
 
@@ -114,7 +118,7 @@ class Answer:
     @property
     def refused(self) -> bool:
         """Whether the member does not get in."""
-        return self.outcome is Outcome.REFUSED
+        return self.outcome is AnswerOutcome.REFUSED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +126,7 @@ class Table:
     """The file: what clients make of an error, by a name; rows by number, in the order of asking."""
 
     clients: Mapping[str, str]
-    rows: Mapping[str, Answer]
+    rows: Mapping[str, CoordinatorAnswer]
 
 
 def _joins_live_classic(case: Case) -> bool:
@@ -199,11 +203,11 @@ _ROWS = [
     replace(row, number=number, client=_READ.clients.get(row.client, ""))
     for number, row in _READ.rows.items()
 ]
-TABLE = {event: tuple(row for row in _ROWS if row.event is event) for event in Event}
+TABLE = {event: tuple(row for row in _ROWS if row.event is event) for event in CoordinatorEvent}
 """Every row by event, in the order in which they are asked."""
 
 
-def predict(event: Event, case: Case) -> Answer:
+def predict(event: CoordinatorEvent, case: Case) -> CoordinatorAnswer:
     """Return the answer to ``event``: that of the first row whose condition holds."""
     row = next(row for row in TABLE[event] if row.number not in WHEN or WHEN[row.number](case))
     broker, group = case.broker, case.group
@@ -212,21 +216,23 @@ def predict(event: Event, case: Case) -> Answer:
     return replace(row, reason=words)
 
 
-def forecast(to: Protocol, way: Way, group: KafkaGroup, broker: BrokerSettings) -> tuple[Answer, ...]:
+def forecast(
+    to: Protocol, way: Way, group: KafkaGroup, broker: BrokerSettings
+) -> tuple[CoordinatorAnswer, ...]:
     """What the coordinator answers on the way: offline to the first member that joins the emptied group,
     online to the first, which takes the place of one that was stopped, and on the way to classic to the last
     native member that leaves."""
-    first = Event.NATIVE_JOINS if to is Protocol.CONSUMER else Event.CLASSIC_JOINS
+    first = CoordinatorEvent.NATIVE_JOINS if to is Protocol.CONSUMER else CoordinatorEvent.CLASSIC_JOINS
     if way is Way.OFFLINE:
         return (predict(first, Case(group=emptied(group), broker=broker)),)
     joined = predict(first, Case(group=one_stopped(group, to), broker=broker))
     if to is Protocol.CONSUMER or group.kind is not Kind.CONSUMER or group.empty:
         return (joined,)
-    left = predict(Event.LAST_NATIVE_LEAVES, Case(group=nearly_classic(group), broker=broker))
+    left = predict(CoordinatorEvent.LAST_NATIVE_LEAVES, Case(group=nearly_classic(group), broker=broker))
     return (joined, left) if len(group.members) > 1 else (left, joined)
 
 
-def way_back(group: KafkaGroup, broker: BrokerSettings) -> tuple[Answer, ...]:
+def way_back(group: KafkaGroup, broker: BrokerSettings) -> tuple[CoordinatorAnswer, ...]:
     """What the way back online meets once all members of this classic group are native."""
     natives = tuple(replace(member, speaks=Protocol.CONSUMER) for member in group.members)
     there = replace(group, kind=Kind.CONSUMER, members=natives)

@@ -26,7 +26,7 @@ from groupshift.domain.group_protocol import (
     Way,
 )
 from groupshift.domain.hazards import Met, Role
-from groupshift.domain.protocol.answers import Answer, Outcome, forecast, way_back
+from groupshift.domain.protocol.answers import AnswerOutcome, CoordinatorAnswer, forecast, way_back
 from groupshift.domain.rows import ClusterState
 from groupshift.domain.rules import Rules, Says, some
 from groupshift.domain.topic_filter import clean_filter, compile_filter
@@ -195,15 +195,15 @@ def back(facts: ProtocolFacts) -> Iterator[Says]:
             yield Says("back_offline_only", answer=_sentence(answer), remedy=answer.remedy)
 
 
-def _judged(answer: Answer, to: Protocol) -> str:
-    if answer.outcome is Outcome.UNKNOWN:
+def _judged(answer: CoordinatorAnswer, to: Protocol) -> str:
+    if answer.outcome is AnswerOutcome.UNKNOWN:
         return "answer_unknown"
-    if answer.refused or (answer.outcome is Outcome.STAYS and to is Protocol.CLASSIC):
+    if answer.refused or (answer.outcome is AnswerOutcome.STAYS and to is Protocol.CLASSIC):
         return "answer_refused"
     return "answer_fits"
 
 
-def _sentence(answer: Answer) -> str:
+def _sentence(answer: CoordinatorAnswer) -> str:
     code = f" with error {answer.code}" if answer.code else ""
     client = f"; {answer.client}" if answer.client else ""
     kind = f" ({answer.kind})" if answer.kind not in {None, Kind.ABSENT} else ""

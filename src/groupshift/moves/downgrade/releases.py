@@ -119,7 +119,7 @@ _FLEXIBLE_COMMIT = 4
 """The version of every commit that a release since 4.1 writes."""
 
 
-class Standing(StrEnum):
+class ReleaseOrder(StrEnum):
     """Where the target stands to what runs."""
 
     OLDER = "older"
@@ -178,7 +178,7 @@ class Path:
     other features that cannot be lowered; ``snapshot`` whether the target could meet a feature's record
     that it does not know, so that a newer metadata snapshot must cover it."""
 
-    standing: Standing
+    standing: ReleaseOrder
     lowered: tuple[Lowering, ...] = ()
     changes: tuple[str, ...] = ()
     fixed: tuple[Lowering, ...] = ()
@@ -189,7 +189,7 @@ class Path:
     def possible(self) -> bool:
         """Whether there is a safe way at all."""
         blocked = self.changes or self.fixed or self.compaction is Compaction.IMPOSSIBLE
-        return self.standing is Standing.OLDER and not blocked
+        return self.standing is ReleaseOrder.OLDER and not blocked
 
 
 def path(current: Current, target: Target) -> Path:
@@ -218,20 +218,20 @@ def path(current: Current, target: Target) -> Path:
     )
 
 
-def standing(version: Version | Span | None, coordinator: Coordinator | None, target: Target) -> Standing:
+def standing(version: Version | Span | None, coordinator: Coordinator | None, target: Target) -> ReleaseOrder:
     """Where the target stands to one broker; the same release with the old coordinator for the new one counts
     as older."""
     if version is None:
-        return Standing.UNKNOWN
+        return ReleaseOrder.UNKNOWN
     if isinstance(version, Span):
         if version.since is not None and target.version < version.since.lowest:
-            return Standing.OLDER
+            return ReleaseOrder.OLDER
         after = version.before is not None and target.version >= version.before.lowest
-        return Standing.NEWER if after else Standing.UNKNOWN
+        return ReleaseOrder.NEWER if after else ReleaseOrder.UNKNOWN
     if target.version != version:
-        return Standing.OLDER if target.version < version else Standing.NEWER
+        return ReleaseOrder.OLDER if target.version < version else ReleaseOrder.NEWER
     flipped = coordinator is Coordinator.NEW and target.coordinator is Coordinator.OLD
-    return Standing.OLDER if flipped else Standing.SAME
+    return ReleaseOrder.OLDER if flipped else ReleaseOrder.SAME
 
 
 def _compaction(current: Current, target: Target) -> Compaction:

@@ -32,7 +32,7 @@ from groupshift.moves.downgrade.releases import (
     SHARE,
     STREAMS,
     Compaction,
-    Standing,
+    ReleaseOrder,
     misfits,
     name_of,
     standing,
@@ -94,7 +94,7 @@ def older(facts: DowngradeFacts) -> Iterator[Says]:
         (standing(facts.version(broker), broker.coordinator, facts.target), broker.node_id)
         for broker in facts.view.brokers
     )
-    for kind in (Standing.NEWER, Standing.SAME, Standing.UNKNOWN):
+    for kind in (ReleaseOrder.NEWER, ReleaseOrder.SAME, ReleaseOrder.UNKNOWN):
         if nodes := standings.get(kind):
             yield Says(f"target_{kind}", target=facts.target, brokers=nodes)
 

@@ -47,7 +47,7 @@ from groupshift.moves.downgrade.releases import (
     standing,
     target_of,
 )
-from groupshift.moves.downgrade.releases import Standing as Order
+from groupshift.moves.downgrade.releases import ReleaseOrder as Order
 from groupshift.moves.downgrade.rules import ask, no_go
 from groupshift.ports.driver import ForPerson, NodeState, NodeStatus, Replacement
 

@@ -92,7 +92,7 @@ class ExpansionMove(ClusterMove[ExpansionPorts]):
         "delete-groups": steps.DeleteGroups(),
         "create-partitions": restart_brokers.CreatePartitions(),
         "restart": restart_brokers.Restart(),
-        "place": restart_brokers.Place(),
+        "place": restart_brokers.CheckCounts(),
         "rehearse": rehearse_and_commit_again.Rehearse(),
         "restore": rehearse_and_commit_again.Restore(),
         "verify": rehearse_and_commit_again.Verify(),

@@ -228,7 +228,7 @@ class Restart(Handler[ExpansionPorts]):
             return str(silent)
 
 
-class Place(Handler[ExpansionPorts]):
+class CheckCounts(Handler[ExpansionPorts]):
     """Asks each broker directly by which count it coordinates; each claim starts one broker again: one that
     is down at once, else the first that deviates."""
 

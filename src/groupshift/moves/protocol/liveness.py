@@ -55,7 +55,7 @@ class MemberLook:
         return group.kind is not Kind.UNKNOWN and (bool(group.members) or group.empty)
 
 
-class Standing(NamedTuple):
+class IdlePartition(NamedTuple):
     """A partition whose committed offset (-1: none) is behind its log, and who has it (member id)."""
 
     at: TopicPartition
@@ -75,7 +75,7 @@ class MemberWatch:
     still_s: float = 8.0
     met: Mapping[str, int] = field(default_factory=dict)
     missing: Mapping[str, int] = field(default_factory=dict)
-    standing: Mapping[Standing, tuple[int, int]] = field(default_factory=dict)
+    standing: Mapping[IdlePartition, tuple[int, int]] = field(default_factory=dict)
     latest: MemberLook | None = None
 
     def after(self, look: MemberLook) -> MemberWatch:
@@ -100,12 +100,12 @@ class MemberWatch:
         """What the rules say after the latest look, passed ones included; nothing before the first."""
         return WATCHED.ask((self, self.latest)) if self.latest is not None else ()
 
-    def _stand(self, look: MemberLook) -> Iterator[tuple[Standing, tuple[int, int]]]:
+    def _stand(self, look: MemberLook) -> Iterator[tuple[IdlePartition, tuple[int, int]]]:
         """Yield each partition whose committed offset is behind its log, with since when it stands there.
         Where one of both is not known now, what was known before is kept."""
         for member in look.view.group.members:
             for at in member.assigned:
-                now = Standing(at, member.member_id, look.committed.get(at, -1))
+                now = IdlePartition(at, member.member_id, look.committed.get(at, -1))
                 if at not in look.ends:
                     yield from ((known, since) for known, since in self.standing.items() if known.at == at)
                 elif now.committed < look.ends[at]:

@@ -17,11 +17,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from groupshift.log.schema import ASSIGNMENT, SUBSCRIPTION, TYPES, Field, Kind, Schema
+from groupshift.log.schema import ASSIGNMENT, SUBSCRIPTION, TYPES, Field, FieldType, Schema
 from groupshift.spark.batches import coordinator_json
 
 _CLASSIC, _NEWEST = 2, 8
-_WIDTHS = {Kind.INT8: 1, Kind.INT16: 2, Kind.INT32: 4, Kind.INT64: 8}
+_WIDTHS = {FieldType.INT8: 1, FieldType.INT16: 2, FieldType.INT32: 4, FieldType.INT64: 8}
 _EMBEDDED = {"subscription": SUBSCRIPTION, "assignment": ASSIGNMENT}
 """The fields of a classic member whose bytes are a message of their own."""
 
@@ -136,17 +136,17 @@ class _Writer:
     def element(self, field: Field, *, flexible: bool) -> None:
         """One element of a field."""
         nullable = field.nullable and not field.array
-        if field.kind is Kind.STRUCT and nullable:
+        if field.kind is FieldType.STRUCT and nullable:
             self.give_up("number(data, place, 1) != 0")
             self.constant += "null"
-        elif field.kind is Kind.STRUCT:
+        elif field.kind is FieldType.STRUCT:
             self.constant += "{"
             self.fields(field.fields, flexible=flexible)
-        elif field.kind is Kind.UUID:
+        elif field.kind is FieldType.UUID:
             self.line("uuid(data, out, place)")
-        elif field.kind is Kind.STRING:
+        elif field.kind is FieldType.STRING:
             self.line(f"string(data, out, place, {flexible:d}, {nullable:d})")
-        elif field.kind is Kind.BYTES:
+        elif field.kind is FieldType.BYTES:
             self.line(
                 f"size_{field.name} = {'varint(data, place) - 1' if flexible else 'number(data, place, 4)'}"
             )

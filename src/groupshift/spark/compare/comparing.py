@@ -24,7 +24,7 @@ from groupshift.spark.compare import differences, find_by_checksums
 from groupshift.spark.compare.differences import Class
 from groupshift.spark.compare.find_by_checksums import SIDES, Request, Told, Work
 from groupshift.spark.compare.judging import (
-    Outcome,
+    ComparisonOutcome,
     counted,
     incomplete,
     judged,
@@ -43,7 +43,7 @@ _STEPS = 3
 
 def compare(
     request: Request, progress: Told = lambda *_: None, session: Callable[[], SparkSession] | None = None
-) -> Outcome:
+) -> ComparisonOutcome:
     """Compare, and leave ``verdict.json``, ``manifest.json`` and the folder ``differences`` (Parquet) below
     ``output``: the folder first, the manifest last. Killed and called again on the same inputs it does what
     is missing. ``progress`` gets the progress; ``session`` gives Spark where this process has it.
@@ -128,7 +128,7 @@ def _refuse_foreign(output: Path) -> None:
         )
 
 
-def _compared(job: Work) -> tuple[Outcome, list[Path]]:
+def _compared(job: Work) -> tuple[ComparisonOutcome, list[Path]]:
     """What was found, and folders with the differences. Each step leaves less to the next one: files of other
     bytes, segments with other checksums, rows."""
     settled_by, paths, segments = "files of the same bytes", list[Path](), dict[str, int]()
@@ -152,7 +152,7 @@ def _compared(job: Work) -> tuple[Outcome, list[Path]]:
         else:
             refused[row["rule"]] += row["count_all"]
     results = judged(job, paths, refused, alike=alike and not needs_spark(job))
-    outcome = Outcome(
+    outcome = ComparisonOutcome(
         move=job.request.comparison,
         commits_went_on=job.request.live,
         results=tuple(sorted(results, key=lambda one: one.finding.rule)),
@@ -168,7 +168,7 @@ def _compared(job: Work) -> tuple[Outcome, list[Path]]:
     return outcome, paths
 
 
-def _leave(output: Path, outcome: Outcome, parts: list[Path]) -> None:
+def _leave(output: Path, outcome: ComparisonOutcome, parts: list[Path]) -> None:
     """Put the results in place whole: differences, verdict, and the manifest that names them last."""
     part = output / _PART
     part.mkdir()

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name the whole Spark world uses
 
 from groupshift.adapters.parquet.compare_inputs import Input
-from groupshift.domain.equality_rules import EqualityRule, Field, Kind
+from groupshift.domain.equality_rules import EqualityRule, Field, RuleKind
 from groupshift.domain.snapshot import CLUSTER_TABLES, KEY, ColumnType, Table
 from groupshift.spark.checks import statement
 
@@ -35,7 +35,7 @@ class Class(StrEnum):
     """Topic id, or the bytes of the record."""
 
 
-_UNCOMPARED = frozenset({Kind.IGNORE, Kind.WITHIN})
+_UNCOMPARED = frozenset({RuleKind.IGNORE, RuleKind.WITHIN})
 
 Rules = Mapping[Field, EqualityRule]
 

@@ -18,7 +18,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
-from groupshift.domain.equality_rules import Comparison, EqualityRule, Field, Kind, Place, mirrored_names
+from groupshift.domain.equality_rules import (
+    Comparison,
+    EqualityRule,
+    Field,
+    FieldTable,
+    RuleKind,
+    mirrored_names,
+)
 from groupshift.domain.rows import GONE, INCOMPLETE, ProblemRow
 from groupshift.domain.snapshot import CLUSTER_TABLES
 from groupshift.domain.verdict import Finding, Verdict, worst
@@ -33,16 +40,16 @@ _SMALL = ("groups", "members", "subscriptions", "assignments", "log_ends")
 _FOLDER = "checks/compare"
 """The statements, below ``sql``."""
 _STATEMENTS = {
-    Kind.EQUAL: ("field_equal",),
-    Kind.SETTLED: ("field_settled",),
-    Kind.BECOMES: ("field_becomes",),
-    Kind.AT_LEAST: ("field_at_least",),
-    Kind.COVERS: ("assigned_once", "assigned_all"),
+    RuleKind.EQUAL: ("field_equal",),
+    RuleKind.SETTLED: ("field_settled",),
+    RuleKind.BECOMES: ("field_becomes",),
+    RuleKind.AT_LEAST: ("field_at_least",),
+    RuleKind.COVERS: ("assigned_once", "assigned_all"),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome(Judgement):
+class ComparisonOutcome(Judgement):
     """What a comparison of two cluster snapshots found, as ``verdict.json`` has it.
 
     * ``counts``: differing (group, topic, partition) by class; ``allowed``: those of them that a rule allows;
@@ -84,9 +91,9 @@ class Outcome(Judgement):
 def needs_spark(work: Work) -> bool:
     """Return True where a rule looks at one snapshot by itself, so that equal files do not answer it."""
     kinds = {rule.kind for rule in work.rules.values()}
-    assigned = Kind.COVERS in kinds and any(work.inputs[side].paths("assignments") for side in SIDES)
+    assigned = RuleKind.COVERS in kinds and any(work.inputs[side].paths("assignments") for side in SIDES)
     unique = all(work.inputs[side].manifest.unique_keys for side in SIDES)
-    return assigned or Kind.WITHIN in kinds or not unique
+    return assigned or RuleKind.WITHIN in kinds or not unique
 
 
 def counted(paths: Sequence[Path]) -> list[dict[str, Any]]:
@@ -112,9 +119,9 @@ def judged(work: Work, paths: Sequence[Path], counts: Mapping[str, int], *, alik
         rows = work.spark.sql(checks.statement(_FOLDER, "not_allowed"), args={"most": _FIRST}).collect()
         for row in sorted(rows, key=lambda row: (row["group"], row["topic"], row["partition"])):
             first.setdefault(row["rule"], []).append(row.asDict())
-    for rule in (each for each in work.rules.values() if each.kind is not Kind.IGNORE):
+    for rule in (each for each in work.rules.values() if each.kind is not RuleKind.IGNORE):
         lacking = _lacking(work, rule)
-        if alike and rule.kind is Kind.BECOMES:
+        if alike and rule.kind is RuleKind.BECOMES:
             lacking = lacking or "the snapshots hold the same: nothing has become anything"
         offending, count = first.get(rule.number, []), counts.get(rule.number, 0)
         for frame in [] if alike or lacking or count else _rows_that_break(work, rule, name_tables):
@@ -151,14 +158,14 @@ def _rows_that_break(work: Work, rule: EqualityRule, name_tables: Callable[[], N
         work.tell("keys counted", 0, len(frames))
         return frames
     names: Sequence[str] = ()
-    if rule.kind is Kind.WITHIN:
+    if rule.kind is RuleKind.WITHIN:
         work.committed("after").createOrReplaceTempView("after_committed")
         names = ("offset_within_log",)
-    elif rule.place is not Place.OFFSETS:
-        if rule.kind is Kind.KEPT:
+    elif rule.place is not FieldTable.OFFSETS:
+        if rule.kind is RuleKind.KEPT:
             committed = work.committed("before").select("group").distinct()
             committed.createOrReplaceTempView("before_committed")
-        of_groups = ("groups_kept",) if rule.kind is Kind.KEPT else ("groups_same",)
+        of_groups = ("groups_kept",) if rule.kind is RuleKind.KEPT else ("groups_same",)
         names = of_groups if rule.field is Field.GROUPS else _STATEMENTS[rule.kind]
     if names:
         name_tables()
@@ -168,7 +175,7 @@ def _rows_that_break(work: Work, rule: EqualityRule, name_tables: Callable[[], N
 def _lacking(work: Work, rule: EqualityRule) -> str:
     """Why a rule cannot be judged: it asks for what a snapshot does not hold. Empty where it can."""
     inputs, column = [work.inputs[side] for side in SIDES], rule.field.value
-    if rule.kind is Kind.WITHIN:
+    if rule.kind is RuleKind.WITHIN:
         return "" if work.inputs["after"].paths("log_ends") else "the later snapshot has no table log_ends"
     if rule.field in differences.VALUES:
         return "" if rule.field in work.values else f"a snapshot has no column {column}"
@@ -200,7 +207,7 @@ def incomplete(work: Work) -> Iterator[Finding]:
         reason = "neither snapshot holds a committed offset or a group that is there: nothing was compared"
         hint = "see that their names are right; a user who may not describe groups is told of none"
         yield _error(reason, hint)
-    if any(rule.kind is Kind.WITHIN for rule in work.rules.values()):
+    if any(rule.kind is RuleKind.WITHIN for rule in work.rules.values()):
         yield from _renamed(work)
         yield from _numbers(work)
 

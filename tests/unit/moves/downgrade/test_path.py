@@ -9,7 +9,7 @@ import pytest
 
 from groupshift.domain.versions import LINES, Version, line_of, met
 from groupshift.log.releases import Coordinator
-from groupshift.moves.downgrade.releases import Compaction, Current, Path, Standing, path, target_of
+from groupshift.moves.downgrade.releases import Compaction, Current, Path, ReleaseOrder, path, target_of
 
 MV, GV = "metadata.version", "group.version"
 OLD, NEW = Coordinator.OLD, Coordinator.NEW
@@ -54,9 +54,9 @@ def test_newer_records_stop_nobody_from_341_on(to: str) -> None:
 
 def test_the_same_release_with_the_old_coordinator_is_older() -> None:
     """3.9.2 NEW → 3.9.2 OLD by properties; the other way round is none."""
-    assert way("3.9.2", "3.9.2", runs=NEW, will_run=OLD).standing is Standing.OLDER
-    assert way("3.9.2", "3.9.2", runs=OLD, will_run=OLD).standing is Standing.SAME
-    assert way("3.9.2", "3.9.2", runs=OLD, will_run=NEW).standing is Standing.SAME
+    assert way("3.9.2", "3.9.2", runs=NEW, will_run=OLD).standing is ReleaseOrder.OLDER
+    assert way("3.9.2", "3.9.2", runs=OLD, will_run=OLD).standing is ReleaseOrder.SAME
+    assert way("3.9.2", "3.9.2", runs=OLD, will_run=NEW).standing is ReleaseOrder.SAME
 
 
 @pytest.mark.parametrize(
@@ -156,19 +156,19 @@ def test_zookeeper_mode_has_no_features_and_no_snapshot() -> None:
 @pytest.mark.parametrize(
     ("runs", "to", "standing"),
     [
-        ("3.9", "3.9.2", Standing.UNKNOWN),
-        ("3.9", "3.8.1", Standing.OLDER),
-        ("3.9", "4.0.0", Standing.NEWER),
-        ("3.9.2", "3.9.1", Standing.OLDER),
-        ("3.7.2", "3.8.1", Standing.NEWER),
-        ("unknown", "3.8.1", Standing.UNKNOWN),
+        ("3.9", "3.9.2", ReleaseOrder.UNKNOWN),
+        ("3.9", "3.8.1", ReleaseOrder.OLDER),
+        ("3.9", "4.0.0", ReleaseOrder.NEWER),
+        ("3.9.2", "3.9.1", ReleaseOrder.OLDER),
+        ("3.7.2", "3.8.1", ReleaseOrder.NEWER),
+        ("unknown", "3.8.1", ReleaseOrder.UNKNOWN),
     ],
 )
-def test_the_target_is_older_newer_or_nobody_knows(runs: str, to: str, standing: Standing) -> None:
+def test_the_target_is_older_newer_or_nobody_knows(runs: str, to: str, standing: ReleaseOrder) -> None:
     """Within a line the release must be said."""
     found = way(runs, to, {MV: 8})
     assert found.standing is standing
-    assert is_open(found) == (standing is Standing.OLDER)
+    assert is_open(found) == (standing is ReleaseOrder.OLDER)
 
 
 def test_a_broker_of_a_line_is_as_new_as_its_line() -> None:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from groupshift.log.schema import ASSIGNMENT, SUBSCRIPTION, TYPES, Field, Kind
+from groupshift.log.schema import ASSIGNMENT, SUBSCRIPTION, TYPES, Field, FieldType
 from groupshift.spark.batches.coordinator_json import EXPANSION, HEAD
 
-_BYTES = {Kind.INT8: 1, Kind.INT16: 2, Kind.INT32: 4, Kind.INT64: 8, Kind.UUID: 16}
-_TEXT = {Kind.INT8: 4, Kind.INT16: 6, Kind.INT32: 11, Kind.INT64: 20, Kind.UUID: 24}
+_BYTES = {FieldType.INT8: 1, FieldType.INT16: 2, FieldType.INT32: 4, FieldType.INT64: 8, FieldType.UUID: 16}
+_TEXT = {FieldType.INT8: 4, FieldType.INT16: 6, FieldType.INT32: 11, FieldType.INT64: 20, FieldType.UUID: 24}
 _EMBEDDED = len(',"embedded":{"subscription":{"version":null},"assignment":{"version":null}}')
 SCHEMAS = [*(TYPES[number].values[0] for number in range(2, 9)), SUBSCRIPTION, ASSIGNMENT]
 
@@ -19,7 +19,7 @@ def sizes(fields: tuple[Field, ...], version: int, *, flexible: bool) -> tuple[i
     """Fewest bytes and longest JSON of a struct whose texts and arrays are empty."""
     fewest, longest = int(flexible), len("{},")
     for field in (each for each in fields if each.in_version(version)):
-        size, text = (1 if flexible else 2 if field.kind is Kind.STRING and not field.array else 4), 4
+        size, text = (1 if flexible else 2 if field.kind is FieldType.STRING and not field.array else 4), 4
         if field.kind in _BYTES and not field.array:
             size, text = _BYTES[field.kind], _TEXT[field.kind]
         fewest += size if field.tag is None else size + 2
