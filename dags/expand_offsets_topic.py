@@ -11,7 +11,7 @@
 | `approve_plan` *Awaiting Input* | all groups are empty, offsets are kept | answer: *Required Actions* |
 | `delete` red | somebody committed since the snapshot; nothing was deleted | the DAG `roll_back` |
 | `restart` *Awaiting Input* | a person restarts this broker | do what it says, then *Done* |
-| `restart` red | a broker did not come up | bring it up, clear `walk` and `compare`: there is no way back |
+| `restart` red | a broker did not come up | bring it up, clear `walk` and `compare`: there is no rollback |
 | `restore` *Awaiting Input* | a client committed too early | stop it, set the offset, *Look again* |
 | `verdict` green | every offset is as before, every broker uses the same count | start the clients |
 

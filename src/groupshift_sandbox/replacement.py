@@ -80,7 +80,7 @@ class SandboxReplacement:
 
 
 def _change(wanted: Replacement) -> Change:
-    """Properties that a release does not know are only warned of and stay, so that the way back has them;
+    """Properties that a release does not know are only warned of and stay, so that the rollback has them;
     what would end its start is left out."""
     if not wanted.release:
         return lambda node: replace(node, properties={**node.properties, **wanted.properties})

@@ -40,7 +40,7 @@ class Adoption:
 class NodeFailed(Transient):
     """A node did not become ready with its new release or properties; ``log`` is what its log said.
 
-    The way back is `replace_node` of the cluster as it was: nothing but this node was touched."""
+    The rollback is `replace_node` of the cluster as it was: nothing but this node was touched."""
 
     def __init__(self, why: str, log: Adoption) -> None:
         super().__init__(why + "".join(f"; {each.count} times {each.first!r}" for each in log.lines))

@@ -100,7 +100,7 @@ class Reporting(FullProof):
 
 
 def _kept(home: Path) -> str:
-    """A journal with a run on its way back that `RUN` holds, reports of it, and an audit."""
+    """A journal with a run in its rollback that `RUN` holds, reports of it, and an audit."""
     journal, evidence = f"sqlite:///{home / 'journal.db'}", home / "evidence"
     sections = f'[journal]\nurl = "{journal}"\n[evidence]\nroot = "{evidence}"\n[fleet]\ndriver = "manual"\n'
     (home / "settings.toml").write_text(sections)

@@ -55,7 +55,7 @@ DIFFERENCE = Mismatch(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """Headers of a logged-in viewer, a run that is on its way back, and what a comparison of it left."""
+    """Headers of a logged-in viewer, a run that is being rolled back, and what a comparison of it left."""
 
     headers: dict[str, str]
     runs: Runs
@@ -186,7 +186,7 @@ def test_the_whole_report_is_made_when_it_is_asked_for(server: Any, shown: Shown
     assert 'href="report"' in page
     answer = server.get(shown.at(f"{ONE}report"), headers=shown.headers)
     assert answer.status_code == 200
-    assert "on its way back and not proven to be there" in answer.text
+    assert "being rolled back, and that is not proven yet" in answer.text
     assert "Evidence:" not in answer.text
     assert "<script" not in answer.text
     assert answer.headers["content-security-policy"].endswith("sandbox")

@@ -276,7 +276,7 @@ def test_a_change_is_done_when_the_next_one_is_taken(server, stateful, monkeypat
 
 
 def test_a_revision_that_the_history_lost_needs_an_annotation(server, deployments):
-    """The way back is refused with what to add, and works with it."""
+    """The rollback is refused with what to add, and works with it."""
     fleet, _ = deployments
     fleet.carry_out(change("canary", "orders-canary/0"))
     for old in server.store.list("replicasets", lambda d: d["metadata"]["name"].startswith("orders-canary")):

@@ -280,7 +280,7 @@ def test_an_irreversible_act_that_was_only_written_down_closes_nothing(world: Wo
 
 
 def test_the_rollback_is_closed_by_what_is_observed(world: World) -> None:
-    """Somebody else burned it: the move's own observation closes the way back."""
+    """Somebody else burned it: the move's own observation closes the rollback."""
     run = world.begin().run
     world.drive(run, decide=lambda q: None if "burn" in q.gate else yes(q))
     world.target.write("burned", "yes")

@@ -1,4 +1,4 @@
-"""Scenarios 25 and 27: plain Kafka consumers take the place of ours, and the whole way back."""
+"""Scenarios 25 and 27: plain Kafka consumers take the place of ours, and the whole rollback."""
 
 from __future__ import annotations
 

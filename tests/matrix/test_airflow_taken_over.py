@@ -26,7 +26,7 @@ from support.real_airflow import CONF, HEARTBEAT, Real, acts_of, kinds_of, real_
 from support.typed_again import typed_again
 from support.warm_spark import warm_spark
 
-pytestmark = pytest.mark.timeout(2400)  # longer than a run and the way back may take
+pytestmark = pytest.mark.timeout(2400)  # longer than a run and its rollback may take
 
 SESSION = {"zookeeper.session.timeout.ms": "30000"}
 YES = {"approve_plan": "Approve", "approve_toggle": "Approve", "last_gate": "Keep"}
@@ -193,7 +193,7 @@ def test_u01_taken_over_from_the_toggle_on(real: Real, at: str, state: str) -> N
 
 
 def test_u01_taken_over_on_its_own_way_back(real: Real) -> None:
-    """A member that is gone fails the proof of the toggle; the way back that begins by itself ends there."""
+    """A member that is gone fails the proof of the toggle; the rollback that begins by itself ends there."""
 
     def tell(**request: str) -> None:
         ask(real.home.supervisor_socket, request)
@@ -232,7 +232,7 @@ def test_u01_a_roll_back_is_taken_over_too(real: Real) -> None:
 
 
 def test_u01_taken_over_at_the_last_gate(real: Real) -> None:
-    """Everything is moved and the way back open: the answer of a person is refused, and it stays open."""
+    """Everything is moved and the rollback open: the answer of a person is refused, and it stays open."""
     take_over(real, "last-gate", {**QUIET, "until": "retire"}, "last_gate", "awaiting_input")
     assert set(kinds_of(real.view())) == {MemberKind.PLAIN}
     back(real, "old_members")

@@ -82,7 +82,7 @@ def test_the_documented_role_is_enough_and_without_it_nothing_is_told(fleet: Fle
 
 
 def test_an_ordered_statefulset_keeps_a_broken_pod_until_a_person_deletes_it(server: Server) -> None:
-    """Known of Kubernetes: also the way back waits for it, and the driver names the command that helps."""
+    """Known of Kubernetes: also the rollback waits for it, and the driver names the command that helps."""
     with kubernetes_fleet(server, "statefulset") as (fleet, node):
         node.keep_broken("orders-2")
         canary = change("canary", "orders-2")

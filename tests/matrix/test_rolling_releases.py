@@ -170,7 +170,7 @@ def test_three_combined_nodes_go_back_to_39_with_their_groups(home: Home) -> Non
 
 
 def test_brokers_of_39_serve_the_groups_under_controllers_of_43(home: Home) -> None:
-    """Brokers only, controllers stay: the realistic way back."""
+    """Brokers only, controllers stay: the realistic rollback."""
     cluster = start_kraft(
         home,
         KraftOptions(

@@ -138,6 +138,6 @@ def test_policies_do_not_matter_to_an_empty_group(case: Case, policy: Policy) ->
 @PATIENT
 @given(to=st.sampled_from(Protocol), way=st.sampled_from(Way), group=GROUPS, broker=BROKERS)
 def test_every_move_has_a_forecast(to: Protocol, way: Way, group: KafkaGroup, broker: BrokerSettings) -> None:
-    """One or two answers; the way back too."""
+    """One or two answers; the rollback too."""
     assert 1 <= len(forecast(to, way, group, broker)) <= 2
     assert 1 <= len(way_back(group, broker)) <= 2

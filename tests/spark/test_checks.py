@@ -231,7 +231,7 @@ TOGGLE_PLANTS: list[tuple[str, Change, dict[str, list[str]]]] = [
         drop("offsets", 0),
         {
             "stores_agree": [
-                "orders-0: Kafka has 520 and there is no znode: the way back would start elsewhere"
+                "orders-0: Kafka has 520 and there is no znode: a rollback would start elsewhere"
             ]
         },
     ),

@@ -62,7 +62,7 @@ def change(change_id: str, *slots: str, to: MemberKind = MemberKind.AWARE, token
 
 
 def back(change_id: str, *slots: str, undoes: tuple[str, ...], token: int = 1) -> Change:
-    """The way back to old members."""
+    """The rollback to old members."""
     return replace(change(change_id, *slots, to=MemberKind.OLD, token=token), undoes=undoes)
 
 

@@ -67,7 +67,7 @@ def sealed_processes(home: Path) -> SealedProcesses:
 
 
 def held_run(found: CoordinationProcesses, holder: str, requester: str = "", origin: str = "") -> str:
-    """A run of ``requester`` that moved its canary and is on its way back; ``holder`` has it."""
+    """A run of ``requester`` that moved its canary and is being rolled back; ``holder`` has it."""
     run = found.begin(until=Until.CANARY, soak=1, requester=requester, origin=origin)
     found.drive(run)
     claimed = found.claim(run, holder=holder)

@@ -6,7 +6,7 @@ WITH pairs AS (
   WHERE k.store = 'kafka')
 SELECT p.topic,
        p.partition,
-       CASE WHEN p.znode IS NULL THEN concat('Kafka has ', p.kafka, ' and there is no znode: the way back would start elsewhere')
+       CASE WHEN p.znode IS NULL THEN concat('Kafka has ', p.kafka, ' and there is no znode: a rollback would start elsewhere')
             WHEN p.znode > p.kafka THEN concat('the znode ', p.znode, ' is ahead of Kafka ', p.kafka)
             ELSE concat('the znode ', p.znode, ' is ', p.kafka - p.znode, ' behind Kafka ', p.kafka,
                         ', more than one commit interval (', :gap, ')') END AS reason

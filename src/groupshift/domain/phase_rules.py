@@ -146,7 +146,7 @@ def allowed_changes(
 
 
 def restored_changes(changes: AllowedChanges, mode_text: str | None) -> AllowedChanges:
-    """The comparison of the first snapshot with the last one of a way back to old members.
+    """The comparison of the first snapshot with the last one of a rollback to old members.
 
     Members are as they were; the mode node may say ``zookeeper`` where it was absent (D13)."""
     return replace(changes, replaced=0, old=None, new=None, mode_text=mode_text)

@@ -16,7 +16,7 @@ MAX_SOAK_S = 7 * 24 * 3600
 
 
 class PhaseName(StrEnum):
-    """A phase of a move, or of its way back."""
+    """A phase of a move, or of its rollback."""
 
     CANARY = "canary"
     """One (or a few) members are replaced by ones of the new kind."""
@@ -29,7 +29,7 @@ class PhaseName(StrEnum):
     SOAK = "soak"
     """Nothing is changed; the group is judged for a while after the last act."""
     FINALISE = "finalise"
-    """What only the way back needed is removed, if the group no longer depends on it."""
+    """What only the rollback needed is removed, if the group no longer depends on it."""
     EMPTY = "empty"
     """All members stop, and none takes their places yet (offline)."""
     FILL = "fill"
@@ -47,7 +47,7 @@ class PhaseName(StrEnum):
 
     @property
     def undoes(self) -> bool:
-        """True for a phase of the way back."""
+        """True for a phase of the rollback."""
         return self.value.startswith("undo_")
 
 

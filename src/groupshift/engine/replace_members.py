@@ -112,7 +112,7 @@ def _shows(run: Run[G], step: Step, intent: Json) -> bool:
     the new kind as were met when it was intended, and one more for each place; vacated places are seen as an
     empty group.
 
-    On the way back as many as the fleet has places do as well, once nobody of the kind that goes is left: a
+    In a rollback as many as the fleet has places do as well, once nobody of the kind that goes is left: a
     step that was done in part, or never, leaves more of them than are to come."""
     if driver_of(run).slots(group_of(run)):
         return False

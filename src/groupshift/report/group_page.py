@@ -343,7 +343,7 @@ def sentence(group: GroupHistory, reached: str) -> str:
             cause = reason.removeprefix("rolled back: ")
             return f"{name} was taken back, and that is proven. The reason: {cause}."
         case RunState.ROLLING_BACK:
-            return f"{name} is on its way back and not proven to be there: {why or 'under way'}."
+            return f"{name} is being rolled back, and that is not proven yet: {why or 'under way'}."
         case RunState.RUNNING | RunState.MOVED:
             begun = [each.step.phase.replace("_", " ") for each in history.there if each.begun]
             now = f"phase {begun[-1]} was begun last" if begun else "no phase has begun"

@@ -287,8 +287,8 @@ _WORDS = {
 def headline_of(history: History, sentence: str, now: Sequence[tuple[str, str]]) -> Headline:
     """Return the first lines of a page: the verdict with its word, the ``sentence``, and what to do ``now``.
 
-    A run that is not over is inconclusive. One that stopped at something wrong has failed, and so has one on
-    its way back that is not proven to be there."""
+    A run that is not over is inconclusive. One that stopped at something wrong has failed, and so has one
+    that is being rolled back and is not proven to be there."""
     going_back, word = history.state is RunState.ROLLING_BACK, _WORDS[history.state]
     verdict = Verdict(history.status.verdict or Verdict.INCONCLUSIVE)
     if going_back or history.trouble:

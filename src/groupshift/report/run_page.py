@@ -305,7 +305,7 @@ def _steps(title: str, steps: Sequence[StepStatus], since_ms: int) -> Section:
         since_ms = at_ms or since_ms
         said = (code(step.key), name(words_of(step)), name(step.proof), back)
         rows.append([*said, moment_utc(at_ms or None), took, each.now])
-    heads = ("step", "what is done", "proof before the next", "way back", "when", "took", "now")
+    heads = ("step", "what is done", "proof before the next", "rollback", "when", "took", "now")
     caption = "In order; times are those of the journal"
     return section(title, Table(heads=heads, rows=rows, numeric={"took"}, caption=caption))
 

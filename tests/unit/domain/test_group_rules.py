@@ -127,7 +127,7 @@ def test_assess_asks_for_the_toggle_where_it_comes_first() -> None:
 
 
 def test_the_preconditions_of_a_mode_write_are_those_of_f7() -> None:
-    """Every clause has its rule, and the phase that writes the mode asks it; the way back asks D11."""
+    """Every clause has its rule, and the phase that writes the mode asks it; the rollback asks D11."""
     there, back = (rulebook.RULES.phases[each].before for each in (PhaseName.TOGGLE, PhaseName.UNDO_TOGGLE))
     assert set(there) >= F7
     assert "C16" in back

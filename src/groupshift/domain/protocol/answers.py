@@ -233,7 +233,7 @@ def forecast(
 
 
 def way_back(group: KafkaGroup, broker: BrokerSettings) -> tuple[CoordinatorAnswer, ...]:
-    """What the way back online meets once all members of this classic group are native."""
+    """What the rollback online meets once all members of this classic group are native."""
     natives = tuple(replace(member, speaks=Protocol.CONSUMER) for member in group.members)
     there = replace(group, kind=Kind.CONSUMER, members=natives)
     return forecast(Protocol.CLASSIC, Way.ONLINE, there, broker)

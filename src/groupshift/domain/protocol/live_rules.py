@@ -194,7 +194,7 @@ def _no_strangers(view: ProtocolView, facts: Facts) -> Iterator[Says]:
 
 @_rule("PR10")
 def _one_kind(view: ProtocolView, facts: Facts) -> Iterator[Says]:
-    """Offline all members are of one protocol, which the way back starts again."""
+    """Offline all members are of one protocol, which the rollback starts again."""
     group = view.group
     mixed = group.speaking(Protocol.CONSUMER) and group.speaking(Protocol.CLASSIC)
     if isinstance(facts.wanted, Aim) and facts.wanted.way is Way.OFFLINE and mixed:

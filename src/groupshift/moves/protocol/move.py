@@ -43,7 +43,7 @@ class ProtocolMove(GroupMove[ProtocolPorts]):
     def roll_back_plan(
         self, run: Run[ProtocolPorts], begun: Mapping[str, StepRecord], facts: LiveGroup, to: str
     ) -> Plan:
-        """See `Move`. There is one way back only."""
+        """See `Move`. There is one rollback only."""
         del begun, to
         return plans.roll_back_plan(run.there, run.records, len(run.rollbacks()) + 1, facts.terms)
 

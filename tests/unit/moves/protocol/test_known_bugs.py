@@ -102,7 +102,7 @@ def test_a_client_that_never_joins_is_refused_before_it_does_not() -> None:
 
 
 def test_each_direction_asks_for_its_own_hazards() -> None:
-    """Policy disabled keeps classic members out only on the way back (H19, H20)."""
+    """Policy disabled keeps classic members out only in a rollback (H19, H20)."""
     disabled = broker(Policy.DISABLED, metadata=30)
     back = verdicts(facts(consumer(2), disabled, to=DOWN))
     assert {"H19", "H20"} & set(back)
