@@ -176,6 +176,8 @@ def cluster_page(history: History, words: ClusterWords) -> PageParts:
         most = max((each.groups or 0 for each in equal), default=0)
         proven = f"{len(equal)} comparisons of {most:,} groups found nothing lost and no offset changed"
         uncompared = dict.fromkeys(reason for each in equal for reason in each.reasons)
+        if len(uncompared) > 1:
+            uncompared = {f"{len(uncompared)} fields were not compared, which are named below": None}
         sentence = f"{words.over}. {'; '.join([words.proven + proven, *uncompared])}."
     else:
         sentence = f"{words.over}. Groups were not compared."
@@ -187,8 +189,8 @@ def cluster_page(history: History, words: ClusterWords) -> PageParts:
     )
     shades = {ran: colour(at) for at, ran in enumerate(dict.fromkeys(each.ran for each in words.intervals))}
     note = (
-        f"A bar is what the {words.node} ran, by the journal; grey is the time from the step before a change "
-        "until it was back and in sync. A sign below is a comparison of all groups."
+        f"A bar is what the {words.node} ran, by the journal; a dashed frame is the time from the step before "
+        "a change until it was back and in sync. A sign below is a comparison of all groups."
     )
     picture = node_lanes(history, words.lanes, words.node, words.intervals, shades)
     return PageParts(
