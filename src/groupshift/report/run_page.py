@@ -189,8 +189,8 @@ def cluster_page(history: History, words: ClusterWords) -> PageParts:
     )
     shades = {ran: colour(at) for at, ran in enumerate(dict.fromkeys(each.ran for each in words.intervals))}
     note = (
-        f"A bar is what the {words.node} ran, by the journal; a dashed frame is the time from the step before "
-        "a change until it was back and in sync. A sign below is a comparison of all groups."
+        f"A bar is what the {words.node} ran, by the journal; a dashed frame is the time from the step "
+        "before a change until it was back and in sync. A sign below is a comparison of all groups."
     )
     picture = node_lanes(history, words.lanes, words.node, words.intervals, shades)
     return PageParts(
