@@ -10,7 +10,7 @@ from fastapi import Request
 from playwright.sync_api import Browser
 
 from browser.conftest import watched
-from browser.test_migration_report import CONTRAST, keep
+from browser.test_report_of_a_run import CONTRAST, keep
 from groupshift.audit.offsets import Audit, Looked, Mismatch, summary
 from groupshift.audit.report import render
 from groupshift_airflow.web.rendering import rendered

@@ -65,7 +65,7 @@ def test_it_says_first_what_became_of_the_group(opened: Opened, tmp_path: Path) 
     assert box is not None
     assert box["y"] + box["height"] < 900, "the figures are on the first screen"
     assert "not audited" not in page.locator("dl").first.inner_text()
-    assert keep(page, "migration-report", tmp_path).stat().st_size > 20_000
+    assert keep(page, "run-report", tmp_path).stat().st_size > 20_000
 
 
 def written_down(report: Path) -> tuple[Event, ...]:
@@ -114,7 +114,7 @@ def test_text_can_be_read_in_light_and_dark(opened: Opened, scheme: str, tmp_pat
     assert found["looked"] > 300
     page.reload()
     page.locator("h2", has_text="Owners over time").scroll_into_view_if_needed()
-    assert keep(page, f"migration-report-{scheme}", tmp_path).stat().st_size > 20_000
+    assert keep(page, f"run-report-{scheme}", tmp_path).stat().st_size > 20_000
 
 
 def test_it_prints_on_white_without_losing_anything(opened: Opened, tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_it_prints_on_white_without_losing_anything(opened: Opened, tmp_path: Pa
     page = opened.page
     page.emulate_media(media="print", color_scheme="dark")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    assert keep(page, "migration-report-print", tmp_path, whole=True).stat().st_size > 50_000
+    assert keep(page, "run-report-print", tmp_path, whole=True).stat().st_size > 50_000
     pdf = page.pdf(format="A4", print_background=True)
     assert pdf.startswith(b"%PDF")
     assert pdf.count(b"/Type /Page\n") + pdf.count(b"/Type /Page ") + pdf.count(b"/Type/Page") > 1
