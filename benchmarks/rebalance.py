@@ -50,7 +50,7 @@ PARTITIONS, RATE, SETTLED_S = 12, 20.0, 90.0
 RELEASE = "1.1.1"
 SCALA, OURS, KAFKA, PLAIN = "scala", "ours", "kafka", "plain"
 KINDS = {
-    SCALA: MemberKind.OLD, OURS: MemberKind.AWARE, KAFKA: MemberKind.AWARE, PLAIN: MemberKind.PLAIN
+    SCALA: MemberKind.ZOOKEEPER, OURS: MemberKind.AWARE, KAFKA: MemberKind.AWARE, PLAIN: MemberKind.PLAIN
 }  # fmt: skip
 _ZOOKEEPER = {"zookeeper.session.timeout.ms": "6000"}
 _ASSIGNOR = {"partition.assignment.strategy": "cooperative-sticky"}

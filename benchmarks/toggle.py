@@ -141,7 +141,7 @@ class Bench:
     def with_guest(self, since_ms: int) -> bool:
         """One old member more, with a share, and all in zookeeper mode."""
         view: GroupView = self.groups.read(GROUP)
-        old = [member.member_id for member in view.members if member.kind is MemberKind.OLD]
+        old = [member.member_id for member in view.members if member.kind is MemberKind.ZOOKEEPER]
         owners = {each for every in view.owners_by_partition.values() for each in every}
         ours = [member for member in view.members if member.kind is MemberKind.AWARE]
         flowing = any(each.at_ms >= since_ms for name in old for each in self._guest_ledger(name))

@@ -46,10 +46,12 @@ class Fleet:
         """Start one old member beside the fleet; its registration says when it is there."""
         definition = replace(
             self.definition,
-            slots=(SlotDefinition(name=slot, release=release, kind=MemberKind.OLD),),
+            slots=(SlotDefinition(name=slot, release=release, kind=MemberKind.ZOOKEEPER),),
         )
         self.visits += 1
-        place = FleetSlot(name=slot, kind=MemberKind.OLD, wanted=MemberKind.OLD, incarnation=self.visits)
+        place = FleetSlot(
+            name=slot, kind=MemberKind.ZOOKEEPER, wanted=MemberKind.ZOOKEEPER, incarnation=self.visits
+        )
         return start(self.home, member_command(self.home, definition, place))
 
     def stop(self) -> None:

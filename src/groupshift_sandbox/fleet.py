@@ -31,7 +31,7 @@ class SlotDefinition:
 
     name: str
     release: str = ""
-    kind: MemberKind = MemberKind.OLD
+    kind: MemberKind = MemberKind.ZOOKEEPER
     zookeeper: str | None = None
     bootstrap: str | None = None
     topics: tuple[str, ...] = ()

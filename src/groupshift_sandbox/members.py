@@ -32,7 +32,7 @@ def member_id(definition: FleetDefinition, place: FleetSlot) -> str:
 def member_command(home: Home, definition: FleetDefinition, place: FleetSlot) -> Command:
     """The command of the slot's present incarnation, of the kind `FleetSlot.kind`."""
     slot = next(slot for slot in definition.slots if slot.name == place.name)
-    if place.kind is MemberKind.OLD:
+    if place.kind is MemberKind.ZOOKEEPER:
         return _scala(home, definition, slot, place)
     if slot.client and place.kind in _PROTOCOLS:
         return command(home, client_member(definition, slot, place))
@@ -47,7 +47,7 @@ def _scala(home: Home, definition: FleetDefinition, slot: SlotDefinition, place:
         consumer_id=place.occupant,
         topics=[topic.partition(":")[0] for topic in topics],
         zookeeper=slot.zookeeper or definition.zookeeper,
-        properties=definition.properties.get(MemberKind.OLD, {}),
+        properties=definition.properties.get(MemberKind.ZOOKEEPER, {}),
     )
     return legacy.command(home, member)
 
@@ -103,9 +103,9 @@ def demand_startable(definition: FleetDefinition, names: Iterable[str], to: Memb
 
 def _lacks(definition: FleetDefinition, slot: SlotDefinition, to: MemberKind) -> str:
     """What this slot's entry in ``fleet.json`` has to be given for a kind; empty when nothing."""
-    if to in {MemberKind.OLD, MemberKind.AWARE} and not (slot.zookeeper or definition.zookeeper):
+    if to in {MemberKind.ZOOKEEPER, MemberKind.AWARE} and not (slot.zookeeper or definition.zookeeper):
         return "fleet.json names no zookeeper"
-    if to is MemberKind.OLD and slot.release not in legacy.RELEASES:
+    if to is MemberKind.ZOOKEEPER and slot.release not in legacy.RELEASES:
         return f"its release is {slot.release!r}; choose one of {', '.join(legacy.RELEASES)}"
     if to not in _PROTOCOLS or (to is MemberKind.PLAIN and not slot.client):
         return ""

@@ -66,7 +66,7 @@ class UpOptions:
     airflow: bool = True
     group: str = "orders-app"
     topic: str = "orders"
-    kind: MemberKind = MemberKind.OLD
+    kind: MemberKind = MemberKind.ZOOKEEPER
     idle: tuple[int, ...] = ()
     kafka: KafkaOptions = field(default_factory=KafkaOptions)
     properties: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

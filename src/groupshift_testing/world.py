@@ -62,13 +62,13 @@ class World:
     mode_writes: int = 0
 
     @classmethod
-    def of(cls, clock: Clock, kind: MemberKind = MemberKind.OLD, members: int = 3) -> World:
+    def of(cls, clock: Clock, kind: MemberKind = MemberKind.ZOOKEEPER, members: int = 3) -> World:
         """A healthy group of one kind with offsets in ZooKeeper."""
         world = cls(clock=clock, places={f"m{n}": Occupant(kind) for n in range(1, members + 1)})
         for partition in world.all_partitions():
             world.ends[partition] = 100
             world.znode[partition] = 90
-            if kind is not MemberKind.OLD:
+            if kind is not MemberKind.ZOOKEEPER:
                 world.kafka[partition] = 90
         return world
 
@@ -90,7 +90,7 @@ class World:
             kind = self.places[owners[partition]].kind if partition in owners else None
             if kind in {MemberKind.AWARE, MemberKind.PLAIN}:
                 self.kafka[partition] = self.ends[partition]
-            if kind in {MemberKind.OLD, MemberKind.AWARE}:
+            if kind in {MemberKind.ZOOKEEPER, MemberKind.AWARE}:
                 self.znode[partition] = self.ends[partition]
 
     def write_mode(self, data: bytes | None) -> ModeNode:
@@ -109,7 +109,7 @@ class World:
         """`groupshift.ports.cluster.GroupReader`."""
         if group != self.group:
             return GroupView(group=group, taken_at_ms=self.clock.now_ms(), exists=False, mode=ABSENT_MODE)
-        registered = self._running(MemberKind.OLD, MemberKind.AWARE)
+        registered = self._running(MemberKind.ZOOKEEPER, MemberKind.AWARE)
         members = self._members()
         return GroupView(
             group=group,
@@ -151,7 +151,7 @@ class World:
         return [n for n, o in sorted(self.places.items()) if o.running and o.kind in kinds]
 
     def _effective(self) -> Mode:
-        ids = [self.identity(place) for place in self._running(MemberKind.OLD, MemberKind.AWARE)]
+        ids = [self.identity(place) for place in self._running(MemberKind.ZOOKEEPER, MemberKind.AWARE)]
         aware = [self.identity(place) for place in self._running(MemberKind.AWARE)]
         return effective_mode(self.mode, ids, aware)
 
@@ -166,7 +166,7 @@ class World:
                     Member(
                         member_id=self.identity(place) + ("-uuid" if plain else ""),
                         kind=occupant.kind,
-                        client_id=None if occupant.kind is MemberKind.OLD else self.identity(place),
+                        client_id=None if occupant.kind is MemberKind.ZOOKEEPER else self.identity(place),
                         subscription=subscription,
                         fence=occupant.fence if aware else None,
                         mode=self._effective() if aware else None,

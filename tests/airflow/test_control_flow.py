@@ -20,7 +20,7 @@ from support.simulated_runs import At
 
 pytestmark = pytest.mark.timeout(900)
 
-OLD, AWARE, PLAIN = MemberKind.OLD, MemberKind.AWARE, MemberKind.PLAIN
+OLD, AWARE, PLAIN = MemberKind.ZOOKEEPER, MemberKind.AWARE, MemberKind.PLAIN
 CONF = {"canary_watch": 0, "soak": 3}
 DAG = "migrate_coordination"
 CANARY = f"canary/replace_members {CrashPoint.AFTER_READ_BACK.value}"

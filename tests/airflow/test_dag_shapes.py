@@ -59,7 +59,7 @@ def plan_of(group: CoordinationProcesses, until: Until) -> Plan:
 
 
 @pytest.mark.parametrize("until", list(Until))
-@pytest.mark.parametrize("kind", [MemberKind.OLD, MemberKind.AWARE])
+@pytest.mark.parametrize("kind", [MemberKind.ZOOKEEPER, MemberKind.AWARE])
 def test_each_step_of_a_plan_of_coordination_has_its_task(
     dagbag: Any, until: Until, kind: MemberKind
 ) -> None:

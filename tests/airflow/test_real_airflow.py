@@ -50,7 +50,7 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory, submit_folder: Path) -> Iterator[Real]:
     """A sandbox with Airflow whose tasks die once at the canary, and once where it is undone."""
-    patient = dict.fromkeys((MemberKind.OLD, MemberKind.AWARE), SESSION)  # nobody is meant to lose one
+    patient = dict.fromkeys((MemberKind.ZOOKEEPER, MemberKind.AWARE), SESSION)  # nobody is meant to lose one
     variables = {**KILL, "PATH": first_on_path(submit_folder)}
     with real_airflow(tmp_path_factory.mktemp("sandbox"), variables, patient) as found:
         yield found
@@ -106,7 +106,7 @@ def test_roll_back_after_the_toggle_restores_the_old_members(real: Real) -> None
     assert state == "success", real.status()
     view = real.view()
     assert real.status().state == RunState.ROLLED_BACK
-    assert (view.effective_mode, set(kinds_of(view))) == (Mode.ZOOKEEPER, {MemberKind.OLD})
+    assert (view.effective_mode, set(kinds_of(view))) == (Mode.ZOOKEEPER, {MemberKind.ZOOKEEPER})
     assert twice(real, "roll_back", "back") == {"undo_members.act": 2}
     old = {path.stem for path in real.home.configuration.glob("m*.properties")}
     told = read_ledgers(real.home.ledgers, GROUP)

@@ -165,7 +165,7 @@ def test_a_failed_proof_rolls_back_by_itself_and_ends_red(real: Real) -> None:
     found = real.status()
     assert found.state == RunState.ROLLED_BACK
     assert "m2" in found.reason
-    assert set(kinds_of(real.view())) == {MemberKind.OLD}
+    assert set(kinds_of(real.view())) == {MemberKind.ZOOKEEPER}
 
 
 def taken_at_gate(real: Real) -> str:

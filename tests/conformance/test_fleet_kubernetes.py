@@ -146,7 +146,7 @@ def test_a_run_that_is_fenced_between_its_reading_and_its_patch_is_refused(serve
     server.before_patch.append(roll_back_begins)
     with pytest.raises(Conflict, match="token 1 of"):
         fleet.driver.start(change("canary", "orders-2", token=1))
-    assert fleet.kinds() == [MemberKind.OLD] * 3
+    assert fleet.kinds() == [MemberKind.ZOOKEEPER] * 3
     image = document(server, "statefulsets/orders")["spec"]["template"]["spec"]["containers"][0]["image"]
     assert image == "registry.test/orders:1.0"
 
@@ -160,7 +160,9 @@ def test_a_change_that_reached_one_of_two_workloads_is_completed_when_it_is_repe
         fleet.driver.start(whole)
     server.failing.clear()
     wait_until(
-        lambda: fleet.kinds() == [MemberKind.AWARE, MemberKind.OLD, MemberKind.OLD], DEADLINE_S, "half"
+        lambda: fleet.kinds() == [MemberKind.AWARE, MemberKind.ZOOKEEPER, MemberKind.ZOOKEEPER],
+        DEADLINE_S,
+        "half",
     )
     status = fleet.reopen().observe(whole)
     assert not status.done
@@ -186,7 +188,7 @@ def test_a_pod_that_breaks_is_named_with_the_reason(server, stateful):
     assert not fleet.driver.observe(undo).done
     node.heal()
     wait_until(lambda: fleet.driver.observe(undo).done, DEADLINE_S, "the old member is back")
-    assert fleet.kinds() == [MemberKind.OLD] * 3
+    assert fleet.kinds() == [MemberKind.ZOOKEEPER] * 3
 
 
 def test_a_rollout_past_its_deadline_says_so(server, deployments):
@@ -262,7 +264,7 @@ def test_a_canary_waits_until_the_rollout_before_it_is_over(server, stateful):
     node.heal()
     wait_until(lambda: rolled_out(document(server, "statefulsets/orders")), DEADLINE_S, "rolled out")
     fleet.carry_out(change("canary", "orders-2"))
-    assert fleet.kinds() == [MemberKind.AWARE, MemberKind.OLD, MemberKind.OLD]
+    assert fleet.kinds() == [MemberKind.AWARE, MemberKind.ZOOKEEPER, MemberKind.ZOOKEEPER]
 
 
 def test_a_change_is_done_when_the_next_one_is_taken(server, stateful, monkeypatch):
@@ -290,7 +292,7 @@ def test_a_revision_that_the_history_lost_needs_an_annotation(server, deployment
     told = json.dumps({"image": "registry.test/orders:1.0", "env": {"CONSUMER": "zookeeper"}})
     edit(server, "deployments/orders-canary", {"metadata": {"annotations": {"groupshift.io/old": told}}})
     fleet.carry_out(undo)
-    assert fleet.kinds() == [MemberKind.OLD] * 3
+    assert fleet.kinds() == [MemberKind.ZOOKEEPER] * 3
 
 
 def test_a_group_without_workloads_is_refused_with_the_label(server, stateful):

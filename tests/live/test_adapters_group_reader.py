@@ -130,7 +130,7 @@ def test_an_aware_member_is_one_with_its_embedded_consumer(
     view = reader.read(group)
     assert [(member.member_id, member.kind) for member in view.members] == [
         (aware, MemberKind.AWARE),
-        (old, MemberKind.OLD),
+        (old, MemberKind.ZOOKEEPER),
     ]
     assert (view.members[0].client_id, view.members[0].version) == (aware, "9")
     assert view.effective_mode is Mode.ZOOKEEPER
@@ -162,7 +162,7 @@ def test_a_real_scala_member_becomes_a_verified_snapshot(
         ends = {end.at: end.log_end for end in view.log_ends}
         assert all(at.offset <= ends[at.at] for at in view.zookeeper_offsets if at.at in ends)
     view = views[-1]
-    assert [(m.member_id, m.kind) for m in view.members] == [(member.member_id, MemberKind.OLD)]
+    assert [(m.member_id, m.kind) for m in view.members] == [(member.member_id, MemberKind.ZOOKEEPER)]
     assert {owner.member_id for owner in view.owners} == {member.member_id}
     assert list(view.owners_by_partition.values()) == [(member.member_id,)] * 3
     assert view.problems == ()

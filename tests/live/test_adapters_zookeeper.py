@@ -58,7 +58,7 @@ def test_old_and_aware_members_owners_and_offsets_are_read(
     put(kazoo, f"{root}/offsets/orders/0", b"17", ephemeral=False)
     side = groups.observe(group)
     assert [(m.member_id, m.kind, m.fence) for m in side.members] == [
-        (f"{group}_m1-1", MemberKind.OLD, None),
+        (f"{group}_m1-1", MemberKind.ZOOKEEPER, None),
         (f"{group}_m2-1", MemberKind.AWARE, 1),
     ]
     session = kazoo.client_id[0]

@@ -125,12 +125,12 @@ def test_a_person_deploys_the_canary_and_takes_it_back(
     first = old[0].member_id
     said(move.await_instruction(PhaseName.CANARY), f"- {first}", "MigratingConsumer")
     assert isinstance(move.looks(), Waits)
-    assert set(move.kinds().values()) == {MemberKind.OLD}, "the driver itself changed nothing"
+    assert set(move.kinds().values()) == {MemberKind.ZOOKEEPER}, "the driver itself changed nothing"
 
     old[0].stop()
     aware = consume_member("migrating", "m1-2", [name], properties=properties)
     move.await_settled()
-    move.await_kinds({aware.member_id: MemberKind.AWARE, old[1].member_id: MemberKind.OLD})
+    move.await_kinds({aware.member_id: MemberKind.AWARE, old[1].member_id: MemberKind.ZOOKEEPER})
 
     former, move = move, replace(move, run=app.claim(move.run.name, "run-2"))
     assert begin_roll_back(move.run, app.move.back_to[0])
@@ -141,7 +141,7 @@ def test_a_person_deploys_the_canary_and_takes_it_back(
     aware.stop()
     again = scala_member("1.1.1", "m1-3", [name], properties=properties)
     move.await_settled()
-    move.await_kinds({again.member_id: MemberKind.OLD, old[1].member_id: MemberKind.OLD})
+    move.await_kinds({again.member_id: MemberKind.ZOOKEEPER, old[1].member_id: MemberKind.ZOOKEEPER})
     assert app.state(move.run.name) is RunState.ROLLING_BACK
 
     ends = log_ends(name, PARTITIONS)

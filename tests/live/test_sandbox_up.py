@@ -191,7 +191,11 @@ def test_a_change_is_carried_out_once_whoever_repeats_it(home, fleet):
         1,
         0,
     ]
-    assert [slot.kind for slot in fleet.slots(GROUP)] == [MemberKind.AWARE, MemberKind.AWARE, MemberKind.OLD]
+    assert [slot.kind for slot in fleet.slots(GROUP)] == [
+        MemberKind.AWARE,
+        MemberKind.AWARE,
+        MemberKind.ZOOKEEPER,
+    ]
 
 
 def _incarnation(member_id: str) -> int:

@@ -26,7 +26,7 @@ SESSION = {"zookeeper.session.timeout.ms": "30000"}
 @pytest.fixture(scope="module")
 def old(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Field, Real]]:
     """The sandbox and its Airflow; nobody is meant to lose a session."""
-    patient = dict.fromkeys((MemberKind.OLD, MemberKind.AWARE), SESSION)
+    patient = dict.fromkeys((MemberKind.ZOOKEEPER, MemberKind.AWARE), SESSION)
     with field_sandbox(tmp_path_factory.mktemp("field"), patient) as found:
         hosts = load(found.home.settings_file).zookeeper.hosts
         api = AirflowApi(url=start_airflow(found.home, hosts, found.bootstrap, {HEARTBEAT: "120"}))

@@ -39,7 +39,7 @@ LEFT_BY_SPARK = "-compare-"
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
     """A sandbox with Airflow; proofs on the command line go to a Spark that was started once."""
-    patient = dict.fromkeys((MemberKind.OLD, MemberKind.AWARE), SESSION)  # nobody is meant to lose one
+    patient = dict.fromkeys((MemberKind.ZOOKEEPER, MemberKind.AWARE), SESSION)  # nobody is meant to lose one
     with real_airflow(tmp_path_factory.mktemp("sandbox"), {HEARTBEAT: "120"}, patient) as found:
         settings = found.home.settings_file
         with warm_spark(found.home.root) as submit:
@@ -157,7 +157,7 @@ def test_u01_taken_over_while_its_canary_waits(real: Real) -> None:
     later = {(each.token, str(each.kind)) for each in real.events() if each.seq > other.seq}
     assert {number for number, kind in later if kind != "sealed"} <= theirs
     assert len(real.asked("migrate_coordination", "taken")) == 1, "nobody was asked but for the plan"
-    assert set(kinds_of(real.view())) == {MemberKind.OLD}
+    assert set(kinds_of(real.view())) == {MemberKind.ZOOKEEPER}
 
 
 def test_u01_taken_over_while_the_others_are_replaced(real: Real) -> None:
@@ -228,7 +228,7 @@ def test_u01_a_roll_back_is_taken_over_too(real: Real) -> None:
     conf = {"run": found, "take_over": True, "to": "old_members", "execute": True}
     taking.check(real.run("roll_back", "back", conf, {}, taking))
     back(real, "old_members")
-    assert set(kinds_of(real.view())) == {MemberKind.OLD}
+    assert set(kinds_of(real.view())) == {MemberKind.ZOOKEEPER}
 
 
 def test_u01_taken_over_at_the_last_gate(real: Real) -> None:

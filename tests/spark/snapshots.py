@@ -125,7 +125,7 @@ def canary_rules() -> AllowedChanges:
         kafka_mode=False,
         gap=40,
         replaced=1,
-        old=MemberKind.OLD,
+        old=MemberKind.ZOOKEEPER,
         new=MemberKind.AWARE,
     )
 

@@ -229,11 +229,7 @@ TOGGLE_PLANTS: list[tuple[str, Change, dict[str, list[str]]]] = [
     (
         "no znode at all",
         drop("offsets", 0),
-        {
-            "stores_agree": [
-                "orders-0: Kafka has 520 and there is no znode: a rollback would start elsewhere"
-            ]
-        },
+        {"stores_agree": ["orders-0: Kafka has 520 and there is no znode: a rollback would start elsewhere"]},
     ),
     (
         "no Kafka offset",

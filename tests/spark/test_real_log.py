@@ -160,6 +160,6 @@ def test_an_expired_session_ends_its_interval(log: Log) -> None:
 
 def test_registrations_offsets_and_mode_are_read(log: Log) -> None:
     """Members of a multi, both writes of an offset, and the mode node."""
-    assert log.history.kinds == {"g_m1-1": MemberKind.OLD, "g_m2-1": MemberKind.AWARE}
+    assert log.history.kinds == {"g_m1-1": MemberKind.ZOOKEEPER, "g_m2-1": MemberKind.AWARE}
     assert [one.offset for one in log.history.offset_writes] == [17, 42]
     assert [one.text for one in log.history.mode_writes] == ["kafka"]

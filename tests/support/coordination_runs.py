@@ -62,7 +62,7 @@ class CoordinationProcesses(Processes):
         return CoordinationRequest(**{**usual, **values})
 
 
-def make_coordination(kind: MemberKind = MemberKind.OLD, members: int = 3) -> CoordinationProcesses:
+def make_coordination(kind: MemberKind = MemberKind.ZOOKEEPER, members: int = 3) -> CoordinationProcesses:
     """A healthy group of one kind of members, in zookeeper mode."""
     bench = make_group(kind, members)
     return CoordinationProcesses(**{name: getattr(bench, name) for name in SHARED})

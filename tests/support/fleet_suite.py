@@ -63,13 +63,13 @@ def change(change_id: str, *slots: str, to: MemberKind = MemberKind.AWARE, token
 
 def back(change_id: str, *slots: str, undoes: tuple[str, ...], token: int = 1) -> Change:
     """The rollback to old members."""
-    return replace(change(change_id, *slots, to=MemberKind.OLD, token=token), undoes=undoes)
+    return replace(change(change_id, *slots, to=MemberKind.ZOOKEEPER, token=token), undoes=undoes)
 
 
 def test_every_slot_is_listed_with_its_member(fleet: Fleet) -> None:
     """Three old members of this group run, each with an id of its own; another group has none."""
     slots = fleet.driver.slots(GROUP)
-    assert [(slot.kind, slot.state) for slot in slots] == [(MemberKind.OLD, SlotState.RUNNING)] * 3
+    assert [(slot.kind, slot.state) for slot in slots] == [(MemberKind.ZOOKEEPER, SlotState.RUNNING)] * 3
     ids = {slot.member_id for slot in slots}
     assert len(ids) == 3
     assert all(each is not None and each.startswith(f"{GROUP}_") for each in ids)
@@ -82,7 +82,7 @@ def test_a_canary_replaces_the_named_slot_only_and_the_roll_the_rest(fleet: Flee
     before = fleet.members()
     status = fleet.carry_out(change("canary", first))
     assert [(slot.name, slot.change_id) for slot in status.slots] == [(first, "canary")]
-    assert fleet.kinds() == [MemberKind.AWARE, MemberKind.OLD, MemberKind.OLD]
+    assert fleet.kinds() == [MemberKind.AWARE, MemberKind.ZOOKEEPER, MemberKind.ZOOKEEPER]
     after = fleet.members()
     assert {name: after[name] for name in rest} == {name: before[name] for name in rest}
     assert after[first] not in {None, before[first]}
@@ -109,13 +109,13 @@ def test_a_change_id_cannot_mean_two_things(fleet: Fleet) -> None:
         fleet.driver.start(change("canary", *fleet.order))
     with pytest.raises(Rejected, match="accepted before"):
         fleet.driver.start(change("canary", *fleet.order[1:]))
-    assert fleet.kinds() == [MemberKind.AWARE, MemberKind.OLD, MemberKind.OLD]
+    assert fleet.kinds() == [MemberKind.AWARE, MemberKind.ZOOKEEPER, MemberKind.ZOOKEEPER]
 
 
 def test_a_change_that_was_never_started_is_not_done(fleet: Fleet) -> None:
     """Even though its slots would run the kind already."""
     assert not fleet.driver.observe(change("never", fleet.order[0])).done
-    assert not fleet.driver.observe(change("never", fleet.order[0], to=MemberKind.OLD)).done
+    assert not fleet.driver.observe(change("never", fleet.order[0], to=MemberKind.ZOOKEEPER)).done
 
 
 def test_every_driver_tells_whether_it_took_a_change_up(fleet: Fleet) -> None:
@@ -138,9 +138,9 @@ def test_the_way_back_brings_the_old_members_again(fleet: Fleet) -> None:
     fleet.carry_out(change("canary", fleet.order[0]))
     fleet.carry_out(change("roll", *fleet.order[1:]))
     fleet.carry_out(back("undo", *fleet.order, undoes=("canary", "roll"), token=2))
-    assert fleet.kinds() == [MemberKind.OLD] * 3
+    assert fleet.kinds() == [MemberKind.ZOOKEEPER] * 3
     fleet.carry_out(change("again", fleet.order[0], token=3))
-    assert fleet.kinds() == [MemberKind.AWARE, MemberKind.OLD, MemberKind.OLD]
+    assert fleet.kinds() == [MemberKind.AWARE, MemberKind.ZOOKEEPER, MemberKind.ZOOKEEPER]
 
 
 def test_a_canary_alone_is_taken_back(fleet: Fleet) -> None:
@@ -148,7 +148,7 @@ def test_a_canary_alone_is_taken_back(fleet: Fleet) -> None:
     before = fleet.members()
     fleet.carry_out(change("canary", fleet.order[0]))
     fleet.carry_out(back("undo", fleet.order[0], undoes=("canary",), token=2))
-    assert fleet.kinds() == [MemberKind.OLD] * 3
+    assert fleet.kinds() == [MemberKind.ZOOKEEPER] * 3
     after = fleet.members()
     assert [after[name] for name in fleet.order[1:]] == [before[name] for name in fleet.order[1:]]
 
@@ -157,7 +157,7 @@ def test_taking_back_what_never_began_changes_nothing(fleet: Fleet) -> None:
     """A run killed before its change reached the fleet can be taken back too."""
     before = fleet.members()
     fleet.carry_out(back("undo", *fleet.order, undoes=("canary", "roll")))
-    assert fleet.kinds() == [MemberKind.OLD] * 3
+    assert fleet.kinds() == [MemberKind.ZOOKEEPER] * 3
     assert fleet.members() == before
 
 
@@ -259,5 +259,5 @@ def test_an_emptying_is_taken_back(fleet: Fleet) -> None:
     fleet.driver.start(change("empty", *fleet.order, to=MemberKind.VACANT))
     fleet.carry_out(back("undo", *fleet.order, undoes=("empty",), token=2))
     assert [(slot.kind, slot.state) for slot in fleet.driver.slots(GROUP)] == [
-        (MemberKind.OLD, SlotState.RUNNING)
+        (MemberKind.ZOOKEEPER, SlotState.RUNNING)
     ] * 3

@@ -21,7 +21,7 @@ class SimulatedGroup:
     proof: MemoryProof
 
 
-def make_group(kind: MemberKind = MemberKind.OLD, members: int = 3) -> SimulatedGroup:
+def make_group(kind: MemberKind = MemberKind.ZOOKEEPER, members: int = 3) -> SimulatedGroup:
     """A healthy group whose members consume a little whenever somebody sleeps."""
     clock = ManualClock()
     return group_of_world(clock, World.of(clock, kind, members))

@@ -116,7 +116,7 @@ class _Replay:
         match change:
             case DataSet():
                 self._written(transaction, change.path, change.data)
-                ids = ((("migration", "ids"), MemberKind.AWARE), (("ids",), MemberKind.OLD))
+                ids = ((("migration", "ids"), MemberKind.AWARE), (("ids",), MemberKind.ZOOKEEPER))
                 for folder, kind in ids if isinstance(change, Created) else ():
                     member = self._below(change.path, *folder)
                     if member and "/" not in member and self.kinds.get(member) is not MemberKind.AWARE:

@@ -63,7 +63,7 @@ def look_of(facts: Facts, slots: Collection[str]) -> Look:
         at_ms=view.taken_at_ms,
         ids_pzxid=view.ids_pzxid,
         canary=tuple(member for member in aware if not places or member in known),
-        old=tuple(member.member_id for member in view.of_kind(MemberKind.OLD)),
+        old=tuple(member.member_id for member in view.of_kind(MemberKind.ZOOKEEPER)),
         down=tuple(place.name for place in places if not place.running or place.member_id not in present),
         unowned=tuple(str(at) for at, owners in view.owners_by_partition.items() if not owners),
         held=held_now(view),

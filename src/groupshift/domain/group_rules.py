@@ -71,7 +71,7 @@ def plain_members_allowed(facts: Facts) -> Iterator[Says]:
     """D11: beside ZooKeeper members a plain Kafka member is allowed in kafka mode only
     (zookeeper-coordination.md §9 lines 4, 5)."""
     view = facts.view
-    plain, old = _ids(view.of_kind(MemberKind.PLAIN)), _ids(view.of_kind(MemberKind.OLD))
+    plain, old = _ids(view.of_kind(MemberKind.PLAIN)), _ids(view.of_kind(MemberKind.ZOOKEEPER))
     if plain and (old or (view.of_kind(MemberKind.AWARE) and view.effective_mode is not Mode.KAFKA)):
         beside = f" beside old members {sentence_list(old)}" if old else f" in {view.effective_mode} mode"
         yield Says("plain_beside", members=plain, group=view.group, beside=beside)
@@ -94,11 +94,11 @@ def znode_offsets_complete(facts: Facts) -> Iterator[Says]:
         yield Says(f"no_znode_offset{empty}", partitions=names)
 
 
-@_rule("C06", _without(MemberKind.OLD))
+@_rule("C06", _without(MemberKind.ZOOKEEPER))
 def no_left_over_mode(facts: Facts) -> Iterator[Says]:
     """D13: no mode node that would act later, by itself."""
     view = facts.view
-    if view.of_kind(MemberKind.OLD) and view.mode.requested is Mode.KAFKA:
+    if view.of_kind(MemberKind.ZOOKEEPER) and view.mode.requested is Mode.KAFKA:
         yield Says("left_over_mode", group=view.group)
 
 
@@ -303,7 +303,7 @@ def in_zookeeper_mode(facts: Facts) -> Iterator[Says]:
         yield Says("no_zookeeper_mode", group=facts.view.group)
 
 
-@_rule("C24", _without(MemberKind.OLD))
+@_rule("C24", _without(MemberKind.ZOOKEEPER))
 def old_commit_to_zookeeper(facts: Facts) -> Iterator[Says]:
     """§9 line 6: beside migration-aware members, whom they meet in zookeeper mode, the coordinator refuses
     their commits, and with ``dual.commit.enabled`` nothing is written to ZooKeeper either."""

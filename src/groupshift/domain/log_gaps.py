@@ -125,7 +125,7 @@ def isolation_of(kinds: Iterable[MemberKind], of_kafka: Isolation) -> Isolation:
     """How readers of these kinds read: the old consumer is given aborted records too; ``of_kafka`` is the
     level of all others, who count as soon as there is one."""
     known = frozenset(kinds)
-    return Isolation.READ_UNCOMMITTED if known == {MemberKind.OLD} else of_kafka
+    return Isolation.READ_UNCOMMITTED if known == {MemberKind.ZOOKEEPER} else of_kafka
 
 
 def gaps(before: Snapshot, after: Snapshot, of_kafka: Isolation) -> tuple[Gap, ...]:

@@ -40,7 +40,7 @@ class Isolation(StrEnum):
 class MemberKind(StrEnum):
     """What a member of a group is, as far as a move is concerned."""
 
-    OLD = "old"
+    ZOOKEEPER = "old"
     """Registered below ``ids`` only: the old Scala consumer, or any with migration disabled."""
     AWARE = "aware"
     """Registered below ``ids`` and ``migration/ids``: obeys the mode node."""

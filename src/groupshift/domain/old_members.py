@@ -58,7 +58,7 @@ def held_now(view: GroupView, members: Collection[str] | None = None) -> tuple[H
 
 def held_by_old(view: GroupView) -> tuple[Held, ...]:
     """Return what old members own, sorted."""
-    old = {member.member_id for member in view.of_kind(MemberKind.OLD)}
+    old = {member.member_id for member in view.of_kind(MemberKind.ZOOKEEPER)}
     return held_now(view, old) if old else ()
 
 

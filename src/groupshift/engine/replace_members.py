@@ -104,7 +104,7 @@ def raise_fence(run: Run[G]) -> None:
     """Let the driver refuse what a process that was asleep until now would still start: a change of no
     places, with the token of this claim."""
     change_id = f"{run.name}:roll_back:{run.token}"
-    driver_of(run).start(change_of(run, {"slots": (), "to": MemberKind.OLD, "change_id": change_id}))
+    driver_of(run).start(change_of(run, {"slots": (), "to": MemberKind.ZOOKEEPER, "change_id": change_id}))
 
 
 def _shows(run: Run[G], step: Step, intent: Json) -> bool:

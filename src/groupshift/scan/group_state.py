@@ -99,8 +99,8 @@ def rest_of(now_ms: int, now: str, known_ms: int | None, before: GroupState | No
 
 
 _WORK: Mapping[PhaseName, Callable[[GroupView], bool]] = {
-    PhaseName.CANARY: lambda view: bool(view.of_kind(MemberKind.OLD)),
-    PhaseName.ROLL: lambda view: bool(view.of_kind(MemberKind.OLD)),
+    PhaseName.CANARY: lambda view: bool(view.of_kind(MemberKind.ZOOKEEPER)),
+    PhaseName.ROLL: lambda view: bool(view.of_kind(MemberKind.ZOOKEEPER)),
     PhaseName.TOGGLE: lambda view: bool(view.ids) and view.effective_mode is not Mode.KAFKA,
     PhaseName.RETIRE: lambda view: bool(view.of_kind(MemberKind.AWARE)),
     PhaseName.FINALISE: lambda view: view.mode.data is not None,
@@ -214,7 +214,7 @@ def state_of(observed: Observed, before: GroupState | None) -> GroupState:
         group=view.group,
         taken_at_ms=view.taken_at_ms,
         life=life,
-        old=len(view.of_kind(MemberKind.OLD)),
+        old=len(view.of_kind(MemberKind.ZOOKEEPER)),
         aware=len(view.of_kind(MemberKind.AWARE)),
         plain=len(view.of_kind(MemberKind.PLAIN)),
         mode=view.effective_mode,

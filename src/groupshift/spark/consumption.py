@@ -99,7 +99,7 @@ def write_history(history: History, output: Path, until_ms: int) -> tuple[Path, 
         {
             **_row(one),
             "member": one.member_id,
-            "kind": history.kinds.get(one.member_id, MemberKind.OLD),
+            "kind": history.kinds.get(one.member_id, MemberKind.ZOOKEEPER),
             "end_ms": STILL_HELD_MS if one.end_ms is None else one.end_ms,
         }
         for one in history.intervals

@@ -17,7 +17,7 @@ from groupshift_sandbox.processes import Running, free_port, is_running, start
 RELEASE = "1.1.1"
 SESSION_MS = "6000"
 PROPERTIES: Mapping[str, Mapping[str, str]] = {
-    MemberKind.OLD: {"zookeeper.session.timeout.ms": SESSION_MS},
+    MemberKind.ZOOKEEPER: {"zookeeper.session.timeout.ms": SESSION_MS},
     MemberKind.AWARE: {
         "zookeeper.session.timeout.ms": SESSION_MS,
         "session.timeout.ms": SESSION_MS,
@@ -57,7 +57,7 @@ class Members:
             )
             for slot, listener in zip(fleet.ours, broker.relayed, strict=True)
         }
-        slots = [SlotDefinition(name=name, release=RELEASE, kind=MemberKind.OLD) for name in fleet.old]
+        slots = [SlotDefinition(name=name, release=RELEASE, kind=MemberKind.ZOOKEEPER) for name in fleet.old]
         slots += [
             SlotDefinition(
                 name=name,

@@ -89,7 +89,7 @@ def test_members_are_aware_when_they_ever_registered_so() -> None:
         at(zxid, Created(path=f"/consumers/g/{where}", data=data))
         for (zxid, where), data in registered.items()
     ]
-    assert history(log, "g").kinds == {"g_m1-1": MemberKind.OLD, "g_m2-1": MemberKind.AWARE}
+    assert history(log, "g").kinds == {"g_m1-1": MemberKind.ZOOKEEPER, "g_m2-1": MemberKind.AWARE}
 
 
 def test_writes_of_the_mode_node_are_kept() -> None:

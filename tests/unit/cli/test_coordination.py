@@ -97,7 +97,7 @@ def test_without_execute_run_only_plans(
     assert phases == ["plan", "canary", "roll", "toggle", "soak"]
     assert document["next"].endswith("--execute")
     assert document["state"] == RunState.PREVIEW
-    assert group.kinds() == [MemberKind.OLD] * 3
+    assert group.kinds() == [MemberKind.ZOOKEEPER] * 3
     assert not group.runs.recent(9, open_only=True)
 
 
@@ -133,7 +133,7 @@ def test_run_moves_and_roll_back_takes_back(
         assert main(verb) == 0
         assert "next: groupshift" in shown(capsys)
     assert main(["roll-back", run, "--execute", "--yes"]) == 0
-    assert group.kinds() == [MemberKind.OLD] * 3
+    assert group.kinds() == [MemberKind.ZOOKEEPER] * 3
     assert group.state(run) is RunState.ROLLED_BACK
 
 

@@ -21,9 +21,9 @@ from support.simulated_fleet import Fleet, make_fleet
 def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
     """An old, an aware and a dead group behind the command line."""
     made = make_fleet(tmp_path)
-    made.add("bills", MemberKind.OLD)
+    made.add("bills", MemberKind.ZOOKEEPER)
     made.add("orders")
-    for occupant in made.add("gone", MemberKind.OLD).places.values():
+    for occupant in made.add("gone", MemberKind.ZOOKEEPER).places.values():
         occupant.running = False
     monkeypatch.setattr(verb, "settings", lambda _path: None)
     monkeypatch.setattr(verb, "build_scans", lambda _settings: nullcontext(made.scans()))

@@ -21,7 +21,7 @@ from support.simulated_group import make_group
 
 F7 = {"C08", "C12", "C13", "C14", "C15"}
 """The preconditions of a write of kafka mode (zookeeper-coordination.md §8.10)."""
-OLD, AWARE, PLAIN = MemberKind.OLD, MemberKind.AWARE, MemberKind.PLAIN
+OLD, AWARE, PLAIN = MemberKind.ZOOKEEPER, MemberKind.AWARE, MemberKind.PLAIN
 DOUBT = Verdict.INCONCLUSIVE
 P0, P5 = TopicPartition("orders", 0), TopicPartition("orders", 5)
 

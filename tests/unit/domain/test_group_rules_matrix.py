@@ -15,7 +15,7 @@ from groupshift.domain.verdict import Verdict
 from groupshift_testing.world import Occupant
 from support.simulated_group import make_group
 
-OLD, AWARE, PLAIN = MemberKind.OLD, MemberKind.AWARE, MemberKind.PLAIN
+OLD, AWARE, PLAIN = MemberKind.ZOOKEEPER, MemberKind.AWARE, MemberKind.PLAIN
 UNFENCED = "aware without a fence"
 ZOOKEEPER, KAFKA = Mode.ZOOKEEPER, Mode.KAFKA
 GROUPS = [each for size in range(1, 5) for each in combinations((OLD, AWARE, UNFENCED, PLAIN), size)]

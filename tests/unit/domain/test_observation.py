@@ -18,7 +18,7 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rows import LogEndRow, OffsetRow
 
 NOTHING = GroupView(group="g", topics={"orders": 2, "other": 1})
-OLD = Member(member_id="g_m1-1", kind=MemberKind.OLD, subscription=(("orders", 1),))
+OLD = Member(member_id="g_m1-1", kind=MemberKind.ZOOKEEPER, subscription=(("orders", 1),))
 AWARE = Member(member_id="g_m2-1", kind=MemberKind.AWARE, subscription=(("orders", 1),))
 
 
@@ -67,7 +67,7 @@ def test_a_kafka_member_unknown_to_migration_ids_is_plain() -> None:
     assert [(m.member_id, m.client_id, m.subscription) for m in plain] == [
         ("g_m1-1-uuid", "g_m1-1", (("orders", 1), ("other", 1)))
     ]
-    assert len(view.of_kind(MemberKind.OLD)) == 1
+    assert len(view.of_kind(MemberKind.ZOOKEEPER)) == 1
 
 
 def test_a_plain_member_whose_subscription_is_unreadable_is_known_by_its_assignment() -> None:
@@ -88,15 +88,17 @@ def test_topics_come_from_subscriptions_else_owners_else_offsets() -> None:
 def test_a_wildcard_is_expanded_over_the_topics_of_the_brokers() -> None:
     """White and black lists match whole names; internal topics are left out."""
     known = GroupView(group="g", topics={"a": 1, "ab": 1, "__consumer_offsets": 50})
-    white = Member(member_id="w", kind=MemberKind.OLD, pattern="white_list", subscription=((" a.* ", 1),))
-    black = Member(member_id="b", kind=MemberKind.OLD, pattern="black_list", subscription=(("a", 1),))
+    white = Member(
+        member_id="w", kind=MemberKind.ZOOKEEPER, pattern="white_list", subscription=((" a.* ", 1),)
+    )
+    black = Member(member_id="b", kind=MemberKind.ZOOKEEPER, pattern="black_list", subscription=(("a", 1),))
     assert topics_of_group(zookeeper(white), known) == ("a", "ab")
     assert topics_of_group(zookeeper(black), known) == ("ab",)
 
 
 def test_a_pattern_that_cannot_be_evaluated_is_a_problem() -> None:
     """The sentence names the member and the pattern."""
-    broken = Member(member_id="w", kind=MemberKind.OLD, pattern="white_list", subscription=(("a(", 1),))
+    broken = Member(member_id="w", kind=MemberKind.ZOOKEEPER, pattern="white_list", subscription=(("a(", 1),))
     (problem,) = view_of(zookeeper(broken), NOTHING).problems
     assert "member w" in problem
     assert "'a('" in problem
@@ -104,7 +106,7 @@ def test_a_pattern_that_cannot_be_evaluated_is_a_problem() -> None:
 
 def test_topics_the_brokers_do_not_know_are_problems() -> None:
     """Subscribed ones are named; what is committed of such is left over, and no problem."""
-    gone = Member(member_id="g_m1-1", kind=MemberKind.OLD, subscription=(("gone", 1),))
+    gone = Member(member_id="g_m1-1", kind=MemberKind.ZOOKEEPER, subscription=(("gone", 1),))
     left = zookeeper(gone, zookeeper_offsets=(offset("gone", 0), offset("gone", 1), offset("orders", 9)))
     (problem,) = view_of(left, NOTHING).problems
     assert "g_m1-1 subscribes to topic 'gone'" in problem

@@ -15,7 +15,7 @@ def member(name: str, *topics: str, pattern: str = "static") -> Member:
     """An old member."""
     return Member(
         member_id=f"g_{name}",
-        kind=MemberKind.OLD,
+        kind=MemberKind.ZOOKEEPER,
         pattern=pattern,
         subscription=tuple((topic, 1) for topic in topics),
     )

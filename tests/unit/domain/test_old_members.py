@@ -29,7 +29,7 @@ def view(znode: int | None, kafka: int | None, end: int = 200, **changes: object
         exists=True,
         mode=ABSENT_MODE,
         ids=("g_a",),
-        members=(Member(member_id="g_a", kind=MemberKind.OLD, subscription=(("t", 1),)),),
+        members=(Member(member_id="g_a", kind=MemberKind.ZOOKEEPER, subscription=(("t", 1),)),),
         owners=(Owner(partition=P0, thread_id="g_a-0", czxid=7, session_id=1),),
         zookeeper_offsets=() if znode is None else (OffsetRow(group="g", **P0._asdict(), offset=znode),),
         kafka_offsets=() if kafka is None else (OffsetRow(group="g", **P0._asdict(), offset=kafka),),
@@ -107,7 +107,7 @@ def owning(owned: dict[TopicPartition, str]) -> GroupView:
         exists=True,
         mode=ABSENT_MODE,
         ids=ids,
-        members=tuple(Member(member_id=i, kind=MemberKind.OLD, subscription=subscription) for i in ids),
+        members=tuple(Member(member_id=i, kind=MemberKind.ZOOKEEPER, subscription=subscription) for i in ids),
         owners=tuple(
             Owner(partition=partition, thread_id=thread, czxid=1, session_id=1)
             for partition, thread in owned.items()

@@ -23,7 +23,7 @@ from support.simulated_group import make_group
 
 TOGGLE = Phase(name=PhaseName.TOGGLE, step=SetMode(to=Mode.KAFKA))
 CANARY = Phase(
-    name=PhaseName.CANARY, step=ReplaceMembers(slots=("m1",), old=MemberKind.OLD, new=MemberKind.AWARE)
+    name=PhaseName.CANARY, step=ReplaceMembers(slots=("m1",), old=MemberKind.ZOOKEEPER, new=MemberKind.AWARE)
 )
 
 
@@ -42,7 +42,7 @@ def test_after_a_phase_its_step_says_what_may_differ() -> None:
     toggle = allowed_changes(TOGGLE, Moment.AFTER, before, after, 7)
     assert (toggle.mode_text, toggle.kafka_mode, toggle.replaced) == ("kafka", True, 0)
     canary = allowed_changes(CANARY, Moment.AFTER, before, before, 7)
-    assert (canary.replaced, canary.old, canary.new) == (1, MemberKind.OLD, MemberKind.AWARE)
+    assert (canary.replaced, canary.old, canary.new) == (1, MemberKind.ZOOKEEPER, MemberKind.AWARE)
     assert (canary.mode_text, canary.kafka_mode) == (None, False)
 
 
@@ -62,7 +62,7 @@ def test_before_a_phase_nothing_may_differ_but_offsets() -> None:
 def test_a_way_back_restores_the_members_of_the_first_snapshot() -> None:
     """And may leave a mode node that says zookeeper where none was (D13)."""
     before, after = pair()
-    again = ReplaceMembers(slots=("m1",), old=MemberKind.AWARE, new=MemberKind.OLD)
+    again = ReplaceMembers(slots=("m1",), old=MemberKind.AWARE, new=MemberKind.ZOOKEEPER)
     back = Phase(name=PhaseName.UNDO_MEMBERS, step=again)
     changes = restored_changes(allowed_changes(back, Moment.AFTER, before, after, 7), "zookeeper")
     assert (changes.replaced, changes.old, changes.new, changes.mode_text) == (0, None, None, "zookeeper")

@@ -101,9 +101,9 @@ def test_a_repeated_change_is_accepted_once():
     assert memory.accept("c1", ["m1"], MemberKind.AWARE)
     memory.places["m1"].kind = MemberKind.AWARE
     memory.applied(memory.places["m1"])
-    assert memory.accept("c2", ["m1"], MemberKind.OLD)
+    assert memory.accept("c2", ["m1"], MemberKind.ZOOKEEPER)
     assert not memory.accept("c1", ["m1"], MemberKind.AWARE)
-    assert memory.places["m1"].wanted is MemberKind.OLD
+    assert memory.places["m1"].wanted is MemberKind.ZOOKEEPER
 
 
 def test_a_change_id_cannot_mean_two_things():
@@ -127,7 +127,7 @@ def test_an_unknown_slot_is_refused_before_anything_changes():
 def test_a_slot_that_already_runs_the_kind_is_left_alone():
     """Nothing is replaced, and the change counts as applied."""
     memory = _memory()
-    memory.accept("c1", ["m1"], MemberKind.OLD)
+    memory.accept("c1", ["m1"], MemberKind.ZOOKEEPER)
     assert next_actions(memory, _seen()) == []
     assert memory.places["m1"].change_id == "c1"
 
@@ -159,7 +159,7 @@ def test_undoing_a_change_in_progress_keeps_one_place_in_the_queue():
     memory.accept("c1", ["m1"], MemberKind.AWARE)
     memory.accept("c2", ["m1"], MemberKind.PLAIN)
     assert memory.queue == ["m1"]
-    memory.accept("c3", ["m1"], MemberKind.OLD)
+    memory.accept("c3", ["m1"], MemberKind.ZOOKEEPER)
     assert memory.queue == []
     assert memory.places["m1"].change_id == "c3"
 
@@ -232,10 +232,10 @@ def test_an_emptying_that_is_taken_back_half_way_fills_what_is_empty():
     memory = _memory()
     memory.accept("c1", ["m1", "m2", "m3"], MemberKind.VACANT)
     memory.applied(memory.places["m1"])
-    memory.accept("c2", ["m1", "m2", "m3"], MemberKind.OLD)
+    memory.accept("c2", ["m1", "m2", "m3"], MemberKind.ZOOKEEPER)
     ended = Observed(alive=False, ready=False, since_s=0.0, stopping_s=1.1)
     assert next_actions(memory, _seen(m1=DEAD)) == [Action(verb=Verb.LAUNCH, slot="m1")]
-    memory.places["m1"].kind = MemberKind.OLD
+    memory.places["m1"].kind = MemberKind.ZOOKEEPER
     assert next_actions(memory, _seen(m1=RUNNING, m2=ended)) == [
         Action(verb=Verb.COMPLETE, slot="m1"),
         Action(verb=Verb.LAUNCH, slot="m2"),

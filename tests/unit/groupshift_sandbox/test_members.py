@@ -84,7 +84,7 @@ def test_a_plain_place_without_a_client_is_as_before(tmp_path):
         (
             SlotDefinition(name="m1", zookeeper="z:1"),
             ("t",),
-            MemberKind.OLD,
+            MemberKind.ZOOKEEPER,
             "its release is ''; choose one of",
         ),
         (SlotDefinition(name="m1"), ("t",), MemberKind.NATIVE, "its client is ''; choose one of confluent"),

@@ -159,7 +159,7 @@ def test_a_kind_that_no_slot_can_have_changes_nothing(home: Home) -> None:
     found = Supervisor(home)
     before = json.dumps(found.memory.to_json())
     with pytest.raises(Rejected, match="slot 'm1' cannot have old members"):
-        found.answer(change(MemberKind.OLD, 1))
+        found.answer(change(MemberKind.ZOOKEEPER, 1))
     assert json.dumps(found.memory.to_json()) == before
     unusable = FleetDefinition(
         group="g", topics=("t",), bootstrap="b:1", slots=(SlotDefinition(name="m1", kind=MemberKind.NATIVE),)

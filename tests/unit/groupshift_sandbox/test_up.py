@@ -90,7 +90,7 @@ def test_a_fleet_is_waited_for_although_one_answer_came_late(
 def test_members_get_the_properties_of_their_kind(home: Home) -> None:
     """Beside those that the sandbox gives them."""
     options = up.UpOptions(
-        properties={kind: {"a": kind.value} for kind in (MemberKind.OLD, MemberKind.AWARE)}
+        properties={kind: {"a": kind.value} for kind in (MemberKind.ZOOKEEPER, MemberKind.AWARE)}
     )
     up.write_fleet(home, options, "127.0.0.1:1", Broker(address="127.0.0.1:2"))
     found = FleetDefinition.from_json(read_document(home.fleet_file)).properties

@@ -39,7 +39,7 @@ P0 = TopicPartition("orders", 0)
 QUIET = NodeTimes(changes=(5,), stamps=((5, 1_000),))
 
 
-def view(kind: MemberKind = MemberKind.OLD) -> GroupView:
+def view(kind: MemberKind = MemberKind.ZOOKEEPER) -> GroupView:
     """A healthy group of one kind."""
     world = make_group(kind).world
     return world.read(world.group)
@@ -174,7 +174,7 @@ def test_a_state_in_another_form_is_refused_with_a_remedy() -> None:
 
 def test_the_last_scan_is_the_first_of_two_looks() -> None:
     """An old member that commits to Kafka is found by the second scan; the journal keeps what it needs."""
-    world = make_group(MemberKind.OLD).world
+    world = make_group(MemberKind.ZOOKEEPER).world
     for at in world.all_partitions():
         world.kafka[at] = 90
     first = state(world.read(world.group))

@@ -51,7 +51,7 @@ def test_groups_are_read_in_bounded_windows(fleet: Fleet, monkeypatch: pytest.Mo
 def test_the_second_scan_says_what_became_different(fleet: Fleet) -> None:
     """One group moved on, one came, one went, one is as it was."""
     for name in ("goes", "moves", "stays"):
-        fleet.add(name, MemberKind.OLD)
+        fleet.add(name, MemberKind.ZOOKEEPER)
     fleet.scan()
     del fleet.ensemble.worlds["goes"]
     fleet.add("comes")
@@ -94,7 +94,7 @@ def test_nothing_was_scanned_yet_is_one_sentence(fleet: Fleet) -> None:
 
 def test_a_group_whose_members_left_is_dead_and_rests_from_then_on(fleet: Fleet) -> None:
     """Reported as such, with the time counted anew."""
-    world = fleet.add("a", MemberKind.OLD)
+    world = fleet.add("a", MemberKind.ZOOKEEPER)
     before = fleet.scan()["a"]
     for occupant in world.places.values():
         occupant.running = False
@@ -108,7 +108,7 @@ def test_without_execute_waves_are_planned_and_nothing_is_changed(fleet: Fleet) 
     """In waves of the wanted size, smallest group first; an old group is not among them."""
     for name in ("a", "b", "c"):
         fleet.add(name)
-    fleet.add("old", MemberKind.OLD)
+    fleet.add("old", MemberKind.ZOOKEEPER)
     fleet.ensemble.worlds["a"].partitions = {"orders": 9}
     for at in fleet.ensemble.worlds["a"].all_partitions():
         fleet.ensemble.worlds["a"].znode[at] = fleet.ensemble.worlds["a"].kafka[at] = 0

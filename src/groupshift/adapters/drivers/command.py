@@ -273,7 +273,7 @@ class CommandFleet:
 
     def slots(self, group: str) -> tuple[Slot, ...]:
         """What ``observe`` says of this group, in its order, asked with an empty change."""
-        return self._observed(Change(change_id="", group=group, slots=(), to=MemberKind.OLD)).slots
+        return self._observed(Change(change_id="", group=group, slots=(), to=MemberKind.ZOOKEEPER)).slots
 
     def start(self, change: Change) -> Started | ForPerson:
         """Run ``start``, or ``undo`` for a change that takes others back."""

@@ -194,7 +194,7 @@ def title(document: Document) -> str:
 
 def kind_of(template: Document) -> MemberKind:
     """The kind of member that a pod or template runs. Raises `Rejected` for a label that names none."""
-    label = labels(template).get(KIND, MemberKind.OLD.value)
+    label = labels(template).get(KIND, MemberKind.ZOOKEEPER.value)
     try:
         return _RUN[label]
     except KeyError as error:

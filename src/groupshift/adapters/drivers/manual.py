@@ -19,7 +19,7 @@ from groupshift.ports.driver import (
 )
 
 _WHAT = {
-    MemberKind.OLD: "the ZooKeeper consumer it ran before (offsets in ZooKeeper)",
+    MemberKind.ZOOKEEPER: "the ZooKeeper consumer it ran before (offsets in ZooKeeper)",
     MemberKind.AWARE: "`groupshift.consumers.MigratingConsumer`",
     MemberKind.PLAIN: "a Kafka consumer with `group.protocol=classic` and `auto.offset.reset=earliest`",
     MemberKind.NATIVE: "the same Kafka consumer with `group.protocol=consumer`",

@@ -272,7 +272,7 @@ def _view_of(reading: Reading) -> tuple[GroupView, NodeTimes]:
             ids=reading.ids,
             migration_ids=reading.migration_ids,
             members=tuple(
-                Member(member_id=name, kind=MemberKind.AWARE if name in aware else MemberKind.OLD)
+                Member(member_id=name, kind=MemberKind.AWARE if name in aware else MemberKind.ZOOKEEPER)
                 for name in reading.ids
             ),
             problems=(unforeseen(reading.paths.root, error),),

@@ -131,7 +131,7 @@ def member_of(registered: Node, migration: Node | None) -> tuple[Member, tuple[s
     generated = _GENERATED_ID.fullmatch(name.removeprefix(f"{group}_"))
     member = Member(
         member_id=name,
-        kind=MemberKind.OLD if migration is None else MemberKind.AWARE,
+        kind=MemberKind.ZOOKEEPER if migration is None else MemberKind.AWARE,
         host=generated["host"] if generated else None,
         pattern=registration.pattern.value,
         subscription=subscription,

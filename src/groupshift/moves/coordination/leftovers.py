@@ -67,7 +67,7 @@ def against_removal(view: GroupView) -> str:
     """Return why Kafka's offsets of this group may not be removed now; empty where they may: somebody may go
     on from them, though Kafka has no member of the group."""
     group, members = view.group, sorted({each.client_id or each.member_id for each in view.kafka.members})
-    others = sorted({each.kind.value for each in view.members if each.kind is not MemberKind.OLD})
+    others = sorted({each.kind.value for each in view.members if each.kind is not MemberKind.ZOOKEEPER})
     kafka, zookeeper = offsets_of(view.kafka_offsets), offsets_of(view.zookeeper_offsets)
     ahead = sorted(at for at, offset in kafka.items() if offset > zookeeper.get(at, offset))
     alone = [str(at) for at in sorted(kafka.keys() - zookeeper.keys())]

@@ -79,7 +79,7 @@ def plan(request: CoordinationRequest, live: LiveGroup) -> Plan:
     that could show nothing."""
     view, everywhere = live.facts.view, places_of(live.facts)
     reached = frozenset(_REACH[: _REACH.index(request.until) + 1])
-    old = [place for place in everywhere if place.kind is MemberKind.OLD]
+    old = [place for place in everywhere if place.kind is MemberKind.ZOOKEEPER]
     canary = canary_places(request, view, old)
     if canary and request.canary > len(view.members):
         raise Rejected(
@@ -88,14 +88,14 @@ def plan(request: CoordinationRequest, live: LiveGroup) -> Plan:
     first = tuple(place.name for place in canary)
     watch_s = request.canary_watch if canary else 0
     if watch_s:
-        _require_watchable(watch_s, first, len(view.of_kind(MemberKind.OLD)), live.canary)
+        _require_watchable(watch_s, first, len(view.of_kind(MemberKind.ZOOKEEPER)), live.canary)
     parts = _Parts(live.terms)
-    parts.replaces(PhaseName.CANARY, members_at(first, MemberKind.OLD, MemberKind.AWARE))
+    parts.replaces(PhaseName.CANARY, members_at(first, MemberKind.ZOOKEEPER, MemberKind.AWARE))
     if watch_s:
         parts.add_watch(first, watch_s, live.canary)
     if Until.ROLL in reached:
         rest = [place.name for place in old if place.name not in first]
-        parts.replaces(PhaseName.ROLL, members_at(rest, MemberKind.OLD, MemberKind.AWARE))
+        parts.replaces(PhaseName.ROLL, members_at(rest, MemberKind.ZOOKEEPER, MemberKind.AWARE))
     if Until.TOGGLE in reached and view.effective_mode is not Mode.KAFKA:
         parts.toggles()
     if Until.RETIRE in reached:
@@ -295,7 +295,7 @@ def _undone(there: Plan, records: Mapping[str, StepRecord], live: LiveGroup, to:
         return
     yield from together([PhaseName.CANARY, PhaseName.ROLL])
     replaced = any(each.phase in ONLINE for each in there.steps)
-    slots = [each.name for each in places_of(facts) if each.kind is not MemberKind.OLD]
+    slots = [each.name for each in places_of(facts) if each.kind is not MemberKind.ZOOKEEPER]
     if slots and not replaced:
-        members = {**members_at(slots, MemberKind.AWARE, MemberKind.OLD), "takes_back": []}
+        members = {**members_at(slots, MemberKind.AWARE, MemberKind.ZOOKEEPER), "takes_back": []}
         yield Undo(act=replacement(PhaseName.UNDO_MEMBERS, members, terms))

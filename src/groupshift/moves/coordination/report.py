@@ -95,7 +95,7 @@ def left_behind(run: Run[CoordinationPorts]) -> Leftover | None:
         return None
     kafka = _offsets(last, Store.KAFKA)
     kinds = {str(row["kind"]) for row in last["members"]}
-    if kinds - {MemberKind.OLD.value} or kafka == _offsets(first, Store.KAFKA):
+    if kinds - {MemberKind.ZOOKEEPER.value} or kafka == _offsets(first, Store.KAFKA):
         return None
     return leftover(run.record.target.name, kafka, _offsets(last, Store.ZOOKEEPER))
 

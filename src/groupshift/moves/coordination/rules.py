@@ -34,7 +34,7 @@ from groupshift.ports.cluster import findings as identities
 def assessed(view: GroupView, until: Until) -> tuple[str, ...]:
     """Return what assess asks of this group: where the toggle would be the first act, its rules too."""
     toggles = until in KAFKA_MODE_FROM and view.effective_mode is not Mode.KAFKA
-    first = toggles and view.of_kind(MemberKind.AWARE) and not view.of_kind(MemberKind.OLD)
+    first = toggles and view.of_kind(MemberKind.AWARE) and not view.of_kind(MemberKind.ZOOKEEPER)
     return tuple(dict.fromkeys((*RULES.assess, *(RULES.phases[PhaseName.TOGGLE].before if first else ()))))
 
 

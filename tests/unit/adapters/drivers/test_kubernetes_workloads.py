@@ -78,7 +78,7 @@ def test_a_place_without_a_pod_is_changing_and_of_the_kind_that_is_wanted() -> N
     slots = tuple(slots_of(_stateful(12, _pod("orders-11")), GROUP, ()))
     assert [slot.name for slot in slots[:3]] == ["orders-11", "orders-10", "orders-9"]
     assert [slot.state for slot in slots[:2]] == [SlotState.RUNNING, SlotState.CHANGING]
-    assert {slot.kind for slot in slots} == {MemberKind.OLD}
+    assert {slot.kind for slot in slots} == {MemberKind.ZOOKEEPER}
 
 
 def test_the_memory_survives_its_annotation_and_forgets_the_oldest_changes() -> None:

@@ -46,7 +46,7 @@ def test_u10_a_rollback_asks_for_those_that_were_replaced_with_their_hosts():
     from groupshift.ports.driver import Occupant
 
     there = (Occupant(member_id="orders-app_m1-2", kind=MemberKind.AWARE, host="web-7"),)
-    change = replace(_change(MemberKind.OLD), undoes=("m:canary", "m:roll"), occupants=there)
+    change = replace(_change(MemberKind.ZOOKEEPER), undoes=("m:canary", "m:roll"), occupants=there)
     text = ManualFleet().start(change).instruction
     assert "- orders-app_m1-2 on host web-7, now *aware*" in text
     assert "**Take 1 member(s) of group `orders-app` back**" in text
@@ -58,7 +58,7 @@ def test_u10_a_rollback_asks_for_those_that_were_replaced_with_their_hosts():
 
 def test_u10_a_rollback_of_what_nobody_deployed_asks_to_replace_nobody():
     """The act was asked for and not done: there is nobody to stop."""
-    change = replace(_change(MemberKind.OLD), undoes=("m:canary",), occupants=())
+    change = replace(_change(MemberKind.ZOOKEEPER), undoes=("m:canary",), occupants=())
     text = ManualFleet().start(change).instruction
     assert "**No member of group `orders-app` has to be replaced**" in text
     assert "SIGTERM" not in text
@@ -69,8 +69,8 @@ def test_u10_a_member_to_be_replaced_is_named_with_its_host():
     from groupshift.ports.driver import Occupant
 
     there = (
-        Occupant(member_id="m1", kind=MemberKind.OLD, host="web-7"),
-        Occupant(member_id="[m2](http://evil)", kind=MemberKind.OLD),
+        Occupant(member_id="m1", kind=MemberKind.ZOOKEEPER, host="web-7"),
+        Occupant(member_id="[m2](http://evil)", kind=MemberKind.ZOOKEEPER),
     )
     text = ManualFleet().start(replace(_change(MemberKind.AWARE), occupants=there)).instruction
     assert "- m1 on host web-7, now *old*" in text
@@ -88,7 +88,7 @@ def test_u10_a_stopped_group_names_hosts_too():
 
 def test_u10_where_nobody_is_nobody_is_asked_to_be_stopped():
     """An offline move starts all members of a stopped group; the other kinds, too."""
-    for kind in (MemberKind.NATIVE, MemberKind.PLAIN, MemberKind.AWARE, MemberKind.OLD):
+    for kind in (MemberKind.NATIVE, MemberKind.PLAIN, MemberKind.AWARE, MemberKind.ZOOKEEPER):
         text = ManualFleet().start(replace(_change(kind), occupants=())).instruction
         assert "**Start 2 member(s) of group `orders-app`**" in text
         assert "- m1\n- m2" in text
@@ -101,11 +101,11 @@ def test_u10_a_place_without_a_member_is_not_left_out():
     """One of two members died before the person came: both places are named."""
     from groupshift.ports.driver import Occupant
 
-    there = (Occupant(member_id="m1", kind=MemberKind.OLD, host="web-7"),)
+    there = (Occupant(member_id="m1", kind=MemberKind.ZOOKEEPER, host="web-7"),)
     text = ManualFleet().start(replace(_change(MemberKind.AWARE), occupants=there)).instruction
     assert "- m1 on host web-7, now *old*" in text
     assert "Nobody is at some of the places m1, m2: start a new member there, too." in text
-    both = (*there, Occupant(member_id="m2", kind=MemberKind.OLD))
+    both = (*there, Occupant(member_id="m2", kind=MemberKind.ZOOKEEPER))
     text = ManualFleet().start(replace(_change(MemberKind.AWARE), occupants=both)).instruction
     assert "Nobody is at" not in text
 

@@ -106,7 +106,7 @@ def test_a_group_that_breaks_its_reader_still_has_its_members(monkeypatch: pytes
     monkeypatch.setattr(ensemble, "_view", breaking)
     side = observed(Tree({**member(json.dumps(AWARE).encode()), f"{IDS}/g_b": b"{}"}))
     kinds = {each.member_id: each.kind for each in side.members}
-    assert kinds == {"g_a": MemberKind.AWARE, "g_b": MemberKind.OLD}
+    assert kinds == {"g_a": MemberKind.AWARE, "g_b": MemberKind.ZOOKEEPER}
     assert "ZeroDivisionError" in side.problems[0]
 
 

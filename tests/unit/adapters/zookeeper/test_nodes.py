@@ -27,7 +27,7 @@ def test_a_registration_without_a_migration_id_is_an_old_member() -> None:
     """Its host is read from a generated id, its session from the node."""
     member, problems = member_of(node("ids/g_box.a-1486000000000-ab12cd34", STATIC), None)
     assert problems == ()
-    assert (member.kind, member.host, member.session_id) == (MemberKind.OLD, "box.a", 7)
+    assert (member.kind, member.host, member.session_id) == (MemberKind.ZOOKEEPER, "box.a", 7)
     assert member.subscription == (("clicks", 1), ("orders", 2))
     assert (member.fence, member.mode, member.acting_on) == (None, None, None)
 

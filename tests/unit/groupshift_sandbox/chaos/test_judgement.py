@@ -38,7 +38,7 @@ def judged(
     calm: int = 0,
 ) -> Judged:
     """The verdict on these logs."""
-    kinds = {OURS: MemberKind.AWARE, OTHER: MemberKind.AWARE, OLD: MemberKind.OLD}
+    kinds = {OURS: MemberKind.AWARE, OTHER: MemberKind.AWARE, OLD: MemberKind.ZOOKEEPER}
     history = History(
         intervals=tuple(intervals),
         offset_writes=tuple(commits or ()),

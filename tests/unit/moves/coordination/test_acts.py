@@ -23,7 +23,7 @@ from groupshift_testing.world import Killed, Occupant
 from support.coordination_runs import CoordinationProcesses, make_coordination
 from support.simulated_runs import At, KillAt, KillEach, until_it_ends
 
-OLD, AWARE, PLAIN = MemberKind.OLD, MemberKind.AWARE, MemberKind.PLAIN
+OLD, AWARE, PLAIN = MemberKind.ZOOKEEPER, MemberKind.AWARE, MemberKind.PLAIN
 CANARY, ROLL, RETIRE = (f"{phase}/replace_members" for phase in ("canary", "roll", "retire"))
 TOGGLE, FINALISE = "toggle/set_mode", "finalise/delete_mode_node"
 JOURNALED = CrashPoint.AFTER_JOURNAL.value

@@ -108,7 +108,7 @@ def test_a_bad_canary_is_named_and_taken_back(
     failed = {rule for rule, verdict in findings(group, name).items() if verdict is Verdict.FAIL}
     assert failed == rules
     assert [each.gate.partition(" ")[2] for each in group.asked] == ["plan/approve"]
-    assert group.kinds() == [MemberKind.OLD] * 3
+    assert group.kinds() == [MemberKind.ZOOKEEPER] * 3
 
 
 def test_a_silent_topic_asks_a_person_instead_of_passing(group: CoordinationProcesses) -> None:

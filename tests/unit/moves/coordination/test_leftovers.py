@@ -153,7 +153,7 @@ def test_u15_an_open_run_keeps_its_offsets(back: CoordinationProcesses) -> None:
 
 
 def _view(**changed: Any) -> GroupView:
-    old = Member(member_id="m1", kind=MemberKind.OLD)
+    old = Member(member_id="m1", kind=MemberKind.ZOOKEEPER)
     at = OffsetRow(group="g", **FIRST._asdict(), offset=35_097)
     view = GroupView(
         group=GROUP,

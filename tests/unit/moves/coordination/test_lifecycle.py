@@ -28,7 +28,7 @@ from groupshift_testing.evidence import MemoryEvidence
 from support.coordination_runs import CoordinationProcesses, make_coordination
 from support.simulated_runs import At
 
-OLD, AWARE, PLAIN = MemberKind.OLD, MemberKind.AWARE, MemberKind.PLAIN
+OLD, AWARE, PLAIN = MemberKind.ZOOKEEPER, MemberKind.AWARE, MemberKind.PLAIN
 P0 = TopicPartition("orders", 0)
 CANARY = f"canary/replace_members {CrashPoint.AFTER_READ_BACK.value}"
 KEEPS = frozenset({FINALISE_GATE})

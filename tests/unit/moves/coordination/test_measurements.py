@@ -352,4 +352,4 @@ def test_b4_a_snapshot_that_is_older_than_its_plan_is_not_compared(
     assert not [path for path in measuring.evidence.texts if "canary-compare" in path]
     take_back(measuring.claim(name), measuring.move.back_to[0])
     assert measuring.state(name) is RunState.REJECTED
-    assert measuring.kinds() == [MemberKind.OLD] * 3
+    assert measuring.kinds() == [MemberKind.ZOOKEEPER] * 3

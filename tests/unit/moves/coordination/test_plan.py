@@ -18,7 +18,7 @@ from groupshift.moves.coordination.plan_and_rollback import FINALISE_GATE, SET_M
 from support.coordination_runs import CoordinationProcesses, make_coordination
 from support.simulated_runs import At
 
-OLD, AWARE, PLAIN = MemberKind.OLD, MemberKind.AWARE, MemberKind.PLAIN
+OLD, AWARE, PLAIN = MemberKind.ZOOKEEPER, MemberKind.AWARE, MemberKind.PLAIN
 
 
 def steps(group: CoordinationProcesses, **values: object) -> tuple[Step, ...]:
