@@ -149,11 +149,11 @@ def test_only_the_last_holder_writes(switch: ModeSwitch, group: str) -> None:
     node = switch.compare_and_set(group, ABSENT_MODE, Mode.KAFKA, holder=holder(1))
     switch.take(group, holder(2))
     switch.take(group, holder(2))
-    with pytest.raises(Conflict, match="run 1 of run m"):
+    with pytest.raises(Conflict, match="claim 1 of run m"):
         switch.compare_and_set(group, node, Mode.ZOOKEEPER, holder=holder(1))
-    with pytest.raises(Conflict, match="run 1 of run m"):
+    with pytest.raises(Conflict, match="claim 1 of run m"):
         switch.delete(group, node, holder=holder(1))
-    with pytest.raises(Conflict, match="run 1 of run m"):
+    with pytest.raises(Conflict, match="claim 1 of run m"):
         switch.take(group, holder(1))
     assert switch.read(group) == node
     after = switch.compare_and_set(group, node, Mode.ZOOKEEPER, holder=holder(2))
@@ -162,11 +162,11 @@ def test_only_the_last_holder_writes(switch: ModeSwitch, group: str) -> None:
     assert switch.read(group) == ABSENT_MODE
 
 
-def test_the_next_migration_takes_over(switch: ModeSwitch, group: str) -> None:
+def test_the_next_run_takes_over(switch: ModeSwitch, group: str) -> None:
     """Tokens rise within one run; another one's first claim ends the former's."""
     switch.take(group, holder(7, "first"))
     switch.take(group, holder(1, "second"))
-    with pytest.raises(Conflict, match=r"names run 1 of run second|run 1 of run second does"):
+    with pytest.raises(Conflict, match=r"names claim 1 of run second|claim 1 of run second does"):
         switch.compare_and_set(group, ABSENT_MODE, Mode.KAFKA, holder=holder(7, "first"))
     assert switch.compare_and_set(group, ABSENT_MODE, Mode.KAFKA, holder=holder(1, "second")).version == 0
 

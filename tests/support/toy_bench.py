@@ -32,7 +32,7 @@ from groupshift.cli.main import main
 from toy_move.target import spark
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # '&' of a shell has it ignored
-run_place.Session.submit = lambda _session, job: spark(job)
+run_place.JournalSession.submit = lambda _session, job: spark(job)
 sys.exit(main())
 """
 """A process of the command line in which Spark's part is done at once."""

@@ -15,9 +15,13 @@ KEYS = (
     'keys = { kind = "unique", reason = "two answers for one partition are two coordinators for one group" }'
 )
 FAULTS = (
-    ('kind = "unique"', 'kind = "single"', "downgrade, answers, keys, kind, 'single' is not a valid Kind"),
+    (
+        'kind = "unique"',
+        'kind = "single"',
+        "downgrade, answers, keys, kind, 'single' is not a valid RuleKind",
+    ),
     ('kind = "unique", ', "", "downgrade, answers, keys, FieldDemand.__init__() missing 1 required"),
-    ('kind = "unique", ', 'kind = "unique", live = "maybe", ', "keys, live, 'maybe' is not a valid Kind"),
+    ('kind = "unique", ', 'kind = "unique", live = "maybe", ', "keys, live, 'maybe' is not a valid RuleKind"),
     ('kind = "unique", ', 'kind = "unique", least = "a", ', "downgrade, answers, keys, least is no field of"),
     (KEYS, "", "protocol: keys is missing"),
     (KEYS, 'keys = "unique"', "downgrade, answers, keys, 'unique' is no FieldDemand"),
