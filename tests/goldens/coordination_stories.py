@@ -9,7 +9,7 @@ from typing import Any
 
 from goldens.run_stories import CRASHES, Recording
 from groupshift.domain.plan import Until, WayBack
-from groupshift.domain.run import StepState, plan_from
+from groupshift.domain.run import StepState
 from groupshift.engine.move import Move
 from groupshift.engine.replace_members import REPLACE_MEMBERS
 from groupshift.errors import GroupshiftError
@@ -74,9 +74,9 @@ class Told(Recording):
 
     def _turn(self) -> str:
         """The phase whose act comes next."""
-        done = {key for key, each in self.runs.steps(self._name()).items() if each.state is StepState.DONE}
-        steps = plan_from(self.runs.find(self._name()).plan).steps
-        return next(each.phase for each in steps if each.kind in self.acts and each.key not in done)
+        name, plan = self._latest()
+        done = {key for key, each in self.runs.steps(name).items() if each.state is StepState.DONE}
+        return next(each.phase for each in plan.steps if each.kind in self.acts and each.key not in done)
 
 
 def _fenced(_result: object, _group: str, holder: Any) -> str:

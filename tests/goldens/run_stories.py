@@ -10,7 +10,7 @@ from typing import Any
 
 from groupshift.domain.group_protocol import Protocol
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.run import SparkJob, Step, plan_from
+from groupshift.domain.run import Plan, SparkJob, Step, plan_from
 from groupshift.domain.verdict import Verdict, worst
 from groupshift.engine.begin import assess
 from groupshift.engine.progress import Progress, Stopped
@@ -43,6 +43,8 @@ class Recording(Processes):
     _left: int = 0
     _rollbacks: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """The steps of the rollbacks that were begun, by run: its journal is read once for each."""
+    _begun: tuple[str, Plan] | None = None
+    """The latest run and its plan, read once: a plan does not change."""
 
     def ports(self) -> Any:
         """See `Processes`."""
@@ -112,11 +114,24 @@ class Recording(Processes):
         self.recorder.did(f"assess: {ready}", rules=rules)
         return self.begin(**values)
 
+    def begin(self, **values: Any) -> str:
+        """See `Processes`."""
+        self._begun = None
+        name = Processes.begin(self, **values)
+        self._begun = None
+        return name
+
     def _asked(self) -> Any:
         return json.loads(self.runs.find(self._name()).request)
 
     def _name(self) -> str:
-        return self.runs.recent(1)[0].run
+        return self._latest()[0]
+
+    def _latest(self) -> tuple[str, Plan]:
+        if self._begun is None:
+            (record,) = self.runs.recent(1)
+            self._begun = record.run, plan_from(record.plan)
+        return self._begun
 
     def _back(self, run: str) -> list[dict[str, Any]]:
         if run not in self._rollbacks:
@@ -125,15 +140,15 @@ class Recording(Processes):
         return self._rollbacks[run]
 
     def _step(self, key: str) -> Step | None:
-        name = self._name()
+        name, plan = self._latest()
         for back in self._back(name):
             if back["key"] == key:
                 return Step(phase=back["phase"], kind=back["kind"], args=back["args"], key=key)
-        return plan_from(self.runs.find(name).plan).step(key)
+        return plan.step(key)
 
     def _written(self, _result: object, of: tuple[str, str, object], *_rest: object) -> str:
         run, attempt, moment = of
-        phases = {each.phase for each in plan_from(self.runs.find(run).plan).steps}
+        phases = {each.phase for each in self._latest()[1].steps}
         phases |= {each["phase"] for each in self._back(run)}
         phase = next(each for each in sorted(phases) if f"-{moment}-{each.replace('_', '-')}-" in attempt)
         return f"snapshot {moment} {phase}"
