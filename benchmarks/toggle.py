@@ -33,7 +33,7 @@ from groupshift.adapters.kafka.cluster import observer
 from groupshift.adapters.kafka.groups import KafkaGroups
 from groupshift.adapters.system import SystemClock
 from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
-from groupshift.adapters.zookeeper.mode_and_brake import ZookeeperModeSwitch
+from groupshift.adapters.zookeeper.mode_brake_and_rights import ZookeeperModeSwitch
 from groupshift.adapters.zookeeper.session import ZookeeperConnection
 from groupshift.audit.ownership import history
 from groupshift.audit.txnlog import merge, parse

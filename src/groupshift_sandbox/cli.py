@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from groupshift.cli.output import verdict_text
+from groupshift.cli.output_and_next_command import verdict_text
 from groupshift.cli.terminal import Console, Table, styled
 from groupshift.domain.foreign_text_quoting import command, shell
 from groupshift.domain.plan import Until

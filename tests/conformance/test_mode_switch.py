@@ -12,7 +12,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from groupshift.adapters.system import SystemClock
-from groupshift.adapters.zookeeper.mode_and_brake import ZookeeperModeSwitch
+from groupshift.adapters.zookeeper.mode_brake_and_rights import ZookeeperModeSwitch
 from groupshift.adapters.zookeeper.session import Guard, Session, ZookeeperConnection
 from groupshift.domain.group import GroupView
 from groupshift.domain.modes import ABSENT_MODE, Holder, MemberKind, Mode, ModeNode

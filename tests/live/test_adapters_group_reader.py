@@ -22,7 +22,7 @@ from groupshift.adapters.kafka.groups import KafkaGroups
 from groupshift.adapters.ledger import LedgerFiles
 from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
-from groupshift.adapters.zookeeper.mode_and_brake import ZookeeperModeSwitch
+from groupshift.adapters.zookeeper.mode_brake_and_rights import ZookeeperModeSwitch
 from groupshift.adapters.zookeeper.session import ZookeeperConnection
 from groupshift.domain.evidence import Moment
 from groupshift.domain.group import GroupView

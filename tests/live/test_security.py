@@ -16,7 +16,7 @@ from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 from kazoo.security import make_acl
 
 from groupshift.adapters.zookeeper.login import WORLD, ZookeeperLogin, make_client
-from groupshift.adapters.zookeeper.mode_and_brake import ZookeeperModeSwitch, ZookeeperRights
+from groupshift.adapters.zookeeper.mode_brake_and_rights import ZookeeperModeSwitch, ZookeeperRights
 from groupshift.adapters.zookeeper.session import ZookeeperConnection
 from groupshift.consumers import MigratingConsumer
 from groupshift.consumers import config as member_configuration

@@ -88,6 +88,7 @@ class Camera:
         self.page.goto(self.of_run)
         self.page.get_by_label("Collapse Details Panel").click()
         self.page.get_by_text("verdict", exact=True).first.wait_for()
+        self.page.locator(".react-flow__controls-fitview").click()
         self.keep(name, height, width)
 
     def report(self, run: str, name: str, height: int) -> None:
@@ -182,40 +183,49 @@ def test_a_move_to_the_consumer_protocol(
             assert seen.taken == ["protocol-gate", "protocol-graph", "protocol-report"]
 
 
-def test_a_downgrade_of_three_nodes(
-    browser: Browser, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+@contextmanager
+def three_nodes(
+    browser: Browser,
+    folders: pytest.TempPathFactory,
+    dag: str,
+    options: KraftOptions,
+    fill: Callable[[Cluster], None],
+) -> Iterator[Camera]:
+    """The pages of an Airflow that moves a cluster which holds what ``fill`` writes."""
+    folder = folders.mktemp("nodes")
+    with warm_spark(folder) as submit, cluster_of(folder, options) as cluster:
+        fill(cluster)
+        with (
+            over_nodes(folder, submit, cluster) as real,
+            camera(browser, real, dag, folders.mktemp("pictures")) as seen,
+        ):
+            yield seen
+
+
+def commits_of_a_dozen_groups(cluster: Cluster) -> None:
+    """Offsets of a topic, committed by groups without members."""
+    create_topic(cluster.bootstrap, TOPIC, PARTITIONS)
+    with closing(KafkaCluster(cluster.bootstrap, timeout_s=60.0)) as raw:
+        assert commit_rows(raw, rows(GROUPS[:12])) == {}
+
+
+def test_a_downgrade_of_three_nodes(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Its gate, its graph, and the report of the run."""
-    folder = tmp_path_factory.mktemp("downgrade")
     options = KraftOptions(
         nodes=3, heap="320m", format_arguments=("--release-version", "3.9"), properties=SNAPSHOTS
     )
-    with warm_spark(folder) as submit, cluster_of(folder, options) as cluster:
-        create_topic(cluster.bootstrap, TOPIC, PARTITIONS)
-        with closing(KafkaCluster(cluster.bootstrap, timeout_s=60.0)) as raw:
-            assert commit_rows(raw, rows(GROUPS[:12])) == {}
-        with (
-            over_nodes(folder, submit, cluster) as real,
-            camera(browser, real, "downgrade_coordinator", tmp_path) as seen,
-        ):
-            run = seen.move({"to": "3.9.2", "from": "4.3.1", "execute": True}, "downgrade-gate")
-            seen.graph("downgrade-graph", 480, 2300)
-            seen.report(run, "downgrade-report", 1010)
-            assert seen.taken == ["downgrade-gate", "downgrade-graph", "downgrade-report"]
+    dag, fill = "downgrade_coordinator", commits_of_a_dozen_groups
+    with three_nodes(browser, tmp_path_factory, dag, options, fill) as seen:
+        run = seen.move({"to": "3.9.2", "from": "4.3.1", "execute": True}, "downgrade-gate")
+        seen.graph("downgrade-graph", 480, 2300)
+        seen.report(run, "downgrade-report", 1010)
+        assert seen.taken == ["downgrade-gate", "downgrade-graph", "downgrade-report"]
 
 
-def test_an_expansion_on_three_brokers(
-    browser: Browser, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_an_expansion_on_three_brokers(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
     """The report of the run."""
-    folder = tmp_path_factory.mktemp("expansion")
     options = KraftOptions(nodes=3, heap="320m", properties={"offsets.topic.num.partitions": str(BEFORE)})
-    with warm_spark(folder) as submit, cluster_of(folder, options) as cluster:
-        committed(cluster)
-        with (
-            over_nodes(folder, submit, cluster) as real,
-            camera(browser, real, "expand_offsets_topic", tmp_path) as seen,
-        ):
-            run = seen.move({"to": 8, "execute": True}, "expansion-gate")
-            seen.report(run, "expansion-report", 1560)
-            assert seen.taken == ["expansion-gate", "expansion-report"]
+    with three_nodes(browser, tmp_path_factory, "expand_offsets_topic", options, committed) as seen:
+        run = seen.move({"to": 8, "execute": True}, "expansion-gate")
+        seen.report(run, "expansion-report", 1560)
+        assert seen.taken == ["expansion-gate", "expansion-report"]

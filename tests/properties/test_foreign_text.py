@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from groupshift.adapters.drivers.manual import instruction_for
-from groupshift.cli import output, run_output, scan
+from groupshift.cli import output_and_next_command as output
+from groupshift.cli import run_output, scan
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.run import Step
 from groupshift.domain.verdict import Finding, Verdict

@@ -19,8 +19,8 @@ from jinja2 import Environment, FileSystemLoader
 from groupshift.domain.run import RunState
 from groupshift.engine.questions import utc
 from groupshift.engine.status import RunStatus
-from groupshift.report.history import event_text
 from groupshift.report.page import shown
+from groupshift.report.run_history import event_text
 from groupshift_airflow.links import AIRFLOW_LOOK
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"

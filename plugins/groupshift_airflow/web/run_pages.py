@@ -26,8 +26,8 @@ from groupshift.bootstrap.moves import evidence_of, page_of
 from groupshift.engine.status import status_of
 from groupshift.errors import Rejected
 from groupshift.ports.runs import RunRecord, Runs
-from groupshift.report.history import QUIET
 from groupshift.report.kept_evidence import kept_of
+from groupshift.report.run_history import QUIET
 from groupshift.scan.toggles import ORIGIN
 from groupshift.settings import Settings, parse
 from groupshift_airflow.hooks import SETTINGS_VARIABLE, base_settings

@@ -17,7 +17,7 @@ from sqlalchemy import select
 from groupshift.domain.run import OPEN
 from groupshift.engine.status import RunStatus
 from groupshift.ports.runs import Event
-from groupshift.report.history import event_text
+from groupshift.report.run_history import event_text
 from groupshift_airflow.links import airflow_path, required_actions, run_path
 from groupshift_airflow.web.rendering import moment
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # whoever needs Kafka alone does not load ZooKeeper's client
     from groupshift.adapters.kafka.groups import KafkaEnsemble, KafkaGroups, KafkaRights  # noqa: F401 - in "…"
     from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
     from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
-    from groupshift.adapters.zookeeper.mode_and_brake import ZookeeperRights
+    from groupshift.adapters.zookeeper.mode_brake_and_rights import ZookeeperRights
 
 
 K = TypeVar("K", bound="OfCluster")

@@ -62,7 +62,7 @@ def zookeeper_side(settings: Settings) -> Iterator[ZookeeperSide]:
     from groupshift.adapters.kafka.groups import KafkaGroups, KafkaRights
     from groupshift.adapters.system import SystemClock
     from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
-    from groupshift.adapters.zookeeper.mode_and_brake import ZookeeperModeSwitch, ZookeeperRights
+    from groupshift.adapters.zookeeper.mode_brake_and_rights import ZookeeperModeSwitch, ZookeeperRights
     from groupshift.adapters.zookeeper.session import cluster_id
 
     zookeeper = zookeeper_connection(settings.zookeeper)

@@ -390,7 +390,7 @@ def build_scans(settings: Settings) -> Iterator[FleetScans]:
     from groupshift.adapters.sqlalchemy.scans import SqlScans
     from groupshift.adapters.system import SystemClock
     from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
-    from groupshift.adapters.zookeeper.mode_and_brake import ZookeeperBrake
+    from groupshift.adapters.zookeeper.mode_brake_and_rights import ZookeeperBrake
     from groupshift.moves.coordination.move import ModeAlone
     from groupshift.scan.scan import FleetScans
     from groupshift.scan.toggles import Toggles

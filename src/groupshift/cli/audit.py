@@ -21,7 +21,7 @@ from groupshift.audit.offsets import Audit, summary
 from groupshift.audit.report import judged, sentence
 from groupshift.audit.rules import Weight
 from groupshift.bootstrap.connect import placement_views
-from groupshift.cli import output as render
+from groupshift.cli import output_and_next_command as render
 from groupshift.cli.options import (
     AllRules,
     Groups,
@@ -36,7 +36,7 @@ from groupshift.cli.options import (
     shown,
     wanted,
 )
-from groupshift.cli.output import number
+from groupshift.cli.output_and_next_command import number
 from groupshift.cli.run_output import section_parts
 from groupshift.cli.terminal import Table, joined, styled
 from groupshift.domain.cluster import configured

@@ -12,7 +12,7 @@ from typer import Argument, Option
 
 from groupshift.adapters.spark_submit.java import java_home
 from groupshift.bootstrap.moves import plan_of
-from groupshift.cli import output as render
+from groupshift.cli import output_and_next_command as render
 from groupshift.cli.options import Bound, Json, SettingsFile, needing_spark, option, settings, shown
 from groupshift.cli.terminal import Table, joined
 from groupshift.domain.equality_rules import Comparison

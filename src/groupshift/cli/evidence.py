@@ -12,7 +12,7 @@ import typer
 
 from groupshift.bootstrap.connect import verifier
 from groupshift.bootstrap.moves import verified
-from groupshift.cli import output as render
+from groupshift.cli import output_and_next_command as render
 from groupshift.cli.options import Json, SettingsFile, has_settings, option, shown
 from groupshift.cli.options import settings as parsed_settings
 from groupshift.cli.terminal import Table, joined, styled

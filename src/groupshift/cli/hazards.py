@@ -6,7 +6,7 @@ from typing import Annotated
 
 from typer import Option
 
-from groupshift.cli import output
+from groupshift.cli import output_and_next_command as output
 from groupshift.cli.options import Json, option
 from groupshift.cli.terminal import Table, styled
 from groupshift.domain.equality_rules import Comparison

@@ -64,7 +64,7 @@ def _called(arguments: list[str]) -> int:
         print(version_text(__version__))
         return 0
     try:
-        from groupshift.cli.output import again, repeating
+        from groupshift.cli.output_and_next_command import again, repeating
         from groupshift.cli.verbs import app
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("groupshift"):

@@ -15,7 +15,7 @@ from typing import Any
 import typer
 
 from groupshift.bootstrap.moves import request_at
-from groupshift.cli import output
+from groupshift.cli import output_and_next_command as output
 from groupshift.cli.options import AllRules, Execute, Json, Page, run_name, who
 from groupshift.cli.requests import asked_again, parameters, values_of
 from groupshift.cli.run_driving import Patience, Terms, Yes, go_on

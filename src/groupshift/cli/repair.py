@@ -37,7 +37,7 @@ from groupshift.cli.options import (
     shown,
     wanted,
 )
-from groupshift.cli.output import Shown, number, tell
+from groupshift.cli.output_and_next_command import Shown, number, tell
 from groupshift.cli.terminal import Table, styled
 from groupshift.domain.commit_places import Stray
 from groupshift.domain.foreign_text_quoting import command

@@ -18,7 +18,7 @@ from typer import Option
 
 from groupshift.adapters.system import signalled, signals_wait
 from groupshift.cli.options import Execute, option, run_name, who
-from groupshift.cli.output import next_command
+from groupshift.cli.output_and_next_command import next_command
 from groupshift.cli.run_output import tell_progress
 from groupshift.cli.run_place import Found, JournalSession
 from groupshift.cli.terminal import Changes, Console, choose, joined, styled

@@ -1,7 +1,7 @@
 """How runs are shown: plans, where a run stands, how it ended; for people and as data.
 
 A function ``…_parts`` yields tables and lines for a person, a function ``…_data`` returns the same for a
-program; `groupshift.cli.output.tell` prints one of them."""
+program; `groupshift.cli.output_and_next_command.tell` prints one of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.text import Text
 
-from groupshift.cli.output import COLOUR, Shown, findings_table, plain, tell
+from groupshift.cli.output_and_next_command import COLOUR, Shown, findings_table, plain, tell
 from groupshift.cli.terminal import Table, joined, styled
 from groupshift.domain.foreign_text_quoting import data_without_login
 from groupshift.domain.run import APPROVE, IRREVERSIBLE, Findings, RunState, Step, findings_from

@@ -21,7 +21,7 @@ from typer import Argument, Option
 from groupshift.bootstrap.connect import verifier
 from groupshift.bootstrap.moves import evidence_of, page_of, sealer_of
 from groupshift.cli.options import SETTINGS_VARIABLE, Execute, Json, Page, option
-from groupshift.cli.output import Shown, tell, write_page
+from groupshift.cli.output_and_next_command import Shown, tell, write_page
 from groupshift.cli.requests import asked_again
 from groupshift.cli.run_driving import INTERRUPTED, WAITS, Patience, TakeOver, Terms, Yes, go_on
 from groupshift.cli.run_output import (

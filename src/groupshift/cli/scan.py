@@ -17,7 +17,7 @@ from typer import Option
 
 from groupshift.bootstrap.moves import build_scans
 from groupshift.cli.options import Json, SettingsFile, option, settings
-from groupshift.cli.output import Shown, tell, verdict_text
+from groupshift.cli.output_and_next_command import Shown, tell, verdict_text
 from groupshift.cli.terminal import Console, Table, joined, progress_bar, styled
 from groupshift.domain.foreign_text_quoting import command, visible
 from groupshift.domain.modes import Mode

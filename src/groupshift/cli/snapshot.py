@@ -11,7 +11,7 @@ import typer
 
 from groupshift.bootstrap.connect import cluster_snapshot_store, ensemble_snapshots, group_snapshots
 from groupshift.bootstrap.moves import plan_of
-from groupshift.cli import output as render
+from groupshift.cli import output_and_next_command as render
 from groupshift.cli.options import (
     Bound,
     Ensemble,

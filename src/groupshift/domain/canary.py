@@ -1,5 +1,5 @@
-"""A canary watched beside the old members: looks at the group, what a series of them measures, and the
-numbered rules that judge it (K…, ``canary_rules.toml``). Pure.
+"""A canary: which members it replaces, looks at the group while it is watched beside the old members, what a
+series of them measures, and the numbered rules that judge it (K…, ``canary_rules.toml``). Pure.
 
 Two sides share the group: the canary's members and the old ones. What is compared is what both sides
 show to anybody who looks: owner nodes, offsets in both stores, log ends, who is registered. Too little data
@@ -16,9 +16,10 @@ from itertools import pairwise
 from math import ceil
 from statistics import linear_regression, median
 
-from groupshift.domain.facts import Facts, sentence_list
+from groupshift.domain.facts import Facts, Slot, sentence_list
+from groupshift.domain.group import GroupView
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.old_members import Held, held_now
+from groupshift.domain.old_members import Held, held_now, shares
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rules import Rules, Says, some
 from groupshift.domain.verdict import Finding, Verdict
@@ -26,6 +27,23 @@ from groupshift.domain.verdict import Finding, Verdict
 INTERVALS = 4
 """A watch is at least so many commit intervals: a lag that saws by one interval must not look like a
 trend."""
+
+
+def canary_places(view: GroupView, old: Sequence[Slot], *, count: int, share: float) -> list[Slot]:
+    """Return those of the old places that are replaced first, by name: so many, or (``share`` above 0) the
+    fewest that hold this share of the partitions.
+
+    A member's share is what the group's assignor gives to its streams; all old places where even they do
+    not hold so much."""
+    if not share:
+        return list(old[:count])
+    due = shares(view)
+    wanted, chosen = ceil(share * len(view.partitions)), list[Slot]()
+    for place in sorted(old, key=lambda each: (-due.get(each.member_id or "", 0), each.name)):
+        if chosen and sum(due.get(each.member_id or "", 0) for each in chosen) >= wanted:
+            break
+        chosen.append(place)
+    return sorted(chosen, key=lambda place: place.name)
 
 
 class Side(StrEnum):

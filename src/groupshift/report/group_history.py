@@ -32,8 +32,8 @@ from groupshift.engine.move import worst_verdict
 from groupshift.engine.status import StepStatus
 from groupshift.ports.evidence import Delivered
 from groupshift.ports.runs import Event, EventKind
-from groupshift.report.history import History
 from groupshift.report.kept_evidence import Kept
+from groupshift.report.run_history import History
 
 AUDIT_FILE, DIFFERENCES = "audit.json", "differences.parquet"
 """Files that an audit of consumption and a comparison leave."""

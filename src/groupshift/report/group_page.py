@@ -17,7 +17,6 @@ from groupshift.domain.verdict import NOT_ASKED, Verdict, counted
 from groupshift.engine.move import worst_verdict
 from groupshift.ports.runs import Event, EventKind
 from groupshift.report.group_history import GroupHistory
-from groupshift.report.history import event_text, run_to_do
 from groupshift.report.page import (
     SIGNS,
     Alarm,
@@ -39,6 +38,7 @@ from groupshift.report.page import (
     table,
 )
 from groupshift.report.pictures import MOST_OWNER_LANES, Bar, Dot, Lane, lag_curve, lanes, owners
+from groupshift.report.run_history import event_text, run_to_do
 from groupshift.report.svg_and_time_axis import Axis, axis_of, palette
 
 _MOST_ROWS = 300

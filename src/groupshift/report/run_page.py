@@ -19,20 +19,6 @@ from groupshift.engine.questions import undo_words, words_of
 from groupshift.engine.status import StepStatus
 from groupshift.ports.clock import Clock
 from groupshift.ports.runs import Event, EventKind, RunRecord, Runs
-from groupshift.report.history import (
-    OVER,
-    QUIET,
-    Comparison,
-    History,
-    NodeInterval,
-    compared,
-    decisions,
-    event_text,
-    headline_of,
-    history_of,
-    run_to_do,
-    wrong_words,
-)
 from groupshift.report.kept_evidence import Kept
 from groupshift.report.page import (
     SIGNS,
@@ -54,6 +40,20 @@ from groupshift.report.page import (
     spoken,
 )
 from groupshift.report.pictures import Bar, Dot, Lane, lanes
+from groupshift.report.run_history import (
+    OVER,
+    QUIET,
+    Comparison,
+    History,
+    NodeInterval,
+    compared,
+    decisions,
+    event_text,
+    headline_of,
+    history_of,
+    run_to_do,
+    wrong_words,
+)
 from groupshift.report.svg_and_time_axis import axis_of, colour
 
 _SHOWN = 200

@@ -304,7 +304,7 @@ def test_s16_the_log_of_a_job_is_nowhere_that_somebody_could_guess(
 
 
 def _page(place: Path) -> None:
-    from groupshift.cli.output import write_page
+    from groupshift.cli.output_and_next_command import write_page
 
     write_page(place, "mine")
 
@@ -376,7 +376,7 @@ def test_s16_nothing_is_written_through_what_somebody_left_at_a_guessable_place(
 
 def test_s16_a_page_follows_no_link(tmp_path: Path) -> None:
     """``--output`` replaces a link, also one that leads nowhere yet."""
-    from groupshift.cli.output import write_page
+    from groupshift.cli.output_and_next_command import write_page
 
     (tmp_path / "page.html").symlink_to(tmp_path / "victim")
     write_page(tmp_path / "page.html", "mine")
@@ -387,7 +387,7 @@ def test_s16_a_page_follows_no_link(tmp_path: Path) -> None:
 @pytest.mark.parametrize("place", ["/", "a\0b", "folder"])
 def test_s13_a_page_that_cannot_be_written_is_one_sentence(place: str, tmp_path: Path) -> None:
     """No name, a name that no file has, a folder where it is written first."""
-    from groupshift.cli.output import write_page
+    from groupshift.cli.output_and_next_command import write_page
 
     (tmp_path / "folder.part").mkdir()
     with pytest.raises(Rejected, match=r"--output .* cannot be written"):

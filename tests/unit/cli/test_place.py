@@ -82,7 +82,7 @@ def test_u03_the_place_is_told_again_to_verbs_that_take_it(
 ) -> None:
     """Quoted for a shell; not twice, not where it means nothing, and no sentence is touched, but
     a command in it is."""
-    from groupshift.cli.output import again, repeating
+    from groupshift.cli.output_and_next_command import again, repeating
 
     with repeating(["downgrade", "assess", *given], app):
         assert again(following) == typed

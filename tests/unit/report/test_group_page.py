@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from groupshift.cli.output import findings_table
+from groupshift.cli.output_and_next_command import findings_table
 from groupshift.cli.terminal import Console
 from groupshift.domain.ownership_history import KnownBy, Observation, OwnershipInterval
 from groupshift.domain.partitions import TopicPartition
@@ -22,10 +22,10 @@ from groupshift.ports.evidence import Delivered
 from groupshift.ports.runs import Event, EventKind
 from groupshift.report import group_page
 from groupshift.report.group_history import Compared, GroupHistory, group_history_of
-from groupshift.report.history import History, history_of
 from groupshift.report.kept_evidence import Kept, kept_of
 from groupshift.report.page import Headline, Page, render
 from groupshift.report.pictures import nice
+from groupshift.report.run_history import History, history_of
 from groupshift.report.run_page import closed_reader, document_of
 from groupshift.report.svg_and_time_axis import LEFT, axis_of
 from support.coordination_runs import CoordinationProcesses, make_coordination

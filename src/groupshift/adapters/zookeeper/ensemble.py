@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from kazoo.exceptions import NoAuthError
 
-from groupshift.adapters.zookeeper.mode_and_brake import is_node_name, paths_of
+from groupshift.adapters.zookeeper.mode_brake_and_rights import is_node_name, paths_of
 from groupshift.adapters.zookeeper.nodes import member_of, mode_problems, offset_of, owner_of, unforeseen
 from groupshift.adapters.zookeeper.session import (
     Ask,

@@ -119,8 +119,8 @@ def make_client(hosts: str, session_s: float, login: ZookeeperLogin = ANYBODY, *
 
 
 def send_question(question: TransactionRequest) -> Any:
-    """Send what changes nothing, however it ends (`groupshift.adapters.zookeeper.mode_and_brake`); `refused`
-    reads the answer that the result holds."""
+    """Send what changes nothing, however it ends (see `ZookeeperRights` in ``mode_brake_and_rights.py``);
+    `refused` reads the answer that the result holds."""
     question.check(f"/{unique()}", -1)
     return question.commit_async()
 

@@ -14,12 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from math import ceil
 
-from groupshift.domain.canary import INTERVALS
+from groupshift.domain.canary import INTERVALS, canary_places
 from groupshift.domain.evidence import Moment
-from groupshift.domain.facts import Slot
-from groupshift.domain.group import GroupView
 from groupshift.domain.group_rules import leftovers, resets
 from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.old_members import shares
@@ -80,7 +77,7 @@ def plan(request: CoordinationRequest, live: LiveGroup) -> Plan:
     view, everywhere = live.facts.view, places_of(live.facts)
     reached = frozenset(_REACH[: _REACH.index(request.until) + 1])
     old = [place for place in everywhere if place.kind is MemberKind.ZOOKEEPER]
-    canary = canary_places(request, view, old)
+    canary = canary_places(view, old, count=request.canary, share=request.canary_share)
     if canary and request.canary > len(view.members):
         raise Rejected(
             f"canary {request.canary} is more than the {len(view.members)} members of group {request.group}"
@@ -124,22 +121,6 @@ def plan(request: CoordinationRequest, live: LiveGroup) -> Plan:
         "notes": notes,
     }
     return make_plan(parts.steps, about)
-
-
-def canary_places(request: CoordinationRequest, view: GroupView, old: list[Slot]) -> list[Slot]:
-    """Return the places replaced first, by name: so many, or the fewest that hold the share asked for.
-
-    A member's share is what the group's assignor gives to its streams; all old places where even they do
-    not hold so much."""
-    if not request.canary_share:
-        return old[: request.canary]
-    due = shares(view)
-    wanted, chosen = ceil(request.canary_share * len(view.partitions)), list[Slot]()
-    for place in sorted(old, key=lambda each: (-due.get(each.member_id or "", 0), each.name)):
-        if chosen and sum(due.get(each.member_id or "", 0) for each in chosen) >= wanted:
-            break
-        chosen.append(place)
-    return sorted(chosen, key=lambda place: place.name)
 
 
 def _require_watchable(watch_s: int, slots: Sequence[str], old: int, limits: CanaryTerms) -> None:

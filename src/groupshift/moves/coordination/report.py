@@ -34,8 +34,8 @@ from groupshift.moves.coordination.plan_and_rollback import (
 from groupshift.ports.runs import EventKind
 from groupshift.report import group_page
 from groupshift.report.group_history import group_history_of
-from groupshift.report.history import History
 from groupshift.report.kept_evidence import Kept
+from groupshift.report.run_history import History
 from groupshift.report.run_page import PageParts, sections_of
 
 _NOW = {

@@ -25,9 +25,9 @@ from groupshift.moves.downgrade.facts import DowngradeFacts, DowngradePorts, Dow
 from groupshift.moves.downgrade.plan_and_rollback import inverse, way
 from groupshift.moves.downgrade.releases import name_of
 from groupshift.ports.runs import EventKind
-from groupshift.report.history import History, NodeInterval, node_intervals
 from groupshift.report.kept_evidence import Kept
 from groupshift.report.page import Alarm, Section, duration, section, spoken, table
+from groupshift.report.run_history import History, NodeInterval, node_intervals
 from groupshift.report.run_page import ClusterWords, PageParts, cluster_page
 
 _NAMED = 10

@@ -20,12 +20,6 @@ from groupshift.engine.move import Run
 from groupshift.moves.expansion.facts import ExpansionRequest
 from groupshift.moves.expansion.ports import COUNTED, ExpansionPorts, counts_of
 from groupshift.moves.expansion.rules import Placement
-from groupshift.report.history import (
-    History,
-    NodeInterval,
-    node_intervals,
-    wrong_words,
-)
 from groupshift.report.kept_evidence import Kept
 from groupshift.report.page import (
     Headline,
@@ -44,6 +38,12 @@ from groupshift.report.page import (
     render as render_page,
 )
 from groupshift.report.pictures import Row, bars
+from groupshift.report.run_history import (
+    History,
+    NodeInterval,
+    node_intervals,
+    wrong_words,
+)
 from groupshift.report.run_page import ClusterWords, PageParts, cluster_page, sections_of
 from groupshift.report.svg_and_time_axis import colour
 

@@ -23,8 +23,8 @@ from groupshift.engine.replace_members import REPLACE_MEMBERS
 from groupshift.moves.protocol.facts import ProtocolPorts, ProtocolRequest
 from groupshift.report import group_page
 from groupshift.report.group_history import group_history_of
-from groupshift.report.history import History
 from groupshift.report.kept_evidence import Kept
+from groupshift.report.run_history import History
 from groupshift.report.run_page import PageParts, sections_of
 
 _ROLLING = {

@@ -10,8 +10,8 @@ from groupshift.domain.verdict import Verdict
 from groupshift.engine.move import Run
 from groupshift.moves.downgrade import report
 from groupshift.moves.downgrade.facts import DowngradePorts, DowngradeRequest
-from groupshift.report.history import History, compared, headline_of, history_of
 from groupshift.report.page import Headline
+from groupshift.report.run_history import History, compared, headline_of, history_of
 from groupshift.report.run_page import closed_reader, document_of
 from support.driven_moves import Driver, declines, where
 from support.simulated_downgrade import Group, World, driver_of, one_of_39, two_of_43

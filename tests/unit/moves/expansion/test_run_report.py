@@ -18,8 +18,8 @@ from groupshift.moves.expansion import report
 from groupshift.moves.expansion.ports import ExpansionPorts
 from groupshift.moves.expansion.report import UNKNOWN, count_lanes
 from groupshift.ports.spark_jobs import Compared
-from groupshift.report.history import History, decisions, headline_of, history_of
 from groupshift.report.page import Headline
+from groupshift.report.run_history import History, decisions, headline_of, history_of
 from groupshift.report.run_page import closed_reader, document_of
 from support.driven_expansion import BOTH, MOVING, accepting, begun, killed
 from support.driven_moves import Comparisons, Driver, answered, where
